@@ -243,6 +243,12 @@ class Control(Carbon):
         metrics = self.ask("GET", "/metrics").body.decode()
         self.assertRegex(metrics, r'(?m)^harpe_carbon_intensity_grams_per_kwh\{source="file",zone="",kind="direct"\} \d')
         self.assertIn('harpe_job_pause_asked{job_id="gpt3"}', metrics)
+        self.assertIn('harpe_job_paused{job_id="gpt3"}', metrics)
+        energy = [run["intervals"] for run in self.good("GET", "/v1/jobs/gpt3/energy")["runs"]]
+        paused = sum(row[one["columns"].index("paused_s")] for one in energy for row in one["rows"])
+        # The server knows of a pause from when the first rank waits until the last goes on.
+        self.assertGreater(paused, 0.5 * training.paused_s)
+        self.assertLess(paused, 2 * training.paused_s + 2)
         self.assertIn("file, direct", self.command())
         self.assertIn("does not move", self.command("--off"))
 
@@ -256,12 +262,13 @@ class Control(Carbon):
     def test_control_outlives_the_server(self):
         grid = self.write_grid(steps=200)
         self.start("--carbon", grid)
-        terms = {"iterations": 5000, "deadline_factor": 1.5}
+        terms = {"iterations": 5000, "deadline_factor": 1.5, "tokens_per_iteration": 1000}
         self.register(carbon=terms)
         training = Training(self, "gpt3", 4)
         training.start()
         training.join(30)
         self.assertEqual(training.errors, [])
+        self.assertEqual(self.good("GET", "/v1/jobs/gpt3/energy")["runs"][0]["tokens_per_iteration"], 1000)
         before = self.until(lambda: (lambda shown: shown["decision"] and shown)(self.good("GET", "/v1/jobs/gpt3/carbon")))
         self.stop()
         self.start("--carbon", grid)

@@ -29,6 +29,7 @@ EnergyUse& EnergyUse::operator+=(const EnergyUse& other) {
   device_time += other.device_time;
   measured += other.measured;
   iterations += other.iterations;
+  paused += other.paused;
   return *this;
 }
 
@@ -40,7 +41,8 @@ EnergyUse operator*(const EnergyUse& use, double share) {
           .without_error = use.without_error * share,
           .device_time = use.device_time * share,
           .measured = use.measured * share,
-          .iterations = use.iterations * share};
+          .iterations = use.iterations * share,
+          .paused = use.paused * share};
 }
 
 Joules EnergyUse::half_width() const {
@@ -54,7 +56,7 @@ Seconds EnergyUse::unmeasured() const {
 bool EnergyUse::sound() const {
   const std::array members = {energy.value,        host.value,        variance,
                               sensor_error.value,  device_time.value, measured.value,
-                              without_error.value, iterations};
+                              without_error.value, iterations,        paused.value};
   return std::ranges::all_of(members,
                              [](double member) { return std::isfinite(member) && member >= 0; }) &&
          is_part(host.value, energy.value) && is_part(without_error.value, energy.value);

@@ -30,6 +30,7 @@ struct EnergyUse {
   Seconds device_time = {};   ///< that devices were held: an hour of 8 GPUs are 8 hours
   Seconds measured = {};      ///< that of devices whose energy is known
   double iterations = 0;      ///< of training, done meanwhile
+  Seconds paused = {};        ///< that training paused, whatever it held meanwhile
 
   EnergyUse& operator+=(const EnergyUse& other);
   friend EnergyUse operator+(EnergyUse a, const EnergyUse& b) { return a += b; }

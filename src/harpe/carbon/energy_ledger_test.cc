@@ -30,13 +30,14 @@ EnergyUse use_of(std::mt19937_64& random) {
           .without_error = {energy * share(random)},
           .device_time = {time},
           .measured = {time * share(random)},
-          .iterations = 100 * share(random)};
+          .iterations = 100 * share(random),
+          .paused = {time * share(random)}};
 }
 
 std::vector<double> numbers_of(const EnergyUse& use) {
   return {use.energy.value,        use.host.value,        use.variance,
           use.sensor_error.value,  use.device_time.value, use.measured.value,
-          use.without_error.value, use.iterations};
+          use.without_error.value, use.iterations,        use.paused.value};
 }
 
 void expect_same(const EnergyUse& a, const EnergyUse& b) {

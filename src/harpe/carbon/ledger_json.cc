@@ -43,6 +43,8 @@ constexpr std::array kUseColumns = std::to_array<UseColumn>({
      [](EnergyUse& use, double value) { use.measured.value = value; }},
     {"iterations", [](const EnergyUse& use) { return use.iterations; },
      [](EnergyUse& use, double value) { use.iterations = value; }},
+    {"paused_s", [](const EnergyUse& use) { return use.paused.value; },
+     [](EnergyUse& use, double value) { use.paused.value = value; }},
 });
 
 double rounded(double value) {
@@ -64,17 +66,19 @@ LedgerJson intervals_of(const EnergyLedger& ledger) {
 }
 
 LedgerJson run_json(const LedgerRun& run) {
-  return {{"id", run.id},
-          {"job", run.job},
-          {"run", run.run},
-          {"start", run.start},
-          {"user", run.user.empty() ? LedgerJson() : LedgerJson(run.user)},
-          {"devices", run.devices},
-          {"simulated", run.simulated},
-          {"device_ids", run.device_ids},
-          {"meters", run.meters},
-          {"notes", run.notes},
-          {"intervals", intervals_of(run.ledger)}};
+  LedgerJson json = {{"id", run.id},
+                     {"job", run.job},
+                     {"run", run.run},
+                     {"start", run.start},
+                     {"user", run.user.empty() ? LedgerJson() : LedgerJson(run.user)},
+                     {"devices", run.devices},
+                     {"simulated", run.simulated}};
+  if (run.tokens_per_iteration > 0) json["tokens_per_iteration"] = run.tokens_per_iteration;
+  json["device_ids"] = run.device_ids;
+  json["meters"] = run.meters;
+  json["notes"] = run.notes;
+  json["intervals"] = intervals_of(run.ledger);
+  return json;
 }
 
 std::string name_in(Fields& fields, std::string_view key) {
@@ -184,6 +188,8 @@ LedgerRun read_run(const JsonValue& value, Diagnostics& diagnostics) {
   run.start = fields.integer("start", 0, kMostDevices).value_or(0);
   run.devices = fields.integer("devices", 0, kMostDevices).value_or(0);
   run.simulated = fields.boolean("simulated").value_or(false);
+  run.tokens_per_iteration =
+      fields.number("tokens_per_iteration", 0, kMostTokensPerIteration).value_or(0);
   run.device_ids = texts_in(fields, "device_ids");
   run.meters = texts_in(fields, "meters");
   run.notes = texts_in(fields, "notes");

@@ -6,6 +6,7 @@
 ///     {"format": "harpe.energy/1",
 ///      "runs": [{"id": "4f0c…", "job": "gpt3", "run": "2026-11-25 03:10", "start": 1,
 ///                "user": "alice", "devices": 64, "meters": ["…"], "simulated": false,
+///                "tokens_per_iteration": 4194304,
 ///                "intervals": {"step_s": 900, "columns": ["start", "energy_j", …],
 ///                              "rows": [[1795575600, 21534.1, …], …]}}]}
 ///
@@ -24,13 +25,14 @@ namespace harpe {
 
 /// One command, or one start of training of a job.
 struct LedgerRun {
-  std::string id = {};       ///< no other has it: the same run, given twice, counts once
-  std::string job = {};      ///< name of the job, or the command
-  std::string run = {};      ///< what training calls this start of it; may be empty
-  std::int64_t start = 0;    ///< of the job's training, counted from 1; 0: it is a command
-  std::string user = {};     ///< name of the token that registered it; empty: not said
-  std::int64_t devices = 0;  ///< that were held; 0: not known
-  bool simulated = false;    ///< of no real device
+  std::string id = {};              ///< no other has it: the same run, given twice, counts once
+  std::string job = {};             ///< name of the job, or the command
+  std::string run = {};             ///< what training calls this start of it; may be empty
+  std::int64_t start = 0;           ///< of the job's training, counted from 1; 0: it is a command
+  std::string user = {};            ///< name of the token that registered it; empty: not said
+  std::int64_t devices = 0;         ///< that were held; 0: not known
+  double tokens_per_iteration = 0;  ///< of its training; 0: not known
+  bool simulated = false;           ///< of no real device
   std::vector<std::string> device_ids = {};  ///< UUIDs, where they are known
   std::vector<std::string> meters = {};      ///< how energy was measured, for people
   std::vector<std::string> notes = {};       ///< what was not measured, for people
@@ -40,6 +42,8 @@ struct LedgerRun {
 // What a document has at most; more is refused.
 inline constexpr std::size_t kMostLedgerRuns = 100'000;
 inline constexpr std::size_t kMostLedgerTexts = 10'000;
+
+inline constexpr double kMostTokensPerIteration = 1e12;
 
 inline constexpr std::string_view kLedgerFormat = "harpe.energy/1";
 

@@ -33,6 +33,7 @@ TEST(LedgerJson, ReadsWhatItWrites) {
                 .start = 2,
                 .user = "alice",
                 .devices = 64,
+                .tokens_per_iteration = 4194304,
                 .simulated = true,
                 .device_ids = {"GPU-1"},
                 .meters = {"reported by ranks"},
@@ -47,7 +48,8 @@ TEST(LedgerJson, ReadsWhatItWrites) {
                           .sensor_error = {energy / 20},
                           .without_error = {energy / 7},
                           .device_time = {number(random)},
-                          .iterations = number(random)})
+                          .iterations = number(random),
+                          .paused = {number(random)}})
                     .ok());
   }
   const auto read = parse_ledger(ledger_json({run, LedgerRun{.id = "other"}}), "a.json");
@@ -57,6 +59,8 @@ TEST(LedgerJson, ReadsWhatItWrites) {
   EXPECT_EQ(first.id, run.id);
   EXPECT_EQ(first.job, run.job);
   EXPECT_EQ(first.run, "march");
+  EXPECT_EQ(first.tokens_per_iteration, 4194304);
+  EXPECT_EQ(read->back().tokens_per_iteration, 0);
   EXPECT_EQ(first.start, 2);
   EXPECT_EQ(first.user, "alice");
   EXPECT_EQ(first.devices, 64);

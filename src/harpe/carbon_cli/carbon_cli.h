@@ -13,6 +13,7 @@ void add_carbon_command(Commands& commands);
 void add_carbon_now_command(Commands& commands, CLI::App& carbon);
 void add_carbon_history_command(Commands& commands, CLI::App& carbon);
 void add_carbon_forecast_command(Commands& commands, CLI::App& carbon);
+void add_carbon_prices_command(Commands& commands, CLI::App& carbon);
 void add_carbon_backtest_command(Commands& commands, CLI::App& carbon);
 void add_carbon_simulate_command(Commands& commands, CLI::App& carbon);
 

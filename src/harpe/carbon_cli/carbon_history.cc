@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "harpe/base/file.h"
-#include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_cli/intensity_view.h"
@@ -17,12 +16,6 @@ struct HistoryArguments {
   std::optional<UtcTime> from, to;
   std::string csv;
 };
-
-Result<std::optional<UtcTime>> parse_time_option(std::string_view text) {
-  if (const auto time = parse_utc(text)) return time;
-  return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
-                        in_quotes(text));
-}
 
 Result<Outcome> run_history(const HistoryArguments& arguments) {
   const auto source = HARPE_TRY(open_source(arguments.source));

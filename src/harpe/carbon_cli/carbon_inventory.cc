@@ -90,11 +90,31 @@ Status make_rows(CarbonInventory& inventory) {
   return ok_status();
 }
 
+/// A run without them would be in the grams and not in the tokens.
+Status check_tokens(const std::vector<LedgerRun>& runs) {
+  for (const LedgerRun& run : runs) {
+    if (run.tokens_per_iteration > 0) continue;
+    return Error::invalid("how many tokens an iteration of " +
+                          in_quotes(run.job.empty() ? run.id : run.job) +
+                          " has is not known: its terms of carbon control have no "
+                          "tokens_per_iteration; give --tokens N (or --units N)");
+  }
+  return ok_status();
+}
+
 double count_units(const CarbonInventory& inventory, const std::vector<std::size_t>& runs,
                    const CarbonAccount& account) {
   const std::string& name = inventory.terms.unit.name;
   if (name == "iteration") return account.used.iterations;
   if (name == "device-hour") return account.used.device_time.value / 3600;
+  if (name == "token") {
+    double tokens = 0;
+    for (const std::size_t i : runs) {
+      const LedgerRun& run = inventory.runs[i];
+      tokens += run.ledger.total().iterations * run.tokens_per_iteration;
+    }
+    return tokens;
+  }
   if (name == "run") return static_cast<double>(runs.size());
   std::set<std::string> names;
   for (const std::size_t i : runs) {
@@ -108,7 +128,7 @@ double count_units(const CarbonInventory& inventory, const std::vector<std::size
 }  // namespace
 
 std::vector<std::string> counted_units() {
-  return {"job", "run", "user", "iteration", "device-hour"};
+  return {"job", "run", "user", "iteration", "token", "device-hour"};
 }
 
 bool CarbonInventory::simulated() const {
@@ -141,6 +161,7 @@ Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const Invent
   if (inventory.runs.empty()) {
     return Error::of(ErrorCode::kNotFound, "there is no energy to account for in that time");
   }
+  if (terms.unit.name == "token" && !terms.unit.count) HARPE_TRY(check_tokens(inventory.runs));
   inventory.stretches = find_stretches(inventory.runs, inventory.stretch_of);
   for (InventoryStretch& stretch : inventory.stretches) {
     stretch.intensity = HARPE_TRY(find(stretch.from, stretch.to));

@@ -18,7 +18,7 @@ enum class InventoryBy : unsigned char { kJob, kRun, kUser };
 
 /// The unit R that SCI is per.
 struct FunctionalUnit {
-  std::string name = "run";          ///< job, run, user, iteration, device-hour, or the user's own
+  std::string name = "run";          ///< one of counted_units(), or the user's own
   std::optional<double> count = {};  ///< of all runs together; none: counted in the ledgers
 };
 /// The units that are counted in the ledgers.
@@ -64,8 +64,9 @@ struct CarbonInventory {
 /// The intensities of [from, to).
 using FindIntensity = std::function<Result<AccountingIntensity>(UtcTime from, UtcTime to)>;
 
-/// Runs without energy are left out, and noted. Fails where there is none with energy, and with
-/// what `find` says. \param contract  gives market-based intensities; may be empty
+/// Runs without energy are left out, and noted. Fails where there is none with energy, where tokens
+/// are to be counted and one does not tell those of an iteration, and with what `find` says.
+/// \param contract  gives market-based intensities; may be empty
 Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const InventoryTerms& terms,
                                        const FindIntensity& find, const FindIntensity& contract);
 

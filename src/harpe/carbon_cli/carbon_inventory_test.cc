@@ -106,6 +106,35 @@ TEST(CarbonInventory, StatesSciPerUnit) {
               HasSubstr("not stated"));
 }
 
+TEST(CarbonInventory, CountsTokensThatEachJobTellsOf) {
+  const InventoryTerms terms{.unit = {.name = "token"}};
+  LedgerRun gpt3 = kilowatt("gpt3", "alice", kMidnight, 2);
+  LedgerRun bert = kilowatt("bert", "bob", kMidnight, 1);
+  gpt3.tokens_per_iteration = 4e6;
+  const auto unknown = make_inventory({gpt3, bert}, terms, hours(), {});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().text(), AllOf(HasSubstr("'bert'"), HasSubstr("--units N")));
+  bert.tokens_per_iteration = 1e6;
+  const CarbonInventory inventory = make_inventory({gpt3, bert}, terms, hours(), {}).value();
+  EXPECT_NEAR(inventory.units(), 20 * 4e6 + 10 * 1e6, 1);
+  EXPECT_NEAR(inventory.units_of(inventory.rows[1]), 10 * 1e6, 1);
+  EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("Tokens: iterations")));
+  // What the user says counts.
+  const InventoryTerms told{.unit = {.name = "token", .count = 7}};
+  EXPECT_EQ(make_inventory({gpt3, bert}, told, hours(), {}).value().units(), 7);
+}
+
+TEST(CarbonInventory, ShadesPausesInThePage) {
+  LedgerRun run = kilowatt("gpt3", "alice", kMidnight, 2);
+  EXPECT_THAT(inventory_page(make_inventory({run}, {}, hours(), {}).value()),
+              Not(HasSubstr("paused")));
+  ASSERT_TRUE(
+      run.ledger.add(kMidnight + 3600, kMidnight + 7200, {.device_time = {3600}, .paused = {3600}})
+          .ok());
+  EXPECT_THAT(inventory_page(make_inventory({run}, {}, hours(), {}).value()),
+              HasSubstr(": paused: gpt3 100 % of it"));
+}
+
 TEST(CarbonInventory, ListsAContractBesideTheGridAndNeverInItsPlace) {
   const FindIntensity none = [](UtcTime from, UtcTime to) {
     auto found = hours()(from, to);

@@ -1,15 +1,16 @@
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harpe/base/file.h"
 #include "harpe/carbon_cli/carbon_cli.h"
+#include "harpe/carbon_cli/outcome_spread.h"
 #include "harpe/carbon_cli/pace_choices.h"
 #include "harpe/carbon_cli/series_options.h"
+#include "harpe/carbon_cli/simulation_runs.h"
 #include "harpe/carbon_cli/simulation_view.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
@@ -20,15 +21,13 @@ namespace {
 // Of what is held while it pauses, where it is not given.
 constexpr double kAssumedIdleShare = 0.2;
 constexpr int kMostStarts = 100'000;
-// Of starts: by steps of the golden ratio they are even over the year, and over the hours of the
-// day whatever their number is.
-constexpr double kStartStep = 0.6180339887498949;
 
 struct SimulateArguments {
   std::string file, train, frontier, plan_table, profile;
+  std::vector<std::string> compared;  // "one-setting", files
   SeriesArguments series;
   ExogenousArguments exogenous;
-  bool is_price = false, is_unknown_length = false;
+  bool is_unknown_length = false;
   Seconds slack{12 * 3600.0};
   double error_share = 1;
   double hours = 24;
@@ -56,35 +55,6 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
 }
 
-std::size_t start_of(std::size_t i, std::size_t starts) {
-  const double turns = kStartStep * static_cast<double>(i);
-  const auto start =
-      static_cast<std::size_t>((turns - std::floor(turns)) * static_cast<double>(starts));
-  return std::min(start, starts - 1);
-}
-
-/// All starts, by as many threads as there are processors.
-std::vector<StartOutcome> run_all(const CarbonSimulation& simulation, std::size_t count,
-                                  ProgressBar& progress) {
-  std::vector<StartOutcome> outcomes(count);
-  std::atomic<std::size_t> next{0}, ended{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      outcomes[i] = simulation.at(start_of(i, simulation.starts()));
-      ++ended;
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    threads.emplace_back(work);
-  }
-  while (ended < count) {
-    progress.update(0.2 + 0.8 * static_cast<double>(ended) / static_cast<double>(count));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return outcomes;
-}
-
 Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
   CarbonJob job = arguments.job;
   job.choices = choices.pieces;
@@ -108,12 +78,44 @@ Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& 
   return job;
 }
 
-Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
-  if (arguments.is_price && !arguments.series.price) {
-    return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
+struct ComparedJob {
+  std::string name;
+  CarbonJob job;
+};
+
+/// The job under each control to compare with.
+Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& arguments,
+                                               const CarbonJob& job, const PaceChoices& choices) {
+  std::vector<ComparedJob> jobs;
+  for (const std::string& control : arguments.compared) {
+    if (control == "one-setting") {
+      if (choices.one_setting.empty()) {
+        return Error::invalid("a " + choices.what +
+                              " without \"one_setting\" does not say what one setting takes: give "
+                              "a --frontier as harpe plan --out writes it now");
+      }
+      jobs.push_back(
+          {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
+      continue;
+    }
+    const std::string text = HARPE_TRY(read_file(control));
+    const PaceChoices other = HARPE_TRY(parse_pace_choices(text, control));
+    jobs.push_back({control, HARPE_TRY(under_control(job, other.pieces, control))});
   }
+  return jobs;
+}
+
+std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
+  return "nothing is to be gained here: of " + std::to_string(prospect.starts) +
+         (prospect.starts == 1 ? " start" : " starts") + ", whatever is forecast, no plan " +
+         (is_price ? "pays" : "emits") + " more than " + percent_text(prospect.bound) +
+         " less than one steady pace";
+}
+
+Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
+  HARPE_TRY(take_price_heading(arguments.file, arguments.series));
   const PaceChoices choices = HARPE_TRY(read_choices(arguments));
-  IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  const IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
   std::optional<IntensitySeries> earlier;
   if (!arguments.train.empty()) {
     earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
@@ -121,24 +123,41 @@ Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& consol
   const CarbonJob job = HARPE_TRY(job_of(arguments, choices));
   const IntensitySeries* before = earlier ? &*earlier : nullptr;
   const auto exogenous = HARPE_TRY(read_exogenous(arguments.exogenous, series, before));
+  const IntensitySeries filled = with_gaps_filled(series);
+  const bool is_price = arguments.series.price.has_value();
+  const CarbonSimulation known = HARPE_TRY(CarbonSimulation::make(job, filled, nullptr));
+  const std::vector<ComparedJob> compared = HARPE_TRY(compared_jobs(arguments, job, choices));
+  const std::size_t count = std::min(static_cast<std::size_t>(arguments.starts), known.starts());
+  const Prospect prospect = foresee(known, count, is_price);
+  if (prospect.bound < kWorthIt) console.warn(nothing_to_gain(prospect, is_price));
+
   ProgressBar progress(console, "simulating");
   ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
       series, before, [&](double share) { progress.update(0.2 * share); },
       exogenous ? &*exogenous : nullptr));
   forecasts.set_error_share(arguments.error_share);
-  series = with_gaps_filled(std::move(series));
-  const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, series, forecasts));
-  const std::size_t count =
-      std::min(static_cast<std::size_t>(arguments.starts), simulation.starts());
-  const SimulationView view{.series = arguments.file,
-                            .choices = choices.what,
-                            .kind = std::string(text_of(series.kind)),
-                            .money = arguments.series.price ? arguments.series.price->money : "",
-                            .job = job,
-                            .idle_power_is_assumed = !arguments.idle_power,
-                            .shows_chase = arguments.shows_chase,
-                            .error_share = arguments.error_share,
-                            .outcomes = run_all(simulation, count, progress)};
+  double done = 0.2;
+  const double part = 0.8 / static_cast<double>(1 + compared.size());
+  const auto outcomes_of = [&](const CarbonJob& one) -> Result<std::vector<StartOutcome>> {
+    const auto simulation = HARPE_TRY(CarbonSimulation::make(one, filled, &forecasts));
+    const double before_it = std::exchange(done, done + part);
+    return run_starts(simulation, count,
+                      [&](double share) { progress.update(before_it + part * share); });
+  };
+  SimulationView view{.series = arguments.file,
+                      .choices = choices.what,
+                      .kind = std::string(text_of(series.kind)),
+                      .money = is_price ? arguments.series.price->money : "",
+                      .job = job,
+                      .idle_power_is_assumed = !arguments.idle_power,
+                      .shows_chase = arguments.shows_chase,
+                      .error_share = arguments.error_share,
+                      .outcomes = HARPE_TRY(outcomes_of(job)),
+                      .prospect = prospect};
+  for (const ComparedJob& other : compared) {
+    view.controls.push_back(
+        {other.name, other.job.choices.size(), HARPE_TRY(outcomes_of(other.job))});
+  }
   return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
 }
 
@@ -152,6 +171,12 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(add_text(app, "--profile", "FILE.json",
                     "Its profile of power limits (Zeus's, or of harpe run --optimize)",
                     arguments.profile));
+  in_group(app.add_option("--compare", arguments.compared,
+                          "The same job under other controls, too, for what part of a gain is due "
+                          "to which: one-setting, one clock for all computations (of --frontier), "
+                          "or files of the same work as --frontier, --plan-table or --profile read")
+               ->type_name("one-setting|FILE.json")
+               ->allow_extra_args(false));
   in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
                ->type_name("H")
                ->check(CLI::Range(0.01, 1e5)));
@@ -246,9 +271,12 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
       "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
       "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
       "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
+      "harpe carbon simulate --series ES_2022_hourly.csv --deadline-factor 1.1 \\\n"
+      "  --frontier plan/frontier.json --compare one-setting\n"
       "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json\n"
-      "harpe carbon simulate --series prices.csv --price --unit EUR/MWh \\\n"
-      "  --time-column t --value-column v --frontier plan/frontier.json --pause",
+      "harpe carbon prices entsoe:10Y1001A1001A82H --from 2025-01-01 --csv prices.csv\n"
+      "harpe carbon simulate --series prices.csv --price \\\n"
+      "  --frontier plan/frontier.json --pause",
       [arguments](Console& console) { return run_simulate(*arguments, console); });
   add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
       ->required();
@@ -257,8 +285,7 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostStarts));
-  app.add_flag("--price", arguments->is_price,
-               "The series is of prices, in the --unit: EUR/MWh, ct/kWh, ...; costs are in money");
+  add_price_option(app, arguments->series);
   add_job_options(app, *arguments);
   add_planning_options(app, *arguments);
   add_series_options(app, arguments->series);

@@ -121,6 +121,66 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   EXPECT_THAT(text.out, HasSubstr("80 % of what comes"));
 }
 
+/// Hours that cost what their number in the day is, less 5.
+std::string prices_answer(const std::string& request) {
+  if (request.find("documentType=A44") == std::string::npos) return scripted_response(404, "");
+  std::string points;
+  for (int i = 1; i <= 24 * 20; ++i) {
+    points += "<Point><position>" + std::to_string(i) + "</position><price.amount>" +
+              std::to_string((i - 1) % 24 - 5) + "</price.amount></Point>";
+  }
+  return scripted_response(
+      200,
+      "<Publication_MarketDocument><TimeSeries><currency_Unit.name>EUR</currency_Unit.name>"
+      "<price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03</curveType><Period>"
+      "<timeInterval><start>2026-01-01T00:00Z</start><end>2026-01-21T00:00Z</end></timeInterval>"
+      "<resolution>PT60M</resolution>" +
+          points + "</Period></TimeSeries></Publication_MarketDocument>",
+      "Content-Type: application/xml\r\n");
+}
+
+TEST_F(CarbonSourceCommands, PricesAreWhatSimulatePacesAJobBy) {
+  ::setenv("HARPE_ENTSOE_TOKEN", "s3cret", 1);
+  ScriptedHttpServer server(prices_answer);
+  const std::string source = "entsoe:10Y1001A1001A82H?url=" + server.url();
+  const std::string csv = (directory / "prices.csv").string();
+  const std::vector<std::string> ask = {"prices", source,       "--from", "2026-01-01",
+                                        "--to",   "2026-01-21", "--csv",  csv};
+  const Said said = harpe_carbon(ask);
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("mean 6.50, lowest -5.00, highest 18.00 EUR/MWh"));
+  EXPECT_THAT(said.out, HasSubstr("100 below 0, 0 not known"));
+  EXPECT_THAT(read_file(csv).value(), HasSubstr("\ntime,EUR/MWh\n2026-01-01T00:00:00Z,-5\n"));
+  const TestJson json = TestJson::parse(
+      harpe_carbon({"prices", source, "--from", "2026-01-01", "--to", "2026-01-02", "--json"}).out);
+  EXPECT_EQ(json["unit"], "EUR/MWh");
+  EXPECT_EQ(json["kind"], "price");
+  EXPECT_EQ(json["values"].size(), 24U);
+  EXPECT_EQ(json["values"][1]["price"], -4);
+
+  const std::string frontier = (directory / "frontier.json").string();
+  ASSERT_TRUE(write_file(frontier, R"({"format": "harpe.frontier/1", "points": [
+      {"iteration_time_s": 1.0, "iteration_energy_j": 300}]})")
+                  .ok());
+  std::vector<std::string> simulate = {"simulate", "--series", csv,        "--frontier", frontier,
+                                       "--hours",  "24",       "--starts", "1",          "--json"};
+  const Said grams = harpe_carbon(simulate);
+  EXPECT_EQ(grams.status, 2) << "prices are no intensities";
+  simulate.emplace_back("--price");
+  const Said money = harpe_carbon(simulate);
+  ASSERT_EQ(money.status, 0) << money.out;
+  EXPECT_EQ(TestJson::parse(money.out)["money"], "EUR");
+  EXPECT_NEAR(TestJson::parse(money.out)["ways"]["all_max"]["cost"]["mean"], 0.0072 * 6.5, 1e-9);
+}
+
+TEST_F(CarbonSourceCommands, PricesThatCannotBeHadAreSaidSo) {
+  ::unsetenv("HARPE_ENTSOE_TOKEN");
+  EXPECT_THAT(harpe_carbon({"prices", "uk"}).err, HasSubstr("prices come from entsoe:EIC alone"));
+  const Said token = harpe_carbon({"prices", "entsoe:10Y1001A1001A82H"});
+  EXPECT_EQ(token.status, 77);
+  EXPECT_THAT(token.err, HasSubstr("HARPE_ENTSOE_TOKEN"));
+}
+
 TEST_F(CarbonSourceCommands, ErrorsSayWhatToDo) {
   const Said token = harpe_carbon({"now", "electricity-maps:DE"});
   EXPECT_EQ(token.status, 77);

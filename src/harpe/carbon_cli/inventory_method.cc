@@ -225,6 +225,11 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
   }
   lines.push_back(sum_sentence(inventory));
   lines.push_back(embodied_sentence(inventory));
+  if (inventory.terms.unit.name == "token" && !inventory.terms.unit.count) {
+    lines.emplace_back(
+        "Tokens: iterations that ranks reported, times the tokens that an iteration has by the "
+        "job's terms of carbon control as they were when its energy was asked for.");
+  }
   const std::string warning = kind_warning(inventory.total.kind, false);
   if (!warning.empty()) lines.push_back(warning);
   if (inventory.total_contract) lines.push_back(kind_warning(inventory.total_contract->kind, true));

@@ -57,6 +57,7 @@ void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime
       const auto bar = static_cast<std::size_t>((one.start - first) / length);
       series.energy[bar] += one.used.energy.value * terms.pue / kJoulesOfKwh;
       series.mass[bar] += one.operational.value;
+      series.paused[bar] += one.used.paused.value / static_cast<double>(length.count());
       const bool is_gap = one.worst == IntensityBasis::kNone && one.used.energy.value > 0;
       gaps[bar] = gaps[bar] || is_gap;
     }
@@ -98,7 +99,8 @@ std::string inventory_page(const CarbonInventory& inventory) {
   for (const InventoryRow& row : inventory.rows) {
     UsageSeries series{.name = row.name,
                        .energy = std::vector<double>(bars, 0),
-                       .mass = std::vector<double>(bars, 0)};
+                       .mass = std::vector<double>(bars, 0),
+                       .paused = std::vector<double>(bars, 0)};
     add_bars(inventory, row, first, length, series, page.gaps);
     for (double& mass : series.mass) mass /= in_kilograms ? kGramsOfKilogram : 1;
     page.series.push_back(std::move(series));

@@ -25,6 +25,13 @@ Result<PaceChoices> of_frontier(const JsonValue& document, const std::string& fi
                           if (choices.pieces.empty()) {
                             fields.error("points", "expected at least one point");
                           }
+                          // Absent in files of earlier versions.
+                          for (const JsonValue* object : fields.objects("one_setting")) {
+                            choices.one_setting.push_back(read_point(*object, diagnostics));
+                          }
+                          if (const JsonValue* object = fields.object("all_max")) {
+                            choices.all_max = read_point(*object, diagnostics);
+                          }
                         }));
   return choices;
 }

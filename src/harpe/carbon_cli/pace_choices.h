@@ -15,7 +15,9 @@ namespace harpe {
 struct PaceChoices {
   std::vector<PieceCost> pieces{};     ///< of an iteration, or of a step
   std::optional<PieceCost> all_max{};  ///< where the file says it
-  std::string what{};                  ///< "frontier", "plan table", "profile of power limits"
+  /// Of the same work with one setting for all its computations; empty where the file has none.
+  std::vector<PieceCost> one_setting{};
+  std::string what{};  ///< "frontier", "plan table", "profile of power limits"
 };
 
 /// Of a frontier (harpe.frontier/1), a table of plans (harpe.plan_table/1 or /2) or a profile of

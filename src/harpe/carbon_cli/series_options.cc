@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
@@ -58,6 +59,31 @@ void add_series_options(CLI::App& app, SeriesArguments& arguments) {
                "Hours in a column of their own are UTC, not local time");
   app.add_flag("--any-value", csv.any_value,
                "Take values over 3000 g/kWh, and negative averages, as they are");
+}
+
+void add_price_option(CLI::App& app, SeriesArguments& arguments) {
+  app.add_flag("--price", arguments.is_price,
+               "The series is of prices, as harpe carbon prices writes them, or in the --unit: "
+               "EUR/MWh, ct/kWh, ...; costs are in money");
+}
+
+Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
+  if (!arguments.is_price || arguments.price) return ok_status();
+  const std::string text = HARPE_TRY(read_file(file));
+  Diagnostics ignored(file);
+  const std::vector<CsvRow> rows = split_csv(text, ignored);
+  if (!rows.empty() && rows.front().cells.size() > 1 && rows.front().cells[0].text == "time") {
+    for (const CsvCell& cell : rows.front().cells) {
+      arguments.price = parse_price_unit(cell.text);
+      if (!arguments.price) continue;
+      arguments.csv.time_column = "time";
+      arguments.csv.value_column = cell.text;
+      return ok_status();
+    }
+  }
+  return Error::invalid(
+      "of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ... (no column of " + file +
+      " is named by one)");
 }
 
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments) {

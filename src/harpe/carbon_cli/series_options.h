@@ -21,12 +21,20 @@ namespace harpe {
 struct SeriesArguments {
   IntensityCsvOptions csv = {};
   std::optional<PriceUnit> price = {};       ///< of a series of prices
+  bool is_price = false;                     ///< that it is one of prices was said
   std::optional<WholeSeconds> average = {};  ///< to intervals of so long
 };
 
 /// --kind, --zone, --time-column, --value-column, --unit, --average, --utc-hours, --any-value.
 /// `arguments` must outlive the command line.
 void add_series_options(CLI::App& app, SeriesArguments& arguments);
+
+/// --price.
+void add_price_option(CLI::App& app, SeriesArguments& arguments);
+
+/// Where --price was given without --unit, unit and columns are those that the file's heading
+/// names, as harpe carbon prices writes it: "time,EUR/MWh". Fails where it names none.
+Status take_price_heading(const std::string& file, SeriesArguments& arguments);
 
 /// Of prices where --unit is one of prices; a kind beside it is refused.
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments);

@@ -6,6 +6,8 @@
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/cells.h"
+#include "harpe/carbon_cli/compared_controls.h"
+#include "harpe/carbon_cli/outcome_spread.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/quantity_text.h"
 
@@ -24,30 +26,6 @@ constexpr std::array<Way, 7> kWays{{{"all_max", "all-max", &StartOutcome::all_ma
                                     {"chase_static", "Chase's time", &StartOutcome::chase_static},
                                     {"harpe", "Harpe", &StartOutcome::harpe},
                                     {"hindsight", "hindsight", &StartOutcome::hindsight}}};
-// Below this no job need wait.
-constexpr double kWorthIt = 0.005;
-
-struct Spread {
-  double mean = 0, deviation = 0, lowest = 0, highest = 0;
-};
-
-template <class Value>
-Spread spread(const SimulationView& view, Value value) {
-  Spread found{.lowest = value(view.outcomes.front()), .highest = value(view.outcomes.front())};
-  const auto count = static_cast<double>(view.outcomes.size());
-  for (const StartOutcome& outcome : view.outcomes) {
-    const double one = value(outcome);
-    found.mean += one / count;
-    found.lowest = std::min(found.lowest, one);
-    found.highest = std::max(found.highest, one);
-  }
-  for (const StartOutcome& outcome : view.outcomes) {
-    found.deviation += std::pow(value(outcome) - found.mean, 2) / count;
-  }
-  found.deviation = std::sqrt(found.deviation);
-  return found;
-}
-
 /// What savings are shares of: of intensities what this start's best static pace emits; of prices,
 /// which may be negative, what it costs on average.
 double base_of(const SimulationView& view, const StartOutcome& outcome) {
@@ -61,38 +39,35 @@ double saving(const SimulationView& view, const StartOutcome& outcome, const Way
   return (outcome.best_static.grams - way.grams) / base_of(view, outcome);
 }
 
-Spread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
-  return spread(view, [&](const StartOutcome& one) { return saving(view, one, one.*way); });
+OutcomeSpread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
+  return spread(view.outcomes,
+                [&](const StartOutcome& one) { return saving(view, one, one.*way); });
 }
 
-Json spread_json(const Spread& spread) {
+Json spread_json(const OutcomeSpread& spread) {
   return {{"mean", spread.mean},
           {"deviation", spread.deviation},
           {"lowest", spread.lowest},
           {"highest", spread.highest}};
 }
 
-template <class Value>
-double mean_of(const SimulationView& view, WayOutcome StartOutcome::* way, Value value) {
-  return spread(view, [&](const StartOutcome& one) { return value(one.*way); }).mean;
-}
-
 /// Of the sums over all starts; below 0 is less.
 double over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
-  const auto grams = [](const WayOutcome& one) { return one.grams; };
-  const double all_max = mean_of(view, &StartOutcome::all_max, grams);
-  return (mean_of(view, way, grams) - all_max) / std::max(1e-12, std::abs(all_max));
+  const double all_max = mean_grams(view.outcomes, &StartOutcome::all_max);
+  return (mean_grams(view.outcomes, way) - all_max) / std::max(1e-12, std::abs(all_max));
 }
 double time_over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
   const auto time = [](const WayOutcome& one) { return one.time.value; };
-  return mean_of(view, way, time) / mean_of(view, &StartOutcome::all_max, time) - 1;
+  return mean_of(view.outcomes, way, time) / mean_of(view.outcomes, &StartOutcome::all_max, time) -
+         1;
 }
 
 Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
   int late = 0;
   for (const StartOutcome& one : view.outcomes) late += (one.*way).in_time ? 0 : 1;
   const auto of = [&](auto value) {
-    return spread_json(spread(view, [&](const StartOutcome& one) { return value(one.*way); }));
+    return spread_json(
+        spread(view.outcomes, [&](const StartOutcome& one) { return value(one.*way); }));
   };
   return {
       {view.money.empty() ? "grams" : "cost", of([](const WayOutcome& one) { return one.grams; })},
@@ -106,13 +81,9 @@ Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
       {"saving_over_static", spread_json(saving_of(view, way))}};
 }
 
-std::string percent(double share) {
-  return grouped(100 * share, 2) + " %";
-}
-
 std::string row(const SimulationView& view, const Way& way) {
-  const auto mean = [&](auto value) { return mean_of(view, way.outcome, value); };
-  const Spread saved = saving_of(view, way.outcome);
+  const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
+  const OutcomeSpread saved = saving_of(view, way.outcome);
   const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
   const std::string name = is_stand_in ? "fastest*" : way.name;
   std::string text = name + std::string(12 - name.size(), ' ');
@@ -120,9 +91,31 @@ std::string row(const SimulationView& view, const Way& way) {
   text += cell(mean([](const WayOutcome& one) { return one.grams; }) / unit, 2, 11);
   text += cell(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1, 10);
   text += cell(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1, 8);
-  text += padded(percent(saved.mean), 11) + padded(percent(saved.deviation), 9);
-  text += padded(percent(saved.lowest), 11);
+  text += padded(percent_text(saved.mean), 11) + padded(percent_text(saved.deviation), 9);
+  text += padded(percent_text(saved.lowest), 11);
   return text + "\n";
+}
+
+void add_controls(const SimulationView& view, Json& document) {
+  const char* amount = view.money.empty() ? "grams" : "cost";
+  for (const ComparedControl& control : compared_controls(view)) {
+    Json& entry = document["controls"].emplace_back();
+    entry = {{"control", control.name}, {"choices", control.choices}};
+    for (std::size_t w = 0; w < kControlWays.size(); ++w) {
+      const ComparedControl::Figures& figures = control.ways[w];
+      entry["ways"][kControlWays[w].key] = {{amount, figures.grams},
+                                            {"kwh", figures.kwh},
+                                            {"hours", figures.hours},
+                                            {"late", figures.late},
+                                            {"saving", spread_json(figures.saving)}};
+    }
+  }
+  for (const ControlGain& gain : control_gains(view)) {
+    document["gain_over_all_max"].push_back({{"control", gain.control},
+                                             {"by_control", gain.coarse},
+                                             {"by_finer_choices", gain.fine},
+                                             {"by_forecast", gain.grid}});
+  }
 }
 
 /// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
@@ -133,8 +126,8 @@ bool is_shown(const SimulationView& view, const Way& way) {
 
 std::string chase_text(const SimulationView& view) {
   const auto against = [&](WayOutcome StartOutcome::* way) {
-    return percent(over_all_max(view, way)) + " emissions at " +
-           percent(time_over_all_max(view, way)) + " time";
+    return percent_text(over_all_max(view, way)) + " emissions at " +
+           percent_text(time_over_all_max(view, way)) + " time";
   };
   return "Against all-max, Chase's rule has " + against(&StartOutcome::chase) +
          ";\none choice all along that takes no longer has " +
@@ -157,8 +150,8 @@ std::string job_text(const SimulationView& view) {
 }  // namespace
 
 std::string simulation_text(const SimulationView& view) {
-  const Spread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const Spread harpe = saving_of(view, &StartOutcome::harpe);
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
   std::string text = view.choices + " over " + view.series + " (" + view.kind +
                      "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
                      " starts over the series\n\n" +
@@ -170,22 +163,23 @@ std::string simulation_text(const SimulationView& view) {
   text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
   if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
   text += '\n';
+  if (!view.controls.empty()) text += compared_controls_text(view) + '\n';
   if (view.shows_chase) text += chase_text(view) + '\n';
   const bool is_price = !view.money.empty();
   if (hindsight.mean < kWorthIt) {
     text += std::string("Nothing is to be gained here: with all ") +
             (is_price ? "prices" : "intensities") + " known it would " +
-            (is_price ? "pay only " : "emit only ") + percent(hindsight.mean) +
+            (is_price ? "pay only " : "emit only ") + percent_text(hindsight.mean) +
             " less than one steady pace. A job need not wait for the "
             "grid.\n";
   } else {
     text += std::string("The forecast") +
             (view.error_share < 1
-                 ? ", if it erred by " + percent(view.error_share) + " of what it does,"
+                 ? ", if it erred by " + percent_text(view.error_share) + " of what it does,"
                  : "") +
             " reaches " + grouped(100 * harpe.mean / hindsight.mean, 0) +
             " % of what hindsight would save over a steady pace; its worst start " +
-            (is_price ? "pays " : "emits ") + percent(std::abs(harpe.lowest)) +
+            (is_price ? "pays " : "emits ") + percent_text(std::abs(harpe.lowest)) +
             (harpe.lowest < 0 ? " more" : " less") + " than that.\n";
   }
   return text;
@@ -193,8 +187,8 @@ std::string simulation_text(const SimulationView& view) {
 
 std::string simulation_json(const SimulationView& view) {
   const CarbonJob& job = view.job;
-  const Spread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const Spread harpe = saving_of(view, &StartOutcome::harpe);
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
   Json document = {{"series", view.series},
                    {"kind", view.kind},
                    {"choices", view.choices},
@@ -213,17 +207,21 @@ std::string simulation_json(const SimulationView& view) {
   document["saving_over_static"] = {{"chase", saving_of(view, &StartOutcome::chase).mean},
                                     {"harpe", harpe.mean},
                                     {"hindsight", hindsight.mean},
-                                    {"bound", spread(view, [&](const StartOutcome& one) {
+                                    {"bound", spread(view.outcomes, [&](const StartOutcome& one) {
                                                 return (one.best_static.grams - one.bound) /
                                                        base_of(view, one);
                                               }).mean}};
   document["share_of_hindsight"] = hindsight.mean > 0 ? Json(harpe.mean / hindsight.mean) : Json();
-  document["over_hindsight"] = spread(view, [](const StartOutcome& one) {
+  document["over_hindsight"] = spread(view.outcomes, [](const StartOutcome& one) {
                                  return one.harpe.grams / one.hindsight.grams - 1;
                                }).mean;
+  if (!view.controls.empty()) add_controls(view, document);
+  document["foreseen"] = {{"starts", view.prospect.starts},
+                          {"bound", view.prospect.bound},
+                          {"nothing_to_gain", view.prospect.bound < kWorthIt}};
   document["worst_over_static"] = -harpe.lowest;
   document["worst_over_steady"] =
-      spread(view, [&](const StartOutcome& one) {
+      spread(view.outcomes, [&](const StartOutcome& one) {
         return (one.harpe.grams - one.steady.grams) /
                (view.money.empty() ? one.steady.grams : base_of(view, one));
       }).highest;

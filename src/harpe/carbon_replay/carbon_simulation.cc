@@ -29,18 +29,18 @@ void add(WayOutcome& outcome, const IntervalUse& use, double grams_per_joule, do
 }  // namespace
 
 CarbonSimulation::CarbonSimulation(CarbonJob job, PaceCurve curve, const IntensitySeries& series,
-                                   const ForecastTable& forecasts)
+                                   const ForecastTable* forecasts)
     : job_(std::move(job)),
       curve_(std::move(curve)),
       pacing_{.work = job_.work.value, .pause = job_.pause, .held_cost = job_.embodied},
       series_(&series),
-      forecasts_(&forecasts),
+      forecasts_(forecasts),
       step_{static_cast<double>(series.step.count())},
       deadline_{job_.work * job_.deadline_factor + job_.slack.value_or(Seconds{0})},
       count_(static_cast<std::size_t>(std::ceil(deadline_ / step_ - kDone))) {}
 
 Result<CarbonSimulation> CarbonSimulation::make(CarbonJob job, const IntensitySeries& series,
-                                                const ForecastTable& forecasts) {
+                                                const ForecastTable* forecasts) {
   PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
   if (!(job.work.value > 0) || !(job.deadline_factor >= 1) ||
       !std::isfinite(job.work.value * job.deadline_factor)) {
@@ -201,6 +201,12 @@ WayOutcome CarbonSimulation::open_ended(std::size_t start) const {
     paced_job.take(paced, step_);
   }
   return outcome;
+}
+
+ForeseenOutcome CarbonSimulation::foreseen(std::size_t start) const {
+  const auto known = intervals(start, {0}, start, true);
+  return {.best_static = best_static(start),
+          .bound = plan_pacing(curve_, pacing_, {}, known, PacingEffort::kSearched).lower_bound};
 }
 
 StartOutcome CarbonSimulation::at(std::size_t start) const {

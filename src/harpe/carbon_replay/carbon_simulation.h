@@ -64,20 +64,29 @@ struct StartOutcome {
   double bound = 0;  ///< g, less than any plan that is in time can emit
 };
 
+/// What can be known of a start without any forecast.
+struct ForeseenOutcome {
+  WayOutcome best_static;
+  double bound = 0;  ///< g, less than any plan that is in time can emit
+};
+
 class CarbonSimulation {
  public:
-  /// Series and forecasts must outlive it, and have no gaps where jobs run.
+  /// Series and forecasts must outlive it, and have no gaps where jobs run. Without forecasts
+  /// (null) it answers `foreseen` alone.
   static Result<CarbonSimulation> make(CarbonJob job, const IntensitySeries& series,
-                                       const ForecastTable& forecasts);
+                                       const ForecastTable* forecasts);
 
   /// Starts that have the deadline within the series: 0 to this, without it.
   std::size_t starts() const;
   /// Of a job that begins with interval `start`. Thread-safe.
   StartOutcome at(std::size_t start) const;
+  /// Of the same job, with full knowledge, in a fraction of the time. Thread-safe.
+  ForeseenOutcome foreseen(std::size_t start) const;
 
  private:
   CarbonSimulation(CarbonJob job, PaceCurve curve, const IntensitySeries& series,
-                   const ForecastTable& forecasts);
+                   const ForecastTable* forecasts);
 
   std::vector<PacingInterval> intervals(std::size_t start, Seconds from, std::size_t issue,
                                         bool with_hindsight) const;

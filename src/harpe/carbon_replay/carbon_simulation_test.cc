@@ -28,7 +28,7 @@ TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
-  const auto simulation = CarbonSimulation::make(job, series, forecasts).take();
+  const auto simulation = CarbonSimulation::make(job, series, &forecasts).take();
   const StartOutcome outcome = simulation.at(100);
   // 36000 pieces of 300 J at 0.1 g/kJ; of 240 J at the slowest pace.
   EXPECT_NEAR(outcome.all_max.grams, 36000.0 * 300 * 360 / 3.6e6, 1e-6);
@@ -46,7 +46,7 @@ TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
-  const auto simulation = CarbonSimulation::make(job, series, forecasts).take();
+  const auto simulation = CarbonSimulation::make(job, series, &forecasts).take();
   // From noon: 12 dirty hours, then three clean ones until the deadline.
   const StartOutcome outcome = simulation.at(24 * 15 + 12);
   EXPECT_LT(outcome.hindsight.grams, 0.9 * outcome.best_static.grams);
@@ -55,9 +55,26 @@ TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
   EXPECT_TRUE(outcome.harpe.in_time);
   // Speed alone can do little: it must run all along.
   job.pause.allowed = false;
-  const auto running = CarbonSimulation::make(job, series, forecasts).take().at(24 * 15 + 12);
+  const auto running = CarbonSimulation::make(job, series, &forecasts).take().at(24 * 15 + 12);
   EXPECT_GT(running.hindsight.grams, outcome.hindsight.grams);
   EXPECT_EQ(running.harpe.pauses, 0);
+}
+
+TEST(CarbonSimulation, ForeseesWithoutAForecastWhatNoPlanCanBeat) {
+  const IntensitySeries series =
+      series_of(24 * 10, [](int i) { return 200.0 + 90 * (i % 24 < 7) + i * 31 % 17; });
+  const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
+  CarbonJob job = some_job();
+  job.pause.allowed = true;
+  const auto simulation = CarbonSimulation::make(job, series, &forecasts).take();
+  const auto without = CarbonSimulation::make(job, series, nullptr).take();
+  for (const std::size_t start : {3U, 50U, 121U}) {
+    const ForeseenOutcome foreseen = without.foreseen(start);
+    const StartOutcome outcome = simulation.at(start);
+    EXPECT_EQ(foreseen.best_static.grams, outcome.best_static.grams);
+    EXPECT_LE(foreseen.bound, outcome.hindsight.grams * (1 + 1e-9));
+    EXPECT_GT(foreseen.bound, 0.97 * outcome.hindsight.grams);
+  }
 }
 
 TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
@@ -65,7 +82,7 @@ TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.embodied = 1;  // far more than the energy of any pace
-  const auto outcome = CarbonSimulation::make(job, series, forecasts).take().at(50);
+  const auto outcome = CarbonSimulation::make(job, series, &forecasts).take().at(50);
   EXPECT_NEAR(outcome.hindsight.time.value, job.work.value, 1);
   EXPECT_NEAR(outcome.best_static.grams, outcome.all_max.grams, 1e-6);
 }
@@ -76,15 +93,15 @@ TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
   CarbonJob job = some_job();
   job.deadline_factor = 1.13;
   job.pause.allowed = true;
-  const auto simulation = CarbonSimulation::make(job, series, forecasts).take();
+  const auto simulation = CarbonSimulation::make(job, series, &forecasts).take();
   for (const std::size_t start : {0U, 33U, 77U}) {
     const StartOutcome outcome = simulation.at(start);
     EXPECT_TRUE(outcome.harpe.in_time);
     EXPECT_LE(outcome.harpe.time.value, 1.13 * job.work.value * (1 + 1e-9));
   }
-  EXPECT_FALSE(CarbonSimulation::make({.choices = job.choices}, series, forecasts).ok());
+  EXPECT_FALSE(CarbonSimulation::make({.choices = job.choices}, series, &forecasts).ok());
   job.work = {1e9};
-  EXPECT_FALSE(CarbonSimulation::make(job, series, forecasts).ok());
+  EXPECT_FALSE(CarbonSimulation::make(job, series, &forecasts).ok());
 }
 
 TEST(ForecastTable, KnowsNothingButThePast) {

@@ -21,12 +21,18 @@ std::string entsoe_time(UtcTime time) {
   return text;
 }
 
+std::string entsoe_url(const ProviderAccess& access, const std::string& what, UtcTime from,
+                       UtcTime to) {
+  const std::string base = access.url.empty() ? kEntsoeUrl : access.url;
+  return base + "/api?securityToken=" + percent_encoded(access.token) + "&documentType=" + what +
+         "&periodStart=" + entsoe_time(from) + "&periodEnd=" + entsoe_time(to);
+}
+
 class Entsoe final : public EntsoeSource {
  public:
   Entsoe(SourceLink& link, ProviderAccess access, std::string zone, WholeSeconds step,
          std::vector<EmissionFactor> factors)
       : link_(link), access_(std::move(access)), factors_(std::move(factors)) {
-    if (access_.url.empty()) access_.url = kEntsoeUrl;
     identity_ = {.provider = "entsoe",
                  .zone = std::move(zone),
                  .kind = IntensityKind::kAverageLifecycle,
@@ -72,10 +78,10 @@ class Entsoe final : public EntsoeSource {
  private:
   Result<PowerSeries> ask(const std::string& document, const std::string& process,
                           const std::string& domain, UtcTime from, UtcTime to) {
-    const std::string url = access_.url + "/api?securityToken=" + percent_encoded(access_.token) +
-                            "&documentType=" + document + "&processType=" + process + "&" + domain +
-                            "=" + percent_encoded(identity_.zone) +
-                            "&periodStart=" + entsoe_time(from) + "&periodEnd=" + entsoe_time(to);
+    const std::string url = entsoe_url(
+        access_,
+        document + "&processType=" + process + "&" + domain + "=" + percent_encoded(identity_.zone),
+        from, to);
     const std::string body = HARPE_TRY(link_.get(url, {}, {access_.token}));
     return parse_entsoe(body, identity_.step);
   }
@@ -92,6 +98,34 @@ std::unique_ptr<EntsoeSource> make_entsoe(SourceLink& link, ProviderAccess acces
                                           WholeSeconds step, std::vector<EmissionFactor> factors) {
   return std::make_unique<Entsoe>(link, std::move(access), std::move(zone), step,
                                   std::move(factors));
+}
+
+Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAccess& access,
+                                           const std::string& zone, WholeSeconds step, UtcTime from,
+                                           UtcTime to) {
+  const std::string area = percent_encoded(zone);
+  DayAheadPrices all;
+  all.prices = HARPE_TRY(fetch_in_parts(
+      interval_of(from, step), to, kEntsoeLongest,
+      [&](UtcTime begin, UtcTime end) -> Result<ProviderIntensity> {
+        const std::string url = entsoe_url(
+            access,
+            "A44&contract_MarketAgreement.type=A01&in_Domain=" + area + "&out_Domain=" + area,
+            begin, end);
+        const std::string body = HARPE_TRY(link.get(url, {}, {access.token}));
+        DayAheadPrices part = HARPE_TRY(parse_entsoe_prices(body, step, zone));
+        if (!all.money.empty() && all.money != part.money) {
+          return Error::invalid("ENTSO-E: prices in " + all.money + " and in " + part.money +
+                                ", which do not mix: ask for a time with one of them");
+        }
+        all.money = part.money;
+        part.prices.fetched_at = access.now();
+        return std::move(part.prices);
+      }));
+  if (all.prices.series.gaps() == all.prices.series.size()) {
+    return Error::of(ErrorCode::kNotFound, "ENTSO-E has no price of that time");
+  }
+  return all;
 }
 
 }  // namespace harpe

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_source/exogenous_source.h"
+#include "harpe/carbon_source/provider_link.h"
 #include "harpe/carbon_source/provider_sources.h"
 
 namespace harpe {
@@ -140,21 +141,12 @@ class ProvidedSource final : public CarbonSource {
     return make_series_source("file", std::move(series), environment_.now);
   }
 
-  /// \param calls  in 60 s, well below what the provider allows
-  SourceLink& link(std::string provider, std::string advice, int calls,
-                   std::string expected = "json", int also_read = 0) {
-    link_.emplace(
-        *fetcher_, environment_.clock, environment_.now,
-        SourceLinkOptions{.provider = std::move(provider),
-                          .token_advice = std::move(advice),
-                          .expected_type = std::move(expected),
-                          .also_read = also_read,
-                          .timeout = environment_.timeout,
-                          .calls = calls,
-                          .seed = environment_.seed,
-                          .ca_file = environment_.variable("HARPE_CARBON_CA_FILE").value_or("")},
-        &cache_);
+  SourceLink& link(SourceLinkOptions options) {
+    link_.emplace(*fetcher_, environment_.clock, environment_.now, std::move(options), &cache_);
     return *link_;
+  }
+  SourceLink& link(std::string provider, std::string advice, int calls) {
+    return link(provider_link_options(environment_, std::move(provider), std::move(advice), calls));
   }
 
   Result<ProviderAccess> access(const ApiTokenNames* names) {
@@ -175,7 +167,7 @@ class ProvidedSource final : public CarbonSource {
             "no forecast"};
     ProviderAccess found = HARPE_TRY(access(&names));
     return make_electricity_maps(
-        link("Electricity Maps", advice_of(names), 60), std::move(found),
+        link("Electricity Maps", token_advice_of(names), 60), std::move(found),
         {.zone = specification_.zone,
          .kind = specification_.kind.value_or(IntensityKind::kAverageLifecycle),
          .version = specification_.version,
@@ -192,7 +184,7 @@ class ProvidedSource final : public CarbonSource {
             "https://api.watttime.org/register. Without a plan, CAISO_NORTH is open"};
     ProviderAccess found = HARPE_TRY(access(&names));
     return std::unique_ptr<IntensitySource>(
-        make_watttime(link("WattTime", advice_of(names), 60), std::move(found),
+        make_watttime(link("WattTime", token_advice_of(names), 60), std::move(found),
                       {.region = specification_.zone, .signal = specification_.signal}));
   }
 
@@ -205,24 +197,14 @@ class ProvidedSource final : public CarbonSource {
   }
 
   Result<std::unique_ptr<IntensitySource>> entsoe() {
-    const ApiTokenNames names{.variable = "HARPE_ENTSOE_TOKEN",
-                              .file = "entsoe.token",
-                              .advice =
-                                  "Register at https://transparency.entsoe.eu and ask "
-                                  "transparency@entsoe.eu for access to the RESTful API"};
+    const ApiTokenNames names = entsoe_token_names();
     ProviderAccess found = HARPE_TRY(access(&names));
-    // "No data" comes as a document with status 400.
-    auto source = make_entsoe(link("ENTSO-E", advice_of(names), 100, "xml", 400), std::move(found),
+    auto source = make_entsoe(link(entsoe_link_options(environment_)), std::move(found),
                               specification_.zone, specification_.step, specification_.factors);
     if (!environment_.offline)
       exogenous_ =
           exogenous_day_ahead(*source, cache_.folder(source->identity()), environment_.now);
     return std::unique_ptr<IntensitySource>(std::move(source));
-  }
-
-  static std::string advice_of(const ApiTokenNames& names) {
-    return "Check the token in " + names.variable + " or ~/.config/harpe/" + names.file + ". " +
-           names.advice;
   }
 
   SourceSpecification specification_;

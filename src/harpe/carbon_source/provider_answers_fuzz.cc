@@ -11,6 +11,7 @@
 #include "harpe/carbon_source/cached_series.h"
 #include "harpe/carbon_source/electricity_maps.h"
 #include "harpe/carbon_source/entsoe.h"
+#include "harpe/carbon_source/entsoe_prices.h"
 #include "harpe/carbon_source/source_specification.h"
 #include "harpe/carbon_source/uk_intensity.h"
 #include "harpe/carbon_source/watttime.h"
@@ -27,7 +28,8 @@ void check_series(const harpe::IntensitySeries& series) {
   for (std::size_t i = 0; i < series.size(); ++i) {
     const double value = series.values[i];
     require(std::isnan(value) || std::isfinite(value));
-    require(series.kind == harpe::IntensityKind::kMarginal || !(value < 0));
+    require(series.kind == harpe::IntensityKind::kMarginal ||
+            series.kind == harpe::IntensityKind::kPrice || !(value < 0));
   }
 }
 
@@ -88,6 +90,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (const auto power = harpe::parse_entsoe(text, harpe::whole_hours(1)); power.ok()) {
         require(power->size() >= 1);
         check(harpe::intensity_of_generation(*power, harpe::default_emission_factors(), "zone"));
+      }
+      break;
+    case 'a':
+      if (const auto prices = harpe::parse_entsoe_prices(text, harpe::whole_minutes(15), "zone");
+          prices.ok()) {
+        check_series(prices->prices.series);
+        require(prices->prices.series.kind == harpe::IntensityKind::kPrice);
+        require(prices->money.size() == 3);
+        require(prices->prices.series.gaps() < prices->prices.series.size());
+      } else {
+        require(!prices.error().text().empty());
       }
       break;
     case 'c':

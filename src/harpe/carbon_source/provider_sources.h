@@ -8,6 +8,7 @@
 
 #include "harpe/carbon_source/emission_factors.h"
 #include "harpe/carbon_source/entsoe.h"
+#include "harpe/carbon_source/entsoe_prices.h"
 #include "harpe/carbon_source/intensity_source.h"
 #include "harpe/carbon_source/source_link.h"
 #include "harpe/carbon_source/watttime.h"
@@ -55,6 +56,13 @@ class EntsoeSource : public IntensitySource {
 /// \param zone  the area's EIC, such as 10Y1001A1001A82H
 std::unique_ptr<EntsoeSource> make_entsoe(SourceLink& link, ProviderAccess access, std::string zone,
                                           WholeSeconds step, std::vector<EmissionFactor> factors);
+
+/// Day-ahead prices of [from, to), tomorrow's too where they are published, in calls of a month.
+/// kNotFound where there is none; a month without any is left out. They have no ladder and no
+/// cache: what they are for is to be planned with at once.
+Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAccess& access,
+                                           const std::string& zone, WholeSeconds step, UtcTime from,
+                                           UtcTime to);
 
 /// A series that has been read: what lies before `now` is history, and what lies after it the
 /// provider's forecast. Fails where the series has no known value.

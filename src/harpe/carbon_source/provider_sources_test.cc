@@ -265,6 +265,109 @@ TEST(EntsoeSource, ReadsGenerationAndWhatIsForecastADayAhead) {
   EXPECT_EQ(load->megawatts.at("load"), (std::vector<double>{500, 500}));
 }
 
+std::string hour_of_price(const std::string& start, const std::string& end, const char* money,
+                          double price) {
+  return "<Publication_MarketDocument><TimeSeries><currency_Unit.name>" + std::string(money) +
+         "</currency_Unit.name><price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03"
+         "</curveType><Period><timeInterval><start>" +
+         start + "</start><end>" + end +
+         "</end></timeInterval><resolution>PT60M</resolution><Point><position>1</position>"
+         "<price.amount>" +
+         std::to_string(price) +
+         "</price.amount></Point></Period></TimeSeries></Publication_MarketDocument>";
+}
+
+constexpr const char* kXml = "Content-Type: application/xml\r\n";
+constexpr const char* kNoPrice =
+    "<Acknowledgement_MarketDocument><Reason><text>none</text></Reason>"
+    "</Acknowledgement_MarketDocument>";
+
+Result<DayAheadPrices> prices_of(Rig& rig, const std::string& from, const std::string& to) {
+  return fetch_entsoe_prices(rig.link, rig.access(), "10Y1001A1001A82H", whole_hours(1), at(from),
+                             at(to));
+}
+
+TEST(EntsoePrices, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
+  Rig rig(
+      [](const std::string& request) {
+        const bool january = request.find("periodStart=20260101") != std::string::npos;
+        // Whole days come.
+        return january
+                   ? scripted_response(
+                         200, hour_of_price("2025-12-31T23:00Z", "2026-01-01T23:00Z", "EUR", -5),
+                         kXml)
+                   : scripted_response(400, kNoPrice, kXml);
+      },
+      "xml", 400);
+  const auto prices = prices_of(rig, "2026-01-01T10:00Z", "2026-02-10T00:00Z");
+  ASSERT_TRUE(prices.ok()) << prices.error().text();
+  EXPECT_EQ(prices->money, "EUR");
+  EXPECT_EQ(prices->prices.series.values, std::vector<double>(13, -5));
+  EXPECT_EQ(prices->prices.series.start, at("2026-01-01T10:00Z"));
+  EXPECT_EQ(prices->prices.fetched_at, rig.now);
+  ASSERT_EQ(rig.server.count(), 2U);
+  EXPECT_EQ(
+      rig.paths()[0],
+      "/api?securityToken=s3cret&documentType=A44&contract_MarketAgreement.type=A01&in_Domain="
+      "10Y1001A1001A82H&out_Domain=10Y1001A1001A82H&periodStart=202601011000&periodEnd="
+      "202602011000");
+}
+
+TEST(EntsoePrices, FaultsAreSaidWithoutTheToken) {
+  std::vector<std::string> answers;
+  Rig rig(
+      [&](const std::string&) {
+        const std::string answer = answers.front();
+        if (answers.size() > 1) answers.erase(answers.begin());
+        return answer;
+      },
+      "xml", 400);
+  const auto ask = [&](std::vector<std::string> script) {
+    answers = std::move(script);
+    return prices_of(rig, "2026-01-01T00:00Z", "2026-01-02T00:00Z");
+  };
+  const std::string good = scripted_response(
+      200, hour_of_price("2026-01-01T00:00Z", "2026-01-02T00:00Z", "EUR", 1), kXml);
+  EXPECT_TRUE(ask({scripted_response(503, ""), scripted_response(429, ""), good}).ok());
+  struct Fault {
+    std::string answer;
+    ErrorCode code;
+  };
+  for (const Fault& fault :
+       {Fault{scripted_response(401, ""), ErrorCode::kNoPermission},
+        {scripted_response(400, kNoPrice, kXml), ErrorCode::kNotFound},
+        {scripted_response(200, "<html/>", "Content-Type: text/html\r\n"), ErrorCode::kUnavailable},
+        {scripted_response(200, "<GL_MarketDocument/>", kXml), ErrorCode::kInvalidInput},
+        {scripted_response(200, good.substr(good.size() / 2), kXml), ErrorCode::kInvalidInput}}) {
+    const auto prices = ask({fault.answer});
+    ASSERT_FALSE(prices.ok());
+    EXPECT_EQ(prices.error().code, fault.code) << prices.error().text();
+    EXPECT_EQ(prices.error().text().find("s3cret"), std::string::npos) << prices.error().text();
+  }
+  // Of another day than was asked for.
+  EXPECT_EQ(ask({scripted_response(
+                    200, hour_of_price("2025-01-01T00:00Z", "2025-01-02T00:00Z", "EUR", 1), kXml)})
+                .error()
+                .code,
+            ErrorCode::kNotFound);
+}
+
+TEST(EntsoePrices, OfTwoCurrenciesDoNotMixOverMonths) {
+  Rig rig(
+      [](const std::string& request) {
+        const bool before = request.find("periodStart=202512") != std::string::npos;
+        return scripted_response(
+            200,
+            before ? hour_of_price("2025-12-31T00:00Z", "2026-01-01T00:00Z", "BGN", 100)
+                   : hour_of_price("2026-01-11T00:00Z", "2026-01-12T00:00Z", "EUR", 50),
+            kXml);
+      },
+      "xml", 400);
+  const auto prices = prices_of(rig, "2025-12-11T00:00Z", "2026-01-12T00:00Z");
+  ASSERT_FALSE(prices.ok());
+  EXPECT_NE(prices.error().text().find("prices in BGN and in EUR"), std::string::npos);
+}
+
 TEST(SeriesSource, TellsNoMoreThanHasHappened) {
   IntensitySeries series{.start = at("2026-01-15T08:00Z"),
                          .step = whole_hours(1),

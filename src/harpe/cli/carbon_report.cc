@@ -167,10 +167,11 @@ void add_term_options(CLI::App& app, ReportArguments& arguments) {
              [](const std::string& text) { return parse_embodied(text); });
   add_parsed(app, "--by", "job|run|user", "What rows are of (default: job)", arguments.terms.by,
              parse_by);
-  add_text(app, "--per", "UNIT",
-           "Unit of SCI: job, run, user, iteration, device-hour, or one of your own with --units "
-           "(default: run)",
-           arguments.terms.unit.name);
+  add_text(
+      app, "--per", "UNIT",
+      "Unit of SCI: job, run, user, iteration, token (where a job's terms of carbon control have "
+      "tokens_per_iteration), device-hour, or one of your own with --units (default: run)",
+      arguments.terms.unit.name);
   FunctionalUnit& unit = arguments.terms.unit;
   add_parsed(app, "--units", "N", "How many of them there were, in all runs together", unit.count,
              parse_count);

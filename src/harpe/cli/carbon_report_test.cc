@@ -56,6 +56,16 @@ TEST_F(CarbonReport, SaysWhatIsQuoted) {
   EXPECT_NEAR(nlohmann::json::parse(json.out)["total"]["grams"].get<double>(), 302.5, 1e-9);
 }
 
+TEST_F(CarbonReport, CountsTokensThatTheJobTellsOf) {
+  LedgerRun run{.id = "x.1", .job = "gpt3", .start = 1, .tokens_per_iteration = 5e5};
+  ASSERT_TRUE(
+      run.ledger.add(1'795'564'800, 1'795'568'400, {.energy = {3.6e6}, .iterations = 20}).ok());
+  ASSERT_TRUE(write_file(file, ledger_json({run})).ok());
+  const Said said = report({file, "--carbon", "302.5", "--per", "token"});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("per token (R = 10 000 000)"));
+}
+
 TEST_F(CarbonReport, CountsTheSameFileOnce) {
   const Said said = report({file, file, "--carbon", "DE"});
   ASSERT_EQ(said.status, 0) << said.err;

@@ -100,12 +100,17 @@ std::string saved(const Json& status) {
 /// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
   std::string activity = text(status, "activity");
-  if (activity == "ended") return activity;
+  // A list has the state of the pause alone, a job more of it.
+  const Json& pause = at(status, "pause");
+  const std::string paused = pause.is_object() ? text(pause, "state") : text(status, "pause");
+  if (activity == "ended") return paused == "paused" ? "ended to pause" : activity;
   std::string name = text(status, "phase");
   auto fraction = number(at(status, "profiling"), "fraction");
   if (!fraction) fraction = number(status, "profiling_fraction");
   if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
   if (at(status, "rolled_back") == true) name += ", rolled back";
+  if (paused == "paused") name += ", paused";
+  if (paused == "asked") name += ", asked to pause";
   return activity == "idle" ? "idle (" + name + ")" : name;
 }
 

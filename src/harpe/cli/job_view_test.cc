@@ -45,6 +45,21 @@ TEST(JobView, ShowsPaceAndPause) {
                   .starts_with("all ranks have ended to be started again"));
 }
 
+TEST(JobView, ListsWhichJobsPause) {
+  const std::string table = jobs_table(
+      R"({"jobs": [
+          {"id": "a", "phase": "running", "activity": "active", "pause": "paused"},
+          {"id": "b", "phase": "running", "activity": "active", "pause": "asked"},
+          {"id": "c", "phase": "running", "activity": "ended", "pause": "paused"},
+          {"id": "d", "phase": "running", "activity": "active", "pause": "none"},
+          {"id": "e", "phase": "running", "activity": "active"}]})",
+      false, "none");
+  for (const char* part : {"a    running, paused  ", "b    running, asked to pause  ",
+                           "c    ended to pause  ", "d    running  ", "e    running  "}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  }
+}
+
 TEST(JobView, ShowsWhatStragglersRun) {
   const std::string view = job_view(
       R"({"id": "a", "plans": [

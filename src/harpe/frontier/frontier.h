@@ -31,6 +31,7 @@
 #include "harpe/frontier/certificate.h"
 #include "harpe/frontier/plan.h"
 #include "harpe/instruction/per_stage.h"
+#include "harpe/instruction/setting.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
 
@@ -72,6 +73,13 @@ struct FrontierPoint {
   Joules lower_bound;  ///< whole pipeline, blocking included
 };
 
+/// What an iteration takes whose computations all run at one setting.
+struct OneSettingPoint {
+  InstructionSetting setting;
+  Seconds iteration_time;
+  Joules iteration_energy;  ///< whole pipeline, blocking included
+};
+
 /// The frontier of one pipeline. Copies share the data.
 class Frontier {
  public:
@@ -111,6 +119,10 @@ class Frontier {
   /// With late clocks, where highest clocks differ, the changes between them are late, too; no
   /// dwell is kept.
   Plan all_max(const PlanOptions& options = {}) const;
+  /// One clock, power limit and so on for the whole job, all along: what is left where a setting
+  /// cannot follow the computations. Of each setting that was measured for every computation, by
+  /// falling clock; may be empty. O(settings x instructions).
+  std::vector<OneSettingPoint> one_setting() const;
   /// The plan of least iteration energy.
   Result<Plan> least_energy_plan(const PlanOptions& options = {}) const;
 

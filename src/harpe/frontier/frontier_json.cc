@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "harpe/base/digest.h"
 #include "harpe/base/json_text.h"
@@ -33,6 +34,27 @@ std::string runs_of_stages(const Plan& plan, const Number& number) {
     text += (text.size() > 1 ? ", " : "") + runs(list, number);
   }
   return text + "]";
+}
+
+std::string time_and_energy(Seconds time, Joules energy) {
+  return "\"iteration_time_s\": " + shortest(time.value) +
+         ", \"iteration_energy_j\": " + shortest(energy.value);
+}
+
+/// What coarser control comes to, so that a reader can tell what each part of a saving is due to.
+std::string coarser_control(const Frontier& frontier) {
+  const Plan all_max = frontier.all_max();
+  std::string text = " \"all_max\": {" +
+                     time_and_energy(all_max.iteration_time, all_max.iteration_energy) + "},\n";
+  text += " \"one_setting\": [";
+  const char* separator = "\n";
+  for (const OneSettingPoint& point : frontier.one_setting()) {
+    text += std::exchange(separator, ",\n");
+    text += "  {\"frequency_mhz\": " + std::to_string(point.setting.clock.value);
+    if (!point.setting.knobs.empty()) text += ", " + knobs_members(point.setting.knobs);
+    text += ", " + time_and_energy(point.iteration_time, point.iteration_energy) + "}";
+  }
+  return text + "],\n";
 }
 
 }  // namespace
@@ -68,13 +90,13 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
   text += " \"min_time_s\": " + shortest(frontier.min_time().value) +
           ", \"least_energy_time_s\": " + shortest(frontier.least_energy_time().value) +
           ", \"max_time_s\": " + shortest(frontier.max_time().value) + ",\n";
+  text += coarser_control(frontier);
   text += " \"points\": [";
   KnobNumbers knobs;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = plans[i];
     text += i == 0 ? "\n" : ",\n";
-    text += "  {\"iteration_time_s\": " + shortest(plan.iteration_time.value) +
-            ", \"iteration_energy_j\": " + shortest(plan.iteration_energy.value) +
+    text += "  {" + time_and_energy(plan.iteration_time, plan.iteration_energy) +
             ", \"lower_bound_j\": " + shortest(plan.lower_bound.value) +
             ",\n   \"clock_runs_mhz\": " +
             runs_of_stages(plan, [](const PlannedInstruction& at) { return at.clock.value; });

@@ -322,6 +322,8 @@ TEST(FrontierJson, NumbersTheKnobsOfItsPlans) {
   EXPECT_THAT(text, HasSubstr("\"knob_runs\": [["));
   const std::vector<Plan> plain = {frontier.all_max()};
   EXPECT_THAT(frontier_json(frontier, plain), Not(HasSubstr("knob")));
+  EXPECT_THAT(text, HasSubstr(R"(, "label": "sm12_overlap", "iteration_time_s": )"))
+      << "one setting for all computations";
 }
 
 }  // namespace

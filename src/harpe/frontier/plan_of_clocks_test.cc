@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/frontier/frontier.h"
+#include "harpe/frontier/plan_from_clocks.h"
 #include "harpe/frontier/plan_testing.h"
 #include "harpe/profile/synth.h"
 
@@ -75,6 +77,41 @@ TEST(PlanOfClocks, RefusesListsAndClocksThatAreNone) {
   wrong = clocks;
   wrong[2][0] = Megahertz{1};
   EXPECT_THAT(refused(wrong), HasSubstr("lacks stage 2 forward at 1 MHz"));
+}
+
+// Replayed by another way, from the profile and a clock for each computation.
+TEST(OneSetting, IsAReplayOfEachSettingThatAllComputationsHave) {
+  Profile profile = test_profile(3);
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  std::erase_if(entries[1].points, [](const auto& point) { return point.clock.value == 1050; });
+  for (InstructionProfile& entry : entries) {
+    if (entry.stage != 2) continue;
+    OperatingPoint limited = entry.points.back();
+    limited.knobs.power_limit = Watts{200};
+    entry.points.push_back(limited);
+  }
+  profile = profile.with_entries(std::move(entries));
+  const std::vector<Watts> blocking = {Watts{50}, Watts{60}, Watts{70}};
+  const Schedule schedule =
+      must(with_fixed_times(must(one_f_one_b({.stages = 3, .micro_batches = 5})), kBeside));
+  profile = with_fixed_time_rows(profile, schedule, kBeside, blocking);
+  const Pipeline pipeline = must(Pipeline::build(schedule));
+  const Frontier frontier =
+      must(characterize(pipeline, profile, {.blocking_power = blocking, .gpus_per_stage = 2}));
+  const std::vector<OneSettingPoint> found = frontier.one_setting();
+  std::vector<int> clocks;
+  for (const OneSettingPoint& point : found) {
+    clocks.push_back(point.setting.clock.value);
+    EXPECT_TRUE(point.setting.knobs.empty());
+    const std::vector<std::vector<Megahertz>> lists(3, std::vector(10, point.setting.clock));
+    const Plan plan = must(plan_from_clocks(pipeline, profile, lists,
+                                            {.blocking_power = blocking, .gpus_per_stage = 2}));
+    EXPECT_NEAR(point.iteration_time.value, plan.iteration_time.value, 1e-12);
+    EXPECT_NEAR(point.iteration_energy.value, plan.iteration_energy.value, 1e-9);
+  }
+  EXPECT_EQ(clocks, (std::vector{1350, 1200, 900})) << "1050 MHz is not measured everywhere";
+  EXPECT_EQ(found.front().iteration_time, frontier.all_max().iteration_time);
+  EXPECT_EQ(found.front().iteration_energy, frontier.all_max().iteration_energy);
 }
 
 TEST(FixedTimeRows, AreDrawnAtBlockingPowerAndKeptWhereTheProfileHasThem) {

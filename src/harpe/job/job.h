@@ -284,6 +284,7 @@ class Job {
   const JobSpec& spec() const;
   JobPhase phase() const;
   const std::optional<Pace>& pace() const;
+  PauseState pause() const;
   /// Reported in this start of training; -1: none.
   std::int64_t newest_iteration() const;
   /// What iterations take beyond their pipelines; 0 where it is not measured yet.

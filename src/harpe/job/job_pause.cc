@@ -190,6 +190,10 @@ void Job::State::note_paused(Seconds now) {
                               : "all " + std::to_string(spec.shape.ranks()) + " ranks pause");
 }
 
+PauseState Job::pause() const {
+  return state_->pause_state();
+}
+
 PauseState Job::State::pause_state() const {
   if (!asked) return {};
   PauseState state{.is = PauseState::Is::kAsked,

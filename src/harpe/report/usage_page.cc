@@ -10,10 +10,12 @@ namespace harpe::report {
 namespace {
 
 constexpr std::size_t kColours = 8;
-constexpr double kBarsWidth = 1180, kBarsHeight = 236, kBarsLeft = 64, kBarsRight = 8,
-                 kBarsTop = 12, kBarsBottom = 28;
+// Of the drawing, which is stretched to the width that the page has; labels are text beside it, so
+// that they are as large on a phone. The height is that of .bars svg.
+constexpr double kBarsWidth = 1000, kBarsHeight = 196;
 constexpr std::size_t kTimeLabels = 8;
-constexpr double kLabelWidth = 108;
+// Of the drawing, as much as a label takes where the page is widest.
+constexpr double kLabelShare = 0.1;
 
 constexpr std::string_view kUsageStyle = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1a1a1a; --soft: #5c5c5c; --rule: #d8d8d4;
@@ -38,13 +40,19 @@ section { margin-top: 30px; }
 .explanation { margin-top: 12px; max-width: 90ch; font-size: 15px; }
 .warning { margin-top: 14px; padding: 6px 0 6px 12px; border-left: 3px solid var(--warn);
   color: var(--warn); font-weight: 600; max-width: 100ch; }
-svg { display: block; width: 100%; height: auto; margin-top: 6px; }
-svg text { font: 12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif;
-  fill: var(--soft); }
-svg .e { text-anchor: end; } svg .m { text-anchor: middle; }
+.bars { position: relative; height: 236px; margin: 6px 8px 0 64px; font-size: 12px; line-height: 16px;
+  color: var(--soft); }
+.bars svg { display: block; position: absolute; top: 12px; width: 100%; height: 196px; overflow: visible; }
+.bars span { position: absolute; white-space: nowrap; }
+.bars .y { right: 100%; margin: 4px 8px 0 0; } .bars .x { bottom: 4px; }
+@media (max-width: 900px) { .bars .o { display: none; } }
+@media (max-width: 560px) { .bars .h { display: none; } .bars { margin-left: 52px; }
+  main { padding: 20px 16px 40px; } }
+svg path { vector-effect: non-scaling-stroke; }
 svg .rule { stroke: var(--rule); stroke-width: 1; shape-rendering: crispEdges; }
 svg .zero { stroke: var(--soft); stroke-width: 1; shape-rendering: crispEdges; }
-svg .gap { fill: var(--warn); }
+svg .gap { fill: var(--warn); } svg .pause { fill: var(--ink); }
+i.pause { background: var(--ink); opacity: .22; }
 .c0 { fill: var(--c0); background: var(--c0); } .c1 { fill: var(--c1); background: var(--c1); }
 .c2 { fill: var(--c2); background: var(--c2); } .c3 { fill: var(--c3); background: var(--c3); }
 .c4 { fill: var(--c4); background: var(--c4); } .c5 { fill: var(--c5); background: var(--c5); }
@@ -91,45 +99,100 @@ std::string colour_of(std::size_t series) {
   return concat({"c", std::to_string(std::min(series, kColours - 1))});
 }
 
+/// Bars of one interval on each other, negative ones below zero. \param y_of  of a value
+template <class Y>
+std::string stack_svg(const UsagePageInput& input, Values values, std::size_t interval, double x,
+                      double bar, std::string_view unit, const Y& y_of) {
+  std::string svg;
+  double above = 0, below = 0;
+  for (std::size_t k = 0; k < input.series.size(); ++k) {
+    const std::vector<double>& all = input.series[k].*values;
+    const double value = interval < all.size() ? all[interval] : 0;
+    if (value == 0) continue;
+    double& base = value > 0 ? above : below;
+    const double top = std::min(y_of(base), y_of(base + value));
+    const double size = std::max(y_of(base), y_of(base + value)) - top;
+    base += value;
+    svg +=
+        concat({"<rect class=\"", colour_of(k), "\" x=\"", coordinate(x), "\" y=\"",
+                coordinate(top), "\" width=\"", coordinate(bar), "\" height=\"", coordinate(size),
+                "\"><title>", escape(input.series[k].name), ", ", escape(input.intervals[interval]),
+                ": ", fixed(value, value < 10 ? 4 : 1), " ", unit, "</title></rect>\n"});
+  }
+  return svg;
+}
+
+double paused_share(const UsageSeries& series, std::size_t interval) {
+  return interval < series.paused.size() ? series.paused[interval] : 0;
+}
+
+bool has_pauses(const UsagePageInput& input) {
+  return std::ranges::any_of(input.series, [](const UsageSeries& one) {
+    return std::ranges::any_of(one.paused, [](double share) { return share > 0; });
+  });
+}
+
+/// Behind the bars, the darker the longer a job paused.
+std::string pause_svg(const UsagePageInput& input, std::size_t interval, double x, double pitch) {
+  double most = 0;
+  std::string who;
+  for (const UsageSeries& one : input.series) {
+    const double share = paused_share(one, interval);
+    if (share <= 0) continue;
+    most = std::max(most, share);
+    who += concat(
+        {who.empty() ? "" : ", ", one.name, " ", fixed(100 * std::min(share, 1.0), 0), " %"});
+  }
+  if (most <= 0) return {};
+  constexpr double kLightest = 0.05, kDarkest = 0.22;
+  const double opacity = kLightest + (kDarkest - kLightest) * std::min(1.0, most);
+  return concat({"<rect class=\"pause\" x=\"", coordinate(x), "\" y=\"0\" width=\"",
+                 coordinate(pitch), "\" height=\"", coordinate(kBarsHeight), "\" fill-opacity=\"",
+                 fixed(opacity, 3), "\"><title>", escape(input.intervals[interval]),
+                 ": paused: ", escape(who), " of it</title></rect>\n"});
+}
+
+/// When intervals begin, some of them: on narrower pages every other one, on phones every fourth.
+std::string time_labels(const UsagePageInput& input) {
+  std::string labels;
+  const std::size_t every =
+      std::max<std::size_t>(1, (input.intervals.size() + kTimeLabels - 1) / kTimeLabels);
+  for (std::size_t i = 0; i < input.intervals.size(); i += every) {
+    const double share = static_cast<double>(i) / static_cast<double>(input.intervals.size());
+    const std::size_t number = i / every;
+    if (number > 0 && share > 1 - kLabelShare) break;
+    const char* rank = number % 2 == 1 ? " o h" : number % 4 == 2 ? " h" : "";
+    labels += concat({"<span class=\"x", rank, "\" style=\"left:", coordinate(100 * share), "%\">",
+                      escape(input.intervals[i]), "</span>\n"});
+  }
+  return labels;
+}
+
 /// A chart of stacked bars. \param unit  "kWh"
-std::string bars_svg(const UsagePageInput& input, Values values, std::string_view title,
-                     std::string_view unit, bool show_gaps) {
+std::string bars_chart(const UsagePageInput& input, Values values, std::string_view title,
+                       std::string_view unit, bool show_gaps) {
   const Extent extent = extent_of(input, values);
-  const double height = kBarsHeight - kBarsTop - kBarsBottom,
-               width = kBarsWidth - kBarsLeft - kBarsRight;
   const auto y_of = [&](double value) {
-    return kBarsTop + height * (extent.high - value) / (extent.high - extent.low);
+    return kBarsHeight * (extent.high - value) / (extent.high - extent.low);
   };
-  std::string svg =
-      concat({"<svg viewBox=\"0 0 ", coordinate(kBarsWidth), " ", coordinate(kBarsHeight),
-              "\" role=\"img\">\n<title>", escape(title), "</title>\n"});
+  std::string svg = concat(
+      {"<svg viewBox=\"0 0 ", coordinate(kBarsWidth), " ", coordinate(kBarsHeight),
+       "\" preserveAspectRatio=\"none\" role=\"img\">\n<title>", escape(title), "</title>\n"});
+  std::string labels;
   const Ticks marks = ticks(extent.low, extent.high, 6);
   for (const double value : marks.values) {
     const std::string y = coordinate(y_of(value));
-    svg += concat({"<path class=\"", value == 0 ? "zero" : "rule", "\" d=\"M",
-                   coordinate(kBarsLeft), " ", y, "H", coordinate(kBarsWidth - kBarsRight),
-                   "\"/>\n<text class=\"e\" x=\"", coordinate(kBarsLeft - 8), "\" y=\"",
-                   coordinate(y_of(value) + 4), "\">", fixed(value, marks.decimals), "</text>\n"});
+    svg += concat({"<path class=\"", value == 0 ? "zero" : "rule", "\" d=\"M0 ", y, "H",
+                   coordinate(kBarsWidth), "\"/>\n"});
+    labels += concat(
+        {"<span class=\"y\" style=\"top:", y, "px\">", fixed(value, marks.decimals), "</span>\n"});
   }
-  const auto count = static_cast<double>(input.intervals.size());
-  const double pitch = width / count, bar = pitch > 3 ? pitch - 1 : pitch;
+  const double pitch = kBarsWidth / static_cast<double>(input.intervals.size());
+  const double bar = pitch > 3 ? pitch - 1 : pitch;
   for (std::size_t i = 0; i < input.intervals.size(); ++i) {
-    const double x = kBarsLeft + pitch * static_cast<double>(i);
-    double above = 0, below = 0;
-    for (std::size_t k = 0; k < input.series.size(); ++k) {
-      const std::vector<double>& all = input.series[k].*values;
-      const double value = i < all.size() ? all[i] : 0;
-      if (value == 0) continue;
-      double& base = value > 0 ? above : below;
-      const double top = std::min(y_of(base), y_of(base + value));
-      const double size = std::max(y_of(base), y_of(base + value)) - top;
-      base += value;
-      svg +=
-          concat({"<rect class=\"", colour_of(k), "\" x=\"", coordinate(x), "\" y=\"",
-                  coordinate(top), "\" width=\"", coordinate(bar), "\" height=\"", coordinate(size),
-                  "\"><title>", escape(input.series[k].name), ", ", escape(input.intervals[i]),
-                  ": ", fixed(value, value < 10 ? 4 : 1), " ", unit, "</title></rect>\n"});
-    }
+    const double x = pitch * static_cast<double>(i);
+    svg += pause_svg(input, i, x, pitch);
+    svg += stack_svg(input, values, i, x, bar, unit, y_of);
     if (show_gaps && i < input.gaps.size() && input.gaps[i]) {
       svg += concat({"<rect class=\"gap\" x=\"", coordinate(x), "\" y=\"", coordinate(y_of(0) + 1),
                      "\" width=\"", coordinate(bar), "\" height=\"4\"><title>",
@@ -137,15 +200,8 @@ std::string bars_svg(const UsagePageInput& input, Values values, std::string_vie
                      ": a part of the energy has no intensity</title></rect>\n"});
     }
   }
-  const std::size_t every =
-      std::max<std::size_t>(1, (input.intervals.size() + kTimeLabels - 1) / kTimeLabels);
-  for (std::size_t i = 0; i < input.intervals.size(); i += every) {
-    const double x = kBarsLeft + pitch * static_cast<double>(i);
-    if (x > kBarsWidth - kLabelWidth) break;
-    svg += concat({"<text x=\"", coordinate(x), "\" y=\"", coordinate(kBarsHeight - 8), "\">",
-                   escape(input.intervals[i]), "</text>\n"});
-  }
-  return svg + "</svg>\n";
+  return concat(
+      {"<div class=\"bars\">\n", svg, "</svg>\n", labels, time_labels(input), "</div>\n"});
 }
 
 std::string legend_of(const UsagePageInput& input) {
@@ -158,6 +214,7 @@ std::string legend_of(const UsagePageInput& input) {
                              : escape(input.series[k].name),
                       "</li>"});
   }
+  if (has_pauses(input)) legend += "<li><i class=\"pause\"></i>paused</li>";
   return legend + "</ul>\n";
 }
 
@@ -204,12 +261,13 @@ std::string usage_page(const UsagePageInput& input) {
                   "</p>\n<p class=\"explanation\">", escape(input.explanation), "</p>\n"});
   if (!input.intervals.empty()) {
     const std::string each = concat({" in each ", escape(input.interval_length), ", UTC"});
-    page += concat(
-        {"<section><h2>Energy, kWh", each, "</h2>\n",
-         report::bars_svg(input, &UsageSeries::energy, "Energy over time", "kWh", false),
-         "</section>\n<section><h2>CO2eq of operation, ", input.mass_unit, each, "</h2>\n",
-         report::bars_svg(input, &UsageSeries::mass, "Emissions over time", input.mass_unit, true),
-         report::legend_of(input), "</section>\n"});
+    page +=
+        concat({"<section><h2>Energy, kWh", each, "</h2>\n",
+                report::bars_chart(input, &UsageSeries::energy, "Energy over time", "kWh", false),
+                "</section>\n<section><h2>CO2eq of operation, ", input.mass_unit, each, "</h2>\n",
+                report::bars_chart(input, &UsageSeries::mass, "Emissions over time",
+                                   input.mass_unit, true),
+                report::legend_of(input), "</section>\n"});
   }
   page += concat({"<section><h2>Table</h2>\n", report::table_markup(input),
                   "</section>\n<section><h2>Method</h2>\n<ul class=\"method\">\n"});

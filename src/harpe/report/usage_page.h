@@ -15,6 +15,7 @@ struct UsageSeries {
   std::string name = {};
   std::vector<double> energy = {};  ///< kWh in each interval
   std::vector<double> mass = {};    ///< of CO2eq, in each interval; may be negative
+  std::vector<double> paused = {};  ///< share of each interval, 0 to 1; empty: never
 };
 
 struct UsagePageInput {

@@ -45,6 +45,26 @@ TEST(UsagePage, ShowsBarsTableAndMethod) {
   EXPECT_EQ(page, usage_page(small_input()));
 }
 
+TEST(UsagePage, ShadesPausesBehindTheBars) {
+  UsagePageInput input = small_input();
+  EXPECT_THAT(usage_page(input), Not(HasSubstr(">paused<")));
+  input.series[0].paused = {0, 0.5};
+  input.series[1].paused = {0, 1.2};
+  const std::string page = usage_page(input);
+  EXPECT_EQ(count_of(page, "<rect class=\"pause\""), 2U) << "one in each chart";
+  EXPECT_THAT(page, AllOf(HasSubstr("2026-11-25 04:00: paused: a&amp;b 50 %, c 100 % of it"),
+                          HasSubstr("fill-opacity=\"0.220\""), HasSubstr("</i>paused</li>")));
+  EXPECT_LT(page.find("class=\"pause\" x"), page.find("2026-11-25 04:00: 2.0000 kWh"));
+}
+
+// Their size must not shrink with the drawing.
+TEST(UsagePage, LabelsAreNoPartOfTheDrawing) {
+  const std::string page = usage_page(small_input());
+  EXPECT_EQ(count_of(page, "<text"), 0U);
+  EXPECT_THAT(page, AllOf(HasSubstr("<span class=\"x\" style=\"left:0%\">2026-11-25 03:00</span>"),
+                          HasSubstr("<span class=\"y\" style=\"top:")));
+}
+
 TEST(UsagePage, NamesNoOtherResource) {
   const std::string page = usage_page(small_input());
   for (const char* part : {"http:", "https:", "src=", "url(", "<script", "@import"}) {

@@ -52,6 +52,12 @@ void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) 
   const bool is_held = training.ranks > 0 && training.start > 0 && !job.ended();
   if (is_held) ledger.hold(training, time.shown(from).value, time.shown(until).value);
   held_until_ = std::max(from, until);
+  // By what it did until now: what it does from now on is for the next time.
+  if (paused_until_ && training.start > 0) {
+    ledger.pause(training, time.shown(*paused_until_).value, time.shown(now).value);
+  }
+  const bool is_paused = job.pause().is == PauseState::Is::kPaused;
+  paused_until_ = is_paused ? std::optional(now) : std::nullopt;
 }
 
 HostedEffects HostedJob::take_effects(Seconds now) {

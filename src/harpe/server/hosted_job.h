@@ -101,7 +101,8 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   void note_use(const std::vector<ReportedUse>& reported, Seconds now);
 
   JobServices& services_;
-  std::optional<Seconds> held_until_;  ///< what its GPUs were held for is in the ledger so far
+  std::optional<Seconds> held_until_;    ///< what its GPUs were held for is in the ledger so far
+  std::optional<Seconds> paused_until_;  ///< the same of its pause; none: it does not pause
   JobPhase logged_phase_;
   mutable std::string measured_;  ///< `Job::specification` of which `memory_` is
   mutable std::size_t memory_ = 0;

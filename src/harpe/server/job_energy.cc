@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,21 @@
 #include "harpe/carbon/utc_time.h"
 #include "harpe/http/http_query.h"
 #include "harpe/server/long_response.h"
+#include "harpe/wire/carbon_terms.h"
 
 namespace harpe {
+namespace {
+
+/// By the terms in force, else those of the specification; 0: not known.
+double tokens_per_iteration(const HostedJob& job) {
+  std::optional<CarbonTerms> terms = job.carbon.terms();
+  if (!terms && !job.job.spec().carbon.empty()) {
+    if (auto read = parse_carbon_terms(job.job.spec().carbon); read.ok()) terms = *std::move(read);
+  }
+  return terms ? terms->tokens_per_iteration.value_or(0) : 0;
+}
+
+}  // namespace
 
 void give_energy(const JobRequest& asked) {
   const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"from", "to"});
@@ -25,8 +39,10 @@ void give_energy(const JobRequest& asked) {
   }
   std::vector<LedgerRun> runs = asked.job->ledger.runs(asked.job->id, from, to);
   const bool simulated = asked.job->job.status().synthetic;
+  const double tokens = tokens_per_iteration(*asked.job);
   for (LedgerRun& run : runs) {
     run.simulated = simulated;
+    run.tokens_per_iteration = tokens;
     run.meters = {"GPUs: energies that ranks reported of their iterations"};
     run.notes = {"hosts (CPUs, memory, network) were not measured"};
   }

@@ -12,7 +12,7 @@ namespace harpe {
 namespace {
 
 constexpr const char* kUserPart = "energy:user";
-constexpr std::size_t kBytesOfInterval = 144;
+constexpr std::size_t kBytesOfInterval = 152;
 constexpr WholeSeconds kDay = whole_days(1);
 
 UtcTime day_of(UtcTime time) {
@@ -75,6 +75,11 @@ void JobLedger::add(const Training& training, const ReportedUse& reported, doubl
 void JobLedger::hold(const Training& training, double from, double to) {
   if (to <= from) return;
   put(run_of(training), from, to, {.device_time = training.ranks * Seconds{to - from}});
+}
+
+void JobLedger::pause(const Training& training, double from, double to) {
+  if (to <= from) return;
+  put(run_of(training), from, to, {.paused = Seconds{to - from}});
 }
 
 std::vector<LedgerRun> JobLedger::runs(const std::string& job, UtcTime from, UtcTime to) const {

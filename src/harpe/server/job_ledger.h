@@ -46,6 +46,8 @@ class JobLedger {
   void add(const Training& training, const ReportedUse& use, double ended);
   /// The GPUs of all its ranks were held from ... to ..., in seconds since 1970.
   void hold(const Training& training, double from, double to);
+  /// Training paused from ... to ..., whether its ranks waited or had ended.
+  void pause(const Training& training, double from, double to);
 
   /// Starts in their order, with what they used in intervals that begin in [from, to).
   std::vector<LedgerRun> runs(const std::string& job, UtcTime from, UtcTime to) const;

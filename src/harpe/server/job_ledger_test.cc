@@ -57,8 +57,21 @@ TEST(JobLedger, KnowsWhatEachStartUsed) {
   EXPECT_NEAR(day[0].ledger.total().energy.value, 86.4 * 3 * 250'000, 1);
 }
 
+TEST(JobLedger, KnowsWhenTrainingPaused) {
+  JobLedger ledger;
+  ledger.pause(training(), kMidnight + 600, kMidnight + 4600);
+  ledger.hold(training(), kMidnight + 600, kMidnight + 1600);  // its ranks have ended then
+  ledger.pause(training(), kMidnight + 600, kMidnight + 600);
+  const auto runs = ledger.runs("gpt3", kAlways, kForEver);
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_NEAR(runs[0].ledger.total().paused.value, 4000, 1e-6);
+  EXPECT_NEAR(runs[0].ledger.total().device_time.value, 4000, 1e-6);
+  EXPECT_NEAR(runs[0].ledger.uses().begin()->second.paused.value, 300, 1e-6);
+}
+
 TEST(JobLedger, IsTheSameFromItsParts) {
   JobLedger ledger = played();
+  ledger.pause(training(2), kMidnight + 110'000, kMidnight + 112'000);
   auto parts = ledger.take_changed_parts();
   ASSERT_TRUE(parts.contains("energy:2026-11-25"));
   ASSERT_TRUE(parts.contains("energy:2026-11-26"));

@@ -72,6 +72,11 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
       [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
   each(metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
        [](const JobSample& job) { return job.pace && job.pace->pause ? 1.0 : 0.0; });
+  each(metrics, jobs, "paused", MetricType::kGauge,
+       "Whether training pauses: its ranks wait, or have ended to be started again.",
+       [](const JobSample& job) {
+         return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
+       });
   each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
        "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });

@@ -16,7 +16,8 @@ std::string number_or_null(double value) {
 constexpr const char* kUnknown =
     "\"name\":\"\",\"phase\":null,\"ranks\":null,\"ranks_registered\":null,"
     "\"newest_iteration\":null,\"iteration_time_s\":null,\"predicted_time_s\":null,"
-    "\"profiling_fraction\":null,\"rolled_back\":false,\"straggling\":0,\"saved_j\":0,"
+    "\"profiling_fraction\":null,\"rolled_back\":false,\"pause\":\"none\",\"straggling\":0,\"saved_"
+    "j\":0,"
     "\"saved_error_j\":0";
 
 }  // namespace
@@ -34,6 +35,7 @@ std::string summary_text(const HostedJob& job) {
   text += ",\"profiling_fraction\":" +
           (status.profiling ? shortest(status.profiling->fraction) : "null");
   text += std::string(",\"rolled_back\":") + (status.rolled_back ? "true" : "false");
+  text.append(",\"pause\":\"").append(name_of(status.pause.is)) += '"';
   text += ",\"straggling\":" + std::to_string(status.stragglers.size());
   text += ",\"saved_j\":" + shortest(status.saved.value);
   text += ",\"saved_error_j\":" + shortest(status.saved_error.value);

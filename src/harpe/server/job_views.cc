@@ -132,7 +132,7 @@ void give_certificate(const JobRequest& asked) {
 
 void give_pause(const JobRequest& asked) {
   const JobRegistry& registry = asked.context.registry;
-  const PauseState pause = asked.job->job.status().pause;
+  const PauseState pause = asked.job->job.pause();
   OrderedJson document{{"job", asked.job->id},
                        {"asked", pause.is != PauseState::Is::kNone},
                        {"activity", name_of(registry.hosting().activity(*asked.job))}};
