@@ -99,8 +99,8 @@ class ParametricCut {
 
   /// A half of it, as far as it was followed.
   struct Half {
-    std::int32_t at;       ///< node
-    std::int32_t reverse;  ///< 1 where flow goes against it
+    std::int32_t at = -1;      ///< node
+    std::int32_t reverse = 0;  ///< 1 where flow goes against it
     std::int32_t narrowest = -1;
     bool ended = false;  ///< at the root, or where an arc is blocked
     std::int64_t least = kUnbounded;
