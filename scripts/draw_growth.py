@@ -17,7 +17,7 @@ def read(lines):
     rows = []
     for line in lines:
         words = line.split()
-        if len(words) > 8 and words[1] == "x":
+        if len(words) > 8 and words[0].isdigit() and words[1] == "x":
             rows.append((int(words[3]), int(words[5]), float(words[7])))
     return rows
 

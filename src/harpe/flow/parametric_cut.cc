@@ -1,6 +1,7 @@
 #include "harpe/flow/parametric_cut.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "harpe/base/check.h"
 
@@ -11,7 +12,7 @@ ParametricCut::ParametricCut(const Network& network, const State& state, const D
       trees_(network, division),
       residual_(2 * network.arcs.size()),
       length_(network.arcs.size()),
-      place_(network.arcs.size(), -1),
+      path_(static_cast<std::size_t>(network.nodes)),
       start_(state.horizon(network)),
       value_(state.value) {
   for (std::size_t i = 0; i < length_.size(); ++i) {
@@ -22,7 +23,7 @@ ParametricCut::ParametricCut(const Network& network, const State& state, const D
     const FlowRange range = flow_range(curve, step, x);
     residual_[2 * i] = range.high - state.flow[i];
     residual_[2 * i + 1] = state.flow[i] - range.low;
-    length_[i] = {x, 0, step};
+    length_[i] = {x, 0, step, -1, arc.tail, arc.head};
   }
   std::vector<std::int32_t> queue{network.sink};
   span(queue, true);
@@ -34,14 +35,14 @@ ParametricCut::ParametricCut(const Network& network, const State& state, const D
 
 std::int64_t ParametricCut::present_length(std::int32_t index) const {
   const ArcLength& arc = length_[index];
-  if (place_[index] < 0) return arc.length;
+  if (arc.place < 0) return arc.length;
   const std::int64_t change = offset_ - arc.since;
-  return fixed(network_.arcs[index].tail) ? arc.length - change : arc.length + change;
+  return fixed(arc.tail) ? arc.length - change : arc.length + change;
 }
 
 void ParametricCut::enter_cut(std::int32_t index) {
   length_[index].since = offset_;
-  place_[index] = static_cast<std::int32_t>(crossing_.size());
+  length_[index].place = static_cast<std::int32_t>(crossing_.size());
   crossing_.push_back({kUnbounded, index});
   fresh_.push_back(index);
   if (residual_[outward(index)] > 0) pending_.push_back(index);
@@ -49,11 +50,12 @@ void ParametricCut::enter_cut(std::int32_t index) {
 
 void ParametricCut::leave_cut(std::int32_t index) {
   length_[index].length = present_length(index);
-  const std::int32_t place = place_[index];
-  crossing_[place] = crossing_.back();
-  place_[crossing_[place].arc] = place;
+  const std::int32_t place = std::exchange(length_[index].place, -1);
+  const Crossing last = crossing_.back();
   crossing_.pop_back();
-  place_[index] = -1;
+  if (last.arc == index) return;
+  crossing_[place] = last;
+  length_[last.arc].place = place;
 }
 
 // Puts an arc across the closed cut on watch. As soon as the horizon shrinks it lies strictly
@@ -65,13 +67,13 @@ void ParametricCut::watch(std::int32_t index) {
   arc.since = offset_;
   residual_[2 * index] = residual_[2 * index + 1] = 0;
   std::int64_t distance = kUnbounded;  // lengthening beyond the longest length changes nothing
-  if (fixed(network_.arcs[index].tail)) {
+  if (fixed(arc.tail)) {
     if (arc.length == curve.length[arc.step]) ++arc.step;
     distance = arc.length - curve.length[arc.step];
   } else if (arc.step > 0) {
     distance = curve.length[arc.step - 1] - arc.length;
   }
-  crossing_[place_[index]].distance = distance;
+  crossing_[arc.place].distance = distance;
 }
 
 // An arc across the cut has reached a length of its curve, which opens it outwards.
@@ -105,7 +107,7 @@ void ParametricCut::change_sides(std::int32_t subtree_root, std::int32_t new_roo
                                  std::int32_t code, std::int32_t parent) {
   entering_.clear();
   for (const std::int32_t arc : trees_.detach(subtree_root, parent)) {
-    if (place_[arc] >= 0) {
+    if (length_[arc].place >= 0) {
       leave_cut(arc);
     } else {
       entering_.push_back(arc);
@@ -127,47 +129,55 @@ void ParametricCut::raise_value(std::int64_t amount) {
   value_ += amount;
 }
 
-// Raises the flow along the tree path through an arc across the cut.
+// Raises the flow along the tree path through an arc across the cut, which was looked at last.
 void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
   send(code, amount);
-  for (std::int32_t v = from(code); !trees_.is_root(v); v = trees_.parent(v))
-    send(trees_.code(v) ^ 1, amount);
-  for (std::int32_t v = to(code); !trees_.is_root(v); v = trees_.parent(v))
-    send(trees_.code(v), amount);
+  for (std::size_t i = 0; i < path_size_; ++i) send(path_[i], amount);
   raise_value(amount);
   stalled_ = 0;
 }
 
-// Follows both halves of the tree path at once, each up to an arc that is blocked, and not much
-// further than the other when that is.
-ParametricCut::Path ParametricCut::look(std::int32_t code) const {
-  constexpr std::int64_t kPatience = 4;
-  Path path;
-  std::int32_t u = from(code);
-  std::int32_t v = to(code);
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t steps = 0; steps < limit && (u >= 0 || v >= 0); ++steps) {
-    const auto follow = [&](std::int32_t& w, int reverse, std::int64_t& least, std::int32_t& at) {
-      if (w < 0) return;
-      if (trees_.is_root(w)) {
-        w = -1;
-        return;
+// Follows a half of the tree path for some steps, or up to an arc that is blocked.
+void ParametricCut::follow(Half& half, std::size_t steps) {
+  std::int32_t v = half.at;
+  std::size_t size = path_size_;
+  for (const std::size_t end = size + steps; size < end; ++size) {
+    if (trees_.is_root(v)) {
+      half.ended = true;
+      break;
+    }
+    const std::int32_t code = trees_.code(v) ^ half.reverse;
+    path_[size] = code;
+    if (residual_[code] < half.least) {
+      half.least = residual_[code];
+      half.narrowest = v;
+      if (half.least == 0) {
+        half.ended = true;
+        break;
       }
-      const std::int64_t residual = residual_[trees_.code(w) ^ reverse];
-      if (residual < least) {
-        least = residual;
-        at = w;
-      }
-      w = trees_.parent(w);
-      if (residual == 0) {
-        w = -1;
-        limit = std::min(limit, kPatience * (steps + 4));
-      }
-    };
-    follow(u, 1, path.to_source, path.at_source);
-    follow(v, 0, path.to_sink, path.at_sink);
+    }
+    v = trees_.parent(v);
   }
-  return path;
+  half.at = v;
+  path_size_ = size;
+}
+
+// Follows both halves of the tree path by turns, each up to an arc that is blocked, and not much
+// further than the other when that is.
+ParametricCut::Path ParametricCut::look(std::int32_t code) {
+  Half to_source{.at = from(code), .reverse = 1};
+  Half to_sink{.at = to(code), .reverse = 0};
+  path_size_ = 0;
+  for (std::size_t steps = 16; !to_source.ended || !to_sink.ended; steps *= 2) {
+    const bool one_ended = to_source.ended || to_sink.ended;
+    if (!to_source.ended) follow(to_source, steps);
+    if (!to_sink.ended) follow(to_sink, steps);
+    if (one_ended && (to_source.least == 0 || to_sink.least == 0)) break;
+  }
+  return {.to_source = to_source.least,
+          .to_sink = to_sink.least,
+          .at_source = to_source.narrowest,
+          .at_sink = to_sink.narrowest};
 }
 
 // Moves the cut from an open arc to where its tree path is blocked, that is, takes no more than
@@ -188,7 +198,7 @@ void ParametricCut::move_cut(std::int32_t code, const Path& path, std::int64_t b
 bool ParametricCut::settle() {
   for (std::size_t next = 0; next < pending_.size();) {  // grows on the way
     const std::int32_t arc = pending_[next++];
-    if (place_[arc] < 0) continue;
+    if (length_[arc].place < 0) continue;
     const std::int32_t code = outward(arc);
     if (residual_[code] == 0) continue;
     const Path path = look(code);
@@ -250,7 +260,7 @@ bool ParametricCut::rebuild() {
 // all. Returns whether one did. Looks at every arc across the cut.
 bool ParametricCut::advance(std::int64_t limit) {
   for (const std::int32_t arc : fresh_) {
-    if (place_[arc] >= 0) watch(arc);
+    if (length_[arc].place >= 0) watch(arc);
   }
   fresh_.clear();
   std::int64_t distance = limit - offset_;
@@ -284,6 +294,7 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
       HARPE_CHECK(breakpoints.empty() || (horizon() <= breakpoints.back().horizon &&
                                           value_ > breakpoints.back().value),
                   "a cost curve is convex: its slope rises as the horizon shrinks");
+      if (!breakpoints.empty() && breakpoints.back().horizon == horizon()) breakpoints.pop_back();
       breakpoints.push_back({horizon(), value_});
     }
     if (left <= 0) return Stop::kLimit;
@@ -310,10 +321,10 @@ void ParametricCut::plant() {
 State ParametricCut::state() const {
   State state;
   state.value = value_;
-  state.flow.reserve(length_.size());
+  state.flow.resize(length_.size());
   for (std::size_t i = 0; i < length_.size(); ++i) {
     const Curve& curve = network_.curves[network_.arcs[i].curve];
-    state.flow.push_back(curve.rate[length_[i].step] + residual_[2 * i + 1]);
+    state.flow[i] = curve.rate[length_[i].step] + residual_[2 * i + 1];
   }
   state.potential.assign(static_cast<std::size_t>(network_.nodes), 0);
   for (const std::int32_t code : spanning_codes_) {

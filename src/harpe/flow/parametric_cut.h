@@ -72,10 +72,14 @@ class ParametricCut {
   std::int64_t steps() const { return steps_; }
 
  private:
+  /// What changes of an arc, and its ends beside it: read together where arcs enter and leave the
+  /// cut.
   struct ArcLength {
     std::int64_t length;  ///< as of offset `since`
     std::int64_t since;
-    std::int32_t step;  ///< see `step_at`
+    std::int32_t step;   ///< see `step_at`
+    std::int32_t place;  ///< in `crossing_`, or -1
+    std::int32_t tail, head;
   };
   /// An arc across the cut and how far the horizon may shrink until it reaches another length of
   /// its curve.
@@ -93,15 +97,24 @@ class ParametricCut {
     std::int32_t at_sink = -1;
   };
 
+  /// A half of it, as far as it was followed.
+  struct Half {
+    std::int32_t at = -1;      ///< node
+    std::int32_t reverse = 0;  ///< 1 where flow goes against it
+    std::int32_t narrowest = -1;
+    bool ended = false;  ///< at the root, or where an arc is blocked
+    std::int64_t least = kUnbounded;
+  };
+
   // Ends of an arc in the direction of its code.
   std::int32_t from(std::int32_t code) const {
-    const Arc& arc = network_.arcs[code >> 1];
+    const ArcLength& arc = length_[code >> 1];
     return (code & 1) ? arc.head : arc.tail;
   }
   std::int32_t to(std::int32_t code) const { return from(code ^ 1); }
   // The direction of an arc across the cut, from the fixed to the moving side.
   std::int32_t outward(std::int32_t arc) const {
-    return 2 * arc + (fixed(network_.arcs[arc].tail) ? 0 : 1);
+    return 2 * arc + (fixed(length_[arc].tail) ? 0 : 1);
   }
   bool fixed(std::int32_t v) const { return trees_.fixed(v); }
   std::int64_t present_length(std::int32_t arc) const;
@@ -113,7 +126,8 @@ class ParametricCut {
   void change_sides(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
                     std::int32_t parent);
   bool settle();
-  Path look(std::int32_t code) const;
+  void follow(Half& half, std::size_t steps);
+  Path look(std::int32_t code);
   void send(std::int32_t code, std::int64_t amount);
   void raise_value(std::int64_t amount);
   void augment(std::int32_t code, std::int64_t amount);
@@ -126,8 +140,9 @@ class ParametricCut {
   SideTrees trees_;
   std::vector<std::int64_t> residual_;  // how much more flow a code can take
   std::vector<ArcLength> length_;
-  std::vector<std::int32_t> place_;  // of each arc in `crossing_`, or -1
   std::vector<Crossing> crossing_;
+  std::vector<std::int32_t> path_;  // codes of the path looked at last, as flow goes
+  std::size_t path_size_ = 0;
   std::vector<std::int32_t> fresh_;     // arcs that joined the cut since the horizon last moved
   std::vector<std::int32_t> pending_;   // arcs across the cut that may be open
   std::vector<std::int32_t> entering_;  // scratch

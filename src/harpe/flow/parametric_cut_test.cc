@@ -169,6 +169,32 @@ TEST(Sweep, RebuildsTheOptimumAtAnyHorizonFromFewCheckpoints) {
   }
 }
 
+TEST(Sweep, PassesOverOptimaOnTheWayAndFindsTheSameCurve) {
+  for (unsigned seed = 0; seed < 140; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 5000);
+    const Network network = random_network(random, kShapes[seed % std::size(kShapes)]);
+    const CostCurve plain = sweep(network);
+    std::vector<std::int64_t> visited;
+    const auto visit = [&](const State& state) {
+      ASSERT_TRUE(is_optimal(network, state));
+      visited.push_back(state.horizon(network));
+    };
+    const CostCurve curve = sweep(network, {.visits = 7, .visit = visit});
+    EXPECT_EQ(curve.breakpoints, plain.breakpoints);
+    ASSERT_EQ(visited.size(), 7u);
+    const std::int64_t apart = (curve.longest - curve.shortest) / 8;
+    for (std::int64_t i = 0; i < 7; ++i)
+      EXPECT_EQ(visited[static_cast<std::size_t>(i)], curve.longest - (i + 1) * apart);
+    std::size_t next = 0;
+    curve.visit(network, visited, [&](const State& state) {
+      ASSERT_TRUE(is_optimal(network, state));
+      EXPECT_EQ(state.horizon(network), visited[next++]);
+    });
+    EXPECT_EQ(next, visited.size());
+  }
+}
+
 TEST(Slowest, ReportsACircle) {
   Network network{3, 0, 2, {{0, 1, 0, 0}, {1, 0, 0, 0}, {1, 2, 0, 0}}, {Curve::fixed(1)}};
   EXPECT_TRUE(slowest(network).potential.empty());

@@ -1,11 +1,25 @@
 #include "harpe/flow/side_trees.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace harpe::flow {
+namespace {
+
+Division with_cluster_size(Division division, std::int32_t nodes) {
+  if (division.cluster_size == 0) {
+    const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(nodes)));
+    division.cluster_size = std::clamp<std::size_t>(root, 128, 512);
+  }
+  return division;
+}
+
+}  // namespace
+
 SideTrees::SideTrees(const Network& network, const Division& division)
     : network_(network),
-      division_(division),
+      division_(with_cluster_size(division, network.nodes)),
       incidence_(network),
       up_(network.nodes),
       links_(network.nodes),
@@ -16,6 +30,7 @@ SideTrees::SideTrees(const Network& network, const Division& division)
       in_piece_(network.nodes, 0),
       moved_(network.nodes),
       others_(network.nodes),
+      rest_(network.nodes),
       changed_(network.arcs.size()) {}
 
 void SideTrees::clear() {
@@ -41,9 +56,8 @@ void SideTrees::unhang(std::int32_t v) {
 void SideTrees::set_sides() {
   divided_ = false;
   window_changes_ = window_nodes_ = 0;
-  clusters_.assign(2, {});
-  clusters_[0].side = fixed_side_ ^ 1;
-  clusters_[1].side = fixed_side_;
+  clusters_.clear();
+  side_ = {fixed_side_ ^ 1, fixed_side_};
   std::fill(cluster_.begin(), cluster_.end(), 0);
   piece_.clear();
   piece_.push_back(network_.source);
@@ -78,16 +92,20 @@ void SideTrees::divide() {
     }
   }
   clusters_.clear();
+  cluster_links_.clear();
+  side_.clear();
   unused_.clear();
   top[network_.source] = top[network_.sink] = 1;
   for (const std::int32_t v : order) {
     if (top[v]) {
       clusters_.emplace_back();
+      cluster_links_.emplace_back();
       cluster_[v] = static_cast<std::int32_t>(clusters_.size()) - 1;
-      const bool in_source_tree =
-          v == network_.source ||
-          (v != network_.sink && clusters_[cluster_[up_[v].parent]].side == fixed_side_);
-      clusters_.back().side = in_source_tree ? fixed_side_ : fixed_side_ ^ 1;
+      clusters_.back().top = v;
+      const bool is_root = v == network_.source || v == network_.sink;
+      if (!is_root) link_cluster(cluster_[v], cluster_[up_[v].parent]);
+      side_.push_back(is_root ? fixed_side_ ^ (v == network_.source ? 0U : 1U)
+                              : side_[cluster_[up_[v].parent]]);
     } else {
       cluster_[v] = cluster_[up_[v].parent];
     }
@@ -100,7 +118,38 @@ void SideTrees::divide() {
       if (cluster_[entry.node] != cluster_[v]) add_leaving(cluster_[v], entry);
     }
   }
+  mark_of_.assign(clusters_.size(), 0);
   clusters_at_division_ = clusters_.size();
+}
+
+void SideTrees::link_cluster(std::int32_t cluster, std::int32_t parent) {
+  Links& links = cluster_links_[cluster];
+  links.previous = -1;
+  links.next = cluster_links_[parent].first_child;
+  if (links.next >= 0) cluster_links_[links.next].previous = cluster;
+  cluster_links_[parent].first_child = cluster;
+  clusters_[cluster].parent = parent;
+}
+
+void SideTrees::unlink_cluster(std::int32_t cluster) {
+  std::int32_t& parent = clusters_[cluster].parent;
+  if (parent < 0) return;
+  const auto [first_child, next, previous] = cluster_links_[cluster];
+  (previous >= 0 ? cluster_links_[previous].next : cluster_links_[parent].first_child) = next;
+  if (next >= 0) cluster_links_[next].previous = previous;
+  parent = -1;
+}
+
+// Hands on the clusters below one from which nodes went to another, and which hang from these now.
+void SideTrees::move_children(std::int32_t from, std::int32_t to) {
+  for (std::int32_t c = cluster_links_[from].first_child; c >= 0;) {
+    const std::int32_t next = cluster_links_[c].next;
+    if (cluster_[up_[clusters_[c].top].parent] == to) {
+      unlink_cluster(c);
+      link_cluster(c, to);
+    }
+    c = next;
+  }
 }
 
 void SideTrees::add_leaving(std::int32_t cluster, const Incidence::Entry& entry) {
@@ -121,10 +170,14 @@ void SideTrees::remove_leaving(std::int32_t cluster, std::int32_t code) {
 std::int32_t SideTrees::new_cluster() {
   if (unused_.empty()) {
     clusters_.emplace_back();
+    cluster_links_.emplace_back();
+    side_.push_back(0);
+    mark_of_.push_back(0);
     return static_cast<std::int32_t>(clusters_.size()) - 1;
   }
   const std::int32_t cluster = unused_.back();
   unused_.pop_back();
+  mark_of_[cluster] = 0;
   return cluster;
 }
 
@@ -156,7 +209,10 @@ void SideTrees::move_nodes(std::span<const std::int32_t> nodes, std::int32_t to)
       }
     }
   }
-  if (left.empty()) unused_.push_back(from);
+  if (left.empty()) {
+    unlink_cluster(from);
+    unused_.push_back(from);
+  }
 }
 
 // Collects into `piece_` the nodes of the subtree, which must be unhung, or all others if they are
@@ -200,38 +256,45 @@ bool SideTrees::collect_piece(std::int32_t subtree_root) {
   return whole;
 }
 
-// Makes the piece a cluster of its own.
+// Makes the piece a cluster of its own, which hangs from none.
 std::int32_t SideTrees::split(std::int32_t subtree_root) {
   const std::int32_t old = cluster_[subtree_root];
-  if (piece_.size() == clusters_[old].nodes.size()) return old;
+  if (piece_.size() == clusters_[old].nodes.size()) {
+    unlink_cluster(old);
+    return old;
+  }
   const std::int32_t fresh = new_cluster();
-  clusters_[fresh].side = clusters_[old].side;
-  clusters_[fresh].mark = 0;
+  side_[fresh] = side_[old];
   if (2 * piece_.size() <= clusters_[old].nodes.size()) {
     move_nodes(piece_.span(), fresh);
+    clusters_[fresh].top = subtree_root;
+    move_children(old, fresh);
     return fresh;
   }
   for (const std::int32_t v : piece_) in_piece_[v] = 1;
-  std::vector<std::int32_t> rest;
+  rest_.clear();
   for (const std::int32_t v : clusters_[old].nodes) {
-    if (!in_piece_[v]) rest.push_back(v);
+    if (!in_piece_[v]) rest_.push_back(v);
   }
   for (const std::int32_t v : piece_) in_piece_[v] = 0;
-  move_nodes(rest, fresh);
+  move_nodes(rest_.span(), fresh);
+  const std::int32_t parent = clusters_[old].parent;
+  unlink_cluster(old);
+  if (parent >= 0) link_cluster(fresh, parent);
+  clusters_[fresh].top = std::exchange(clusters_[old].top, subtree_root);
+  move_children(old, fresh);
   return old;
 }
 
 void SideTrees::start(List& walk, std::int32_t cluster, std::uint32_t mark) {
-  if (clusters_[cluster].mark == mark) return;
-  clusters_[cluster].mark = mark;
+  mark_of_[cluster] = mark;
   walk.push_back(cluster);
 }
 
 // Appends the clusters that hang from a cluster.
 void SideTrees::visit(List& walk, std::int32_t cluster, std::uint32_t mark) {
-  for (const Incidence::Entry& entry : clusters_[cluster].leaving) {
-    if (up_[entry.node].code == (entry.code ^ 1)) start(walk, cluster_[entry.node], mark);
-  }
+  for (std::int32_t c = cluster_links_[cluster].first_child; c >= 0; c = cluster_links_[c].next)
+    start(walk, c, mark);
 }
 
 // Collects the clusters of the subtree, beginning with `first`, which must hang from nothing, or
@@ -283,15 +346,11 @@ std::span<const std::int32_t> SideTrees::detach(std::int32_t subtree_root, std::
     collect_changed();
     return changed_.span();
   }
-  const std::int32_t first = split(subtree_root);
-  const std::int32_t up_code = up_[subtree_root].code;
-  up_[subtree_root].code = kRoot;
-  collect_clusters(first);
-  up_[subtree_root].code = up_code;
-  const std::uint32_t mark = clusters_[moved_[0]].mark;
+  collect_clusters(split(subtree_root));
+  const std::uint32_t mark = mark_of_[moved_[0]];
   for (const std::int32_t cluster : moved_) {
     for (const Incidence::Entry& entry : clusters_[cluster].leaving) {
-      if (clusters_[cluster_[entry.node]].mark != mark) changed_.push_back(entry.code >> 1);
+      if (mark_of_[cluster_[entry.node]] != mark) changed_.push_back(entry.code >> 1);
     }
   }
   return changed_.span();
@@ -300,10 +359,16 @@ std::span<const std::int32_t> SideTrees::detach(std::int32_t subtree_root, std::
 void SideTrees::attach(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
                        std::int32_t parent) {
   const std::int32_t below = parent;
+  const bool moves_clusters = divided_ && !piece_alone_;
   for (std::int32_t v = new_root;;) {
     const auto [up_code, up_parent] = up_[v];
     if (v != subtree_root) unhang(v);
     hang(v, code, parent);
+    if (moves_clusters && cluster_[v] != cluster_[parent]) {
+      unlink_cluster(cluster_[v]);
+      link_cluster(cluster_[v], cluster_[parent]);
+      clusters_[cluster_[v]].top = v;
+    }
     if (v == subtree_root) break;
     code = up_code ^ 1;
     parent = v;
@@ -320,9 +385,9 @@ void SideTrees::attach(std::int32_t subtree_root, std::int32_t new_root, std::in
   } else if (piece_alone_) {
     move_nodes(piece_.span(), cluster_[below]);
   } else {
-    for (const std::int32_t cluster : moved_) clusters_[cluster].side ^= 1;
+    for (const std::int32_t cluster : moved_) side_[cluster] ^= 1;
     if (moves_others_) fixed_side_ ^= 1;
-    if (clusters_.size() > 4 * clusters_at_division_ + 16) divide();
+    if (clusters_.size() > 8 * clusters_at_division_ + 16) divide();
   }
 }
 

@@ -4,11 +4,12 @@
 ///
 /// A subtree changes sides node by node as long as subtrees are small on average. In large networks
 /// they may have half of all nodes; then the trees are divided into clusters: connected pieces of
-/// one tree with a few hundred nodes, each with a list of the arcs that leave it. A subtree now
+/// one tree with some hundred nodes, each with a list of the arcs that leave it. A subtree now
 /// changes sides cluster by cluster, and only the arcs between clusters are looked at (trees are
-/// divided in this way by Frederickson 1985). Where a subtree begins inside a cluster, the cluster
-/// is split; a small subtree joins the cluster it is hung to; and after many splits the division is
-/// made anew.
+/// divided in this way by Frederickson 1985). Clusters hang from each other as their topmost nodes
+/// do, so that those of a subtree are found without a look at nodes or arcs. Where a subtree begins
+/// inside a cluster, the cluster is split; a small subtree joins the cluster it is hung to; and
+/// after many splits the division is made anew.
 
 #include <cstdint>
 #include <span>
@@ -20,9 +21,10 @@ namespace harpe::flow {
 
 /// When to divide the trees, and how finely.
 struct Division {
-  std::size_t cluster_size = 256;  ///< most nodes of a cluster; twice as many after joins
-  std::int64_t window = 1024;      ///< changes of sides after which to decide
-  std::int64_t large = 80;         ///< average nodes that change sides at once
+  /// Most nodes of a cluster, twice as many after joins; 0: the root of all, within limits.
+  std::size_t cluster_size = 0;
+  std::int64_t window = 1024;  ///< changes of sides after which to decide
+  std::int64_t large = 80;     ///< average nodes that change sides at once
 };
 
 class SideTrees {
@@ -45,7 +47,7 @@ class SideTrees {
   std::int32_t code(std::int32_t v) const { return up_[v].code; }
   std::int32_t parent(std::int32_t v) const { return up_[v].parent; }
   /// Whether a node is in the source's tree. Expects sides.
-  bool fixed(std::int32_t v) const { return clusters_[cluster_[v]].side == fixed_side_; }
+  bool fixed(std::int32_t v) const { return side_[cluster_[v]] == fixed_side_; }
 
   /// Whether the subtree of `a` has at most as many nodes as that of `b`, which it is not part of;
   /// a guess when both are large.
@@ -74,8 +76,8 @@ class SideTrees {
   struct Cluster {
     std::vector<std::int32_t> nodes;
     std::vector<Incidence::Entry> leaving;  ///< arcs to other clusters, from here
-    std::uint32_t mark = 0;
-    std::uint32_t side = 0;
+    std::int32_t top = -1;                  ///< the node whose parent is in another cluster
+    std::int32_t parent = -1;               ///< that cluster; none for a root's or a detached one
   };
 
   /// Room for all nodes or arcs, so that adding one is a store.
@@ -106,6 +108,9 @@ class SideTrees {
   void remove_leaving(std::int32_t cluster, std::int32_t code);
   bool collect_piece(std::int32_t subtree_root);
   std::int32_t split(std::int32_t subtree_root);
+  void link_cluster(std::int32_t cluster, std::int32_t parent);
+  void unlink_cluster(std::int32_t cluster);
+  void move_children(std::int32_t from, std::int32_t to);
   void start(List& walk, std::int32_t cluster, std::uint32_t mark);
   void visit(List& walk, std::int32_t cluster, std::uint32_t mark);
   void collect_clusters(std::int32_t first);
@@ -119,7 +124,9 @@ class SideTrees {
   std::vector<std::int32_t> place_;          // of each node in its cluster
   std::vector<std::int32_t> leaving_place_;  // of each code in its cluster's list, or -1
   std::vector<Cluster> clusters_;
-  std::vector<std::int32_t> unused_;  // clusters without nodes
+  std::vector<Links> cluster_links_;           // of each cluster: those that hang from it
+  std::vector<std::uint32_t> side_, mark_of_;  // of each cluster
+  std::vector<std::int32_t> unused_;           // clusters without nodes
   bool divided_ = false;
   std::size_t clusters_at_division_ = 0;
   std::int64_t window_changes_ = 0;
@@ -131,6 +138,7 @@ class SideTrees {
   std::vector<std::uint8_t> in_piece_;  // of each node
   bool piece_alone_ = false;            // whether it is all that moves
   List moved_, others_;                 // clusters, or nodes
+  List rest_;                           // nodes
   bool moves_others_ = false;
   List changed_;  // arcs
 };

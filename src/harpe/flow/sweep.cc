@@ -1,6 +1,8 @@
 #include "harpe/flow/sweep.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "harpe/base/check.h"
 
@@ -33,17 +35,25 @@ State CostCurve::at(const Network& network, std::int64_t horizon) const {
 std::vector<State> CostCurve::at(const Network& network,
                                  std::span<const std::int64_t> horizons) const {
   std::vector<State> states;
-  const auto after = std::partition_point(
-      checkpoints.begin(), checkpoints.end(),
-      [&](const State& state) { return state.horizon(network) > horizons.front(); });
-  ParametricCut cut(network, after == checkpoints.begin() ? *after : *(after - 1));
+  visit(network, horizons, [&](const State& state) { states.push_back(state); });
+  return states;
+}
+
+void CostCurve::visit(const Network& network, std::span<const std::int64_t> horizons,
+                      const std::function<void(const State&)>& visit) const {
+  std::optional<ParametricCut> cut;
   std::vector<Breakpoint> ignored;
   for (const std::int64_t horizon : horizons) {
-    cut.run({.horizon = horizon}, ignored);
-    HARPE_CHECK(cut.horizon() == horizon, "an optimum is at the horizon that was asked for");
-    states.push_back(cut.state());
+    const auto after =
+        std::partition_point(checkpoints.begin(), checkpoints.end(),
+                             [&](const State& state) { return state.horizon(network) > horizon; });
+    const State& nearest = after == checkpoints.begin() ? *after : *(after - 1);
+    if (!cut || cut->horizon() > nearest.horizon(network)) cut.emplace(network, nearest);
+    ignored.clear();
+    cut->run({.horizon = horizon}, ignored);
+    HARPE_CHECK(cut->horizon() == horizon, "an optimum is at the horizon that was asked for");
+    visit(cut->state());
   }
-  return states;
 }
 
 std::size_t CostCurve::memory_bytes() const {
@@ -66,9 +76,25 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
   curve.shortest = earliest(network, shortest_lengths)[network.sink];
   const std::size_t limit = std::clamp<std::size_t>(
       options.checkpoint_bytes / bytes_of(curve.checkpoints.front()), 4, 64);
-  std::int64_t distance = 16;
+  std::int64_t distance = std::max(16, network.nodes / 64);  // finer ones are thinned out at once
   ParametricCut cut(network, curve.checkpoints.front());
-  while (cut.run({.steps = distance}, curve.breakpoints) != Stop::kFastest) {
+  int visited = 0;
+  const auto next_visit = [&] {
+    if (visited >= options.visits) return std::numeric_limits<std::int64_t>::min();
+    return curve.longest - (curve.longest - curve.shortest) / (options.visits + 1) * (visited + 1);
+  };
+  std::int64_t checkpoint_at = distance;  // steps
+  while (true) {
+    const std::int64_t visit_at = next_visit();
+    const Stop stop =
+        cut.run({.horizon = visit_at, .steps = checkpoint_at - cut.steps()}, curve.breakpoints);
+    if (stop == Stop::kFastest) break;
+    if (cut.horizon() == visit_at) {
+      options.visit(cut.state());
+      ++visited;
+      continue;
+    }
+    checkpoint_at += distance;
     add_checkpoint(network, cut.state(), curve.checkpoints);
     if (curve.checkpoints.size() + 1 >= limit) {
       thin(curve.checkpoints);

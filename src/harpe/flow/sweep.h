@@ -18,6 +18,9 @@ struct SweepOptions {
   /// At most so many bytes of checkpoints: states kept on the way, from which any horizon is
   /// rebuilt. At least two are kept.
   std::size_t checkpoint_bytes = std::size_t{16} << 20;
+  /// Called with the optimum at so many horizons, evenly spaced, on the way.
+  int visits = 0;
+  std::function<void(const State&)> visit = {};
   /// Called now and then with the fraction of the way from the longest to the shortest horizon.
   std::function<void(double)> progress = {};
 };
@@ -37,6 +40,9 @@ struct CostCurve {
   State at(const Network& network, std::int64_t horizon) const;
   /// The optima at several horizons, longest first, in one run.
   std::vector<State> at(const Network& network, std::span<const std::int64_t> horizons) const;
+  /// The same without holding more than one: calls `visit` with each in turn.
+  void visit(const Network& network, std::span<const std::int64_t> horizons,
+             const std::function<void(const State&)>& visit) const;
   std::size_t memory_bytes() const;
 };
 

@@ -26,6 +26,16 @@ std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
   return hull;
 }
 
+// Joins the milestones before and after a deadline. Returns the one before it, if there is one.
+const Milestone* splice_neighbours(PlanSearch& search, std::int64_t deadline,
+                                   std::span<const Milestone> milestones) {
+  const auto slower = std::partition_point(milestones.begin(), milestones.end(),
+                                           [&](const Milestone& m) { return m.time <= deadline; });
+  if (slower == milestones.begin()) return nullptr;
+  if (slower != milestones.end()) search.splice(*(slower - 1), *slower);
+  return &*(slower - 1);
+}
+
 // The best found. Times are rounded: where the deadline is that of the fastest options, these may
 // end picoseconds after it, and nothing can end sooner.
 Assignment in_time(PlanSearch& search, std::int64_t deadline) {
@@ -41,8 +51,8 @@ Assignment in_time(PlanSearch& search, std::int64_t deadline) {
 
 std::vector<Milestone> find_milestones(const SearchOrder& layout,
                                        std::span<const flow::State> relaxed,
-                                       std::span<const Milestone> known) {
-  std::vector<Milestone> found(known.begin(), known.end());
+                                       std::vector<Milestone> known) {
+  std::vector<Milestone> found = std::move(known);
   PlanSearch search(layout, 0);
   for (const flow::State& state : relaxed) {
     for (const double share : {0.85, 0.95, 0.75})
@@ -58,16 +68,37 @@ int passes(const SearchOrder& layout, std::int64_t work, std::int64_t least, std
 Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort effort) {
   PlanSearch search(layout, start.deadline);
   search.decode(start.relaxed, effort == Effort::kQuick ? 6 : passes(layout, 200'000, 20, 2000));
-  const std::vector<Milestone> milestones = find_milestones(layout, start.around, start.milestones);
-  const auto slower =
-      std::partition_point(milestones.begin(), milestones.end(),
-                           [&](const Milestone& m) { return m.time <= start.deadline; });
-  if (slower != milestones.begin() && slower != milestones.end())
-    search.splice(*(slower - 1), *slower);
+  splice_neighbours(
+      search, start.deadline,
+      find_milestones(layout, start.around, {start.milestones.begin(), start.milestones.end()}));
   if (effort == Effort::kQuick) return in_time(search, start.deadline);
   search.kick(passes(layout, 200'000, 20, 20'000));
-  search.jump(passes(layout, 400'000, 10, 1'000));
+  // A jump takes longer than a pass: in a large pipeline the few there is time for find nothing.
+  const int jumps = passes(layout, 400'000, 0, 1'000);
+  if (jumps >= 10) search.jump(jumps);
   return in_time(search, start.deadline);
+}
+
+void PlansAlong::search(std::int64_t deadline, const flow::State& relaxed) {
+  PlanSearch nearby(layout_, deadline);
+  shares_ = nearby.decode({&relaxed, 1}, passes(layout_, 50'000, 6, 400), shares_);
+  nearby.kick(passes(layout_, 100'000, 0, 400));
+  milestones_.push_back(nearby.best_milestone());
+  milestones_ = find_milestones(layout_, {&relaxed, 1}, std::move(milestones_));
+  found_[deadline] = nearby.best();
+}
+
+Assignment PlansAlong::at(std::int64_t deadline) const {
+  PlanSearch nearby(layout_, deadline);
+  const auto found = found_.find(deadline);
+  if (found != found_.end()) nearby.offer(found->second);
+  const Milestone* faster = splice_neighbours(nearby, deadline, milestones_);
+  if (faster != nullptr) {
+    nearby.offer(faster->choice);
+  } else {
+    nearby.offer(Assignment(layout_.problem().table.size(), 0));
+  }
+  return in_time(nearby, deadline);
 }
 
 }  // namespace harpe

@@ -15,6 +15,10 @@ namespace harpe {
 
 namespace {
 
+constexpr std::size_t kCheckpointBytes = std::size_t{64} << 20;
+constexpr int kVisits = 64;  // relaxed optima of a large pipeline to decode on the way
+constexpr std::int32_t kLargeNodes = 25'000;
+
 __extension__ using WideInteger = __int128;
 
 Seconds fastest_makespan(const Problem& problem) {
@@ -108,6 +112,12 @@ Plan Frontier::Data::plan_of(const Assignment& assignment) const {
   return plan_of(points);
 }
 
+// Stepping from one relaxed optimum to the next takes seconds: those that the sweep passes over
+// must do.
+bool Frontier::Data::is_large() const {
+  return problem.network.nodes > kLargeNodes;
+}
+
 // Rounding to picoseconds adds up along a chain. What waits longer than any plan takes (under a
 // power cap, say) may wait beyond what the integers hold: no plan is the better for it.
 std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
@@ -116,7 +126,7 @@ std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
 
 Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const {
   SearchStart start{picoseconds(deadline), {relaxed(deadline)}, {}, milestones};
-  if (effort == Effort::kFull) {
+  if (effort == Effort::kFull && !is_large()) {
     constexpr double kReach = 0.025;
     const int samples = passes(layout, 110'000, 4, 60);
     std::vector<std::int64_t> horizons;
@@ -181,8 +191,16 @@ Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
   Problem problem = HARPE_TRY(make_problem(pipeline, profile, options));
   auto data = std::make_shared<Frontier::Data>(std::move(problem));
   const Problem& p = data->problem;
-  data->curve = flow::sweep(p.network, {.progress = options.progress});
-  data->milestones = find_milestones(data->layout, data->curve.checkpoints);
+  flow::SweepOptions sweep{.checkpoint_bytes = kCheckpointBytes, .progress = options.progress};
+  if (data->is_large()) {
+    sweep.visits = kVisits;
+    sweep.visit = [&](const flow::State& state) {
+      data->milestones = find_milestones(data->layout, {&state, 1}, std::move(data->milestones));
+    };
+  }
+  data->curve = flow::sweep(p.network, sweep);
+  data->milestones =
+      find_milestones(data->layout, data->curve.checkpoints, std::move(data->milestones));
   data->longest_chain = longest_chain(p.pipeline);
   data->min_time = fastest_makespan(p);
   data->least_energy_time = std::max(data->min_time, least_energy_time(p, data->curve));

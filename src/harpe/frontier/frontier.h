@@ -22,6 +22,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,9 @@ class Frontier {
 
   /// All points where the slope of the lower bound changes, fastest first.
   std::vector<FrontierPoint> points() const;
+  /// As many of them as it takes for the straight lines between to be at most that fraction of the
+  /// energy above the lower bound. First, last and least energy are among them. O(points).
+  std::vector<FrontierPoint> points(double tolerance) const;
   /// Steps of the parametric cut: every time at which an instruction starts or stops changing its
   /// duration.
   std::size_t breakpoints() const;
@@ -104,6 +108,11 @@ class Frontier {
   /// more than it saves (past T*). Fails with `kInfeasible`, naming what is possible, below
   /// `min_time()`.
   Result<Plan> plan(Seconds deadline, const PlanOptions& options = {}) const;
+  /// Plans for several deadlines, rising, for curves and pictures: found together at the cost of a
+  /// few of `plan`, and nearly as good. Each ends by its deadline, or by T* where that is before
+  /// it, and carries its own gap. Clock changes are free.
+  Result<std::vector<Plan>> plans_along(std::span<const Seconds> deadlines,
+                                        const Progress& progress = {}) const;
   /// The plan of least energy among the fastest: at `min_time()`, or, where late clocks rule that
   /// out, at the shortest time that a search finds.
   Result<Plan> fastest_plan(const PlanOptions& options = {}) const;

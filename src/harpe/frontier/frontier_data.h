@@ -32,6 +32,8 @@ struct Frontier::Data {
   Assignment search_freely(Seconds deadline, Effort effort) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// Whether relaxed optima besides those at hand take too long to step to.
+  bool is_large() const;
   std::int64_t picoseconds(Seconds deadline) const;
   void set_iteration_time(Plan& plan, Seconds time) const;
   Seconds seconds(std::int64_t horizon) const {

@@ -1,5 +1,6 @@
 #include "harpe/frontier/frontier_json.h"
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +13,8 @@
 
 namespace harpe {
 namespace {
+
+constexpr double kBoundTolerance = 1e-7;  // relative: a thousandth of what plans are above it
 
 // Runs of equal numbers: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
 template <class Number>
@@ -111,10 +114,13 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
   if (!knobs.empty()) text += " \"knobs\": " + knobs.json() + ",\n";
   text += " \"bound\": [";
   bool first = true;
-  for (const FrontierPoint& point : frontier.points()) {
+  // Lines between the points kept may lie above the bound by the tolerance: that much is taken off.
+  for (const FrontierPoint& point : frontier.points(kBoundTolerance)) {
     text += first ? "\n" : ",\n";
     first = false;
-    text += "  [" + shortest(point.time.value) + ", " + shortest(point.lower_bound.value) + "]";
+    const double energy = point.lower_bound.value;
+    text += "  [" + shortest(point.time.value) + ", " +
+            shortest(energy - kBoundTolerance * std::abs(energy)) + "]";
   }
   return text + "]}\n";
 }

@@ -204,6 +204,64 @@ TEST(Frontier, FallsAndIsConvexUpToTheLeastEnergy) {
   }
 }
 
+TEST(Frontier, PlansAlongItHoldAndAreNoWorseThanQuickOnes) {
+  Joules along{0}, quick{0};
+  for (unsigned seed = 0; seed < seeds(24); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 900);
+    const Case& c = kCases[seed % std::size(kCases)];
+    const Pipeline pipeline = random_pipeline(random, c);
+    const Profile profile = random_profile(random, c.stages, c.chunks, 8, c.split);
+    const auto frontier = characterize(pipeline, profile, {.blocking_power = 60_W});
+    ASSERT_TRUE(frontier.ok());
+    std::vector<Seconds> deadlines;
+    const Seconds least = frontier->least_energy_time();
+    for (int i = 0; i <= 6; ++i)
+      deadlines.push_back(frontier->min_time() + (least - frontier->min_time()) * (i / 6.0));
+    deadlines.push_back(least * 1.5);  // waiting until then would cost more
+    const auto plans = frontier->plans_along(deadlines);
+    ASSERT_TRUE(plans.ok());
+    ASSERT_EQ(plans->size(), deadlines.size());
+    for (std::size_t i = 0; i < deadlines.size(); ++i) {
+      const Plan& plan = (*plans)[i];
+      EXPECT_LE(plan.iteration_time, std::min(deadlines[i], least) * (1 + 1e-9));
+      EXPECT_LE(frontier->lower_bound(plan.iteration_time), plan.iteration_energy * (1 + 1e-9));
+      EXPECT_EQ(diagnostics_of(verify_plan(plan, pipeline.schedule(), profile, nullptr)), "");
+      along += plan.iteration_energy;
+      quick += frontier->plan(deadlines[i], {.effort = Effort::kQuick})->iteration_energy;
+    }
+    const auto again = frontier->plans_along(deadlines);
+    for (std::size_t i = 0; i < deadlines.size(); ++i)
+      EXPECT_EQ((*again)[i].instructions, (*plans)[i].instructions);
+  }
+  EXPECT_LE(along, quick * (1 + 1e-9));
+}
+
+TEST(Frontier, FewPointsStayAsNearToTheBoundAsAsked) {
+  Random random(7);
+  const auto frontier =
+      characterize(one_f_one_b({.stages = 4, .micro_batches = 12}),
+                   random_profile(random, 4, 1, 12, false), {.blocking_power = 60_W});
+  ASSERT_TRUE(frontier.ok());
+  const std::vector<FrontierPoint> all = frontier->points();
+  for (const double tolerance : {0.0, 1e-6, 1e-3, 1.0}) {
+    const std::vector<FrontierPoint> few = frontier->points(tolerance);
+    EXPECT_EQ(few.front().time, all.front().time);
+    EXPECT_EQ(few.back().time, all.back().time);
+    std::size_t next = 1;
+    for (const FrontierPoint& point : all) {
+      while (few[next].time < point.time) ++next;
+      const FrontierPoint& a = few[next - 1];
+      const FrontierPoint& b = few[next];
+      const Joules line = a.lower_bound + (point.time - a.time) / (b.time - a.time) *
+                                              (b.lower_bound - a.lower_bound);
+      EXPECT_LE(line, point.lower_bound * (1 + tolerance + 1e-12));
+    }
+  }
+  EXPECT_LE(frontier->points(1.0).size(), 3u);
+  EXPECT_LT(frontier->points(1e-3).size(), all.size());
+}
+
 TEST(Frontier, ScalesExactlyWithTheUnitOfEnergy) {
   for (const double unit : {0x1p-40, 0x1p-10, 0x1p10, 0x1p40}) {
     Random random(7), same(7);

@@ -190,16 +190,20 @@ void PlanSearch::set_latest() {
   }
 }
 
-void PlanSearch::decode(std::span<const flow::State> relaxed, int trials) {
+std::vector<double> PlanSearch::decode(std::span<const flow::State> relaxed, int trials,
+                                       std::span<const double> known) {
   constexpr int kUniform[] = {17, 19, 15, 13, 20, 7, 0, 18, 16, 10, 14, 5};  // of 20
   std::vector<double> best_shares(problem_.tables.size(), 0.0);
   std::vector<double> shares = best_shares;
   std::size_t best_state = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  const int uniform = known.empty() ? static_cast<int>(std::size(kUniform)) : 3;
   for (int trial = 0; trial < trials; ++trial) {
     std::size_t state = best_state;
-    if (trial < static_cast<int>(std::size(kUniform))) {
+    if (trial < uniform) {
       std::fill(shares.begin(), shares.end(), kUniform[trial] / 20.0);
+    } else if (trial < uniform + 2 && !known.empty()) {
+      shares.assign(known.begin(), known.end());
     } else {
       shares = best_shares;
       if (random_below(4) == 0) state = random_below(relaxed.size());
@@ -217,6 +221,15 @@ void PlanSearch::decode(std::span<const flow::State> relaxed, int trials) {
       best_shares = shares;
       best_state = state;
     }
+    keep_if_better();
+  }
+  return best_shares;
+}
+
+void PlanSearch::offer(const Assignment& choice) {
+  for (const bool backwards_first : {true, false}) {
+    choice_ = choice;
+    hand_out_slack(backwards_first);
     keep_if_better();
   }
 }

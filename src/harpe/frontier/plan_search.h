@@ -38,7 +38,13 @@ class PlanSearch {
 
   /// Tries `trials` decodings of a relaxed optimum at or before the deadline and keeps the best
   /// assignment so far.
-  void decode(std::span<const flow::State> relaxed, int trials);
+  /// \param known  shares that did well nearby, to try first; empty: none
+  /// \returns the shares that did best
+  std::vector<double> decode(std::span<const flow::State> relaxed, int trials,
+                             std::span<const double> known = {});
+
+  /// Takes up an assignment that may end after the deadline, made to end by it.
+  void offer(const Assignment& choice);
 
   /// Decodes a relaxed optimum at one share for all tables, to end when it ends by itself.
   Milestone decode_freely(const flow::State& relaxed, double share);
@@ -57,6 +63,8 @@ class PlanSearch {
   void jump(int jumps);
 
   const Assignment& best() const { return best_; }
+  /// The best at the time it takes by itself.
+  Milestone best_milestone() { return {makespan(best_), best_cost_, best_}; }
   /// When an assignment ends, picoseconds. O(arcs).
   std::int64_t makespan(const Assignment& choice);
 

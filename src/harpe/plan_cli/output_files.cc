@@ -39,20 +39,6 @@ ReportPoint report_point(const Plan& plan) {
           .plan = plan};
 }
 
-/// More points than a picture can show make a page heavy: keeps about `limit`, first and last
-/// among them.
-std::vector<std::pair<Seconds, Joules>> drawn_bound(const std::vector<FrontierPoint>& points,
-                                                    std::size_t limit) {
-  std::vector<std::pair<Seconds, Joules>> bound;
-  const std::size_t step = std::max<std::size_t>(1, points.size() / limit);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i % step == 0 || i + 1 == points.size()) {
-      bound.emplace_back(points[i].time, points[i].lower_bound);
-    }
-  }
-  return bound;
-}
-
 std::string subtitle(const Plan& plan, const PlanJob& job) {
   std::string text = plan.schedule + ", " + std::to_string(plan.stages) + " stages, " +
                      std::to_string(plan.micro_batches) + " micro-batches";
@@ -76,7 +62,9 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   } else {
     input.points.insert(place, report_point(chosen));
   }
-  input.bound = drawn_bound(frontier.points(), 1000);
+  constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
+  for (const FrontierPoint& point : frontier.points(kBoundTolerance))
+    input.bound.emplace_back(point.time, point.lower_bound);
   input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));

@@ -80,7 +80,8 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
   {
     ProgressBar bar(console, "plans");
     const auto progress = [&bar](double fraction) { bar.update(fraction); };
-    planned = make_plans(*frontier, job, job.out ? job.points : 0, progress);
+    planned = make_plans(*frontier, job, job.out ? job.points.value_or(plans_shown(*frontier)) : 0,
+                         progress);
   }
   if (!planned.ok()) return std::move(planned).error();
 

@@ -199,8 +199,9 @@ std::vector<JobKey> make_keys() {
          job.out.emplace();
          return set_path(v, *job.out);
        }},
-      {"points", "N", kOutputs, "Plans along the frontier in the report (default 50)", false, false,
-       [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
+      {"points", "N", kOutputs,
+       "Plans along the frontier in the report (default 50, fewer above 12,000 instructions)",
+       false, false, [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
       {"certificate", "", kOutputs, "Write certificate.json, which harpe verify checks, too", false,
        false, [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
       {"job", "NAME", kOutputs, "Name of the job in plans and reports", false, false,

@@ -38,7 +38,7 @@ struct PlanJob {
   bool quick = false;
 
   std::optional<std::filesystem::path> out;
-  int points = 50;
+  std::optional<int> points;  ///< not given: see `plans_shown`
   bool certificate = false;
   std::string name;
 

@@ -1,6 +1,7 @@
 #include "harpe/plan_cli/planning.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "harpe/frontier/fixed_time_rows.h"
@@ -94,6 +95,32 @@ void drop_beaten(Planned& planned) {
   }
 }
 
+/// `count` plans evenly spaced from the fastest to that of least energy.
+Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOptions& options,
+                                      const Planned& planned, int count, const Progress& progress) {
+  const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
+  const Seconds last = std::max(first, frontier.least_energy_time());
+  std::vector<Seconds> times;
+  for (int i = 0; i < count; ++i)
+    times.push_back(first + (last - first) * (count == 1 ? 0 : i / (count - 1.0)));
+  std::vector<Plan> plans;
+  if (options.switching()) {
+    PlanOptions quick = options;
+    quick.effort = Effort::kQuick;
+    for (const Seconds time : times) {
+      plans.push_back(HARPE_TRY(frontier.plan(time, quick)));
+      progress(static_cast<double>(plans.size()) / count);
+    }
+    return plans;
+  }
+  if (times.size() < 2) return times.empty() ? plans : std::vector{planned.fastest};
+  // Both ends were searched for on their own.
+  plans = HARPE_TRY(frontier.plans_along(std::span(times).subspan(1, times.size() - 2), progress));
+  plans.insert(plans.begin(), planned.fastest);
+  plans.push_back(planned.least_energy);
+  return plans;
+}
+
 /// What the user may not have meant.
 std::vector<std::string> notes_on(const PlanJob& job, const Schedule& schedule,
                                   const Profile& profile) {
@@ -180,13 +207,15 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress) {
   const PlanOptions options = options_of(job);
+  const Objective& objective = job.objective;
   Planned planned;
   planned.all_max = frontier.all_max(options);
-  const int steps = along + 4;
+  // One plan of its own takes about as long as a few of those along the frontier.
+  const double singles = 4.0 / (4.0 + along / 8.0);
   int done = 0;
   Error error;
   const auto take = [&](Result<Plan> plan, Plan& target) {
-    if (progress) progress(static_cast<double>(++done) / steps);
+    if (progress) progress(singles * ++done / 4);
     if (!plan.ok()) return error = std::move(plan).error(), false;
     target = *std::move(plan);
     return true;
@@ -195,37 +224,42 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   if (!take(frontier.fastest_plan(options), planned.fastest)) return error;
   const ReferenceTimes reference =
       reference_times(frontier, planned.fastest, planned.all_max, options);
-  const Seconds first = reference.fastest;
   // The objective comes next: an impossible one should not wait for the rest.
-  if (!take(plan_for(frontier, job.objective, reference, options), planned.chosen)) {
+  const bool is_fastest =
+      !options.switching() && objective.kind == Objective::Kind::kSlowdown && objective.value == 0;
+  if (!take(is_fastest ? planned.fastest : plan_for(frontier, objective, reference, options),
+            planned.chosen)) {
     return error;
   }
-  if (!take(frontier.least_energy_plan(options), planned.least_energy)) return error;
+  const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
+  if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
+            planned.least_energy)) {
+    return error;
+  }
   if (options.switching()) {
     Plan plan;
-    if (!take(plan_for(frontier, job.objective, reference, {.effort = options.effort}), plan)) {
+    if (!take(plan_for(frontier, objective, reference, {.effort = options.effort}), plan)) {
       return error;
     }
     planned.free_switching = std::move(plan);
   }
-  if (job.objective.is_straggler()) {
+  planned.along = HARPE_TRY(plans_along(frontier, options, planned, along, [&](double share) {
+    if (progress) progress(singles + (1 - singles) * share);
+  }));
+  if (objective.is_straggler()) {
     for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
       *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
+  } else if (options.switching()) {
+    drop_beaten(planned);
   }
-  const Seconds last = std::max(first, frontier.least_energy_time());
-  constexpr int kManyInstructions = 10'000;
-  PlanOptions along_options = options;
-  if (options.switching() || frontier.pipeline().instructions() > kManyInstructions)
-    along_options.effort = Effort::kQuick;
-  for (int i = 0; i < along; ++i) {
-    const double share = along == 1 ? 0 : static_cast<double>(i) / (along - 1);
-    if (!take(frontier.plan(first + (last - first) * share, along_options),
-              planned.along.emplace_back())) {
-      return error;
-    }
-  }
-  if (options.switching() && !job.objective.is_straggler()) drop_beaten(planned);
   return planned;
+}
+
+int plans_shown(const Frontier& frontier) {
+  constexpr int kPlans = 50, kFewest = 8;
+  constexpr int kInstructions = 600'000;  // of all plans, as many as a page can draw
+  return std::clamp(kInstructions / std::max(1, frontier.pipeline().instructions()), kFewest,
+                    kPlans);
 }
 
 }  // namespace harpe

@@ -67,18 +67,21 @@ class TraceWriter {
     for (const auto& instruction : plan_.instructions[static_cast<std::size_t>(stage)]) {
       if (instruction.start > end) counter(stage, end, idle);
       const Watts watts = power(plan_, stage, instruction);
-      Json args = {{"micro_batch", instruction.micro_batch}, {"chunk", instruction.chunk}};
-      if (instruction.clock.value > 0) args["clock_MHz"] = instruction.clock.value;
-      const Knobs& knobs = instruction.knobs;
-      if (knobs.memory_clock.value > 0) args["memory_clock_MHz"] = knobs.memory_clock.value;
-      if (knobs.power_limit.value > 0) args["power_limit_W"] = knobs.power_limit.value;
-      if (!knobs.label.empty()) args["label"] = knobs.label.text();
-      args["power_W"] = watts.value;
-      args["energy_J"] = instruction.energy.value;
+      std::string args = "\"micro_batch\":" + std::to_string(instruction.micro_batch);
+      if (plan_.chunks > 1) args += ",\"chunk\":" + std::to_string(instruction.chunk);
+      const auto add = [&](std::string_view key, double value) {
+        if (value > 0) args += concat({",\"", key, "\":", coordinate(value, 6)});
+      };
+      add("clock_MHz", instruction.clock.value);
+      add("memory_clock_MHz", instruction.knobs.memory_clock.value);
+      add("power_limit_W", instruction.knobs.power_limit.value);
+      if (const Label& label = instruction.knobs.label; !label.empty())
+        args += concat({",\"label\":", Json(label.text()).dump()});
+      add("energy_J", instruction.energy.value);
       event("X", block_label(instruction), stage,
             concat({",\"cat\":\"", name(instruction.kind),
                     "\",\"ts\":", microseconds(instruction.start),
-                    ",\"dur\":", microseconds(instruction.time), ",\"args\":", args.dump()}));
+                    ",\"dur\":", microseconds(instruction.time), ",\"args\":{", args, "}"}));
       if (instruction.time > Seconds{0}) counter(stage, instruction.start, watts);
       end = instruction.start + instruction.time;
     }

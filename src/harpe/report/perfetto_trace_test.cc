@@ -42,7 +42,7 @@ TEST(PerfettoTrace, HoldsEveryInstructionAtItsTime) {
       const PlannedInstruction& instruction = plan.instructions[stage][i];
       EXPECT_NEAR(slice["ts"].get<double>(), instruction.start.value * 1e6, 6e-4);
       EXPECT_EQ(slice["cat"], name(instruction.kind));
-      EXPECT_EQ(slice["args"]["energy_J"], instruction.energy.value);
+      EXPECT_NEAR(slice["args"]["energy_J"].get<double>(), instruction.energy.value, 1e-6);
       EXPECT_EQ(slice["args"]["micro_batch"], instruction.micro_batch);
       if (instruction.clock.value > 0) {
         EXPECT_EQ(slice["args"]["clock_MHz"], instruction.clock.value);
