@@ -321,7 +321,9 @@ Status run_server(const ServerOptions& options,
   Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
   const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
   const auto check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, *feeds); };
-  JobRegistry registry(loop, hosting, {.workers = options.workers, .check = check});
+  JobRegistry registry(
+      loop, hosting,
+      {.workers = options.workers, .check = check, .only_profile = options.only_profile});
   CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
