@@ -96,7 +96,7 @@ def reference_losses(arguments):
 
 
 def simulation_module():
-    """Lies beside the look-alike libnvidia-ml.so.1: in a wheel, in a build, or where PYTHONPATH says."""
+    """Beside the look-alike libnvidia-ml.so.1: in a wheel, a build, or where PYTHONPATH says."""
     package = pathlib.Path(harpe.__file__).parent
     beside = [package / "simulated_nvml", package.parents[1] / "sim" / "nvml"]
     sys.path += [str(folder) for folder in beside if (folder / "harpe_sim.py").exists()]

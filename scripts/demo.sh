@@ -86,9 +86,7 @@ LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an ite
   "$(field chosen saving_percent)" "$(field chosen iteration_energy_j)" "$(field all_max iteration_energy_j)" \
   "$(field chosen gap_percent)"
 echo "Open the report in a browser: $out/report.html"
-if [ -n "$installed" ]; then
-  say_where ""
-else
+if [ -z "$installed" ]; then
   say_where "with the commands that plan"
   echo "With all the others (run, serve, job, profile measure): cmake --build $build --target harpe, then in $build/src/harpe/cli"
 fi

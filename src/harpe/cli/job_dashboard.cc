@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 #include <sstream>
 #include <utility>
@@ -178,7 +179,7 @@ std::string sparkline(const std::deque<double>& values, std::size_t columns) {
   std::string line;
   for (auto value = from; value != values.end(); ++value) {
     const double share = range > kSame * *least ? (*value - *least) / range : 0;
-    line += kBlocks[static_cast<std::size_t>(share * (kBlocks.size() - 1) + 0.5)];
+    line += kBlocks[static_cast<std::size_t>(std::lround(share * (kBlocks.size() - 1)))];
   }
   return line;
 }
@@ -220,10 +221,10 @@ std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int 
     if (body.size() > kept) body.resize(kept);
     room = std::min(room, left - body.size());
   }
-  for (const std::string& line : body) view += line + "\n";
+  for (const std::string& line : body) view += line + '\n';
   const std::vector<std::string> events = events_of(look.log, room, width);
-  if (!events.empty()) view += "\n";
-  for (const std::string& line : events) view += line + "\n";
+  if (!events.empty()) view += '\n';
+  for (const std::string& line : events) view += line + '\n';
   return view;
 }
 

@@ -28,7 +28,7 @@ class JobTrend {
  private:
   struct Look {
     Instant at;
-    double iteration, joules;
+    double iteration = 0, joules = 0;
   };
   std::deque<Look> looks_;  ///< those that brought something new
   std::deque<double> times_;
