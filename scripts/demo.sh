@@ -49,8 +49,8 @@ fi
 
 say_where() {  # say_where WHAT: how to go on with the command itself
   echo
-  echo "harpe${1:+, $1,} is $(realpath "$harpe"). To have it on the PATH of this shell:"
-  echo "  export PATH=$(dirname "$(realpath "$harpe")"):\$PATH"
+  echo "harpe${1:+, $1,} is $(realpath -s "$harpe"). To have it on the PATH of this shell:"
+  echo "  export PATH=$(dirname "$(realpath -s "$harpe")"):\$PATH"
 }
 
 if [ -n "$running" ]; then
