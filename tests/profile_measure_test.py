@@ -90,6 +90,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.assertEqual((run.returncode, self.files()), (1, []), run.stderr)
         self.assertIn("no rank has come", run.stderr)
         self.assertIn("harpe.torch_pipelining", run.stderr)
+        self.assertEqual(self.measure(training=["./none"]).returncode, 127)
 
     def agent(self, rights, gpus='["*"]'):
         """One of the node's own, whose clock socket is named."""

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr Seconds kPatience{10};
 constexpr std::size_t kLastBytes = 2000;
+constexpr std::string_view kError = "error: ";  // before what commands say of themselves
 
 /// In the new process: nothing of the parent's signals, terminal and streams is left.
 void settle(pid_t parent, int log) {
@@ -79,6 +81,7 @@ std::string HelperProcess::last_lines() const {
   Result<std::string> text = read_file(log_);
   if (!text.ok()) return {};
   while (text->ends_with('\n')) text->pop_back();
+  if (text->starts_with(kError)) text->erase(0, kError.size());
   return text->size() <= kLastBytes ? *text : text->substr(text->size() - kLastBytes);
 }
 

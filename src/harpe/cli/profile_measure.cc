@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -78,6 +79,7 @@ class MeasureRun {
   Result<JobFindings> fetch(JobServer& server);
   Result<std::string> schedule_word(const JobFindings& measured);
   void end_training(ChildRunner& runner);
+  Outcome not_executed(const std::string& program, const ChildExit& exit);
   Outcome outcome(const ChildExit& exit);
 
   const MeasureArguments& arguments_;
@@ -198,6 +200,17 @@ void MeasureRun::end_training(ChildRunner& runner) {
   runner.send(SIGTERM);
 }
 
+/// As `harpe run` says it: 126 or 127.
+Outcome MeasureRun::not_executed(const std::string& program, const ChildExit& exit) {
+  const std::string why = in_quotes(program) + " cannot be executed: " + exit.failure;
+  if (console_.json) {
+    console_.err << error_json(Error::of(ErrorCode::kUnavailable, why)) << std::flush;
+  } else {
+    console_.err << painted("error:", Paint::kRed, console_.colour_err) << ' ' << why << '\n';
+  }
+  return Outcome{.text = {}, .json = {}, .status = exit.status};
+}
+
 /// The command's status where it has one, else whether there is a profile.
 Outcome MeasureRun::outcome(const ChildExit& exit) {
   const bool failed = exit.status != 0 && !ended_by_us_;
@@ -221,16 +234,19 @@ Outcome MeasureRun::outcome(const ChildExit& exit) {
 
 Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
   // Before all processes and threads: they inherit the environment and the signal mask.
-  if (!arguments_.simulation.empty())
-    ::setenv("HARPE_SIMULATION", arguments_.simulation.c_str(), 1);
+  if (!arguments_.simulation.empty()) {
+    // The training may look from another folder.
+    const std::filesystem::path file = std::filesystem::absolute(arguments_.simulation);
+    ::setenv("HARPE_SIMULATION", file.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  }
   ChildRunner runner;
   const std::unique_ptr<OwnServer> own = HARPE_TRY(OwnServer::start(arguments_.server));
   own->set_environment();
   ::setenv("HARPE_JOB", kJob, 0);
   if (runner.asked_to_end()) return Outcome{.text = {}, .json = {}, .status = 128 + SIGINT};
-  HARPE_TRY(runner.start(command));
   JobServer server =
       HARPE_TRY(JobServer::open({.url = own->url(), .token_file = {}, .ca_file = {}}));
+  HARPE_TRY(runner.start(command));
   std::optional<ChildExit> exit;
   while (!(exit = runner.wait(kLook))) {
     if (complete_ || failure_) continue;
@@ -240,6 +256,8 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
       if (seen.ok() && !arguments_.stop) say("the training goes on at full speed");
     }
     const Status runs = own->check();
+    // A server that runs, and is slow to respond on a busy machine, is asked again.
+    if (runs.ok() && !seen.ok() && seen.error().code == ErrorCode::kUnavailable) continue;
     if (!seen.ok() || !runs.ok()) {
       failure_ = runs.ok() ? seen.error() : runs.error();
       say("error: " + failure_->text());
@@ -248,10 +266,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
         failure_ || (refused_ && system_clock().now() - *refused_ > kLongestRefusal);
     if (arguments_.stop && (complete_ || hopeless)) end_training(runner);
   }
-  if (!exit->failure.empty()) {
-    return Error::of(exit->status == 127 ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
-                     in_quotes(command.front()) + " cannot be executed: " + exit->failure);
-  }
+  if (!exit->failure.empty()) return not_executed(command.front(), *exit);
   if (!complete_ && !failure_) {
     // What ranks reported last.
     Status seen = look(server);
@@ -294,8 +309,13 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
 
 void add_profile_measure_command(Commands& commands) {
   const auto arguments = std::make_shared<MeasureArguments>();
+  CLI::App& profile = *commands.root().get_subcommand("profile");
+  profile.description("measure profiles, and look at them");
+  profile.footer(
+      "harpe profile measure -- python3 train.py\n"
+      "harpe profile check profile.csv --blocking-power 83.64");
   CLI::App& app = commands.add(
-      *commands.root().get_subcommand("profile"), "measure",
+      profile, "measure",
       "measure the profile of a training while it trains\n"
       "Runs the training with a server of its own, and where no agent is there with an agent, if "
       "it may; lets it run at one clock after the other, within a limit on slowdown; writes the "
@@ -303,7 +323,8 @@ void add_profile_measure_command(Commands& commands) {
       "on at full speed, or is ended (--stop). It has to report to Harpe: by harpe.start, by a "
       "hook for its framework, or by the client in C++ and C; HARPE_SERVER, HARPE_TOKEN and "
       "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
-      "training that fails, 0 where the profile is complete, and 1 where training ended first: "
+      "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "
+      "profile is complete, and 1 where training ended first: "
       "what there is of the profile is then beside its file, as profile.partial.csv.",
       "harpe profile measure -- python3 train.py\n"
       "harpe profile measure --stop -- torchrun --nproc-per-node 4 train.py\n"
