@@ -4,6 +4,7 @@ which talk over real sockets. What run_demo.py and run_carbon_demo.py have in co
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -73,6 +74,14 @@ class DemoCluster:
                 sys.exit("agent and server did not start: see " + str(folder))
             time.sleep(0.05)
 
+    def how_to_look(self):
+        """What to type in another terminal while this runs."""
+        harpe = self.harpe if self.harpe != which("harpe") else "harpe"
+        return (f"The server is at {self.url} while this runs. In another terminal:\n"
+                f"   {harpe} job watch {JOB} --server {self.url}\n"
+                f"   {harpe} job show {JOB} --server {self.url}\n"
+                f"   curl -s {self.url}/v1/jobs/{JOB}/log\n")
+
     def start_trainer(self, iterations=100000, forward_s=0.03):
         return self.start("trainer", [
             self.trainer, "--simulation", self.folder / "simulation.toml", "--data", PIPELINES, "--stages", STAGES,
@@ -127,6 +136,11 @@ class DemoCluster:
         """Quick plans run first; what is compared later is the best."""
         return self.wait("a plan", lambda status: status["phase"] in ("running", "straggling")
                          and status["characterization"] is None)
+
+
+def which(program):
+    found = shutil.which(program)
+    return pathlib.Path(found).resolve() if found else None
 
 
 def free_port():

@@ -82,6 +82,7 @@ class CarbonDemo(DemoCluster):
         self.start_agent_and_server("--carbon", f"file:{table}?time=time&value=g_per_kwh&unit=g/kWh&kind=life-cycle&zone=INVENTED",
                                     idle_w=IDLE_W)
         trainer = self.start_trainer(forward_s=FORWARD_S)
+        self.say(self.how_to_look())
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
         planned = self.wait_for_plans()
         fastest = planned["predicted_time_s"]

@@ -42,6 +42,7 @@ class Demo(DemoCluster):
     def run(self):
         self.start_agent_and_server()
         trainer = self.start_trainer()
+        self.say(self.how_to_look())
 
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
         planned = self.wait_for_plans()

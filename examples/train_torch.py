@@ -9,7 +9,12 @@ HARPE_JOB, and without them training is what it was. Processes really exchange a
 gradients, and the numbers are those of training without a pipeline (--check).
 
 With HARPE_SIMULATION each computation also keeps a simulated GPU busy for as long as a real one
-would be at its clock (docs/simulated-gpus.md): nothing of that is a measurement.
+would be at its clock (docs/simulated-gpus.md): nothing of that is a measurement. On a machine
+without a GPU, the profile of this training, in a minute:
+
+    harpe profile measure --stop --clocks 6 --lowest-clock 800 --max-slowdown 100% \\
+        --simulate examples/simulations/a100x4.toml -- \\
+        python3 examples/train_torch.py --iterations 1000
 """
 
 import argparse
@@ -28,6 +33,10 @@ from torch import nn
 
 import harpe  # Harpe: the first line of three
 
+# Harpe: how to measure what computations cost at each clock. Training of days has the time for the
+# usual 24 clocks and 10 % of slowdown (docs/server.md); this one is to have its plan in a minute.
+PROFILING = {"slowdown_limit": 1.0, "most_clocks": 6, "lowest_clock_mhz": 800}
+
 WIDTH = 32
 SAMPLES = 8  # of a micro-batch
 
@@ -37,7 +46,7 @@ def options():
     parser.add_argument("--data", type=int, default=1, help="pipelines")
     parser.add_argument("--stages", type=int, default=2, help="of a pipeline, a process each")
     parser.add_argument("--micro-batches", type=int, default=4)
-    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--iterations", type=int, default=150)
     parser.add_argument(
         "--seconds",
         type=float,
@@ -86,15 +95,23 @@ def reference_losses(arguments):
 # --- A simulated GPU ------------------------------------------------------------------------------
 
 
+def simulation_module():
+    """Beside the look-alike libnvidia-ml.so.1: in a wheel, a build, or where PYTHONPATH says."""
+    package = pathlib.Path(harpe.__file__).parent
+    beside = [package / "simulated_nvml", package.parents[1] / "sim" / "nvml"]
+    sys.path += [str(folder) for folder in beside if (folder / "harpe_sim.py").exists()]
+    import harpe_sim
+
+    return harpe_sim
+
+
 class SimulatedGpu:
     """Is busy as long as a real one; does nothing without a simulation."""
 
     def __init__(self, gpu, seconds):
         self.gpu, self.seconds, self.run = gpu, seconds, None
         if os.environ.get("HARPE_SIMULATION"):
-            import harpe_sim
-
-            self.run = harpe_sim.run
+            self.run = simulation_module().run
 
     def compute(self, share):
         if self.run is not None:
@@ -212,13 +229,14 @@ def train(arguments):
     rank = dist.get_rank()
     if dist.get_world_size() != arguments.data * arguments.stages:
         sys.exit(f"{arguments.data} x {arguments.stages} needs as many processes")
+    more = json.loads(pathlib.Path(arguments.job).read_text()) if arguments.job else {}
     # Harpe: the second line. RANK counts stages, then pipelines.
     client = harpe.start(
         schedule="1f1b",
         data=arguments.data,
         stages=arguments.stages,
         micro_batches=arguments.micro_batches,
-        **(json.loads(pathlib.Path(arguments.job).read_text()) if arguments.job else {}),
+        **{"profiling": PROFILING, **more},
     )
     pipeline = Pipeline(arguments, rank, client)
     begun = time.monotonic()

@@ -150,8 +150,8 @@ class Rank {
 
  private:
   void start_harpe() {
-    if (options_.server.empty()) return;
-    // Harpe
+    if (options_.server.empty() && std::getenv("HARPE_SERVER") == nullptr) return;
+    // Harpe: what is not given here, it takes from the environment.
     harpe::RankClientOptions client;
     client.server = options_.server;
     client.job = options_.job;
@@ -160,7 +160,7 @@ class Rank {
     client.spec.name = options_.job;
     job_options(client.spec);
     client.coordinates = harpe::RankCoordinates{pipeline_, stage_, 0};
-    client.clock_socket = options_.agent;
+    if (!options_.agent.empty()) client.clock_socket = options_.agent;
     client.gpu = gpu_;
     client.patience = {from_environment("TRAINER_PATIENCE_S", client.patience.value)};
     measured_ = simulation_->gpu(gpu_);

@@ -7,31 +7,61 @@
 #                                    the first iteration to a straggler and back (default: out/demo-run)
 #   scripts/demo.sh carbon [DIRECTORY]  the same job follows the carbon intensity of an invented grid for a day of two
 #                                    minutes (default: out/demo-carbon)
+#   scripts/demo.sh --installed [DIRECTORY]  the plan with the harpe of PATH: nothing is installed or built
+#
+# What it builds is in build/release, as for everything else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Planning alone needs neither agent nor server: a third of the build.
-targets=(harpe_planning)
-harpe=build/demo/src/harpe/plan_cli/harpe
-running=
-if [ "${1:-}" = run ] || [ "${1:-}" = carbon ]; then
-  running=$1
-  targets=(harpe trainer)
-  harpe=build/demo/src/harpe/cli/harpe
-  shift
-fi
-out=${1:-out/demo${running:+-$running}}
+build=build/release
+installed= running= out=
+for argument in "$@"; do
+  case $argument in
+    --installed) installed=1 ;;
+    run | carbon) running=$argument ;;
+    -*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) out=$argument ;;
+  esac
+done
+out=${out:-out/demo${running:+-$running}}
 
-./scripts/install-dependencies.sh --build
-log=build/demo.log
-mkdir -p build
-echo "Building (the first time takes a few minutes) ..."
-{ cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -B build/demo && cmake --build build/demo --target "${targets[@]}"; } \
-  >"$log" 2>&1 || { cat "$log"; exit 1; }
+if [ -n "$installed" ]; then
+  harpe=$(command -v harpe) || { echo "there is no harpe on the PATH: docs/install.md says how to get it" >&2; exit 1; }
+  if [ -n "$running" ]; then
+    echo "the ranks of this demonstration are C++ and have to be built: scripts/demo.sh $running" >&2
+    exit 1
+  fi
+else
+  # Planning alone needs neither agent nor server: a third of the build.
+  targets=(harpe_planning)
+  harpe=$build/src/harpe/plan_cli/harpe
+  if [ -n "$running" ]; then
+    targets=(harpe trainer)
+    harpe=$build/src/harpe/cli/harpe
+  fi
+  ./scripts/install-dependencies.sh --build
+  log=build/demo.log
+  mkdir -p build
+  echo "Building (the first time takes a few minutes) ..."
+  # A folder that was configured for tests stays so.
+  configure() { [ -f $build/CMakeCache.txt ] || cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF; }
+  { configure && cmake --build $build --target "${targets[@]}"; } >"$log" 2>&1 || { cat "$log"; exit 1; }
+fi
+
+say_where() {  # say_where WHAT: how to go on with the command itself
+  echo
+  echo "harpe${1:+, $1,} is $(realpath -s "$harpe"). To have it on the PATH of this shell:"
+  echo "  export PATH=$(dirname "$(realpath -s "$harpe")"):\$PATH"
+}
 
 if [ -n "$running" ]; then
   script=run_demo
   [ "$running" = carbon ] && script=run_carbon_demo
-  exec python3 examples/$script.py --harpe "$harpe" --trainer build/demo/examples/trainer --out "$out"
+  python3 examples/$script.py --harpe "$harpe" --trainer $build/examples/trainer --out "$out"
+  say_where ""
+  echo "The profile of this training in one command, without a server to set up:"
+  echo "  harpe profile measure --stop --simulate $out/simulation.toml --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\"
+  echo "      $build/examples/trainer --simulation $out/simulation.toml --data 1 --stages 4 --iterations 1000"
+  exit
 fi
 mkdir -p "$out"
 echo
@@ -56,3 +86,10 @@ LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an ite
   "$(field chosen saving_percent)" "$(field chosen iteration_energy_j)" "$(field all_max iteration_energy_j)" \
   "$(field chosen gap_percent)"
 echo "Open the report in a browser: $out/report.html"
+if [ -z "$installed" ]; then
+  say_where "with the commands that plan"
+  echo "With all the others (run, serve, job, profile measure): cmake --build $build --target harpe, then in $build/src/harpe/cli"
+fi
+echo "Next:"
+echo "  harpe plan --profile $out/profile.csv --micro-batches 32 --blocking-power 83.64 --slowdown 5"
+echo "  harpe profile measure -- python3 train.py     # the profile of your own training (docs/tutorial.md)"

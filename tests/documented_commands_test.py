@@ -42,6 +42,8 @@ ELSEWHERE = {
     r"harpe carbon report --server": "the operator's server; server_carbon_test.py",
     r"harpe run --carbon DE|harpe run --optimize": "asks a provider or needs an agent; run_optimize_test.py",
     r"harpe monitor$": "needs a GPU that is there",
+    r"harpe profile measure ": "profile_measure_test.py",
+    r"harpe agent --simulate |HARPE_SERVER=.* python3 examples/": "end_to_end_test.py",
     r"harpe replay power-limit": "wants a file of Zeus's dataset; limit_replay_test",
     r"curl --unix-socket /run/harpe": "the node's own agent; packages_test.sh",
     r"rm /dev/shm": "takes what other tests use",

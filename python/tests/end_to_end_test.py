@@ -216,10 +216,8 @@ def test_a_job_that_recurs_finds_its_batch_size(server: harpe.Server) -> None:
         job.next()
 
 
-@pytest.mark.usefixtures("torch")
-def test_training_follows_plans_and_stragglers_and_stays_the_same(
-    house: House, server: harpe.Server, package: Path
-) -> None:
+def with_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:
+    """Variables of ranks on simulated GPUs whose clocks an agent sets."""
     folder = house.folder
     (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder))
     policy = folder / "policy.toml"
@@ -229,19 +227,27 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     sockets = ["--socket", folder / "agent.sock", "--clock-socket", folder / "clock.sock"]
     house.start("agent", COMMAND, "agent", *agent, *sockets, "--log", folder / "agent-log")
     house.wait("the agent", (folder / "clock.sock").exists)
-    job = server.job("train")
-    (folder / "job.json").write_text(
-        json.dumps(
-            {"profile": profile(), "blocking_power_w": SPEC["blocking_power_w"], "plans": 20}
-        )
-    )
-    variables = {
+    return {
         "HARPE_SERVER": server.url,
         "HARPE_JOB": "train",
         "HARPE_CLOCK_SOCKET": str(folder / "clock.sock"),
         "HARPE_SIMULATION": str(folder / "simulation.toml"),
         "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
     }
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_follows_plans_and_stragglers_and_stays_the_same(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    folder = house.folder
+    variables = with_an_agent(house, server, package)
+    job = server.job("train")
+    (folder / "job.json").write_text(
+        json.dumps(
+            {"profile": profile(), "blocking_power_w": SPEC["blocking_power_w"], "plans": 20}
+        )
+    )
     example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check"]
     sizes = ["--data", DATA, "--stages", STAGES, "--micro-batches", MICRO_BATCHES]
     more = ["--job", folder / "job.json", "--iterations", ITERATIONS]
@@ -265,6 +271,24 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     assert f"reported {instructions} instructions, 0 out of order" in said
     assert "the losses differ by at most" in said
     assert "goes on" not in said
+
+
+@pytest.mark.usefixtures("torch")
+def test_the_example_as_it_stands_is_profiled_and_reaches_its_plan(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    """With the defaults of the example, and the simulated GPUs found beside the package."""
+    variables = with_an_agent(house, server, package)
+    job = server.job("train")
+    variables["PYTHONPATH"] = str(package.parent)
+    training = house.start(
+        "training", INTERPRETER, ROOT / "examples" / "train_torch.py", **variables
+    )
+    house.wait("iterations", lambda: iterations_of(job) > 0)
+    house.wait("a plan", lambda: any("plans are ready" in event["text"] for event in job.log()))
+    # Not at the very last of its 150: there are iterations by the plan, too.
+    assert iterations_of(job) < 130
+    assert training.poll() is None
 
 
 def without_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:

@@ -12,7 +12,8 @@ namespace harpe {
 // One function a subcommand, each in the file of its name.
 void add_devices_command(Commands& commands);
 void add_run_command(Commands& commands);
-void add_carbon_report_command(Commands& commands);  ///< below `carbon`
+void add_profile_measure_command(Commands& commands);  ///< below `profile`
+void add_carbon_report_command(Commands& commands);    ///< below `carbon`
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
 void add_agent_command(Commands& commands);

@@ -1,15 +1,12 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
-#include "harpe/cli/interrupt.h"
 #include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
@@ -21,9 +18,6 @@
 
 namespace harpe {
 namespace {
-
-constexpr std::chrono::milliseconds kRetryStep{100};
-constexpr int kStepsOfRetry = 10;
 
 struct JobArguments {
   ServerArguments server;
@@ -61,37 +55,6 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
   const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
   return Outcome{.text = job_view(status, console.colour_out), .json = indented(status)};
-}
-
-/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
-/// server is started again, or another takes its place.
-Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
-  const std::string path = HARPE_TRY(job_path(arguments.job));
-  InterruptScope interrupts;
-  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  bool heard = false, lost = false, deleted = false;
-  for (;;) {
-    const Status followed = server.follow(
-        path + "/events",
-        [&](std::string_view event, std::string_view data) {
-          heard = true;
-          lost = false;
-          const std::string line =
-              console.json ? std::string(data) : event_line(event, data, time_of_day());
-          if (!line.empty()) console.out << line << '\n' << std::flush;
-          deleted = event == "phase" && phase_of_event(data) == "deleted";
-          return !deleted;
-        },
-        [&] { return interrupts.interrupted(); });
-    if (followed.ok()) return Outcome{};
-    if (!heard || followed.error().code != ErrorCode::kUnavailable) return followed.error();
-    if (!std::exchange(lost, true)) {
-      console.err << followed.error().text() << "; trying again until Ctrl-C\n" << std::flush;
-    }
-    for (int step = 0; step < kStepsOfRetry && !interrupts.interrupted(); ++step) {
-      std::this_thread::sleep_for(kRetryStep);
-    }
-  }
 }
 
 Result<Outcome> show_log(const JobArguments& arguments) {
@@ -205,15 +168,7 @@ void add_looking(Commands& commands, CLI::App& job) {
                    [shown](Console& console) { return show_job(*shown, console); }),
       *shown);
 
-  const auto watched = std::make_shared<JobArguments>();
-  add_server_job_options(
-      commands.add(job, "watch",
-                   "follow what happens to a job\n"
-                   "Prints a line for each thing that happens, until Ctrl-C or the job is removed. "
-                   "Goes on when the server is there again. With --json, one document a line.",
-                   "harpe job watch gpt3",
-                   [watched](Console& console) { return watch_job(*watched, console); }),
-      *watched);
+  add_job_watch_command(commands, job);
 
   const auto logged = std::make_shared<JobArguments>();
   add_server_job_options(

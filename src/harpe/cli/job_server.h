@@ -34,6 +34,8 @@ void add_server_options(CLI::App& app, ServerArguments& arguments);
 /// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
 Result<std::string> job_path(const std::string& id);
 
+/// `harpe job watch`.
+void add_job_watch_command(Commands& commands, CLI::App& job);
 /// `harpe job wait`.
 void add_job_wait_command(Commands& commands, CLI::App& job);
 /// `harpe job plan`.

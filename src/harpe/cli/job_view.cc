@@ -8,6 +8,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/carbon_control_view.h"
+#include "harpe/cli/status_fields.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
@@ -15,60 +16,6 @@
 
 namespace harpe {
 namespace {
-
-Json parsed(std::string_view text) {
-  return Json::parse(text, nullptr, false);
-}
-
-/// A member of an object, null where there is none.
-const Json& at(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-std::optional<double> number(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-}
-
-/// Without what would move the cursor of a terminal: names come from the client that registered the
-/// job.
-std::string text(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  if (!value.is_string()) return {};
-  std::string shown = value.get<std::string>();
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return shown;
-}
-
-std::string whole(const Json& object, const char* key) {
-  const auto value = number(object, key);
-  return value ? fixed(*value, 0) : "-";
-}
-
-std::string seconds(const Json& object, const char* key) {
-  const auto value = number(object, key);
-  return value ? seconds_text(*value) : "-";
-}
-
-struct EnergyUnit {
-  double joules;
-  int decimals;
-  const char* name;
-};
-EnergyUnit unit_of(double joules) {
-  constexpr double kKilowattHour = 3.6e6;
-  if (std::abs(joules) >= kKilowattHour / 10) return {kKilowattHour, 2, "kWh"};
-  return std::abs(joules) >= 1e4 ? EnergyUnit{1e3, 1, "kJ"} : EnergyUnit{1, 0, "J"};
-}
-
-std::string energy_text(double joules) {
-  const EnergyUnit unit = unit_of(joules);
-  return fixed(joules / unit.joules, unit.decimals) + " " + unit.name;
-}
 
 /// Whether iterations take what the plan is said to.
 bool as_predicted(const Json& status) {
@@ -88,13 +35,21 @@ std::string saved(const Json& status) {
   const auto joules = number(status, "saved_j");
   if (!joules) return "-";
   const auto error = number(status, "saved_error_j");
-  if (!error || (*joules == 0 && *error == 0)) return energy_text(*joules);
+  if (!error || (*joules == 0 && *error == 0)) return short_energy(*joules);
   const EnergyUnit unit = unit_of(std::max(std::abs(*joules), *error));
   std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
                      fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
   if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
   if (!as_predicted(status)) text += " (measured and predicted disagree)";
   return text;
+}
+
+/// Of what all-max would have used since the job was registered; empty where that is not known.
+std::string saved_share(const Json& status) {
+  const auto joules = number(status, "saved_j");
+  const double used = number(status, "energy_j").value_or(0);
+  if (!joules || !is_claimed(status) || !(used + *joules > 0)) return {};
+  return " (" + fixed(100 * *joules / (used + *joules), 1) + " %)";
 }
 
 /// What a job is at; of one that does not train, that.
@@ -114,24 +69,8 @@ std::string phase(const Json& status) {
   return activity == "idle" ? "idle (" + name + ")" : name;
 }
 
-/// "2026-11-22 14:05"; empty where there is none.
-std::string time_text(const Json& object, const char* key) {
-  const auto since_1970 = number(object, key);
-  if (!since_1970) return {};
-  const auto at = static_cast<std::time_t>(*since_1970);
-  std::tm local{};
-  ::localtime_r(&at, &local);
-  char time[32];
-  return std::string(time, std::strftime(time, sizeof time, "%F %H:%M", &local));
-}
-
 std::string ranks(const Json& status) {
   return whole(status, "ranks_registered") + "/" + whole(status, "ranks");
-}
-
-/// "3" pipelines, or what else has a count.
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 void add_stragglers(const Json& status, std::string& view) {
@@ -180,7 +119,7 @@ void add_plans(const Json& status, std::string& view) {
       view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline");
     }
     view += ": " + seconds(plan, "time_s") + ", " +
-            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each" +
+            short_energy(number(plan, "energy_j").value_or(0)) + " an iteration each" +
             comparison(plan) + "\n";
   }
 }
@@ -300,8 +239,9 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   const Json& profiling = at(status, "profiling");
   if (profiling.is_object()) {
-    view += "  profiling   some " + whole(profiling, "iterations_left") + " iterations (" +
-            seconds(profiling, "time_left_s") + ") to go; has cost " +
+    const Seconds left{number(profiling, "time_left_s").value_or(0)};
+    view += "  profiling   at most " + whole(profiling, "iterations_left") + " iterations (" +
+            rough_time(left) + ") to go; has cost " +
             fixed(100 * number(profiling, "slowdown").value_or(0), 1) + " % so far\n";
   }
   view += "  shape       " + whole(status, "data") + " pipelines x " + whole(status, "stages") +
@@ -334,10 +274,10 @@ std::string job_view(std::string_view given, bool coloured) {
   view += "  iteration   " + seconds(status, "iteration_time_s") + " measured, " +
           seconds(status, "predicted_time_s") + " predicted, " + seconds(status, all_max) +
           " at all-max\n";
-  view +=
-      "  saved       " +
-      painted(saved(status) + " against all-max", Paint::kGreen, coloured && is_claimed(status)) +
-      "\n";
+  view += "  saved       " +
+          painted(saved(status) + " against all-max" + saved_share(status), Paint::kGreen,
+                  coloured && is_claimed(status)) +
+          "\n";
   return view;
 }
 

@@ -11,6 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/cli/in_place_view.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/monitor_view.h"
@@ -66,7 +67,8 @@ class Session {
         views_(views),
         console_(console),
         simulated_(any_simulated(chosen)),
-        in_place_(console.out_is_terminal && !console.json && !arguments.csv) {}
+        in_place_(console.out_is_terminal && !console.json && !arguments.csv),
+        view_(console.out) {}
 
   Result<Look> look_now() {
     WindowEnergy window = HARPE_TRY(monitor_.so_far(kWindow));
@@ -90,8 +92,8 @@ class Session {
   /// Says on a terminal that something happens, before there is anything to show.
   void announce(Seconds first) {
     if (!in_place_) return;
-    draw(painted("harpe monitor", Paint::kBold, console_.colour_out) + "  first look in " +
-         shortest(first.value) + " s\n");
+    view_.draw(painted("harpe monitor", Paint::kBold, console_.colour_out) + "  first look in " +
+               shortest(first.value) + " s\n");
   }
 
   void show(const Look& look) {
@@ -104,9 +106,9 @@ class Session {
     } else if (in_place_) {
       const TerminalSize size = terminal_size();
       // The last line stays free for the cursor.
-      draw(heading(look, size.columns) + monitor_view(look, size.columns,
-                                                      size.lines > 0 ? size.lines - 2 : 0,
-                                                      console_.colour_out));
+      view_.draw(heading(look, size.columns) + monitor_view(look, size.columns,
+                                                            size.lines > 0 ? size.lines - 2 : 0,
+                                                            console_.colour_out));
     } else {
       out << monitor_line(look, time_of_day());
     }
@@ -117,30 +119,6 @@ class Session {
   bool simulated() const { return simulated_; }
 
  private:
-  /// Replaces what was drawn before. A terminal that became narrower since has broken its lines.
-  void draw(const std::string& text) {
-    const auto columns = static_cast<std::size_t>(terminal_size().columns);
-    std::size_t up = 0;
-    for (const std::size_t width : drawn_) up += width == 0 ? 1 : (width + columns - 1) / columns;
-    if (up > 0) console_.out << "\x1b[" << up << "A\r\x1b[J";
-    drawn_.clear();
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) drawn_.push_back(shown_width(line));
-    console_.out << text << std::flush;
-  }
-
-  /// Without the sequences that paint.
-  static std::size_t shown_width(const std::string& line) {
-    std::string plain;
-    bool painting = false;
-    for (const char c : line) {
-      if (c == '\x1b') painting = true;
-      if (!painting) plain += c;
-      if (painting && c == 'm') painting = false;
-    }
-    return display_width(plain);
-  }
-
   std::string heading(const Look& look, int columns) const {
     const std::string rest = "  " + time_of_day() + (simulated_ ? "  SIMULATED" : "") + "  since " +
                              fixed(look.window.time.value, 0) + " s  total " +
@@ -161,7 +139,7 @@ class Session {
   bool simulated_;
   bool in_place_;  ///< on a terminal the view replaces itself
   bool shown_ = false;
-  std::vector<std::size_t> drawn_;  ///< widths of the lines that stand on the terminal
+  InPlaceView view_;
   std::vector<Joules> before_;
   Seconds time_before_{0};
 };

@@ -7,13 +7,18 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <ctime>
+
+#include "harpe/hw/system_clock.h"
 
 namespace harpe {
 namespace {
 
 constexpr std::array kPassedOn = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,  SIGTTIN,
                                   SIGTTOU, SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM};
+constexpr Seconds kLongWait{3600};
 constexpr int kNotFound = 127, kNotExecutable = 126, kSignalled = 128;
 
 std::string system_message(int error) {
@@ -83,6 +88,13 @@ bool ChildRunner::asked_to_end() {
 }
 
 Result<ChildExit> ChildRunner::run(const std::vector<std::string>& command) {
+  HARPE_TRY(start(command));
+  for (;;) {
+    if (auto exit = wait(kLongWait)) return *std::move(exit);
+  }
+}
+
+Status ChildRunner::start(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -114,17 +126,33 @@ Result<ChildExit> ChildRunner::run(const std::vector<std::string>& command) {
   } while (got < 0 && errno == EINTR);
   ::close(failure[0]);
 
-  ChildExit exit;
-  if (got == sizeof error) exit.failure = system_message(error);
-  while (!has_ended(child, exit)) {
+  child_ = child;
+  exit_ = {};
+  if (got == sizeof error) exit_.failure = system_message(error);
+  return ok_status();
+}
+
+std::optional<ChildExit> ChildRunner::wait(Seconds longest) {
+  const Instant end = system_clock().now() + longest;
+  while (child_ >= 0 && !has_ended(child_, exit_)) {
+    const Seconds left = end - system_clock().now();
+    if (left <= Seconds{0}) return std::nullopt;
+    const double whole = std::floor(left.value);
+    const timespec time{.tv_sec = static_cast<time_t>(whole),
+                        .tv_nsec = static_cast<long>((left.value - whole) * 1e9)};
     siginfo_t info{};
-    const int signal = ::sigwaitinfo(&waited_, &info);
+    const int signal = ::sigtimedwait(&waited_, &info, &time);
     if (signal <= 0 || signal == SIGCHLD) continue;
     const bool from_terminal = info.si_code == SI_KERNEL || info.si_code > 0;
-    if (!from_terminal && info.si_pid != child) ::kill(child, signal);
+    if (!from_terminal && info.si_pid != child_) ::kill(child_, signal);
   }
+  child_ = -1;
   forget_signals();  // whatever came too late for the child is no reason to end without a report
-  return exit;
+  return exit_;
+}
+
+void ChildRunner::send(int signal) {
+  if (child_ >= 0) ::kill(child_, signal);
 }
 
 }  // namespace harpe

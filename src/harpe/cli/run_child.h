@@ -4,12 +4,14 @@
 /// group, same environment, same open files; signals reach it; its end is reported as shells do.
 
 #include <signal.h>
+#include <sys/types.h>
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/base/units.h"
 
 namespace harpe {
 
@@ -40,12 +42,22 @@ class ChildRunner {
   /// Runs `command` (not empty), found in PATH, to its end. Fails only if no process can be made.
   Result<ChildExit> run(const std::vector<std::string>& command);
 
+  // The same step by step, for those who have something else to do meanwhile.
+  /// Starts the command, once. One that cannot be executed has ended.
+  Status start(const std::vector<std::string>& command);
+  /// Passes signals on for at most this long; how the command ended, once it has.
+  std::optional<ChildExit> wait(Seconds longest);
+  /// Sends a signal to the command, while it runs.
+  void send(int signal);
+
   /// Whether a signal asked this process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) since `run`.
   bool asked_to_end();
 
  private:
   void forget_signals();
 
+  pid_t child_ = -1;  ///< -1: none runs
+  ChildExit exit_;
   sigset_t waited_{}, before_{};
   struct sigaction child_before_{};
 };

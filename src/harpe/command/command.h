@@ -46,15 +46,15 @@ class Commands {
   CLI::App& add(CLI::App& parent, const std::string& name, const std::string& description,
                 const std::string& examples, Action action = {});
 
-  /// Lets `app` (a subcommand of the root) take a command line of others after `--`, whatever words
-  /// it has. `app` gets an entry in its help.
+  /// Lets `app` take a command line of others after `--`, whatever words it has. `app` gets an
+  /// entry in its help.
   void let_command_follow(CLI::App& app, const std::string& help);
   /// Cuts `--` and what follows off the arguments, where the subcommand they name takes it.
   void take_following_command(std::vector<std::string>& arguments);
   /// What followed `--`.
   const std::vector<std::string>& following_command() const { return following_; }
-  /// Standard output belongs to the command that follows `app` (a subcommand of the root): Harpe's
-  /// own JSON goes to standard error.
+  /// Standard output belongs to the command that follows `app`: Harpe's own JSON goes to standard
+  /// error.
   void leave_output_to_command(const CLI::App& app);
   /// Whether it does so with these arguments.
   bool leaves_output(const std::vector<std::string>& arguments) const;
@@ -73,8 +73,8 @@ class Commands {
 
   std::unique_ptr<CLI::App> root_;
   std::vector<std::pair<const CLI::App*, Action>> actions_;
-  std::vector<std::string> with_command_;  ///< names of subcommands
-  std::vector<std::string> output_left_;   ///< names of subcommands
+  // Subcommands, by the words that name them.
+  std::vector<std::vector<std::string>> with_command_, output_left_;
   std::vector<std::string> following_, arguments_;
 };
 

@@ -32,15 +32,24 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
   return message;
 }
 
+bool takes_file(const CLI::App& command) {
+  return std::ranges::any_of(option_help(command), [](const OptionHelp& option) {
+    return option.positional && option.value == "FILE";
+  });
+}
+
 std::string unknown_subcommand(const CLI::App& command, const std::string& word) {
-  std::vector<std::string> known;
-  for (const CLI::App* sub : subcommands(command)) known.push_back(sub->get_name());
+  std::vector<std::string> known, of_files;
+  for (const CLI::App* sub : subcommands(command)) {
+    known.push_back(sub->get_name());
+    if (takes_file(*sub)) of_files.push_back(sub->get_name());
+  }
   std::string message = full_name(command) + " has no subcommand " + in_quotes(word);
   std::error_code no_file;
   if (const auto near = nearest(word, known)) {
     message += "; did you mean '" + *near + "'?";
-  } else if (known.size() == 1 && std::filesystem::exists(word, no_file)) {
-    message += "; did you mean '" + full_name(command) + " " + known.front() + " " + word + "'?";
+  } else if (of_files.size() == 1 && std::filesystem::exists(word, no_file)) {
+    message += "; did you mean '" + full_name(command) + " " + of_files.front() + " " + word + "'?";
   }
   return message;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <ostream>
+#include <span>
 
 #include "harpe/base/text.h"
 #include "harpe/command/command.h"
@@ -13,6 +14,25 @@ namespace harpe {
 namespace {
 
 constexpr const char* kGeneral = "General";
+
+/// The words that name a subcommand: {"profile", "measure"}.
+std::vector<std::string> words_of(const CLI::App& app) {
+  if (app.get_parent() == nullptr) return {};
+  std::vector<std::string> words = words_of(*app.get_parent());
+  words.push_back(app.get_name());
+  return words;
+}
+
+bool begins_with(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
+  return arguments.size() >= words.size() &&
+         std::ranges::equal(words, std::span(arguments).first(words.size()));
+}
+
+bool begins_with_any(const std::vector<std::string>& arguments,
+                     const std::vector<std::vector<std::string>>& names) {
+  return std::ranges::any_of(names,
+                             [&](const auto& words) { return begins_with(arguments, words); });
+}
 
 int report(const Error& error, Console& console) {
   if (console.json) {
@@ -121,13 +141,13 @@ Action Commands::action(const CLI::App& command) const {
 }
 
 void Commands::let_command_follow(CLI::App& app, const std::string& help) {
-  with_command_.push_back(app.get_name());
-  const std::string program = root_->get_name(), name = app.get_name();
+  with_command_.push_back(words_of(app));
+  const std::string name = full_name(app);
   app.add_option_function<std::vector<std::string>>(
          "COMMAND",
-         [program, name](const std::vector<std::string>& words) {
-           throw CLI::ValidationError("COMMAND", "write -- before the command: " + program + " " +
-                                                     name + " -- " + words.front() + " ...");
+         [name](const std::vector<std::string>& words) {
+           throw CLI::ValidationError(
+               "COMMAND", "write -- before the command: " + name + " -- " + words.front() + " ...");
          },
          help)
       ->type_name("-- COMMAND [ARGUMENT]...")
@@ -135,9 +155,7 @@ void Commands::let_command_follow(CLI::App& app, const std::string& help) {
 }
 
 void Commands::take_following_command(std::vector<std::string>& arguments) {
-  if (arguments.empty() || std::ranges::find(with_command_, arguments[0]) == with_command_.end()) {
-    return;
-  }
+  if (!begins_with_any(arguments, with_command_)) return;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes == arguments.end()) return;
   following_.assign(std::next(dashes), arguments.end());
@@ -145,12 +163,11 @@ void Commands::take_following_command(std::vector<std::string>& arguments) {
 }
 
 void Commands::leave_output_to_command(const CLI::App& app) {
-  output_left_.push_back(app.get_name());
+  output_left_.push_back(words_of(app));
 }
 
 bool Commands::leaves_output(const std::vector<std::string>& arguments) const {
-  return !arguments.empty() &&
-         std::ranges::find(output_left_, arguments.front()) != output_left_.end();
+  return begins_with_any(arguments, output_left_);
 }
 
 int run_program(const MakeCommands& make, const std::vector<std::string>& given, Console& console) {

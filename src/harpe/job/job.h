@@ -187,6 +187,7 @@ struct JobStatus {
   PauseState pause;
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
+  std::vector<Watts> blocking_power;  ///< one a stage, as far as it is known; empty: it is not
   std::vector<Straggler> stragglers;
   std::vector<SlowStage> slow_stages;
   std::vector<SlowWorker> slow_workers;

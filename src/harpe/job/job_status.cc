@@ -182,8 +182,11 @@ JobStatus Job::status() const {
   status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
   status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
-  if (const Profiling* now = s.profiling())
+  status.blocking_power = s.blocking_power;
+  if (const Profiling* now = s.profiling()) {
     status.profiling = now->profiler.progress(s.lead_after(Seconds{0}));
+    status.blocking_power = now->profiler.blocking_power();
+  }
   if (!s.deployments.empty() && s.deployments.back().purpose == StageAssignment::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();
     status.predicted_time = s.predicted_time(newest);

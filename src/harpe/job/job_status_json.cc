@@ -16,10 +16,16 @@ Json null_if_zero(double value) {
 }
 
 Json progress_json(const ProfilingProgress& progress) {
-  return {{"fraction", progress.fraction},
-          {"iterations_left", progress.iterations_left},
-          {"time_left_s", progress.time_left.value},
-          {"slowdown", progress.slowdown}};
+  return {{"fraction", progress.fraction},           {"clocks", progress.clocks},
+          {"clocks_left", progress.clocks_left},     {"iterations_left", progress.iterations_left},
+          {"time_left_s", progress.time_left.value}, {"slowdown", progress.slowdown}};
+}
+
+Json watts_json(const std::vector<Watts>& each) {
+  if (each.empty()) return nullptr;
+  Json list = Json::array();
+  for (const Watts one : each) list.push_back(one.value);
+  return list;
 }
 
 using Shown = std::function<Seconds(Seconds)>;
@@ -155,6 +161,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"pace", job.pace() ? Json::parse(pace_json(*job.pace())) : Json(nullptr)},
           {"pause", pause_json(job, status.pause, shown)},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
+          {"blocking_power_w", watts_json(status.blocking_power)},
           {"stragglers", stragglers_json(status.stragglers, shown)},
           {"slow_stages", slow_stages_json(status)},
           {"slow_workers", slow_workers_json(status)},

@@ -249,6 +249,8 @@ bool Profiler::is_faster_than_above(int stage, const MeasuredClock& measured) co
 void Profiler::close(int stage, MeasuredClock measured) {
   measured_[stage].push_back(std::move(measured));
   const Samples& samples = samples_[stage];
+  ++closed_;
+  closed_iterations_ += static_cast<int>(samples.iterations());
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     Counted& counted = counted_[shape_.group(pipeline, stage)];
     if (samples.counts[pipeline] > 0 && counted == Counted::kNot) counted = Counted::kIs;

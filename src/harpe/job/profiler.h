@@ -38,6 +38,8 @@ namespace harpe {
 /// How far profiling is.
 struct ProfilingProgress {
   double fraction = 0;      ///< done, 0 to 1
+  int clocks = 0;           ///< to measure, of the stage that has most
+  int clocks_left = 0;      ///< of the stage that has most; fewer where it ends early
   int iterations_left = 0;  ///< estimate; fewer where effective energy rises early
   Seconds time_left{};      ///< estimate
   double slowdown = 0;      ///< what profiling has cost so far, a fraction of the time since
@@ -138,6 +140,8 @@ class Profiler {
   bool throttled(const FinishedIteration& iteration, int stage) const;
   bool rises_enough(int stage) const;
   Seconds predicted_time() const;
+  double usual_iterations() const;
+  Seconds slowest_time(std::size_t ahead) const;
   bool affordable(Seconds time, double iterations) const;
 
   JobShape shape_;
@@ -162,6 +166,8 @@ class Profiler {
   bool resting_ = false;
   bool first_block_ = true;
   Seconds last_block_time_{};
+  int closed_ = 0;             ///< clocks, of all stages
+  int closed_iterations_ = 0;  ///< that they took
   Account account_;
   RunningMedian full_times_;
 };

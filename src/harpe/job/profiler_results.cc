@@ -23,32 +23,51 @@ ProfilingProgress Profiler::progress(int lead) const {
     all += clocks;
     measured += at;
     left = std::max(left, clocks - at);
+    progress.clocks = std::max(progress.clocks, static_cast<int>(clocks));
   }
+  progress.clocks_left = static_cast<int>(left);
   progress.fraction = all == 0 ? 1 : static_cast<double>(measured) / static_cast<double>(all);
   const double full = account_.full_time;
   progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
 
-  // Clocks to come, each with its slowdown at most, and the all-max that earns it.
-  double iterations = 0, extra = account_.extra;
-  const double block = options_.iterations_per_clock + lead - 1;
-  double at_clock = 1;
-  for (std::size_t next = 0; next < left; ++next) {
-    for (int stage = 0; stage < shape_.stages; ++stage) {
-      const std::size_t at = position_[stage] + next;
-      if (ended_[stage] || at >= clocks_[stage].size()) continue;
-      at_clock = std::max(at_clock,
-                          static_cast<double>(clocks_[stage][0].value) / clocks_[stage][at].value);
-    }
-    iterations += block;
-    extra += block * full * (at_clock - 1);
+  // Block by block as `add` begins them: each once all-max has earned it.
+  const double block = usual_iterations() + lead + 1;
+  double iterations = 0, extra = account_.extra, base = account_.base;
+  for (std::size_t next = 0; next < left && full > 0; ++next) {
+    const bool has_begun = next == 0 && !resting_;
+    const double own = has_begun ? std::max(1.0, block - block_iterations_) : block;
+    const double loss = own * std::max(0.0, slowest_time(next).value - full);
+    double rest = 0;
+    if (!has_begun && options_.slowdown_limit > 0)
+      rest = std::max(0.0, ((extra + loss) / options_.slowdown_limit - base) / full - own);
+    iterations += rest + own;
+    base += (rest + own) * full;
+    extra += loss;
   }
-  if (full > 0 && options_.slowdown_limit > 0) {
-    const double earned = extra / options_.slowdown_limit - account_.base;
-    iterations = std::max(iterations, earned / full);
-  }
+  if (full == 0) iterations = static_cast<double>(left) * block;
   progress.iterations_left = static_cast<int>(std::min(1e9, std::ceil(iterations)));
   progress.time_left = {std::max(0.0, iterations * full + extra - account_.extra)};
   return progress;
+}
+
+/// Of a clock, as those so far took.
+double Profiler::usual_iterations() const {
+  const double usual = closed_ == 0 ? 0 : static_cast<double>(closed_iterations_) / closed_;
+  return std::max(usual, static_cast<double>(options_.iterations_per_clock));
+}
+
+/// An iteration of the clocks that are `ahead` of those that are measured now takes at most this:
+/// computations slow down no more than clocks.
+Seconds Profiler::slowest_time(std::size_t ahead) const {
+  double slower = 1;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const std::size_t at = position_[stage] + ahead;
+    if (ended_[stage] || at >= clocks_[stage].size()) continue;
+    const bool measured = position_[stage] > 0 && last_block_time_ > Seconds{0};
+    const Megahertz from = clocks_[stage][measured ? position_[stage] - 1 : 0];
+    slower = std::max(slower, static_cast<double>(from.value) / clocks_[stage][at].value);
+  }
+  return std::max(last_block_time_, Seconds{account_.full_time}) * slower;
 }
 
 std::vector<int> Profiler::without_energy() const {

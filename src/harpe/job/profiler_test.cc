@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace harpe {
 namespace {
@@ -350,17 +352,38 @@ TEST(Profiler, LongListsAreThinnedWithBothEndsKept) {
   EXPECT_EQ(points.back().clock, Megahertz{1400});
 }
 
+/// Energy falls to the last clock here, so that nothing ends early.
 TEST(Profiler, SaysHowMuchIsLeft) {
-  ProfilingOptions options;
-  options.slowdown_limit = 0.1;
-  Bench bench(options);
-  bench.step();
-  const int before = bench.profiler.progress(2).iterations_left;
-  EXPECT_GT(before, 10);
-  const int taken = bench.run();
-  ASSERT_GT(taken, 0);
-  EXPECT_EQ(bench.profiler.progress(2).iterations_left, 0);
-  EXPECT_EQ(bench.profiler.progress(2).fraction, 1);
+  for (const double limit : {0.05, 0.1, 0.3, 100.0}) {
+    SCOPED_TRACE(limit);
+    ProfilingOptions options;
+    options.slowdown_limit = limit;
+    Bench bench(options);
+    double taken = 0;
+    const auto step = [&] {
+      return bench.step([&](FinishedIteration& done) { taken += done.groups[0].time.value; });
+    };
+    std::vector<std::pair<ProfilingProgress, double>> said;
+    for (int i = 0; i < 5000; ++i) {
+      const Profiler::Next next = step();
+      if (bench.profiler.all_max_time() > Seconds{0})
+        said.emplace_back(bench.profiler.progress(2), taken);
+      if (next == Profiler::Next::kDone) break;
+    }
+    ASSERT_TRUE(bench.profiler.done());
+    ASSERT_GT(said.size(), 10U);
+    EXPECT_EQ(said.front().first.clocks, 10);
+    for (std::size_t i = 0; i < said.size(); ++i) {
+      const ProfilingProgress& progress = said[i].first;
+      const auto left = static_cast<double>(said.size() - 1 - i);
+      EXPECT_GE(progress.iterations_left + 5, left) << i;
+      EXPECT_LE(progress.iterations_left, 2 * left + 10) << i;
+      EXPECT_GE(progress.time_left.value + 2, 0.9 * (taken - said[i].second)) << i;
+    }
+    EXPECT_EQ(said.back().first.iterations_left, 0);
+    EXPECT_EQ(said.back().first.clocks_left, 0);
+    EXPECT_EQ(said.back().first.fraction, 1);
+  }
 }
 
 }  // namespace

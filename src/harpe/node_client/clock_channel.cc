@@ -112,8 +112,10 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot connect to the agent's clock socket " + name, errno);
   }
-  HARPE_TRY(send_text(socket, hello));
+  // An agent that refuses at once has closed its end already, and its reason is there to be read.
+  const Status sent = send_text(socket, hello);
   HARPE_TRY(channel.receive());
+  HARPE_TRY(sent);
   return channel;
 }
 

@@ -128,8 +128,9 @@ void JobRegistry::put(const IncomingPtr& incoming) {
   incoming->is_new = known == nullptr;
   if (known != nullptr) incoming->known = known->known_bodies;
   // On a worker's thread, which may outlast this.
-  const auto read_and_take = [this, incoming, &hosting = hosting_]() -> std::function<void()> {
-    read(*incoming, hosting);
+  const auto read_and_take = [this, incoming, &hosting = hosting_,
+                              only_profile = options_.only_profile]() -> std::function<void()> {
+    read(*incoming, hosting, only_profile);
     return [this, incoming] { take(incoming); };
   };
   if (incoming->body.size() > kSmallBody) {
@@ -149,7 +150,8 @@ void JobRegistry::put(const IncomingPtr& incoming) {
   });
 }
 
-void JobRegistry::read(Incoming& incoming, const Hosting& hosting) {
+void JobRegistry::read(Incoming& incoming, const Hosting& hosting,
+                       const std::optional<ProfilingOptions>& only_profile) {
   incoming.job.reset();
   incoming.digest = digest_of(incoming.body);
   if (const auto known = incoming.known.find(incoming.digest); known != incoming.known.end()) {
@@ -160,6 +162,11 @@ void JobRegistry::read(Incoming& incoming, const Hosting& hosting) {
   if (!spec.ok()) {
     incoming.job = spec.error();
     return;
+  }
+  if (only_profile) {
+    spec->profiling = *only_profile;
+    spec->profile.reset();
+    spec->carbon.clear();
   }
   incoming.job = Job::create(*std::move(spec), hosting.now(), incoming.incarnation);
   if (!incoming.job->ok()) return;
@@ -234,9 +241,11 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
 // --- What happens to a job, and what follows from it --------------------------------------------
 
 void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
-  if (effects.characterize) planner_.plan(job);
-  for (CharacterizeRequest& request : effects.more_plans) {
-    planner_.plan_beside(job, std::move(request));
+  if (!options_.only_profile) {
+    if (effects.characterize) planner_.plan(job);
+    for (CharacterizeRequest& request : effects.more_plans) {
+      planner_.plan_beside(job, std::move(request));
+    }
   }
   if (job->job.ended()) planner_.cancel(job);
   if (effects.assignments) {

@@ -39,6 +39,10 @@ class JobRegistry final : private JobServices {
     std::function<std::string()> new_incarnation = random_incarnation;
     /// What a specification that is new here may not ask for.
     std::function<Status(const JobSpec&)> check = {};
+    /// Takes the place of what each specification says of profiling; a profile that it brings, and
+    /// its carbon terms, are left out. No plans are made, so that jobs stay at all-max with what
+    /// was measured.
+    std::optional<ProfilingOptions> only_profile = {};
   };
   /// 16 letters that no other job has had.
   static std::string random_incarnation();
@@ -104,7 +108,8 @@ class JobRegistry final : private JobServices {
   using IncomingPtr = std::shared_ptr<Incoming>;
 
   void put(const IncomingPtr& incoming);
-  static void read(Incoming& incoming, const Hosting& hosting);
+  static void read(Incoming& incoming, const Hosting& hosting,
+                   const std::optional<ProfilingOptions>& only_profile);
   void take(const IncomingPtr& incoming);
   Status check(const Incoming& incoming) const;
   void propose(const JobPtr& job, const IncomingPtr& incoming);

@@ -30,6 +30,18 @@ json report(int data, int stage, int iteration, std::uint64_t version, double ti
             {{"name", "backward"}, {"count", 4}, {"time_s", 0.1}, {"energy_j", 24}}}}};
 }
 
+TEST(Server, MeasuresAProfileInPlaceOfPlanningWhereThatIsAllItIsFor) {
+  const TestServer server({.only_profile = ProfilingOptions{.slowdown_limit = 0.25}});
+  begin(server, "gpt3");  // with a profile, by which others plan at once
+  const json status = server.ask("GET", "/v1/jobs/gpt3").json();
+  EXPECT_EQ(status["phase"], "profiling");
+  EXPECT_EQ(status["profiling"]["clocks_left"], status["profiling"]["clocks"]);
+  EXPECT_EQ(status["spec"]["profiling"]["slowdown_limit"], 0.25);
+  EXPECT_FALSE(status["spec"].contains("profile"));
+  // The same specification again is the same job.
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/gpt3", test_specification()).status, 200);
+}
+
 TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   const TestServer server;
   begin(server, "gpt3");

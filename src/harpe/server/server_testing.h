@@ -131,6 +131,7 @@ class TestServer {
     std::size_t most_jobs = 100'000;
     std::size_t most_memory = std::size_t{4} << 30;
     MachineClocks clocks = MachineClocks::system();
+    std::optional<ProfilingOptions> only_profile = {};
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -172,7 +173,8 @@ class TestServer {
                      .lifetimes = options_.lifetimes,
                      .clocks = options_.clocks},
                     [](const std::string&) {});
-    JobRegistry registry(loop, hosting, {.workers = options_.workers});
+    JobRegistry registry(loop, hosting,
+                         {.workers = options_.workers, .only_profile = options_.only_profile});
     RecurringJobs recurring_jobs(hosting);
     EXPECT_TRUE(hosting.restore().ok());
     ServerApi api(registry, recurring_jobs,

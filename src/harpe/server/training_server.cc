@@ -278,6 +278,13 @@ Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
   return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
 }
 
+/// \param feeds  must outlive the registry
+JobRegistry::Options registry_options(const ServerOptions& options, const CarbonFeeds& feeds) {
+  return {.workers = options.workers,
+          .check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, feeds); },
+          .only_profile = options.only_profile};
+}
+
 /// What is done again and again while the server runs.
 void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
                 JobOwners* owners) {
@@ -320,8 +327,7 @@ Status run_server(const ServerOptions& options,
   ServerLoop loop;
   Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
   const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
-  const auto check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, *feeds); };
-  JobRegistry registry(loop, hosting, {.workers = options.workers, .check = check});
+  JobRegistry registry(loop, hosting, registry_options(options, *feeds));
   CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =

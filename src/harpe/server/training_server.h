@@ -15,6 +15,7 @@
 #include "harpe/http/server_socket.h"
 #include "harpe/server/job_activity.h"
 #include "harpe/store/server_lease.h"
+#include "harpe/wire/job_spec.h"
 
 namespace harpe {
 
@@ -32,6 +33,8 @@ struct ServerOptions {
   std::string peer_url;
   std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
   int workers = 1;                          ///< characterizations at once
+  /// See `JobRegistry::Options`: for servers that measure a profile and make no plans.
+  std::optional<ProfilingOptions> only_profile = {};
   /// Sources of carbon intensity that jobs may choose from (carbon_source/source_specification.h).
   std::vector<std::string> carbon = {};
   JobLifetimes lifetimes = {};

@@ -1,0 +1,112 @@
+#include "harpe/cli/job_dashboard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "harpe/plan_cli/fitted_table.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string status(int iteration, double joules, double seconds = 0.412) {
+  return R"({"id": "demo", "name": "demo", "phase": "straggling", "data": 2, "stages": 4, "tensor": 1,
+             "schedule": "1f1b", "micro_batches": 4, "ranks": 8, "ranks_registered": 8,
+             "objective": {"slowdown": 0}, "profiling": null, "synthetic": true,
+             "stragglers": [{"pipeline": 1, "factor": 1.2, "until": null, "detected": true, "seen": null}],
+             "plans": [{"plan": 12, "pipelines": 2, "time_s": 0.41, "energy_j": 812, "slowdown": 0.012,
+                        "slowdown_to_all_max": 0.01, "gap": 0.0003, "lower_bound_j": 811}],
+             "predicted_time_s": 0.41, "measured_all_max_time_s": 0.4, "measured_all_max_energy_j": 900,
+             "saved_j": 41200, "saved_error_j": 1100, "newest_iteration": )" +
+         std::to_string(iteration) + R"(, "energy_j": )" + std::to_string(joules) +
+         R"(, "iteration_time_s": )" + std::to_string(seconds) + "}";
+}
+
+DashboardLook look_at(const std::string& given) {
+  std::string events;
+  for (int i = 1; i <= 30; ++i)
+    events += std::string(i == 1 ? "" : ",") + R"({"sequence": )" + std::to_string(i) +
+              R"(, "at": 1790000000, "kind": "info", "text": "event )" + std::to_string(i) + ".\"}";
+  return {.status = given,
+          .log = R"({"events": [)" + events + "]}",
+          .trouble = {},
+          .time_of_day = "14:03:59"};
+}
+
+/// Ten iterations of 0.4 s, each with 720 J.
+JobTrend ten_iterations() {
+  JobTrend trend;
+  for (int i = 0; i <= 10; ++i)
+    trend.add(status(i, 720.0 * i, i < 5 ? 0.4 : 0.5), Instant{} + Seconds{0.4 * i});
+  return trend;
+}
+
+TEST(JobDashboard, SaysWhatOneWantsToKnowFirst) {
+  const std::string view =
+      job_dashboard(look_at(status(10, 7200)), ten_iterations(), 100, 0, false);
+  for (const char* part :
+       {"harpe job watch  demo  14:03:59", "straggling", "412.000 ms measured",
+        "▁▁▁▁▁██████ 400.000 ms",
+        "1800 W over the last iterations, -60.0 % against all-max (4500 W at all-max)",
+        "41.2 ± 1.1 kJ against all-max (85.1 %)", "pipeline 1, 1.2 times slower",
+        "12 on 2 pipelines", "event 30."}) {
+    EXPECT_THAT(view, HasSubstr(part));
+  }
+  EXPECT_LT(view.find("iteration  "), view.find("plan  "));
+}
+
+TEST(JobDashboard, FitsAnyTerminal) {
+  for (const int columns : {24, 40, 60, 80, 132, 250}) {
+    for (const int lines : {0, 5, 12, 24, 60}) {
+      const std::string view =
+          job_dashboard(look_at(status(10, 7200)), ten_iterations(), columns, lines, false);
+      std::istringstream read(view);
+      int count = 0;
+      for (std::string line; std::getline(read, line); ++count) {
+        EXPECT_LE(display_width(line), static_cast<std::size_t>(columns)) << line;
+      }
+      EXPECT_TRUE(lines == 0 || count <= lines) << columns << " x " << lines << "\n" << view;
+      EXPECT_THAT(view, HasSubstr("straggling"));
+      if (lines == 0 || lines >= 12) {
+        EXPECT_THAT(view, HasSubstr("event 30"));
+      }
+    }
+  }
+}
+
+TEST(JobDashboard, KeepsWhatItHasSeenWhileTheServerIsAway) {
+  DashboardLook look = look_at(status(10, 7200));
+  look.trouble = "the server does not respond; trying again";
+  const std::string view = job_dashboard(look, {}, 80, 24, true);
+  EXPECT_THAT(view, HasSubstr("does not respond"));
+  EXPECT_THAT(view, HasSubstr("straggling"));
+  EXPECT_THAT(job_dashboard({}, {}, 80, 24, false), HasSubstr("harpe job watch"));
+}
+
+TEST(JobTrend, ClaimsNoPowerOfTooLittleOrOfLongAgo) {
+  EXPECT_FALSE(JobTrend().power());
+  JobTrend trend = ten_iterations();
+  ASSERT_TRUE(trend.power());
+  EXPECT_NEAR(trend.power()->value, 1800, 1);
+  // The same iteration again brings nothing; after a minute of that nothing is claimed.
+  trend.add(status(10, 7200), Instant{} + Seconds{30});
+  EXPECT_TRUE(trend.power());
+  trend.add(status(10, 7200), Instant{} + Seconds{100});
+  EXPECT_FALSE(trend.power());
+  // Another start of training counts anew.
+  trend.add(status(1, 7300), Instant{} + Seconds{101});
+  EXPECT_FALSE(trend.power());
+}
+
+TEST(Sparkline, RisesFromTheLeastToTheGreatest) {
+  EXPECT_EQ(sparkline({}, 10), "");
+  EXPECT_EQ(sparkline({1, 1.001, 1}, 10), "▁▁▁");
+  EXPECT_EQ(sparkline({5, 1, 1.5, 2}, 3), "▁▅█");
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,151 @@
+// `harpe job watch`: on a terminal a view that replaces itself, elsewhere a line for each event.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "harpe/cli/in_place_view.h"
+#include "harpe/cli/interrupt.h"
+#include "harpe/cli/job_dashboard.h"
+#include "harpe/cli/job_server.h"
+#include "harpe/cli/job_view.h"
+#include "harpe/cli/status_fields.h"
+#include "harpe/command/command.h"
+#include "harpe/command/console.h"
+#include "harpe/command/options.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::chrono::milliseconds kRetryStep{100};
+constexpr int kStepsOfRetry = 10;
+constexpr Seconds kBetweenLooks{1};
+constexpr std::size_t kKeptEvents = 50;
+
+struct WatchArguments {
+  ServerArguments server;
+  std::string job;
+  bool events = false;
+};
+
+/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
+/// server is started again, or another takes its place.
+Result<Outcome> follow_events(JobServer& server, const std::string& path,
+                              InterruptScope& interrupts, Console& console) {
+  bool heard = false, lost = false, deleted = false;
+  for (;;) {
+    const Status followed = server.follow(
+        path + "/events",
+        [&](std::string_view event, std::string_view data) {
+          heard = true;
+          lost = false;
+          const std::string line =
+              console.json ? std::string(data) : event_line(event, data, time_of_day());
+          if (!line.empty()) console.out << line << '\n' << std::flush;
+          deleted = event == "phase" && phase_of_event(data) == "deleted";
+          return !deleted;
+        },
+        [&] { return interrupts.interrupted(); });
+    if (followed.ok()) return Outcome{};
+    if (!heard || followed.error().code != ErrorCode::kUnavailable) return followed.error();
+    if (!std::exchange(lost, true)) {
+      console.err << followed.error().text() << "; trying again until Ctrl-C\n" << std::flush;
+    }
+    for (int step = 0; step < kStepsOfRetry && !interrupts.interrupted(); ++step) {
+      std::this_thread::sleep_for(kRetryStep);
+    }
+  }
+}
+
+/// The newest entries of a job's log, of which the server gives a thousand at a time.
+class LogTail {
+ public:
+  Status read(JobServer& server, const std::string& path) {
+    for (;;) {
+      const Json page =
+          parsed(HARPE_TRY(server.ask_text("GET", path + "/log?after=" + std::to_string(newest_))));
+      const Json& events = at(page, "events");
+      if (!events.is_array() || events.empty()) return ok_status();
+      const std::int64_t before = newest_;
+      for (const Json& event : events) {
+        newest_ = static_cast<std::int64_t>(number(event, "sequence").value_or(0));
+        events_.push_back(event);
+      }
+      if (newest_ <= before) return ok_status();
+      if (events_.size() > kKeptEvents)
+        events_.erase(events_.begin(), events_.end() - static_cast<std::ptrdiff_t>(kKeptEvents));
+    }
+  }
+  std::string text() const { return Json{{"events", events_}}.dump(); }
+
+ private:
+  Json events_ = Json::array();
+  std::int64_t newest_ = 0;
+};
+
+/// The newest status and log, on a terminal, until Ctrl-C or the job is removed.
+Result<Outcome> show_dashboard(JobServer& server, const std::string& path,
+                               InterruptScope& interrupts, Console& console) {
+  InPlaceView view(console.out);
+  JobTrend trend;
+  LogTail log;
+  DashboardLook look;
+  for (;;) {
+    Result<std::string> status = server.ask_text("GET", path);
+    const Status seen = status.ok() ? log.read(server, path) : Status(status.error());
+    if (seen.ok()) {
+      look.status = *std::move(status);
+      look.log = log.text();
+      look.trouble.clear();
+      trend.add(look.status, system_clock().now());
+    } else if (look.status.empty() || seen.error().code != ErrorCode::kUnavailable) {
+      if (look.status.empty() || seen.error().code != ErrorCode::kNotFound) return seen.error();
+      return Outcome{.text = "the job is removed\n", .json = {}};
+    } else {
+      look.trouble = seen.error().text() + "; trying again";
+    }
+    look.time_of_day = time_of_day();
+    const TerminalSize size = terminal_size();
+    // The last line stays free for the cursor.
+    view.draw(job_dashboard(look, trend, size.columns, size.lines > 0 ? size.lines - 1 : 0,
+                            console.colour_out));
+    if (interrupts.wait(kBetweenLooks)) return Outcome{};
+  }
+}
+
+Result<Outcome> watch_job(const WatchArguments& arguments, Console& console) {
+  const std::string path = HARPE_TRY(job_path(arguments.job));
+  InterruptScope interrupts;
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  const bool in_place = console.out_is_terminal && !console.json && !arguments.events;
+  return in_place ? show_dashboard(server, path, interrupts, console)
+                  : follow_events(server, path, interrupts, console);
+}
+
+}  // namespace
+
+void add_job_watch_command(Commands& commands, CLI::App& job) {
+  const auto given = std::make_shared<WatchArguments>();
+  CLI::App& watch = commands.add(
+      job, "watch",
+      "watch a job\n"
+      "On a terminal the view replaces itself each second: phase, iteration time, power, savings, "
+      "stragglers, plans, and what happened last. Elsewhere, and with --events, a line for each "
+      "thing that happens; with --json, one document a line. Until Ctrl-C or the job is removed; "
+      "goes on when the server is there again.",
+      "harpe job watch gpt3\n"
+      "harpe job watch gpt3 --events | tee gpt3.log",
+      [given](Console& console) { return watch_job(*given, console); });
+  watch.add_option("JOB", given->job, "Id of the job")
+      ->type_name("JOB")
+      ->required()
+      ->group("Arguments");
+  add_server_options(watch, given->server);
+  watch.add_flag("--events", given->events, "A line for each event, on a terminal, too");
+}
+
+}  // namespace harpe

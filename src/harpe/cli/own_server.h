@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// A server, and where none is there an agent, that one command has to itself while it runs: with
+/// sockets and a token of their own, and nothing left of them afterwards.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/base/result.h"
+#include "harpe/cli/helper_process.h"
+#include "harpe/wire/job_spec.h"
+
+namespace harpe {
+
+struct OwnServerOptions {
+  /// Where ranks reach it; empty: a free port of this machine's loopback. Elsewhere the network has
+  /// to be trusted, as there is no TLS, and agents are there already.
+  std::string tcp;
+  ProfilingOptions profiling;
+};
+
+/// The server measures profiles and makes no plans. Not thread-safe.
+class OwnServer {
+ public:
+  /// Before there are threads. `kUnavailable`: one of the processes cannot run, or there is no
+  /// agent and this user could not set clocks by one either.
+  static Result<std::unique_ptr<OwnServer>> start(const OwnServerOptions& options);
+  ~OwnServer();
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+
+  /// Says by variables where both are, to this process's clients and to what it starts: before
+  /// there are threads.
+  void set_environment() const;
+  const std::string& url() const { return url_; }
+  bool has_own_agent() const { return agent_.has_value(); }
+  /// Fails where one of both has ended, with what it said last.
+  Status check();
+
+ private:
+  explicit OwnServer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  Status start_server(const OwnServerOptions& options);
+  Status start_agent();
+
+  std::filesystem::path folder_;
+  std::string url_, token_;
+  std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another
+  std::optional<HelperProcess> server_, agent_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,363 @@
+// `harpe profile measure`: the profile of one's own training, by a server that lives as long as the
+// training does.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/cli.h"
+#include "harpe/cli/job_pages.h"
+#include "harpe/cli/job_server.h"
+#include "harpe/cli/own_server.h"
+#include "harpe/cli/profile_watch.h"
+#include "harpe/cli/run_child.h"
+#include "harpe/cli/shell_words.h"
+#include "harpe/cli/status_fields.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
+#include "harpe/hw/system_clock.h"
+#include "harpe/wire/wire.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kJob = "profile";
+constexpr Seconds kLook{1};
+/// Between two lines of progress: for those who watch, and for files.
+constexpr Seconds kForTerminals{10}, kForFiles{60};
+/// How long clocks may be refused before training that is only to be profiled is ended.
+constexpr Seconds kLongestRefusal{60};
+constexpr int kIncomplete = 1;  // exit status
+
+struct MeasureArguments {
+  std::filesystem::path out = "profile.csv";
+  OwnServerOptions server;
+  std::string simulation;
+  double max_slowdown = 20;  ///< percent
+  bool stop = false;
+};
+
+/// What has been measured, as far as it has.
+struct JobFindings {
+  std::string profile, specification;
+  std::vector<Watts> blocking_power;
+};
+
+class MeasureRun {
+ public:
+  MeasureRun(const MeasureArguments& arguments, Console& console)
+      : arguments_(arguments),
+        console_(console),
+        watch_({.between = console.show_progress ? kForTerminals : kForFiles,
+                .slowdown_limit = arguments.max_slowdown / 100},
+               system_clock().now()) {}
+
+  Result<Outcome> run(const std::vector<std::string>& command);
+
+ private:
+  void say(const std::string& line) {
+    if (console_.json) return;
+    console_.err << painted("harpe:", Paint::kBold, console_.colour_err) << ' ' << line << '\n'
+                 << std::flush;
+  }
+  Status look(JobServer& server);
+  Status ask_job(JobServer& server);
+  Status conclude(JobServer& server);
+  Status write_partial(JobServer& server);
+  Result<JobFindings> fetch(JobServer& server);
+  Result<std::string> schedule_word(const JobFindings& measured);
+  void end_training(ChildRunner& runner);
+  Outcome not_executed(const std::string& program, const ChildExit& exit);
+  Outcome outcome(const ChildExit& exit);
+
+  const MeasureArguments& arguments_;
+  Console& console_;
+  ProfileWatch watch_;
+  std::string id_, status_;
+  std::optional<Instant> refused_;  ///< since when no clock is set
+  bool complete_ = false, ended_by_us_ = false;
+  std::optional<Error> failure_;
+  Json report_ = Json::object();
+};
+
+/// The one job of the server: that of the training, whatever it calls itself.
+Status MeasureRun::ask_job(JobServer& server) {
+  if (id_.empty()) {
+    const Json jobs = HARPE_TRY(ask_for_pages(server, "/v1/jobs?activity=active,idle,ended"));
+    for (const Json& job : jobs["jobs"]) {
+      if (id_.empty() && job.is_object()) id_ = job.value("id", "");
+    }
+  }
+  status_.clear();
+  if (!id_.empty()) status_ = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_));
+  return ok_status();
+}
+
+Status MeasureRun::look(JobServer& server) {
+  HARPE_TRY(ask_job(server));
+  const Instant now = system_clock().now();
+  for (const std::string& line : watch_.look(status_, now)) say(line);
+  if (!id_.empty()) {
+    const std::string log = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_ + "/log"));
+    for (const std::string& line : watch_.warnings(log)) say("warning: " + line);
+  }
+  if (!watch_.clocks_are_refused()) {
+    refused_.reset();
+  } else if (!refused_) {
+    refused_ = now;
+  }
+  return ok_status();
+}
+
+Result<JobFindings> MeasureRun::fetch(JobServer& server) {
+  JobFindings measured;
+  measured.profile = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_ + "/profile"));
+  measured.specification = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_ + "/specification"));
+  const Json status = Json::parse(status_, nullptr, false);
+  if (status.is_object() && status.contains("blocking_power_w")) {
+    for (const Json& watts : status["blocking_power_w"])
+      if (watts.is_number()) measured.blocking_power.push_back({watts.get<double>()});
+  }
+  return measured;
+}
+
+/// What `harpe plan --schedule` is to name. A schedule that no generator makes is written beside
+/// the profile.
+Result<std::string> MeasureRun::schedule_word(const JobFindings& measured) {
+  const Json given = Json::parse(measured.specification, nullptr, false);
+  if (given.is_object() && given.contains("schedule") && given["schedule"].is_string())
+    return given["schedule"].get<std::string>();
+  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  std::filesystem::path file = arguments_.out;
+  file.replace_extension(".schedule.json");
+  HARPE_TRY(write_file(file, schedule_json(spec.schedule) + "\n"));
+  say("written: " + file.string() + ", the schedule");
+  return file.string();
+}
+
+/// The profile with the watts of waiting as comments, and what to do with it.
+Status MeasureRun::conclude(JobServer& server) {
+  const JobFindings measured = HARPE_TRY(fetch(server));
+  const Profile profile = HARPE_TRY(parse_profile(measured.profile, "the server's profile"));
+  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  const std::string schedule = HARPE_TRY(schedule_word(measured));
+  const std::vector<std::string> words =
+      plan_words(spec, schedule, arguments_.out.string(), measured.blocking_power);
+  HARPE_TRY(write_file(
+      arguments_.out, profile_csv(profile, "Measured by harpe profile measure. To plan with it:\n" +
+                                               shell_text(words))));
+  complete_ = true;
+  std::string took;
+  if (const auto begun = watch_.gathered())
+    took = " in " + rough_time(system_clock().now() - *begun);
+  say("written: " + arguments_.out.string() + " (" + profile_summary(profile) + ")" + took +
+      (profile.is_synthetic() ? "; synthetic, as the GPUs are simulated" : ""));
+  for (const std::string& doubt : doubts_of(profile, measured.blocking_power))
+    say("warning: " + doubt);
+  say("next: " + shell_text(words));
+  Json watts = Json::array();
+  for (const Watts one : measured.blocking_power) watts.push_back(one.value);
+  report_ = {{"profile", arguments_.out.string()},
+             {"synthetic", profile.is_synthetic()},
+             {"blocking_power_w", std::move(watts)},
+             {"plan", words}};
+  return ok_status();
+}
+
+/// What an incomplete profile is worth: written beside the file that it would have had.
+Status MeasureRun::write_partial(JobServer& server) {
+  if (id_.empty() || watch_.state() != ProfileWatch::State::kProfiling) return ok_status();
+  const JobFindings measured = HARPE_TRY(fetch(server));
+  const Result<Profile> profile = parse_profile(measured.profile, "the server's profile");
+  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  if (!profile.ok() || !can_be_planned(*profile, spec.shape.stages)) return ok_status();
+  std::filesystem::path file = arguments_.out;
+  file.replace_extension(".partial.csv");
+  HARPE_TRY(write_file(
+      file, profile_csv(*profile, "Incomplete: training ended first. " + watch_.so_far())));
+  say("written: " + file.string() + ", what there is of the profile (" + profile_summary(*profile) +
+      ")");
+  report_["partial_profile"] = file.string();
+  return ok_status();
+}
+
+void MeasureRun::end_training(ChildRunner& runner) {
+  if (ended_by_us_) return;
+  ended_by_us_ = true;
+  say("ends the training (SIGTERM)");
+  runner.send(SIGTERM);
+}
+
+/// As `harpe run` says it: 126 or 127.
+Outcome MeasureRun::not_executed(const std::string& program, const ChildExit& exit) {
+  const std::string why = in_quotes(program) + " cannot be executed: " + exit.failure;
+  if (console_.json) {
+    console_.err << error_json(Error::of(ErrorCode::kUnavailable, why)) << std::flush;
+  } else {
+    console_.err << painted("error:", Paint::kRed, console_.colour_err) << ' ' << why << '\n';
+  }
+  return Outcome{.text = {}, .json = {}, .status = exit.status};
+}
+
+/// The command's status where it has one, else whether there is a profile.
+Outcome MeasureRun::outcome(const ChildExit& exit) {
+  const bool failed = exit.status != 0 && !ended_by_us_;
+  if (failed) say("the training ended with status " + std::to_string(exit.status));
+  if (!complete_) {
+    say("there is no profile: " + watch_.so_far());
+    if (watch_.needs_longer() && !failed && !ended_by_us_)
+      say("a longer training, --max-slowdown above " + shortest(arguments_.max_slowdown) +
+          "% or fewer --clocks get there");
+  }
+  report_["complete"] = complete_;
+  if (!complete_) report_["why"] = failure_ ? failure_->text() : watch_.so_far();
+  report_["command_status"] = exit.status;
+  if (console_.json) console_.err << json_text(report_) << std::flush;
+  return Outcome{.text = {},
+                 .json = {},
+                 .status = failed      ? exit.status
+                           : complete_ ? 0
+                                       : kIncomplete};
+}
+
+Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
+  // Before all processes and threads: they inherit the environment and the signal mask.
+  if (!arguments_.simulation.empty()) {
+    // The training may look from another folder.
+    const std::filesystem::path file = std::filesystem::absolute(arguments_.simulation);
+    ::setenv("HARPE_SIMULATION", file.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  }
+  ChildRunner runner;
+  const std::unique_ptr<OwnServer> own = HARPE_TRY(OwnServer::start(arguments_.server));
+  own->set_environment();
+  ::setenv("HARPE_JOB", kJob, 0);
+  if (runner.asked_to_end()) return Outcome{.text = {}, .json = {}, .status = 128 + SIGINT};
+  JobServer server =
+      HARPE_TRY(JobServer::open({.url = own->url(), .token_file = {}, .ca_file = {}}));
+  HARPE_TRY(runner.start(command));
+  std::optional<ChildExit> exit;
+  while (!(exit = runner.wait(kLook))) {
+    if (complete_ || failure_) continue;
+    Status seen = look(server);
+    if (seen.ok() && watch_.state() == ProfileWatch::State::kDone) {
+      seen = conclude(server);
+      if (seen.ok() && !arguments_.stop) say("the training goes on at full speed");
+    }
+    const Status runs = own->check();
+    // A server that runs, and is slow to respond on a busy machine, is asked again.
+    if (runs.ok() && !seen.ok() && seen.error().code == ErrorCode::kUnavailable) continue;
+    if (!seen.ok() || !runs.ok()) {
+      failure_ = runs.ok() ? seen.error() : runs.error();
+      say("error: " + failure_->text());
+    }
+    const bool hopeless =
+        failure_ || (refused_ && system_clock().now() - *refused_ > kLongestRefusal);
+    if (arguments_.stop && (complete_ || hopeless)) end_training(runner);
+  }
+  if (!exit->failure.empty()) return not_executed(command.front(), *exit);
+  if (!complete_ && !failure_) {
+    // What ranks reported last.
+    Status seen = look(server);
+    if (seen.ok()) {
+      seen =
+          watch_.state() == ProfileWatch::State::kDone ? conclude(server) : write_partial(server);
+    }
+    if (!seen.ok()) say("error: " + seen.error().text());
+  }
+  return outcome(*exit);
+}
+
+/// Before anything is started.
+Status check_out(const std::filesystem::path& out) {
+  const std::filesystem::path folder = out.has_parent_path() ? out.parent_path() : ".";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(out, ignored)) return Error::io(out.string(), "is a folder");
+  if (!std::filesystem::is_directory(folder, ignored))
+    return Error::io(folder.string(), "is no folder to write into");
+  if (::access(folder.c_str(), W_OK) != 0)
+    return Error::io(folder.string(), "cannot be written into");
+  return ok_status();
+}
+
+Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::string>& command,
+                        Console& console) {
+  if (command.empty()) {
+    return Error::invalid("the command is missing: harpe profile measure -- python3 train.py");
+  }
+  if (!(given.max_slowdown > 0)) {
+    return Error::invalid("--max-slowdown must be above 0: slower clocks take their time");
+  }
+  HARPE_TRY(check_out(given.out));
+  MeasureArguments arguments = given;
+  arguments.server.profiling.slowdown_limit = given.max_slowdown / 100;
+  return MeasureRun(arguments, console).run(command);
+}
+
+}  // namespace
+
+void add_profile_measure_command(Commands& commands) {
+  const auto arguments = std::make_shared<MeasureArguments>();
+  CLI::App& profile = *commands.root().get_subcommand("profile");
+  profile.description("measure profiles, and look at them");
+  profile.footer(
+      "harpe profile measure -- python3 train.py\n"
+      "harpe profile check profile.csv --blocking-power 83.64");
+  CLI::App& app = commands.add(
+      profile, "measure",
+      "measure the profile of a training while it trains\n"
+      "Runs the training with a server of its own, and where no agent is there with an agent, if "
+      "it may; lets it run at one clock after the other, within a limit on slowdown; writes the "
+      "profile once every stage knows enough, and says how to plan with it. The training then goes "
+      "on at full speed, or is ended (--stop). It has to report to Harpe: by harpe.start, by a "
+      "hook for its framework, or by the client in C++ and C; HARPE_SERVER, HARPE_TOKEN and "
+      "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
+      "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "
+      "profile is complete, and 1 where training ended first: "
+      "what there is of the profile is then beside its file, as profile.partial.csv.",
+      "harpe profile measure -- python3 train.py\n"
+      "harpe profile measure --stop -- torchrun --nproc-per-node 4 train.py\n"
+      "harpe profile measure --max-slowdown 50% --clocks 12 --out gpt3.csv -- ./train.sh\n"
+      "harpe profile measure --tcp 0.0.0.0:7788 -- srun train.sh",
+      [arguments, &commands](Console& console) {
+        return measure(*arguments, commands.following_command(), console);
+      });
+  commands.let_command_follow(app, "The training to run and its arguments");
+  commands.leave_output_to_command(app);
+  add_text(app, "--out", "FILE", "Where the profile goes (default: profile.csv)", arguments->out);
+  add_parsed(app, "--max-slowdown", "PERCENT",
+             "How much longer training may take at any moment until then (default: 20%)",
+             arguments->max_slowdown, [](std::string_view text) { return parse_percent(text); });
+  ProfilingOptions& profiling = arguments->server.profiling;
+  add_parsed(app, "--clocks", "N", "At how many clocks to measure, evenly spread (default: 24)",
+             profiling.most_clocks,
+             [](std::string_view text) { return parse_count(text, 2, 4096); });
+  add_parsed(app, "--lowest-clock", "MHZ", "Measure at none below it (default: all are tried)",
+             profiling.lowest_clock, [](std::string_view text) -> Result<Megahertz> {
+               return Megahertz{HARPE_TRY(parse_count(text, 1, 100'000))};
+             });
+  app.add_flag("--stop", arguments->stop, "End the training once its profile is measured");
+  add_text(app, "--tcp", "ADDRESS:PORT",
+           "Where ranks of other nodes reach this command, in a network that is trusted; agents "
+           "run there already (default: this machine alone)",
+           arguments->server.tcp);
+  add_text(app, "--simulate", "FILE",
+           "Simulated GPUs for all processes in place of real ones (also HARPE_SIMULATION)",
+           arguments->simulation);
+  app.get_option("--json")->description(
+      "Print the result, or what is wrong, as JSON on standard error (standard output is the "
+      "command's)");
+}
+
+}  // namespace harpe
