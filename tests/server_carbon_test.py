@@ -257,6 +257,34 @@ class Control(Carbon):
             return math.inf
         return sum(self.grams(begin + i * time_s, begin + (i + 1) * time_s, joules) for i in range(iterations))
 
+    def test_a_job_of_unknown_length_stays_within_its_slack(self):
+        slack = 4
+        self.start("--carbon", self.write_grid())
+        self.register()
+        self.command("--unknown-length", "--slack", f"{slack}s", "--deadline-factor", "1.5", "--pause", "--stop-time", "0s",
+                     "--start-time", "200ms", "--min-dwell", "2s", "--idle-power", "0W")
+        training = Training(self, "gpt3", 25)
+        training.start()
+        self.addCleanup(training.over.set)
+        behind = []
+        while training.is_alive():
+            decision = self.good("GET", "/v1/jobs/gpt3/carbon")["decision"]
+            if decision:
+                behind.append(decision["behind_s"])
+                self.assertTrue(decision["in_time"], decision)
+                self.assertIsNone(decision["deadline"])
+            time.sleep(0.2)
+        self.assertEqual(training.errors, [])
+        self.assertEqual(len(training.rows), 25)
+        self.assertGreater(max(behind), 1)  # it put work off, since the grid is dirty
+        self.assertLessEqual(max(behind), slack + 1)
+        self.assertIn(f"of {slack / 3600:.3g} h that it may be behind", self.command())
+        before = self.good("GET", "/v1/jobs/gpt3/carbon")
+        self.stop()
+        self.start("--carbon", f"file:{self.folder}/grid.csv?time=time&value=grams&unit=g/kWh&kind=direct")
+        after = self.good("GET", "/v1/jobs/gpt3/carbon")
+        self.assertEqual((after["terms"], after["since"]), (before["terms"], before["since"]))
+
     def test_control_outlives_the_server(self):
         grid = self.write_grid(steps=200)
         self.start("--carbon", grid)

@@ -7,6 +7,7 @@ namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kControl =
     R"({"terms": {"iterations": 50000, "probability": 0.95}, "source": "uk:13", "kind": "direct",
@@ -24,6 +25,20 @@ TEST(CarbonControlView, SaysHowFastWhyAndWhatIsExpected) {
                            "91.7 kg", "100 kg", "8.3 %"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
+}
+
+TEST(CarbonControlView, SaysHowFarBehindAJobOfUnknownLengthIs) {
+  const std::string view = carbon_control_view(
+      R"({"terms": {"slack_s": 43200, "deadline_factor": 1.25}, "source": "uk:13",
+          "kind": "direct", "iterations_done": 1200, "decision": {"mode": "paused",
+          "why": "412 g/kWh", "behind_s": 9000, "deadline": null, "finish": null, "in_time": true,
+          "valid_until": "2026-11-25T05:00:00Z", "expected_g": 91700, "static_g": 100000,
+          "gain": 0.083}})");
+  for (const char* part : {"1200 are done, of a number that is not known",
+                           "2.5 h behind, of 12 h that it may be", "1.25 times", "91.7 kg"}) {
+    EXPECT_THAT(view, HasSubstr(part));
+  }
+  EXPECT_THAT(view, Not(HasSubstr("deadline")));
 }
 
 TEST(CarbonControlView, ShowsAnythingThatAServerMaySay) {

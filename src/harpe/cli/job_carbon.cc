@@ -22,16 +22,43 @@ struct CarbonArguments {
   CarbonTerms terms;
   std::string deadline;
   std::optional<std::int64_t> iterations;
-  bool pause = false, off = false;
+  bool unknown_length = false, pause = false, off = false;
+  std::optional<Seconds> slack;
+  std::optional<double> probability;
   CarbonPause costs = {};
 };
 
+Status check_open_end(const CarbonArguments& arguments) {
+  if (arguments.iterations) return Error::invalid("--unknown-length goes without --iterations");
+  if (!arguments.deadline.empty()) {
+    return Error::invalid("a run of unknown length has no --deadline: give --deadline-factor");
+  }
+  if (!arguments.terms.deadline_factor) {
+    return Error::invalid(
+        "give --deadline-factor, how much slower than at the fastest plan it may run");
+  }
+  if (arguments.probability) {
+    return Error::invalid("--probability is of a deadline; a run of unknown length has none");
+  }
+  if (arguments.terms.guard) {
+    return Error::invalid("--guard needs a deadline; a run of unknown length has none");
+  }
+  return ok_status();
+}
+
 Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
   CarbonTerms terms = arguments.terms;
-  if (!arguments.iterations) {
-    return Error::invalid("give --iterations, how many the whole run has, to set its terms");
+  if (arguments.unknown_length) {
+    HARPE_TRY(check_open_end(arguments));
+    terms.slack = arguments.slack.value_or(CarbonTerms::kUsualSlack);
+  } else if (arguments.slack) {
+    return Error::invalid("--slack goes with --unknown-length");
+  } else if (!arguments.iterations) {
+    return Error::invalid(
+        "give --iterations, how many the whole run has, to set its terms, or --unknown-length");
   }
-  terms.iterations = *arguments.iterations;
+  terms.iterations = arguments.iterations;
+  terms.probability = arguments.probability.value_or(terms.probability);
   if (arguments.deadline.empty() != terms.deadline_factor.has_value()) {
     return Error::invalid("give exactly one of --deadline and --deadline-factor");
   }
@@ -56,7 +83,8 @@ Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
   CarbonArguments looks;
   looks.server = arguments.server;
   looks.job = arguments.job;
-  const bool sets = arguments.iterations || arguments.pause || !arguments.deadline.empty() ||
+  const bool sets = arguments.iterations || arguments.unknown_length || arguments.slack ||
+                    arguments.probability || arguments.pause || !arguments.deadline.empty() ||
                     arguments.costs != CarbonPause{} || !(arguments.terms == CarbonTerms{});
   if (sets && arguments.off) return Error::invalid("--off goes with no terms");
   std::string body;
@@ -126,6 +154,7 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
       "offers. docs/carbon.md",
       "harpe job carbon gpt3 --zone DE --iterations 50000 \\\n"
       "    --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3 --unknown-length --deadline-factor 1.25 --pause\n"
       "harpe job carbon gpt3\n"
       "harpe job carbon gpt3 --off",
       [arguments](Console&) { return run_job_carbon(*arguments); });
@@ -146,7 +175,12 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
              "Of what the rest takes at the fastest plan, from now on", terms.deadline_factor,
              optional_of<double>(parse_positive));
   add_parsed(app, "--probability", "PERCENT", "With which the deadline is to hold (default: 95%)",
-             terms.probability, parse_share);
+             arguments->probability, optional_of<double>(parse_share));
+  app.add_flag("--unknown-length", arguments->unknown_length,
+               "It does not say how many iterations it has: by the deadline factor it "
+               "may run slower, and beside that be behind by the slack");
+  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+             arguments->slack, optional_of<Seconds>(parse_seconds));
   add_parsed(app, "--guard", "PERCENT",
              "Never emit so much more than one steady pace, whatever is forecast", terms.guard,
              optional_of<double>(parse_share));

@@ -69,6 +69,26 @@ TEST(CarbonTerms, HaveOneDeadline) {
   EXPECT_FALSE(validate(CarbonTerms{}).ok());
 }
 
+TEST(CarbonTerms, OfARunOfUnknownLengthHaveASlackInPlaceOfADeadline) {
+  const auto read =
+      parse_carbon_terms(R"({"slack_s": 43200, "deadline_factor": 1.25, "pause": true})");
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_TRUE(read->is_open_ended());
+  EXPECT_EQ(read->slack, Seconds{43'200});
+  EXPECT_EQ(*parse_carbon_terms(carbon_terms_json(*read)), *read);
+  const std::string open = R"({"slack_s": 0, "deadline_factor": 1.25)";
+  EXPECT_TRUE(parse_carbon_terms(open + "}").ok());
+  for (const char* other : {R"("iterations": 9)", R"("deadline": "2026-12-01T06:00:00Z")",
+                            R"("probability": 0.9)", R"("guard": 0.01)"}) {
+    const auto refused = parse_carbon_terms(open + ", " + other + "}");
+    ASSERT_FALSE(refused.ok()) << other;
+    EXPECT_EQ(refused.error().diagnostics.size(), 1U) << refused.error().text();
+    EXPECT_THAT(refused.error().text(), HasSubstr("slack_s"));
+  }
+  EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 3600})").ok());
+  EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 1e6, "deadline_factor": 1.25})").ok());
+}
+
 TEST(CarbonTerms, ArePartOfASpecification) {
   const std::string job = R"({"stages": 2, "schedule": "1f1b", "micro_batches": 4, "carbon": )";
   const auto spec = parse_job_spec(job + R"({"iterations": 100, "deadline_factor": 1.5}})");
