@@ -9,7 +9,6 @@ namespace harpe {
 namespace {
 
 constexpr double kDone = 1e-9;
-constexpr std::size_t kFewestOutlooks = 20;
 
 }  // namespace
 
@@ -66,10 +65,18 @@ std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expecte
 
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
                                               std::span<const WeightOutlook> outlooks) const {
-  const auto planned = advice(expected);
+  const std::optional<PacingPlan> made = plan(expected, outlooks);
+  if (!made) return std::nullopt;
+  return made->intervals.front();
+}
+
+std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expected,
+                                         std::span<const WeightOutlook> outlooks) const {
+  auto planned = advice(expected);
   if (!planned) return std::nullopt;
   const bool is_free = !terms_.guard || is_safe(*planned, outlooks);
-  return is_free ? planned->plan.intervals.front() : steady_or(*planned);
+  if (!is_free) planned->plan.intervals = {steady_or(*planned)};
+  return std::move(planned->plan);
 }
 
 std::vector<IntervalUse> PacedJob::uses_of_plan(const Advice& advice) const {
