@@ -278,7 +278,7 @@ class Control(Carbon):
         self.assertEqual(len(training.rows), 25)
         self.assertGreater(max(behind), 1)  # it put work off, since the grid is dirty
         self.assertLessEqual(max(behind), slack + 1)
-        self.assertIn(f"of {slack / 3600:.3g} h that it may be behind", self.command())
+        self.assertIn(" that it may be behind a pace 1.5 times slower", self.command())
         before = self.good("GET", "/v1/jobs/gpt3/carbon")
         self.stop()
         self.start("--carbon", f"file:{self.folder}/grid.csv?time=time&value=grams&unit=g/kWh&kind=direct")

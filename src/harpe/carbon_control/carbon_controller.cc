@@ -159,7 +159,8 @@ PacedJob CarbonController::paced(const Situation& at) const {
   PacedJob made(at.curve, whole,
                 {.deadline = std::max(state_.deadline - state_.begun, Seconds{1}),
                  .reserve = at.pacing.work > 0 ? at.reserve / at.pacing.work : 0,
-                 .guard = terms_.guard});
+                 .guard = terms_.guard,
+                 .guard_share = 1 - terms_.guard_confidence});
   made.resume(at.past);
   return made;
 }
@@ -223,6 +224,7 @@ CarbonDecision CarbonController::by_deadline(const Situation& at, CarbonDecision
     decision.why = at.outlook.why_not;
     return steady(at, std::move(decision));
   }
+  if (terms_.guard) decision.guard = guard_text(at.outlook);
   return by_plan(at, std::move(decision));
 }
 

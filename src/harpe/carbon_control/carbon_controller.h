@@ -18,6 +18,9 @@
 /// the reserve; so it does where the plan gains less than 0.5 % over that. A deadline that cannot
 /// be met is said to be so, with what is possible, and the job runs at its fastest plan.
 ///
+/// A guard goes by the errors of earlier forecasts (IntensityReading::record); where there are too
+/// few, and so for a confidence of 1, by the range of the forecast.
+///
 /// A job of unknown length has no deadline: it may be behind by its slack
 /// (pacing/open_ended_job.h), as measured: what it lost it makes up for. Of the slack so much is
 /// kept in reserve as the next interval may lose. While control is away neither time nor work
@@ -64,6 +67,7 @@ struct CarbonDecision {
   std::string why = {};                        ///< for people: "412 g/kWh"
   std::optional<double> grams_per_kwh = {};    ///< of this interval
   std::string step = {};                       ///< of the ladder; empty: there is no forecast
+  std::string guard = {};  ///< by what it guards, for people; empty: it does not
   // Since 1970; none of a job of unknown length.
   std::optional<Seconds> deadline = {};
   std::optional<Seconds> finish = {};    ///< expected
@@ -101,6 +105,8 @@ class CarbonController {
   PacedJob paced(const Situation& at) const;
   CarbonDecision nothing_left(const ControlledJob& job, std::string why);
   CarbonDecision by_deadline(const Situation& at, CarbonDecision decision);
+  bool guards_by_errors(const IntensityOutlook& outlook) const;
+  std::string guard_text(const IntensityOutlook& outlook) const;
   std::optional<PacingPlan> plan_of(const Situation& at) const;
   CarbonDecision by_plan(const Situation& at, CarbonDecision decision);
   CarbonDecision first_of(const Situation& at, const PacingPlan& plan, Seconds resumes,

@@ -53,9 +53,27 @@ CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision deci
   return decision;
 }
 
+bool CarbonController::guards_by_errors(const IntensityOutlook& outlook) const {
+  return terms_.guard_confidence < 1 && outlook.outlooks.size() >= PacedJob::kFewestOutlooks;
+}
+
+std::string CarbonController::guard_text(const IntensityOutlook& outlook) const {
+  const std::string count = std::to_string(outlook.outlooks.size());
+  if (guards_by_errors(outlook)) return "by the errors of " + count + " earlier forecasts";
+  std::string text = "by the range of the forecast";
+  if (terms_.guard_confidence < 1) {
+    text += ": errors of " + std::to_string(PacedJob::kFewestOutlooks) +
+            " earlier ones are needed up to the deadline, " + count + " are known";
+  }
+  return text;
+}
+
 std::optional<PacingPlan> CarbonController::plan_of(const Situation& at) const {
   const IntensityOutlook& outlook = at.outlook;
   if (terms_.is_open_ended()) return open_ended(at).plan(outlook.intervals);
+  if (terms_.guard && guards_by_errors(outlook)) {
+    return paced(at).plan(outlook.intervals, outlook.outlooks);
+  }
   return paced(at).plan(outlook.intervals, outlook.next, outlook.ever);
 }
 
@@ -90,7 +108,8 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
     is_whole = job.done() + seen.done >= job.required(job.elapsed() + until) * (1 - 1e-6);
     if (!is_whole) until = seen.end - at.job.now;
     same.work = seen.done;
-    needed = until.value / *terms_.deadline_factor;
+    // One that is behind catches up in the plan; the steady job has to do the same.
+    needed = std::max(seen.done, until.value / *terms_.deadline_factor);
   } else {
     decision.finish = is_whole ? seen.end : decision.deadline;
   }

@@ -53,6 +53,7 @@ OrderedJson decision_json(const CarbonDecision& made) {
           {"valid_until", time_json(made.valid_until)},
           {"grams_per_kwh", or_null(made.grams_per_kwh)},
           {"forecast", made.step.empty() ? OrderedJson(nullptr) : OrderedJson(made.step)},
+          {"guard", made.guard.empty() ? OrderedJson(nullptr) : OrderedJson(made.guard)},
           {"deadline", time_or_null(made.deadline)},
           {"in_time", made.in_time},
           {"finish", time_or_null(made.finish)},

@@ -126,6 +126,10 @@ CarbonTerms read_carbon_terms(Fields& fields, Diagnostics& diagnostics, Unknown 
   if (const auto guard = fields.number("guard", 0, kMostGuard)) {
     if (*guard > 0) terms.guard = guard;
   }
+  if (fields.any("guard_confidence") != nullptr && fields.any("guard") == nullptr) {
+    fields.error("guard_confidence", "goes with \"guard\", how much is to be risked at most");
+  }
+  read_number(fields, "guard_confidence", kLowestProbability, 1, terms.guard_confidence);
   terms.embodied = short_text(fields, "embodied");
   if (!terms.embodied.empty()) {
     const Result<EmbodiedCarbon> embodied = parse_embodied(terms.embodied);
@@ -154,7 +158,10 @@ std::string carbon_terms_json(const CarbonTerms& terms) {
   if (terms.deadline_factor) json["deadline_factor"] = *terms.deadline_factor;
   if (!terms.is_open_ended()) json["probability"] = terms.probability;
   if (terms.pause) json["pause"] = pause_json(*terms.pause);
-  if (terms.guard) json["guard"] = *terms.guard;
+  if (terms.guard) {
+    json["guard"] = *terms.guard;
+    json["guard_confidence"] = terms.guard_confidence;
+  }
   if (!terms.embodied.empty()) json["embodied"] = terms.embodied;
   if (terms.host_power.value != 0) json["host_power_w"] = terms.host_power.value;
   if (terms.tokens_per_iteration) json["tokens_per_iteration"] = *terms.tokens_per_iteration;

@@ -52,8 +52,11 @@ struct CarbonTerms {
   std::optional<double> deadline_factor = {};
   double probability = 0.95;  ///< with which the deadline is to hold
   std::optional<CarbonPause> pause = {};
-  /// See PacedJobTerms.
+  /// How far above the best steady pace it may end, a fraction (pacing/paced_job.h).
   std::optional<double> guard = {};
+  /// Of the errors that earlier forecasts made, with how many that is to hold. 1: whatever comes
+  /// within the range of the forecast.
+  double guard_confidence = 0.99;
   std::string embodied = {};  ///< of a GPU, "150kg/5y" (carbon/intensity.h); empty: left out
   Watts host_power{};         ///< drawn beside each GPU
   /// For reports alone.

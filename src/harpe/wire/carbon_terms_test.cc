@@ -25,6 +25,7 @@ TEST(CarbonTerms, ReadBackTheSame) {
                             .min_dwell = Seconds{1800},
                             .idle_power = Watts{55}};
   terms.guard = 0.03;
+  terms.guard_confidence = 0.9;
   terms.embodied = "150kg/5y";
   terms.host_power = Watts{100};
   terms.tokens_per_iteration = 4e6;
@@ -87,6 +88,18 @@ TEST(CarbonTerms, OfARunOfUnknownLengthHaveASlackInPlaceOfADeadline) {
   }
   EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 3600})").ok());
   EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 1e6, "deadline_factor": 1.25})").ok());
+}
+
+TEST(CarbonTerms, GuardBy99PercentOfTheErrorsWhereNothingElseIsSaid) {
+  const std::string rest = R"({"iterations": 9, "deadline_factor": 2, )";
+  const auto usual = parse_carbon_terms(rest + R"("guard": 0.01})");
+  ASSERT_TRUE(usual.ok()) << usual.error().text();
+  EXPECT_EQ(usual->guard_confidence, 0.99);
+  EXPECT_TRUE(parse_carbon_terms(rest + R"("guard": 0.01, "guard_confidence": 1})").ok());
+  EXPECT_FALSE(parse_carbon_terms(rest + R"("guard": 0.01, "guard_confidence": 1.1})").ok());
+  const auto alone = parse_carbon_terms(rest + R"("guard_confidence": 0.9})");
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(alone.error().text(), HasSubstr("guard"));
 }
 
 TEST(CarbonTerms, ArePartOfASpecification) {
