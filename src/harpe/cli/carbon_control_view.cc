@@ -1,10 +1,12 @@
 #include "harpe/cli/carbon_control_view.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "harpe/base/text.h"
+#include "harpe/command/quantity_text.h"
 
 namespace harpe {
 namespace {
@@ -35,10 +37,6 @@ std::string mode_line(const ControlJson& decision) {
   if (const std::string end = words(decision, "resumes"); !end.empty()) line += " until " + end;
   if (const std::string why = words(decision, "why"); !why.empty()) line += " (" + why + ")";
   return line;
-}
-
-std::string hours_text(double seconds) {
-  return shortest(seconds / 3600, 3) + " h";
 }
 
 std::string row(const char* name, const std::string& value) {
@@ -92,8 +90,10 @@ std::string carbon_control_view(std::string_view control) {
   view += row("now", mode_line(decision));
   if (slack) {
     const double behind = figure(decision, "behind_s").value_or(0);
-    view += row("slack", hours_text(std::abs(behind)) + (behind < 0 ? " ahead" : " behind") +
-                             ", of " + hours_text(*slack) + " that it may be behind a pace " +
+    view += row("slack", duration_text(Seconds{std::min(std::abs(behind), 1e9)}) +
+                             (behind < 0 ? " ahead" : " behind") + ", of " +
+                             duration_text(Seconds{std::min(*slack, 1e9)}) +
+                             " that it may be behind a pace " +
                              shortest(figure(terms, "deadline_factor").value_or(1)) +
                              " times slower than the fastest plan");
     return view + carbon_row(decision) + next_row(decision);
@@ -104,6 +104,9 @@ std::string carbon_control_view(std::string_view control) {
   view += row("expected", "ready at " + words(decision, "finish") +
                               (in_time ? std::string() : std::string(", after the deadline")) +
                               "; at the fastest plan at " + words(decision, "earliest"));
+  if (const std::string guard = words(decision, "guard"); !guard.empty()) {
+    view += row("guard", guard);
+  }
   return view + carbon_row(decision) + next_row(decision);
 }
 
