@@ -146,7 +146,7 @@ CarbonFeeds::CarbonFeeds(Loop& loop, std::function<void(const std::string&)> log
     : log_(std::move(log)), work_(loop) {}
 
 Result<std::unique_ptr<CarbonFeeds>> CarbonFeeds::open(
-    Loop& loop, CarbonFeedOptions options, std::function<void(const std::string&)> log) {
+    Loop& loop, const CarbonFeedOptions& options, std::function<void(const std::string&)> log) {
   std::unique_ptr<CarbonFeeds> feeds(new CarbonFeeds(loop, std::move(log)));
   feeds->wall_ = options.wall;
   for (const std::string& text : options.sources) {

@@ -45,7 +45,7 @@ class CarbonFeeds {
  public:
   /// Fails where a source is none, or lacks its token or file. Asks nothing yet.
   /// \param log  from the loop's thread
-  static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, CarbonFeedOptions options,
+  static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, const CarbonFeedOptions& options,
                                                    std::function<void(const std::string&)> log);
   /// Does not wait for a provider that hangs.
   ~CarbonFeeds();

@@ -13,8 +13,6 @@ namespace {
 
 using Mode = CarbonDecision::Mode;
 
-constexpr Seconds kWithoutPlans{1};
-
 /// What a decision needs of a job, taken while the loop stands still.
 struct CapturedJob {
   std::shared_ptr<const PlanTable> plans;
