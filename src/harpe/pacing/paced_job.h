@@ -109,17 +109,17 @@ class PacedJob {
     PacingPlan plan{};
   };
   std::optional<Advice> advice(std::span<const PacingInterval> expected) const;
-  /// The static pace, unless the deadline is missed then.
-  PacedInterval steady_or(const Advice& advice) const;
+  /// At the static pace, or as much faster as the deadline asks.
+  PacedInterval steadily(const Advice& advice) const;
   bool is_safe(const Advice& advice, std::span<const WeightOutlook> outlooks) const;
   std::vector<IntervalUse> uses_of_plan(const Advice& advice) const;
   std::vector<IntervalUse> uses_when_steady(const Advice& advice) const;
   std::vector<IntervalUse> uses_of_static(const Advice& advice) const;
 
-  PacedInterval at_static_pace(Seconds duration) const;
+  PacedInterval at_pace(double speed, Seconds duration) const;
   bool is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
                   const WeightRange& ever) const;
-  double cost_to_make_up(double work, const WeightRange& ever) const;
+  double cost_to_make_up(double work, Seconds from, const WeightRange& ever) const;
   IntervalUse static_use(Seconds duration) const;
 
   PaceCurve curve_;
