@@ -215,7 +215,9 @@ class Job:
     def set_carbon(self, terms: Mapping[str, Any] | None) -> dict[str, Any]:
         """Let the job move along its frontier with the carbon intensity of its grid, or, with None,
         go by its objective again: ``{"zone": "DE", "iterations": 50000, "deadline_factor": 1.25,
-        "pause": True}``. Sources are those of ``Server.carbon_sources``. See docs/carbon.md."""
+        "pause": True}``; of unknown length ``{"zone": "DE", "slack_s": 43200, "deadline_factor":
+        1.25, "pause": True}``. Sources are those of ``Server.carbon_sources``. See
+        docs/carbon.md."""
         if terms is None:
             return self._ask("DELETE", "/carbon")
         return self._ask("PUT", "/carbon", dict(terms))

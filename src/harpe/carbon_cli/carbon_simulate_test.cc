@@ -269,7 +269,8 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
   };
   const double without = share({});
   EXPECT_GT(share({"--exogenous", file("wind.csv", wind), "--known-ahead", "24h"}), without + 0.05);
-  EXPECT_GT(share({"--error-share", "0%"}), 0.99);
+  // Plans of an hour at a time are searched for less long than the one of hindsight.
+  EXPECT_GT(share({"--error-share", "0%"}), 0.95);
   EXPECT_GT(share({"--error-share", "30%"}), without);
 }
 

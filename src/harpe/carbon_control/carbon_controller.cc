@@ -4,13 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include "harpe/base/text.h"
+#include "harpe/carbon_control/control_situation.h"
 
 namespace harpe {
 namespace {
 
-constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
-constexpr double kIdleShare = 0.2;    // of the power at the fastest pace, where it is not given
+constexpr double kIdleShare = 0.2;  // of the power at the fastest pace, where it is not given
 /// Iterations planned: fewer say little of how progress strays.
 constexpr double kFewestLearned = 5;
 /// Decisions come at least four times in what is left until the deadline, and 20 an interval at
@@ -20,58 +19,6 @@ constexpr double kUsualStep = 3600;  // s, without a forecast
 
 std::string at_text(Seconds time) {
   return utc_text(UtcTime{static_cast<std::int64_t>(time.value)});
-}
-
-std::string intensity_text(double grams_per_kwh) {
-  return shortest(std::round(grams_per_kwh), 6) + " g/kWh";
-}
-
-struct SteadyChoice {
-  SteadyPace pace = {};
-  double grams = 0;
-};
-
-/// Grams of so much work at one pace, hour by hour; after the last interval as in it.
-double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
-                const std::vector<PacingInterval>& intervals) {
-  double time = work / pace.speed, grams = job.held_cost * time;
-  for (std::size_t i = 0; i < intervals.size() && time > 0; ++i) {
-    const bool is_last = i + 1 == intervals.size();
-    const double part = is_last ? time : std::min(time, intervals[i].duration.value);
-    grams += intervals[i].weight * pace.power.value * part;
-    time -= part;
-  }
-  return grams;
-}
-
-/// The one of least grams that does `needed` in the time; the fastest where none does. Where no
-/// intensity is known, all hours are alike.
-SteadyChoice best_steady(const PaceCurve& curve, const PacingJob& job, double needed, Seconds time,
-                         const std::vector<PacingInterval>& intervals) {
-  const std::vector<PacingInterval> alike{{Seconds{1}, 1}};
-  const auto& hours = intervals.empty() ? alike : intervals;
-  PacingJob priced = job;
-  if (intervals.empty()) priced.held_cost = 0;
-  const double least = time.value > 0 ? needed / time.value : 2;
-  SteadyChoice best{.pace = {.speed = 1, .power = curve.fastest().power}};
-  best.grams = grams_at(best.pace, job.work, priced, hours);
-  const auto consider = [&](double speed) {
-    SteadyChoice one{.pace = steady_pace(curve, speed)};
-    one.grams = grams_at(one.pace, job.work, priced, hours);
-    if (one.grams < best.grams) best = one;
-  };
-  if (least >= 1) return best;
-  for (const CurvePace& pace : curve.paces()) {
-    if (pace.speed >= least) consider(pace.speed);
-  }
-  if (least > curve.slowest().speed) consider(least);
-  return best;
-}
-
-double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
-  const double slow = curve.paces()[paced.pace].speed;
-  if (paced.faster_share <= 0) return slow;
-  return slow + paced.faster_share * (curve.paces()[paced.pace + 1].speed - slow);
 }
 
 }  // namespace
@@ -99,31 +46,6 @@ const char* name_of(CarbonDecision::Mode mode) {
   return "done";
 }
 
-/// What a decision rests on.
-struct CarbonController::Situation {
-  const ControlledJob& job;
-  PaceCurve curve;
-  Seconds fastest{};    ///< of an iteration
-  PacingJob pacing{};   ///< its work is what is left
-  double all = 0;       ///< work since control began
-  double reserve = 0;   ///< work
-  Seconds time_left{};  ///< until the deadline
-  IntensityOutlook outlook{};
-  PacedJobPast past{};
-
-  double needed() const { return pacing.work + reserve; }
-  PacedJob paced(const CarbonTerms& terms, const ControlState& state) const {
-    PacingJob whole = pacing;
-    whole.work = std::max(all, 1.0);
-    PacedJob made(curve, whole,
-                  {.deadline = std::max(state.deadline - state.begun, Seconds{1}),
-                   .reserve = pacing.work > 0 ? reserve / pacing.work : 0,
-                   .guard = terms.guard});
-    made.resume(past);
-    return made;
-  }
-};
-
 CarbonController::CarbonController(CarbonTerms terms, ControlState state)
     : terms_(std::move(terms)), state_(std::move(state)) {}
 
@@ -131,8 +53,10 @@ void CarbonController::begin(const ControlledJob& job, const IntensityReading& r
   if (!state_.has_begun()) {
     state_.begun = job.now;
     state_.done_at_begin = job.done;
-    const double left = std::max(0.0, static_cast<double>(terms_.iterations) - job.done);
-    state_.deadline = job.now + job.paces.fastest() * (left * terms_.deadline_factor.value_or(1));
+    if (!terms_.is_open_ended()) {
+      state_.deadline =
+          job.now + job.paces.fastest() * (left_of(job) * terms_.deadline_factor.value_or(1));
+    }
   }
   if (terms_.deadline) {
     state_.deadline = Seconds{static_cast<double>(terms_.deadline->since_1970)};
@@ -144,18 +68,25 @@ void CarbonController::begin(const ControlledJob& job, const IntensityReading& r
   }
 }
 
+/// Iterations, of a run whose length is known.
+double CarbonController::left_of(const ControlledJob& job) const {
+  return std::max(0.0, static_cast<double>(terms_.iterations.value_or(0)) - job.done);
+}
+
 /// What became of the interval that was decided upon last.
 void CarbonController::settle(const ControlledJob& job, const Situation& at) {
   if (!state_.decided) return;
   const DecidedInterval decided = *std::exchange(state_.decided, std::nullopt);
-  const Seconds duration = job.even - decided.from;
+  Seconds duration = job.even - decided.from;
   if (duration.value <= 0) return;  // of another clock
+  double done = (job.done - decided.done) * decided.fastest.value;
+  if (terms_.is_open_ended()) count(decided, duration, done);
   const double planned = decided.speed * std::max(0.0, (duration - decided.lost).value);
-  const double done = (job.done - decided.done) * decided.fastest.value;
   if (planned >= kFewestLearned * decided.fastest.value) {
     state_.spread.add({.planned = planned, .lost = std::clamp(planned - done, -planned, planned)});
   }
-  PacedJob before = at.paced(terms_, state_);
+  if (terms_.is_open_ended()) return;
+  PacedJob before = paced(at);
   PacedJobPast past = at.past;
   past.elapsed = std::max(Seconds{0}, past.elapsed - duration);
   before.resume(past);
@@ -175,7 +106,8 @@ void CarbonController::keep(const Situation& at, const CarbonDecision& decision,
                                    .lost = lost,
                                    .power = power,
                                    .weight = weight,
-                                   .fastest = at.fastest};
+                                   .fastest = at.fastest,
+                                   .length = decision.valid_until - at.job.now};
   const bool pauses = decision.mode == CarbonDecision::Mode::kPaused;
   if (pauses != state_.is_paused) {
     state_.is_paused = pauses;
@@ -183,85 +115,14 @@ void CarbonController::keep(const Situation& at, const CarbonDecision& decision,
   }
 }
 
-CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision decision) {
-  const SteadyPace pace =
-      best_steady(at.curve, at.pacing, at.needed(), at.time_left, at.outlook.intervals).pace;
-  decision.iteration_time = at.fastest / pace.speed;
-  const Seconds lost = state_.is_paused ? at.pacing.pause.start : Seconds{0};
-  const double mean = 1 + state_.spread.mean_loss();
-  decision.finish = at.job.now + lost + Seconds{at.pacing.work * mean / pace.speed};
-  decision.in_time = decision.finish <= decision.deadline;
-  keep(at, decision, pace.speed, lost, pace.power);
-  return decision;
-}
-
-CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision decision) {
-  using Mode = CarbonDecision::Mode;
-  const std::vector<PacingInterval>& hours = at.outlook.intervals;
-  const auto plan = at.paced(terms_, state_).plan(hours, at.outlook.next, at.outlook.ever);
-  if (!plan || plan->intervals.empty()) return steady(at, std::move(decision));
-  // Through what is expected, without the reserve.
-  const double work = at.pacing.work * (1 + state_.spread.mean_loss());
-  double done = 0, grams = 0;
-  Seconds end = at.job.now;
-  Seconds resumes = at.job.now;
-  bool still_paused = true;
-  for (std::size_t i = 0; i < plan->intervals.size() && i < hours.size() && done < work; ++i) {
-    const PacedInterval& one = plan->intervals[i];
-    const Seconds duration = std::min(hours[i].duration, at.job.now + at.time_left - end);
-    const IntervalUse use = use_of(at.curve, at.pacing, one, duration);
-    const double share = use.work > 0 ? std::min(1.0, (work - done) / use.work) : 1;
-    grams += (hours[i].weight * use.energy.value + at.pacing.held_cost * use.time.value) * share;
-    done += use.work * share;
-    end += use.time * share;
-    if (still_paused) {
-      const bool goes_on = one.runs;
-      resumes += !goes_on ? duration : one.idles_first ? duration - one.lost - one.run : Seconds{0};
-      still_paused = !goes_on;
-    }
-  }
-  const SteadyChoice other =
-      best_steady(at.curve, at.pacing, at.needed(), at.time_left, at.outlook.intervals);
-  const bool is_whole = done >= work * (1 - 1e-6);
-  if (is_whole) {
-    decision.grams = grams;
-    decision.static_grams = other.grams;
-  }
-  decision.finish = is_whole ? end : decision.deadline;
-  const auto gain = decision.gain();
-  if (gain && *gain < kLeastGain && !state_.is_paused) {
-    decision.mode = Mode::kNothingToGain;
-    decision.why = intensity_text(at.outlook.grams_per_kwh) + ", nothing to be gained";
-    return steady(at, std::move(decision));
-  }
-  const PacedInterval& next = plan->intervals.front();
-  const Seconds whole = std::min(hours.front().duration, at.time_left);
-  const Seconds idle = next.idles_first ? whole - next.lost - next.run : Seconds{0};
-  decision.why = intensity_text(at.outlook.grams_per_kwh);
-  if (!next.runs || idle.value > kSecondsOfIdle) {
-    decision.mode = Mode::kPaused;
-    decision.resumes = resumes;
-    if (next.runs) decision.valid_until = std::min(decision.valid_until, at.job.now + idle);
-    const Seconds stop = state_.is_paused ? Seconds{0} : at.pacing.pause.stop;
-    keep(at, decision, 0, stop, at.pacing.pause.idle_power);
-    return decision;
-  }
-  decision.mode = Mode::kPaced;
-  const double speed = speed_of(at.curve, next);
-  decision.iteration_time = at.fastest / speed;
-  keep(at, decision, speed, next.lost, steady_pace(at.curve, speed).power);
-  return decision;
-}
-
 CarbonController::Situation CarbonController::situation_of(const ControlledJob& job,
                                                            PaceCurve curve) {
   const double gpus = job.paces.gpus;
   const Watts host = terms_.host_power * gpus;
   Situation at{.job = job, .curve = std::move(curve), .fastest = job.paces.fastest()};
-  const double left = static_cast<double>(terms_.iterations) - job.done;
-  at.pacing.work = left * at.fastest.value;
-  at.all = (static_cast<double>(terms_.iterations) - state_.done_at_begin) * at.fastest.value;
-  at.all = std::max(at.all, at.pacing.work);
+  at.pacing.work = left_of(job) * at.fastest.value;
+  const auto all = static_cast<double>(terms_.iterations.value_or(0)) - state_.done_at_begin;
+  at.all = std::max(all * at.fastest.value, at.pacing.work);
   state_.pauses_ignored = state_.pauses_ignored || job.pauses_ignored;
   if (state_.pauses_ignored) state_.is_paused = false;
   if (terms_.pause && !state_.pauses_ignored) {
@@ -288,59 +149,82 @@ CarbonController::Situation CarbonController::situation_of(const ControlledJob& 
   at.past.spent = state_.spent;
   at.past.static_spent = state_.static_spent;
   at.reserve = state_.spread.reserve(at.pacing.work, terms_.probability);
+  at.needed = at.pacing.work + at.reserve;
   return at;
+}
+
+PacedJob CarbonController::paced(const Situation& at) const {
+  PacingJob whole = at.pacing;
+  whole.work = std::max(at.all, 1.0);
+  PacedJob made(at.curve, whole,
+                {.deadline = std::max(state_.deadline - state_.begun, Seconds{1}),
+                 .reserve = at.pacing.work > 0 ? at.reserve / at.pacing.work : 0,
+                 .guard = terms_.guard,
+                 .guard_share = 1 - terms_.guard_confidence});
+  made.resume(at.past);
+  return made;
 }
 
 CarbonDecision CarbonController::nothing_left(const ControlledJob& job, std::string why) {
   state_.decided.reset();
   state_.is_paused = false;
-  return {.valid_until = job.now + Seconds{kUsualStep},
-          .why = std::move(why),
-          .deadline = state_.deadline,
-          .finish = job.now,
-          .earliest = job.now};
+  CarbonDecision decision{.valid_until = job.now + Seconds{kUsualStep}, .why = std::move(why)};
+  if (!terms_.is_open_ended()) {
+    decision.deadline = state_.deadline;
+    decision.finish = decision.earliest = job.now;
+  }
+  return decision;
 }
 
 CarbonDecision CarbonController::decide(const ControlledJob& job, const IntensityReading& reading) {
-  using Mode = CarbonDecision::Mode;
   begin(job, reading);
   Result<PaceCurve> curve =
       PaceCurve::make(job.paces.iterations, terms_.host_power * double(job.paces.gpus));
   if (!curve.ok()) return nothing_left(job, curve.error().text());
-  if (job.done >= static_cast<double>(terms_.iterations)) {
-    return nothing_left(job, "all iterations are done");
-  }
+  if (terms_.iterations && left_of(job) <= 0) return nothing_left(job, "all iterations are done");
   Situation at = situation_of(job, *std::move(curve));
-  at.outlook = outlook_of(reading, job.now, std::max(state_.deadline, job.now + Seconds{1}));
+  const Seconds until = terms_.is_open_ended() ? job.now + look_ahead(job.now, reading)
+                                               : std::max(state_.deadline, job.now + Seconds{1});
+  at.outlook = outlook_of(reading, job.now, until);
   if (reading.forecast && reading.identity.kind != state_.kind) {
     at.outlook = {.why_not = "the source's kind of intensity is not that with which control began"};
   }
-  CarbonDecision decision{.deadline = state_.deadline, .reserve = Seconds{at.reserve}};
-  const double mean = 1 + state_.spread.mean_loss();
-  decision.earliest = job.now + Seconds{at.pacing.work * mean};
-  const bool controls = at.outlook.may_control;
-  const Seconds step = controls ? at.outlook.intervals.front().duration : Seconds{kUsualStep};
-  const double near =
-      std::max({kShareOfTimeLeft * at.time_left.value, kShareOfInterval * step.value, 1.0});
-  decision.valid_until = job.now + std::min(step, Seconds{near});
-  if (controls) {
+  CarbonDecision decision{.valid_until = job.now + Seconds{kUsualStep}};
+  if (at.outlook.may_control) {
+    decision.valid_until = job.now + at.outlook.intervals.front().duration;
     decision.grams_per_kwh = at.outlook.grams_per_kwh;
     decision.step = at.outlook.step;
   }
+  return terms_.is_open_ended() ? without_end(at, std::move(decision))
+                                : by_deadline(at, std::move(decision));
+}
+
+CarbonDecision CarbonController::by_deadline(const Situation& at, CarbonDecision decision) {
+  using Mode = CarbonDecision::Mode;
+  const Seconds now = at.job.now;
+  const Seconds earliest = now + Seconds{at.pacing.work * (1 + state_.spread.mean_loss())};
+  decision.deadline = state_.deadline;
+  decision.earliest = earliest;
+  decision.reserve = Seconds{at.reserve};
+  const Seconds step = decision.valid_until - now;
+  const double near =
+      std::max({kShareOfTimeLeft * at.time_left.value, kShareOfInterval * step.value, 1.0});
+  decision.valid_until = now + std::min(step, Seconds{near});
   const double held = state_.is_paused ? at.pacing.pause.start.value : 0;
-  if (at.needed() + held >= at.time_left.value) {
+  if (at.needed + held >= at.time_left.value) {
     decision.mode = Mode::kFastest;
-    decision.why = decision.earliest > state_.deadline
-                       ? "the deadline " + at_text(state_.deadline) + " cannot be met: ready at " +
-                             at_text(decision.earliest) + " at the fastest"
-                       : "the deadline " + at_text(state_.deadline) + " is near: as fast as it can";
+    const std::string deadline = "the deadline " + at_text(state_.deadline);
+    decision.why = earliest > state_.deadline ? deadline + " cannot be met: ready at " +
+                                                    at_text(earliest) + " at the fastest"
+                                              : deadline + " is near: as fast as it can";
     return steady(at, std::move(decision));
   }
-  if (!controls) {
+  if (!at.outlook.may_control) {
     decision.mode = Mode::kStatic;
     decision.why = at.outlook.why_not;
     return steady(at, std::move(decision));
   }
+  if (terms_.guard) decision.guard = guard_text(at.outlook);
   return by_plan(at, std::move(decision));
 }
 

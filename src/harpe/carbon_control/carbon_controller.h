@@ -18,6 +18,14 @@
 /// the reserve; so it does where the plan gains less than 0.5 % over that. A deadline that cannot
 /// be met is said to be so, with what is possible, and the job runs at its fastest plan.
 ///
+/// A guard goes by the errors of earlier forecasts (IntensityReading::record); where there are too
+/// few, and so for a confidence of 1, by the range of the forecast.
+///
+/// A job of unknown length has no deadline: it may be behind by its slack
+/// (pacing/open_ended_job.h), as measured: what it lost it makes up for. Of the slack so much is
+/// kept in reserve as the next interval may lose. While control is away neither time nor work
+/// counts.
+///
 /// Pure: no clock, no threads, no input or output. Deterministic. A decision takes up to some
 /// tenths of a second (plan_pacing).
 
@@ -28,6 +36,8 @@
 #include "harpe/carbon_control/control_state.h"
 #include "harpe/carbon_control/intensity_outlook.h"
 #include "harpe/carbon_control/job_pace_curve.h"
+#include "harpe/pacing/open_ended_job.h"
+#include "harpe/pacing/paced_job.h"
 #include "harpe/wire/carbon_terms.h"
 
 namespace harpe {
@@ -47,7 +57,7 @@ struct CarbonDecision {
     kPaused,         ///< by the plan
     kNothingToGain,  ///< static: the plan is no better
     kStatic,         ///< static: there is no forecast to act on
-    kFastest,        ///< the deadline is missed, or nearly
+    kFastest,        ///< the deadline is missed, or nearly; the slack is used up
     kDone,           ///< all iterations are done
   };
   Mode mode = Mode::kDone;
@@ -57,12 +67,18 @@ struct CarbonDecision {
   std::string why = {};                        ///< for people: "412 g/kWh"
   std::optional<double> grams_per_kwh = {};    ///< of this interval
   std::string step = {};                       ///< of the ladder; empty: there is no forecast
-  Seconds deadline{};                          ///< since 1970
-  bool in_time = true;                         ///< by what is expected, without a reserve
-  Seconds finish{};                            ///< expected, since 1970
-  Seconds earliest{};                          ///< at the fastest plan throughout, since 1970
-  Seconds reserve{};                           ///< kept for what may be lost, at the fastest plan
-  // Expected from now on, of the whole job; none without a forecast.
+  std::string guard = {};  ///< by what it guards, for people; empty: it does not
+  // Since 1970; none of a job of unknown length.
+  std::optional<Seconds> deadline = {};
+  std::optional<Seconds> finish = {};    ///< expected
+  std::optional<Seconds> earliest = {};  ///< at the fastest plan throughout
+  /// Of a job of unknown length: behind one that is slower by the deadline factor all along; below
+  /// 0 it is ahead.
+  std::optional<Seconds> behind = {};
+  bool in_time = true;  ///< by what is expected, without a reserve; or within its slack
+  Seconds reserve{};    ///< kept for what may be lost, at the fastest plan
+  // Expected from now on, of the whole job; of one of unknown length until its slack binds, or as
+  // far as it looks ahead. None without a forecast.
   std::optional<double> grams = {}, static_grams = {};
   /// Of the static job's grams, that the plan saves.
   std::optional<double> gain() const;
@@ -83,13 +99,27 @@ class CarbonController {
  private:
   struct Situation;
   void begin(const ControlledJob& job, const IntensityReading& reading);
+  double left_of(const ControlledJob& job) const;
   void settle(const ControlledJob& job, const Situation& at);
   Situation situation_of(const ControlledJob& job, PaceCurve curve);
+  PacedJob paced(const Situation& at) const;
   CarbonDecision nothing_left(const ControlledJob& job, std::string why);
+  CarbonDecision by_deadline(const Situation& at, CarbonDecision decision);
+  bool guards_by_errors(const IntensityOutlook& outlook) const;
+  std::string guard_text(const IntensityOutlook& outlook) const;
+  std::optional<PacingPlan> plan_of(const Situation& at) const;
   CarbonDecision by_plan(const Situation& at, CarbonDecision decision);
+  CarbonDecision first_of(const Situation& at, const PacingPlan& plan, Seconds resumes,
+                          CarbonDecision decision);
   CarbonDecision steady(const Situation& at, CarbonDecision decision);
   void keep(const Situation& at, const CarbonDecision& decision, double speed, Seconds lost,
             Watts power);
+
+  // Of a job of unknown length.
+  Seconds look_ahead(Seconds now, const IntensityReading& reading) const;
+  void count(const DecidedInterval& decided, Seconds& duration, double& done);
+  OpenEndedJob open_ended(const Situation& at) const;
+  CarbonDecision without_end(Situation& at, CarbonDecision decision);
 
   CarbonTerms terms_;
   ControlState state_;

@@ -2,6 +2,7 @@
 /// \file
 /// A job that trains as a controller decides, hour by hour, with noise and with what is lost.
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -19,6 +20,22 @@ inline JobPaces paces_testing() {
     paces.iterations.push_back({Seconds{time}, Joules{24'000 + 9'000 / (1 + 0.5 * i)}});
   }
   return paces;
+}
+
+/// Grams of the best pace of all along, and with what it is through by `until` hours.
+inline double best_static(const std::vector<double>& hours, double work_hours, double until) {
+  double best = 1e300;
+  for (const PieceCost& one : paces_testing().iterations) {
+    double time = work_hours * one.time.value / 10;
+    if (time > until) continue;
+    double grams = 0;
+    for (std::size_t i = 0; time > 0; ++i, time -= 1) {
+      grams += (one.energy / one.time).value * std::min(1.0, time) * 3600 / 3.6e6 *
+               hours[i % hours.size()];
+    }
+    best = std::min(best, grams);
+  }
+  return best;
 }
 
 /// The forecast as it is made at the start of the hour of `now`: what comes.
@@ -51,9 +68,11 @@ struct PlayedControl {
 
 /// \param lose  seconds of `run` that do not count, asked for each piece that runs
 /// \param read  the reading at a time
+/// \param iterations  of a job whose terms do not say
 inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<double>& hours,
                                   const std::function<double(double run)>& lose,
-                                  const std::function<IntensityReading(Seconds now)>& read = {}) {
+                                  const std::function<IntensityReading(Seconds now)>& read = {},
+                                  std::int64_t iterations = 0) {
   PlayedControl played;
   ControlState state;
   const JobPaces paces = paces_testing();
@@ -61,7 +80,8 @@ inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<do
   Seconds now{kControlStart};
   double done = 0;
   bool paused = false;
-  const auto all = static_cast<double>(terms.iterations);
+  // One of unknown length is told nothing of it, and ends when that is done.
+  const auto all = static_cast<double>(terms.iterations.value_or(iterations));
   while (done < all && played.decisions < 5000) {
     CarbonController controller(terms, state);
     const IntensityReading reading = read ? read(now) : reading_testing(hours, now);

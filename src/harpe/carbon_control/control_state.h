@@ -50,12 +50,13 @@ struct DecidedInterval {
   Watts power{};      ///< on average
   double weight = 0;  ///< grams a joule
   Seconds fastest{};  ///< of an iteration, by the plans of then
+  Seconds length{};   ///< for which it was decided upon
   friend bool operator==(const DecidedInterval&, const DecidedInterval&) = default;
 };
 
 struct ControlState {
   Seconds begun{};           ///< since 1970
-  Seconds deadline{};        ///< since 1970
+  Seconds deadline{};        ///< since 1970; 0: there is none
   double done_at_begin = 0;  ///< iterations
   std::string source = {};   ///< by which it began, and goes on
   IntensityKind kind = IntensityKind::kUnstated;
@@ -63,6 +64,9 @@ struct ControlState {
   bool pauses_ignored = false;  ///< training was asked to pause, and went on: it is not asked again
   Seconds switched{};           ///< since 1970: when it paused or went on; 0: it has run all along
   double spent = 0, static_spent = 0;  ///< grams: by its own decisions, by the static job
+  // Of a job of unknown length, since control began; not while control was away.
+  Seconds elapsed{};
+  double worked = 0;  ///< seconds at the fastest pace, by the plans of each interval
   std::optional<DecidedInterval> decided = {};
   ProgressSpread spread = {};
 

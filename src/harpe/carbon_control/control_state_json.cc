@@ -19,7 +19,8 @@ Json decided_json(const DecidedInterval& decided) {
           {"lost_s", decided.lost.value},
           {"power_w", decided.power.value},
           {"weight", decided.weight},
-          {"fastest_s", decided.fastest.value}};
+          {"fastest_s", decided.fastest.value},
+          {"length_s", decided.length.value}};
 }
 
 DecidedInterval read_decided(Fields& fields) {
@@ -31,6 +32,7 @@ DecidedInterval read_decided(Fields& fields) {
   read_number(fields, "power_w", 0, kMostPower, decided.power.value);
   read_number(fields, "weight", -1, 1, decided.weight);
   read_number(fields, "fastest_s", 0, kLongestTime, decided.fastest.value);
+  read_number(fields, "length_s", 0, kLongestTime, decided.length.value);
   return decided;
 }
 
@@ -66,6 +68,8 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
   read_number(fields, "switched", 0, kLatestControl, state.switched.value);
   read_number(fields, "spent_g", -kMostGrams, kMostGrams, state.spent);
   read_number(fields, "static_spent_g", -kMostGrams, kMostGrams, state.static_spent);
+  read_number(fields, "elapsed_s", 0, kLatestControl, state.elapsed.value);
+  read_number(fields, "worked_s", 0, kMostDone, state.worked);
   if (const JsonValue* decided = fields.object("decided")) {
     Fields members(*decided, "decided", diagnostics);
     state.decided = read_decided(members);
@@ -85,7 +89,9 @@ std::string control_state_json(const ControlState& state) {
                {"pauses_ignored", state.pauses_ignored},
                {"switched", state.switched.value},
                {"spent_g", state.spent},
-               {"static_spent_g", state.static_spent}};
+               {"static_spent_g", state.static_spent},
+               {"elapsed_s", state.elapsed.value},
+               {"worked_s", state.worked}};
   if (state.decided) json["decided"] = decided_json(*state.decided);
   Json progress = Json::array();
   for (const ProgressSpread::Interval& one : state.spread.intervals()) {

@@ -61,13 +61,18 @@ TEST(ControlState, ReadsBackTheSame) {
                                   .lost = Seconds{60},
                                   .power = Watts{2000},
                                   .weight = 1e-4,
-                                  .fastest = Seconds{2}};
+                                  .fastest = Seconds{2},
+                                  .length = Seconds{3600}};
+  state.elapsed = Seconds{86'400.5};
+  state.worked = 70'000;
   state.spread.add({.planned = 3600, .lost = -7});
   const auto read = parse_control_state(control_state_json(state));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(control_state_json(*read), control_state_json(state));
   EXPECT_EQ(read->decided, state.decided);
   EXPECT_EQ(read->kind, state.kind);
+  EXPECT_EQ(read->elapsed, state.elapsed);
+  EXPECT_EQ(read->worked, state.worked);
   EXPECT_EQ(read->spread.intervals(), state.spread.intervals());
 }
 
@@ -76,6 +81,7 @@ TEST(ControlState, RefusesWhatItCannotHaveWritten) {
   EXPECT_FALSE(parse_control_state(R"({"kind": "green"})").ok());
   EXPECT_FALSE(parse_control_state(R"({"progress": [[0, 1]]})").ok());
   EXPECT_FALSE(parse_control_state(R"({"progress": [[1]]})").ok());
+  EXPECT_FALSE(parse_control_state(R"({"worked_s": -1})").ok());
   EXPECT_TRUE(parse_control_state(R"({"of a newer version": 1})").ok());
 }
 

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <utility>
+
+#include "harpe/carbon/forecast_errors.h"
+#include "harpe/carbon_source/utc_arithmetic.h"
 
 namespace harpe {
 namespace {
@@ -12,6 +17,8 @@ constexpr double kJoulesPerKwh = 3.6e6;
 constexpr double kUnknownRange = 0.25;
 constexpr double kRangeMargin = 1.05;
 constexpr double kLongestPlanned = 366.0 * 86'400;  // s
+/// Of what came after an earlier forecast, so much may be a gap.
+constexpr double kMostUnknown = 0.1;
 
 /// With gaps filled by the value before.
 std::vector<double> filled(const std::vector<double>& values) {
@@ -94,6 +101,78 @@ void put_ranges(IntensityOutlook& outlook, const LabelledForecast& forecast,
   outlook.ever.highest = std::max(outlook.ever.highest, outlook.next.highest) * kRangeMargin;
 }
 
+/// Intervals of the forecast, [from, to), that one interval of the outlook is made of.
+using Spans = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// Grams a joule, on average over the span.
+template <class Grams>
+double weight_of(const std::pair<std::size_t, std::size_t>& span, const Grams& grams) {
+  double sum = 0;
+  for (std::size_t i = span.first; i < span.second; ++i) sum += grams(i);
+  return sum / static_cast<double>(span.second - span.first) / kJoulesPerKwh;
+}
+
+/// Position of a series' interval so many after `start`, which may be before it.
+std::int64_t offset_in(const IntensitySeries& series, UtcTime start) {
+  return (start - series.start).count() / series.step.count();
+}
+
+/// What came in the intervals of an earlier forecast; nothing where too little of it is known.
+std::optional<std::int64_t> came_from(const IntensitySeries& measured, UtcTime start,
+                                      const Spans& spans) {
+  const std::int64_t offset = offset_in(measured, start);
+  const auto first = offset + static_cast<std::int64_t>(spans.front().first);
+  const auto end = offset + static_cast<std::int64_t>(spans.back().second);
+  if (first < 0 || end > static_cast<std::int64_t>(measured.size())) return std::nullopt;
+  const auto unknown = std::count_if(measured.values.begin() + first, measured.values.begin() + end,
+                                     [](double value) { return std::isnan(value); });
+  if (static_cast<double>(unknown) > kMostUnknown * static_cast<double>(end - first)) {
+    return std::nullopt;
+  }
+  return offset;
+}
+
+/// \param fixed  the first interval is measured: no error fits it
+void put_outlooks(IntensityOutlook& outlook, const IntensityReading& reading,
+                  const Expected& expected, const Spans& spans, bool fixed) {
+  const IntensitySeries& present = reading.forecast->expected;
+  const IntensitySeries& measured = reading.record.measured;
+  if (measured.values.empty() || measured.step != present.step) return;
+  struct Known {
+    const IntensitySeries* said;
+    std::int64_t said_at, came_at;  ///< positions of the present forecast's first interval
+  };
+  std::vector<Known> known;
+  std::size_t newest = 0;
+  for (const EarlierForecast& one : reading.record.earlier) {
+    const UtcTime start = present.start - whole_days(static_cast<std::int64_t>(one.days));
+    const auto came_at = came_from(measured, start, spans);
+    const std::int64_t said_at = offset_in(one.said, start);
+    const auto first = said_at + static_cast<std::int64_t>(spans.front().first);
+    if (!came_at || one.said.step != present.step || first < 0 ||
+        first >= static_cast<std::int64_t>(one.said.size())) {
+      continue;
+    }
+    if (known.empty()) newest = one.days;
+    if (one.days >= newest + kErrorDays) break;
+    known.push_back({&one.said, said_at, *came_at});
+  }
+  if (known.empty()) return;
+  const std::vector<double> came = filled(measured.values);
+  for (const std::size_t position : taken_of(known.size())) {
+    const Known& one = known[position];
+    const Expected said(*one.said);
+    const auto grams = [&](std::size_t i) {
+      const auto at = static_cast<std::int64_t>(i);
+      return with_error(expected(i), came[static_cast<std::size_t>(one.came_at + at)],
+                        said(static_cast<std::size_t>(one.said_at + at)));
+    };
+    WeightOutlook& weights = outlook.outlooks.emplace_back();
+    for (const auto& span : spans) weights.push_back(weight_of(span, grams));
+    if (fixed) weights.front() = outlook.intervals.front().weight;
+  }
+}
+
 }  // namespace
 
 IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until) {
@@ -110,15 +189,13 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
       static_cast<std::size_t>(std::max(0.0, std::ceil(((now - start).value + present) / step)));
   // The first is decided upon, and stays as short as it is; days ahead need not be that fine.
   const std::size_t together = (count - std::min(count, first)) / kMostOutlook + 1;
-  const auto add = [&](std::size_t from, std::size_t to) {
-    double sum = 0;
-    for (std::size_t i = from; i < to; ++i) sum += expected(i) / static_cast<double>(to - from);
-    const double begin = std::max(now.value, start.value + static_cast<double>(from) * step);
-    const double end = start.value + static_cast<double>(to) * step;
-    outlook.intervals.push_back({Seconds{end - begin}, sum / kJoulesPerKwh});
-  };
-  add(first, first + 1);
-  for (std::size_t i = first + 1; i < count; i += together) add(i, i + together);
+  Spans spans{{first, first + 1}};
+  for (std::size_t i = first + 1; i < count; i += together) spans.emplace_back(i, i + together);
+  for (const auto& span : spans) {
+    const double begin = std::max(now.value, start.value + static_cast<double>(span.first) * step);
+    const double end = start.value + static_cast<double>(span.second) * step;
+    outlook.intervals.push_back({Seconds{end - begin}, weight_of(span, expected)});
+  }
 
   const auto& current = reading.current;
   const UtcTime interval = series.start_of(first);
@@ -128,6 +205,7 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
   outlook.grams_per_kwh = outlook.measured ? current->intensity.grams_per_kwh : expected(first);
   outlook.intervals.front().weight = outlook.grams_per_kwh / kJoulesPerKwh;
   put_ranges(outlook, forecast, expected.values(), first);
+  put_outlooks(outlook, reading, expected, spans, outlook.measured);
   outlook.step = text_of(forecast.ladder);
   outlook.may_control = true;
   return outlook;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harpe/base/units.h"
+#include "harpe/carbon_source/forecast_record.h"
 #include "harpe/carbon_source/intensity_chain.h"
 #include "harpe/carbon_source/intensity_source.h"
 #include "harpe/pacing/paced_job.h"
@@ -19,19 +20,22 @@ struct IntensityReading {
   SourceIdentity identity = {};
   std::optional<LabelledIntensity> current = {};
   std::optional<LabelledForecast> forecast = {};
-  std::string trouble = {};  ///< why something of it is missing, for people
+  ForecastRecord record = {};  ///< what such forecasts were worth
+  std::string trouble = {};    ///< why something of it is missing, for people
 };
 
-/// From now to a deadline.
+/// From now to a deadline, or as far as a job without one looks ahead.
 struct IntensityOutlook {
   bool may_control = false;
   std::string why_not = {};  ///< where it may not
   std::vector<PacingInterval> intervals =
       {};                            ///< weights in grams a joule; never empty where it may
   WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
-  double grams_per_kwh = 0;          ///< of the first interval
-  bool measured = false;             ///< that is measured, not forecast
-  std::string step = {};             ///< of the ladder: "provider"
+  /// Of these intervals, with the errors of one earlier forecast each.
+  std::vector<WeightOutlook> outlooks = {};
+  double grams_per_kwh = 0;  ///< of the first interval
+  bool measured = false;     ///< that is measured, not forecast
+  std::string step = {};     ///< of the ladder: "provider"
 };
 
 /// A forecast of these ages is not acted upon.
@@ -39,6 +43,8 @@ inline constexpr Seconds kOldestForecast{6.0 * 3600};
 
 /// Hours beyond the forecast repeat its last day (of less than a day: its mean). Far ahead,
 /// intervals are put together so that there are at most `kMostOutlook` or so.
+/// Outlooks come of the earlier forecasts that told of all hours up to `until`, continued in the
+/// same way, and of which nearly all that came is known.
 /// \param now, until  since 1970
 IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until);
 

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "harpe/carbon_source/utc_arithmetic.h"
+
 namespace harpe {
 namespace {
 
@@ -68,6 +73,65 @@ TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
   const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
   EXPECT_TRUE(outlook.measured);
   EXPECT_DOUBLE_EQ(outlook.intervals[0].weight, 150 / kKwh);
+}
+
+/// A reading of a flat 200 g/kWh at noon, with forecasts of `days` days before that said 100 for
+/// two days, of which 100 + 10 x days came.
+IntensityReading reading_with_record(int days) {
+  IntensityReading reading = reading_of(std::vector<double>(48, 200));
+  IntensitySeries& measured = reading.record.measured;
+  measured.start = UtcTime{static_cast<std::int64_t>(kStart)} - whole_days(days);
+  for (int before = days; before > 0; --before) {
+    measured.values.insert(measured.values.end(), 24, 100 + 10 * before);
+  }
+  measured.estimated.assign(measured.values.size(), 0);
+  for (int day = 1; day <= days; ++day) {
+    IntensitySeries said = reading.forecast->expected;
+    said.start = said.start - whole_days(day);
+    said.values.assign(48, 100);
+    reading.record.earlier.push_back(
+        {.days = static_cast<std::size_t>(day), .said = std::move(said)});
+  }
+  return reading;
+}
+
+TEST(IntensityOutlook, HasTheErrorsOfEarlierForecastsInTheirOrder) {
+  const auto outlook =
+      outlook_of(reading_with_record(30), Seconds{kStart + 1800}, Seconds{kStart + 24.0 * 3600});
+  ASSERT_EQ(outlook.outlooks.size(), 30U);
+  for (std::size_t i = 0; i < 30; ++i) {
+    ASSERT_EQ(outlook.outlooks[i].size(), outlook.intervals.size());
+    const double came = 100 + 10 * static_cast<double>(i + 1);
+    EXPECT_NEAR(outlook.outlooks[i][3] * kKwh, 200 * came / 100, 1e-6);
+  }
+}
+
+TEST(IntensityOutlook, TakesForecastsOfWhichAllHasCome) {
+  // Three days to the deadline: the newest of which three days are over is of three days ago.
+  IntensityReading reading = reading_with_record(30);
+  const auto long_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 72.0 * 3600});
+  EXPECT_EQ(long_one.outlooks.size(), 28U);
+  // A gap of two days leaves out the forecasts that fell into it, a gap of an hour none.
+  std::fill_n(reading.record.measured.values.begin() + 100, 1, kNoValue);
+  const auto short_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 24.0 * 3600});
+  EXPECT_EQ(short_one.outlooks.size(), 30U);
+  std::fill_n(reading.record.measured.values.begin() + 240, 48, kNoValue);
+  EXPECT_EQ(outlook_of(reading, Seconds{kStart}, Seconds{kStart + 24.0 * 3600}).outlooks.size(),
+            28U);
+  EXPECT_TRUE(
+      outlook_of(reading, Seconds{kStart}, Seconds{kStart + 40 * 86'400.0}).outlooks.empty());
+}
+
+TEST(IntensityOutlook, OfAMeasuredHourHasNoError) {
+  IntensityReading reading = reading_with_record(30);
+  LabelledIntensity current;
+  current.intensity.grams_per_kwh = 150;
+  current.start = reading.forecast->expected.start;
+  current.step = whole_hours(1);
+  current.ladder = LadderStep::kFresh;
+  reading.current = current;
+  const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
+  for (const WeightOutlook& one : outlook.outlooks) EXPECT_DOUBLE_EQ(one.front(), 150 / kKwh);
 }
 
 TEST(IntensityOutlook, IsNoneBelowTheStepsOfTheLadderThatMayBeActedUpon) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "harpe/carbon/forecast_errors.h"
 #include "harpe/carbon/forecaster.h"
 #include "harpe/carbon/intensity_forecaster.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr std::size_t kDays = 4, kRecentDays = 28;
 constexpr std::size_t kProgressEvery = 256;
 // Forecasts whose errors tell of those to come: not the first, which had little to learn from.
-constexpr std::size_t kFirstDays = 30, kErrorDays = 365, kMostOutlooks = 200;
+constexpr std::size_t kFirstDays = 30;
 
 RecentIntensity recent_of(std::span<const double> values) {
   RecentIntensity recent;
@@ -46,15 +47,6 @@ std::vector<float> usual_day(std::span<const double> values, std::size_t day) {
     if (count > 0) usual[slot] = static_cast<float>(from_log(sum / static_cast<double>(count)));
   }
   return usual;
-}
-
-/// `expected`, with the error of another forecast.
-double with_error(double expected, double value, double forecast) {
-  constexpr double kFarFromZero = 20;  // there to_log() is a logarithm
-  if (expected > kFarFromZero && value > kFarFromZero && forecast > kFarFromZero) {
-    return expected * value / forecast;
-  }
-  return from_log(to_log(expected) + to_log(value) - to_log(forecast));
 }
 
 }  // namespace
@@ -120,10 +112,8 @@ std::vector<std::vector<double>> ForecastTable::outlooks(std::size_t issue,
   days = std::min(days, now / slots_per_day_ - std::min(now / slots_per_day_, kFirstDays));
   std::vector<std::vector<double>> outlooks;
   if (days < newest) return outlooks;
-  const std::size_t all = days - newest + 1;
-  const std::size_t taken = std::min(all, kMostOutlooks);
-  for (std::size_t i = 0; i < taken; ++i) {
-    const std::size_t then = now - (newest + i * all / taken) * slots_per_day_;
+  for (const std::size_t day : taken_of(days - newest + 1)) {
+    const std::size_t then = now - (newest + day) * slots_per_day_;
     std::vector<double>& outlook = outlooks.emplace_back();
     for (std::size_t k = 0; k < count; ++k) {
       double forecast = said(then, k);

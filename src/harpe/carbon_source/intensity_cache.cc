@@ -19,7 +19,10 @@ namespace {
 constexpr std::uint64_t kLongestCacheFile = 16ULL << 20;
 constexpr std::size_t kLongestKeptResponse = 1U << 20;
 constexpr std::size_t kMostNotes = 20;
-constexpr const char* kForecasts = "forecasts-";
+
+std::string folder_of(ForecastOrigin origin) {
+  return origin == ForecastOrigin::kOwn ? "own-forecasts-" : "forecasts-";
+}
 
 /// As the name of a file: no slash, no leading dot, whatever a zone is called.
 std::string file_name_of(const std::string& text) {
@@ -76,11 +79,11 @@ bool extends(const IntensitySeries& longer, const IntensitySeries& shorter) {
 }
 
 /// Leaves room for one more month of forecasts. By their number, since a clock may be wrong.
-void make_room_for_month(const fs::path& folder) {
+void make_room_for_month(const fs::path& folder, const std::string& forecasts) {
   std::vector<fs::path> months;
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    if (entry.path().filename().string().starts_with(kForecasts)) months.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(forecasts)) months.push_back(entry.path());
   }
   std::ranges::sort(months, std::greater<>());
   while (months.size() >= IntensityCache::kMonthsOfForecasts) {
@@ -186,13 +189,13 @@ std::optional<CachedSeries> IntensityCache::measured(const SourceIdentity& ident
 }
 
 void IntensityCache::keep_forecast(const SourceIdentity& identity,
-                                   const ProviderIntensity& forecast) {
+                                   const ProviderIntensity& forecast, ForecastOrigin origin) {
   if (directory_.empty()) return;
   const UtcTime issued = forecast.issued_at.value_or(forecast.fetched_at);
-  const fs::path month = folder(identity) / (kForecasts + month_text(issued));
+  const fs::path month = folder(identity) / (folder_of(origin) + month_text(issued));
   const fs::path path = month / stamp_of(issued);
   std::error_code failed;
-  if (!fs::exists(month, failed)) make_room_for_month(folder(identity));
+  if (!fs::exists(month, failed)) make_room_for_month(folder(identity), folder_of(origin));
   const auto kept = read(path, identity);
   if (kept && !extends(forecast.series, kept->series)) return;
   CachedSeries cached = cached_of(identity, forecast);
@@ -204,8 +207,9 @@ std::optional<CachedSeries> IntensityCache::forecast(const SourceIdentity& ident
                                                      UtcTime earliest, UtcTime latest) {
   if (directory_.empty()) return std::nullopt;
   const std::string first = stamp_of(earliest), last = stamp_of(latest);
+  const std::string provided = folder_of(ForecastOrigin::kProvider);
   for (const UtcTime month : {month_of(latest), month_of(month_of(latest) - whole_days(1))}) {
-    const fs::path place = folder(identity) / (kForecasts + month_text(month));
+    const fs::path place = folder(identity) / (provided + month_text(month));
     std::vector<std::string> stamps;
     std::error_code failed;
     for (const fs::directory_entry& entry : fs::directory_iterator(place, failed)) {
@@ -221,6 +225,32 @@ std::optional<CachedSeries> IntensityCache::forecast(const SourceIdentity& ident
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::pair<std::size_t, CachedSeries>> IntensityCache::forecasts(
+    const SourceIdentity& identity, ForecastOrigin origin, const std::vector<UtcTime>& times,
+    WholeSeconds oldest) {
+  std::vector<std::pair<std::size_t, CachedSeries>> found;
+  if (directory_.empty() || times.empty()) return found;
+  // By their names, which sort by time; the newest first.
+  std::vector<std::pair<std::string, fs::path>> stamps;
+  std::error_code failed;
+  for (const fs::directory_entry& month : fs::directory_iterator(folder(identity), failed)) {
+    if (!month.path().filename().string().starts_with(folder_of(origin))) continue;
+    for (const fs::directory_entry& entry : fs::directory_iterator(month.path(), failed)) {
+      stamps.emplace_back(entry.path().filename().string(), entry.path());
+    }
+  }
+  std::ranges::sort(stamps, std::greater<>());
+  auto next = stamps.begin();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::string latest = stamp_of(times[i]), earliest = stamp_of(times[i] - oldest);
+    while (next != stamps.end() && next->first > latest) ++next;
+    if (next == stamps.end()) break;
+    if (next->first < earliest) continue;
+    if (auto cached = read(next->second, identity)) found.emplace_back(i, *std::move(cached));
+  }
+  return found;
 }
 
 std::optional<ResponseStore::Kept> IntensityCache::find(const std::string& url) {

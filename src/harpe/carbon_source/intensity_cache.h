@@ -6,6 +6,7 @@
 ///
 ///     DIRECTORY/electricity-maps/DE/life-cycle-3600s/measured-2026-11
 ///     DIRECTORY/electricity-maps/DE/life-cycle-3600s/forecasts-2026-11/20261124T100000Z
+///     DIRECTORY/entsoe/10Y1001A1001A82H/life-cycle-3600s/own-forecasts-2026-11/...
 ///     DIRECTORY/responses/1f0c...          with their validators (ETag)
 ///
 /// Nothing here fails: a full disk, a file that is damaged or of another version, a directory that
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/carbon_source/api_token.h"
@@ -23,6 +25,9 @@
 #include "harpe/carbon_source/source_link.h"
 
 namespace harpe {
+
+/// Whose forecasts are meant: kept apart, since each errs in its own way.
+enum class ForecastOrigin : unsigned char { kProvider, kOwn };
 
 /// Used by one thread.
 class IntensityCache final : public ResponseStore {
@@ -40,7 +45,14 @@ class IntensityCache final : public ResponseStore {
 
   /// Keeps a forecast, unless one with the same time of issue is there; one that says the same and
   /// reaches further takes its place. With the first of a month, those of the oldest months go.
-  void keep_forecast(const SourceIdentity& identity, const ProviderIntensity& forecast);
+  void keep_forecast(const SourceIdentity& identity, const ProviderIntensity& forecast,
+                     ForecastOrigin origin = ForecastOrigin::kProvider);
+  /// Of each of the times, which descend, the newest that was issued then or up to `oldest` before.
+  /// Those that are missing are left out; positions are those of `times`.
+  std::vector<std::pair<std::size_t, CachedSeries>> forecasts(const SourceIdentity& identity,
+                                                              ForecastOrigin origin,
+                                                              const std::vector<UtcTime>& times,
+                                                              WholeSeconds oldest);
   /// The newest that was issued in [earliest, latest] and tells of `hour`; nullopt: none.
   std::optional<CachedSeries> forecast(const SourceIdentity& identity, UtcTime hour,
                                        UtcTime earliest, UtcTime latest);

@@ -19,6 +19,7 @@
 
 #include "harpe/carbon/intensity.h"
 #include "harpe/carbon_source/exogenous_source.h"
+#include "harpe/carbon_source/forecast_record.h"
 #include "harpe/carbon_source/intensity_cache.h"
 #include "harpe/carbon_source/intensity_source.h"
 #include "harpe/carbon_source/source_link.h"
@@ -101,6 +102,9 @@ class IntensityChain {
   Result<LabelledForecast> forecast(WholeSeconds horizon);
   /// [from, to) from the cache where it is whole there, else from the provider.
   Result<LabelledHistory> history(UtcTime from, UtcTime to);
+  /// What forecasts like this one were worth, as far as the cache has kept them; asks no provider.
+  /// Empty where it keeps nothing.
+  ForecastRecord record(const LabelledForecast& of);
 
  private:
   struct Newest {
@@ -116,6 +120,7 @@ class IntensityChain {
   std::optional<LabelledForecast> provider_forecast(UtcTime now, WholeSeconds horizon);
   std::optional<LabelledForecast> own_forecast(UtcTime now, WholeSeconds horizon);
   std::optional<CachedSeries> past_of(UtcTime now);
+  void keep_own(const LabelledForecast& made);
   void note(const std::string& what, const Error& error);
   std::vector<std::string> take_notes();
   Error refused(const std::string& what);

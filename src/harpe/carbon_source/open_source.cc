@@ -92,6 +92,7 @@ class ProvidedSource final : public CarbonSource {
   Result<LabelledHistory> history(UtcTime from, UtcTime to) override {
     return chain_->history(from, to);
   }
+  ForecastRecord record(const LabelledForecast& of) override { return chain_->record(of); }
   std::string method() const override {
     if (specification_.provider != Provider::kEntsoe) return {};
     return "generation of the zone without imports, times emission factors in g/kWh: " +

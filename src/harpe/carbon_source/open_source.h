@@ -40,6 +40,8 @@ class CarbonSource {
   virtual Result<LabelledIntensity> current() = 0;
   virtual Result<LabelledForecast> forecast(WholeSeconds horizon) = 0;
   virtual Result<LabelledHistory> history(UtcTime from, UtcTime to) = 0;
+  /// See IntensityChain::record.
+  virtual ForecastRecord record(const LabelledForecast& /*of*/) { return {}; }
   /// What reports have to name: the emission factors of a source that has its own; empty: nothing.
   virtual std::string method() const = 0;
 };

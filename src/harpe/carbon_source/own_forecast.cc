@@ -119,6 +119,7 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
     made.lower.push_back(after == 0 ? newest : forecast->lower[after - 1]);
     made.upper.push_back(after == 0 ? newest : forecast->upper[after - 1]);
   }
+  keep_own(made);
   return made;
 }
 

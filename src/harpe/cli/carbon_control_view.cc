@@ -1,9 +1,12 @@
 #include "harpe/cli/carbon_control_view.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "harpe/base/text.h"
+#include "harpe/command/quantity_text.h"
 
 namespace harpe {
 namespace {
@@ -42,6 +45,20 @@ std::string row(const char* name, const std::string& value) {
   return text + value + "\n";
 }
 
+std::string carbon_row(const ControlJson& decision) {
+  const auto grams = figure(decision, "expected_g"), other = figure(decision, "static_g");
+  if (!grams || !other) return {};
+  const double kilograms = 1000;
+  return row("carbon", shortest(*grams / kilograms, 3) + " kg CO2eq to come; " +
+                           shortest(*other / kilograms, 3) + " kg at the best steady pace (" +
+                           shortest(100 * figure(decision, "gain").value_or(0), 1) +
+                           " % are saved)");
+}
+
+std::string next_row(const ControlJson& decision) {
+  return row("next", "decided upon by " + words(decision, "valid_until"));
+}
+
 }  // namespace
 
 std::string carbon_control_line(std::string_view control) {
@@ -63,26 +80,34 @@ std::string carbon_control_view(std::string_view control) {
   std::string view = row("source", words(json, "source").empty()
                                        ? "none that this server offers"
                                        : words(json, "source") + ", " + words(json, "kind"));
-  view += row("iterations", shortest(figure(json, "iterations_done").value_or(0)) + " of " +
-                                shortest(figure(terms, "iterations").value_or(0)) + " are done");
+  const auto iterations = figure(terms, "iterations"), slack = figure(terms, "slack_s");
+  view +=
+      row("iterations", shortest(figure(json, "iterations_done").value_or(0)) +
+                            (iterations ? " of " + shortest(*iterations) + " are done"
+                                        : std::string(" are done, of a number that is not known")));
   const ControlJson& decision = member(json, "decision");
   if (!decision.is_object()) return view + row("now", "nothing is decided yet");
   view += row("now", mode_line(decision));
+  if (slack) {
+    const double behind = figure(decision, "behind_s").value_or(0);
+    view += row("slack", duration_text(Seconds{std::min(std::abs(behind), 1e9)}) +
+                             (behind < 0 ? " ahead" : " behind") + ", of " +
+                             duration_text(Seconds{std::min(*slack, 1e9)}) +
+                             " that it may be behind a pace " +
+                             shortest(figure(terms, "deadline_factor").value_or(1)) +
+                             " times slower than the fastest plan");
+    return view + carbon_row(decision) + next_row(decision);
+  }
   view += row("deadline", words(decision, "deadline") + " with a probability of " +
                               shortest(figure(terms, "probability").value_or(0)));
   const bool in_time = member(decision, "in_time") == true;
   view += row("expected", "ready at " + words(decision, "finish") +
                               (in_time ? std::string() : std::string(", after the deadline")) +
                               "; at the fastest plan at " + words(decision, "earliest"));
-  const auto grams = figure(decision, "expected_g"), other = figure(decision, "static_g");
-  if (grams && other) {
-    const double kilograms = 1000;
-    view += row("carbon", shortest(*grams / kilograms, 3) + " kg CO2eq to come; " +
-                              shortest(*other / kilograms, 3) + " kg at the best steady pace (" +
-                              shortest(100 * figure(decision, "gain").value_or(0), 1) +
-                              " % are saved)");
+  if (const std::string guard = words(decision, "guard"); !guard.empty()) {
+    view += row("guard", guard);
   }
-  return view + row("next", "decided upon by " + words(decision, "valid_until"));
+  return view + carbon_row(decision) + next_row(decision);
 }
 
 }  // namespace harpe

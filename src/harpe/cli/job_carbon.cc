@@ -22,16 +22,47 @@ struct CarbonArguments {
   CarbonTerms terms;
   std::string deadline;
   std::optional<std::int64_t> iterations;
-  bool pause = false, off = false;
+  bool unknown_length = false, pause = false, off = false;
+  std::optional<Seconds> slack;
+  std::optional<double> probability, guard_confidence;
   CarbonPause costs = {};
 };
 
+Status check_open_end(const CarbonArguments& arguments) {
+  if (arguments.iterations) return Error::invalid("--unknown-length goes without --iterations");
+  if (!arguments.deadline.empty()) {
+    return Error::invalid("a run of unknown length has no --deadline: give --deadline-factor");
+  }
+  if (!arguments.terms.deadline_factor) {
+    return Error::invalid(
+        "give --deadline-factor, how much slower than at the fastest plan it may run");
+  }
+  if (arguments.probability) {
+    return Error::invalid("--probability is of a deadline; a run of unknown length has none");
+  }
+  if (arguments.terms.guard) {
+    return Error::invalid("--guard needs a deadline; a run of unknown length has none");
+  }
+  return ok_status();
+}
+
 Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
   CarbonTerms terms = arguments.terms;
-  if (!arguments.iterations) {
-    return Error::invalid("give --iterations, how many the whole run has, to set its terms");
+  if (arguments.unknown_length) {
+    HARPE_TRY(check_open_end(arguments));
+    terms.slack = arguments.slack.value_or(CarbonTerms::kUsualSlack);
+  } else if (arguments.slack) {
+    return Error::invalid("--slack goes with --unknown-length");
+  } else if (!arguments.iterations) {
+    return Error::invalid(
+        "give --iterations, how many the whole run has, to set its terms, or --unknown-length");
   }
-  terms.iterations = *arguments.iterations;
+  terms.iterations = arguments.iterations;
+  terms.probability = arguments.probability.value_or(terms.probability);
+  if (arguments.guard_confidence && !terms.guard) {
+    return Error::invalid("--guard-confidence goes with --guard");
+  }
+  terms.guard_confidence = arguments.guard_confidence.value_or(terms.guard_confidence);
   if (arguments.deadline.empty() != terms.deadline_factor.has_value()) {
     return Error::invalid("give exactly one of --deadline and --deadline-factor");
   }
@@ -56,8 +87,10 @@ Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
   CarbonArguments looks;
   looks.server = arguments.server;
   looks.job = arguments.job;
-  const bool sets = arguments.iterations || arguments.pause || !arguments.deadline.empty() ||
-                    arguments.costs != CarbonPause{} || !(arguments.terms == CarbonTerms{});
+  const bool sets = arguments.iterations || arguments.unknown_length || arguments.slack ||
+                    arguments.probability || arguments.guard_confidence || arguments.pause ||
+                    !arguments.deadline.empty() || arguments.costs != CarbonPause{} ||
+                    !(arguments.terms == CarbonTerms{});
   if (sets && arguments.off) return Error::invalid("--off goes with no terms");
   std::string body;
   if (sets) body = carbon_terms_json(HARPE_TRY(terms_of(arguments)));
@@ -83,6 +116,13 @@ Result<std::int64_t> parse_iterations(std::string_view text) {
     return Error::invalid("expected a whole number, got " + in_quotes(text));
   }
   return *number;
+}
+
+/// A percentage, as a fraction.
+Result<double> parse_part(std::string_view text) {
+  const double part = HARPE_TRY(parse_percent(text)) / 100;
+  if (part > 1) return Error::invalid("expected at most 100 %, got " + in_quotes(text));
+  return part;
 }
 
 Result<double> parse_positive(std::string_view text) {
@@ -122,10 +162,12 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
       "let a job move with the carbon intensity of its grid\n"
       "Sets by what terms, with options, or shows what it does and expects. Each hour the job "
       "takes another point of its frontier, or asks training to pause, so that all iterations "
-      "are done by the deadline with the least CO2. Sources are those that harpe serve --carbon "
-      "offers. docs/carbon.md",
+      "are done by the deadline with the least CO2, or, where their number is not known, so that "
+      "it stays within its slack. Sources are those that harpe serve --carbon offers. "
+      "docs/carbon.md",
       "harpe job carbon gpt3 --zone DE --iterations 50000 \\\n"
       "    --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3 --unknown-length --deadline-factor 1.25 --pause\n"
       "harpe job carbon gpt3\n"
       "harpe job carbon gpt3 --off",
       [arguments](Console&) { return run_job_carbon(*arguments); });
@@ -146,10 +188,19 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
              "Of what the rest takes at the fastest plan, from now on", terms.deadline_factor,
              optional_of<double>(parse_positive));
   add_parsed(app, "--probability", "PERCENT", "With which the deadline is to hold (default: 95%)",
-             terms.probability, parse_share);
+             arguments->probability, optional_of<double>(parse_part));
+  app.add_flag("--unknown-length", arguments->unknown_length,
+               "How many iterations it has is not known: it may run slower by the deadline "
+               "factor, and beside that be behind by the slack");
+  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+             arguments->slack, optional_of<Seconds>(parse_seconds));
   add_parsed(app, "--guard", "PERCENT",
-             "Never emit so much more than one steady pace, whatever is forecast", terms.guard,
-             optional_of<double>(parse_share));
+             "Risk no more than to emit so much more than one steady pace (default: no guard)",
+             terms.guard, optional_of<double>(parse_part));
+  add_parsed(app, "--guard-confidence", "PERCENT",
+             "With so many of the errors that past forecasts made (default: 99%); 100%: "
+             "whatever comes in the range of the forecast",
+             arguments->guard_confidence, optional_of<double>(parse_part));
   add_text(app, "--embodied", "KG/LIFETIME", "Of a GPU, such as 150kg/5y", terms.embodied);
   add_parsed(app, "--host-power", "WATTS", "Drawn beside each GPU while it runs", terms.host_power,
              parse_watts);

@@ -26,12 +26,16 @@ double OpenEndedJob::required(Seconds elapsed) const {
 }
 
 PacedInterval OpenEndedJob::decide(std::span<const PacingInterval> expected) const {
+  return plan(expected).intervals.front();
+}
+
+PacingPlan OpenEndedJob::plan(std::span<const PacingInterval> expected) const {
   std::span<const PacingInterval> window = expected;
   PacingPlan plan;
   for (;;) {
     PacingJob job = job_;
     job.work = required(elapsed_ + length_of(window)) - done_;
-    plan = {};
+    plan = {.finishes = true};
     if (job.work > kTooLittle) {
       plan = plan_pacing(curve_, job, state_, window, replanning_effort(window.size()));
     }
@@ -40,8 +44,10 @@ PacedInterval OpenEndedJob::decide(std::span<const PacingInterval> expected) con
     window = shorter;
   }
   const Seconds duration = expected.front().duration;
-  PacedInterval first{.lost = state_.is_paused ? Seconds{0} : job_.pause.stop};
-  if (!plan.intervals.empty()) first = plan.intervals.front();
+  if (plan.intervals.empty()) {
+    plan.intervals.push_back({.lost = state_.is_paused ? Seconds{0} : job_.pause.stop});
+  }
+  PacedInterval& first = plan.intervals.front();
   if (!first.runs && !may_pause(duration)) {
     first = {.runs = true};
     if (state_.is_paused && state_.has_begun) first.lost = job_.pause.start;
@@ -50,7 +56,7 @@ PacedInterval OpenEndedJob::decide(std::span<const PacingInterval> expected) con
   // A plan ends with its window; the job does not.
   if (first.runs) first.run = duration - first.lost;
   first.ends = first.idles_first = false;
-  return first;
+  return plan;
 }
 
 /// Up to the first interval at whose end a plan is behind; all where none is.
@@ -77,6 +83,12 @@ bool OpenEndedJob::may_pause(Seconds duration) const {
   }
   const double next = (duration - job_.pause.start).value;
   return done_ + next >= required(elapsed_ + pause + duration);
+}
+
+void OpenEndedJob::resume(const OpenEndedPast& past) {
+  done_ = past.done;
+  elapsed_ = past.elapsed;
+  state_ = past.state;
 }
 
 void OpenEndedJob::take(const PacedInterval& paced, Seconds duration) {

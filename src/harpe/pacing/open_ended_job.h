@@ -17,7 +17,12 @@
 /// A plan that falls behind within the window is made again up to there, until none does: each
 /// round ends earlier, and the first interval is decided by the first place that binds.
 ///
-/// A value; pure and deterministic.
+/// What became of a job may be known otherwise: it was stored, or measured (`resume`). One that is
+/// further behind than it may be, since less was done than planned, runs as fast as it can until it
+/// is not.
+///
+/// A value; pure and deterministic. O(plan_pacing) for each round, of which there are as many as
+/// there are places that bind, mostly one or two.
 
 #include <span>
 
@@ -33,6 +38,13 @@ struct OpenEndedTerms {
   double held_cost = 0;  ///< as in PacingJob
 };
 
+/// What has become of such a job so far.
+struct OpenEndedPast {
+  double done = 0;  ///< work, in seconds at the fastest pace
+  Seconds elapsed{};
+  PacingState state{};
+};
+
 class OpenEndedJob {
  public:
   OpenEndedJob(PaceCurve curve, const OpenEndedTerms& terms);
@@ -40,8 +52,12 @@ class OpenEndedJob {
   /// What the next interval is to be.
   /// \param expected  of the intervals from now on, at least one; such as a week of them
   PacedInterval decide(std::span<const PacingInterval> expected) const;
+  /// The same with what is planned after it, up to the first place that binds or all of them.
+  /// Never empty; where nothing has to be done up to there, it idles.
+  PacingPlan plan(std::span<const PacingInterval> expected) const;
   /// What it was.
   void take(const PacedInterval& paced, Seconds duration);
+  void resume(const OpenEndedPast& past);
 
   /// Work that must be done by then, from its start.
   double required(Seconds elapsed) const;

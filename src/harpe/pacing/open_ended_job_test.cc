@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -69,6 +70,25 @@ TEST(OpenEndedJob, IsNeverFurtherBehindThanItMay) {
     const Ran ran = run(terms, weights, window, wrong);
     EXPECT_LE(ran.most_behind, 1e-3) << "slack " << terms.slack.value / 3600 << " h, slowdown "
                                      << terms.slowdown << ", window " << window;
+  }
+}
+
+TEST(OpenEndedJob, GoesOnFromItsPastAsIfItHadNotStopped) {
+  const OpenEndedTerms terms{.slowdown = 0.5, .slack = kHour * 12, .pause = pauses(0)};
+  OpenEndedJob whole(some_curve(), terms);
+  std::vector<PacingInterval> expected;
+  for (int i = 0; i < 72; ++i) {
+    expected.push_back({kHour, 250 + 120 * std::sin(i * 6.283185307 / 24)});
+  }
+  for (int i = 0; i < 30; ++i) {
+    OpenEndedJob resumed(some_curve(), terms);
+    resumed.resume({.done = whole.done(), .elapsed = whole.elapsed(), .state = whole.state()});
+    const PacedInterval one = whole.decide(expected), other = resumed.plan(expected).intervals[0];
+    EXPECT_EQ(one.runs, other.runs);
+    EXPECT_EQ(one.pace, other.pace);
+    EXPECT_EQ(one.run, other.run);
+    whole.take(one, kHour);
+    std::rotate(expected.begin(), expected.begin() + 1, expected.end());
   }
 }
 

@@ -9,7 +9,6 @@ namespace harpe {
 namespace {
 
 constexpr double kDone = 1e-9;
-constexpr std::size_t kFewestOutlooks = 20;
 
 }  // namespace
 
@@ -37,12 +36,11 @@ std::optional<PacedJob::Advice> PacedJob::advice(std::span<const PacingInterval>
   return advice;
 }
 
-PacedInterval PacedJob::steady_or(const Advice& advice) const {
-  const Seconds duration = advice.until.front().duration;
-  const PacedInterval steady = at_static_pace(duration);
-  const double left = advice.job.work - use_of(curve_, advice.job, steady, duration).work;
-  const bool is_in_time = left <= (terms_.deadline - elapsed_ - duration).value;
-  return is_in_time ? steady : advice.plan.intervals.front();
+PacedInterval PacedJob::steadily(const Advice& advice) const {
+  const Seconds lost = state_.is_paused && state_.has_begun ? job_.pause.start : Seconds{0};
+  const Seconds time = terms_.deadline - elapsed_ - lost;
+  const double needed = time.value > 0 ? advice.job.work / time.value : 1;
+  return at_pace(std::clamp(needed, static_speed_, 1.0), advice.until.front().duration);
 }
 
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
@@ -60,16 +58,24 @@ std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expecte
   const PacedInterval& first = planned->plan.intervals.front();
   const Seconds duration = planned->until.front().duration;
   const bool is_free = !terms_.guard || is_guarded(first, duration, next, ever);
-  if (!is_free) planned->plan.intervals = {steady_or(*planned)};
+  if (!is_free) planned->plan.intervals = {steadily(*planned)};
   return std::move(planned->plan);
 }
 
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
                                               std::span<const WeightOutlook> outlooks) const {
-  const auto planned = advice(expected);
+  const std::optional<PacingPlan> made = plan(expected, outlooks);
+  if (!made) return std::nullopt;
+  return made->intervals.front();
+}
+
+std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expected,
+                                         std::span<const WeightOutlook> outlooks) const {
+  auto planned = advice(expected);
   if (!planned) return std::nullopt;
   const bool is_free = !terms_.guard || is_safe(*planned, outlooks);
-  return is_free ? planned->plan.intervals.front() : steady_or(*planned);
+  if (!is_free) planned->plan.intervals = {steadily(*planned)};
+  return std::move(planned->plan);
 }
 
 std::vector<IntervalUse> PacedJob::uses_of_plan(const Advice& advice) const {
@@ -118,7 +124,7 @@ std::vector<IntervalUse> PacedJob::uses_of_static(const Advice& advice) const {
 bool PacedJob::is_safe(const Advice& advice, std::span<const WeightOutlook> outlooks) const {
   const PacedInterval& first = advice.plan.intervals.front();
   const Seconds duration = advice.until.front().duration;
-  const double steady = use_of(curve_, job_, at_static_pace(duration), duration).work;
+  const double steady = use_of(curve_, job_, at_pace(static_speed_, duration), duration).work;
   const double own = use_of(curve_, job_, first, duration).work;
   if (own >= std::min(steady, job_.work) * (1 - kDone)) return true;
   if (outlooks.size() < kFewestOutlooks) return false;
@@ -140,16 +146,20 @@ bool PacedJob::is_safe(const Advice& advice, std::span<const WeightOutlook> outl
   return holds(uses_of_plan(advice)) || holds(uses_when_steady(advice));
 }
 
-/// Of the curve; where the static job mixes two paces, the same mixture.
-PacedInterval PacedJob::at_static_pace(Seconds duration) const {
-  PacedInterval paced{.runs = true, .pace = curve_.at_least(static_speed_ * (1 - kDone))};
-  if (paced.pace > 0 && curve_.paces()[paced.pace].speed > static_speed_ * (1 + kDone)) {
+/// Of the curve; a speed between two paces is their mixture. Up to the job's end.
+PacedInterval PacedJob::at_pace(double speed, Seconds duration) const {
+  PacedInterval paced{.runs = true, .pace = curve_.at_least(speed * (1 - kDone))};
+  if (paced.pace > 0 && curve_.paces()[paced.pace].speed > speed * (1 + kDone)) {
     --paced.pace;
     const double slow = curve_.paces()[paced.pace].speed;
-    paced.faster_share = (static_speed_ - slow) / (curve_.paces()[paced.pace + 1].speed - slow);
+    paced.faster_share = (speed - slow) / (curve_.paces()[paced.pace + 1].speed - slow);
   }
   if (state_.is_paused && state_.has_begun) paced.lost = std::min(job_.pause.start, duration);
   paced.run = duration - paced.lost;
+  if (const Seconds needed{job_.work / speed}; needed < paced.run) {
+    paced.run = needed;
+    paced.ends = true;
+  }
   return paced;
 }
 
@@ -161,9 +171,10 @@ IntervalUse PacedJob::static_use(Seconds duration) const {
 
 /// What is behind the static job is done after its end, as far as there is time before the
 /// deadline, and beyond that by running faster until then.
-double PacedJob::cost_to_make_up(double work, const WeightRange& ever) const {
+/// \param from  when the job can go on
+double PacedJob::cost_to_make_up(double work, Seconds from, const WeightRange& ever) const {
   if (work <= 0) return 0;
-  const Seconds spare = terms_.deadline - Seconds{work_ / static_speed_};
+  const Seconds spare = terms_.deadline - std::max(from, Seconds{work_ / static_speed_});
   const double after = std::clamp(spare.value * static_speed_, 0.0, work);
   const double steady = static_power_.value / static_speed_;  // joules for a second's work
   const bool can_be_faster = curve_.fastest().speed > static_speed_;
@@ -181,7 +192,9 @@ bool PacedJob::is_guarded(const PacedInterval& paced, Seconds duration, const We
   const double static_done = std::min(work_, static_speed_ * (elapsed_ + other.time).value);
   double missing = static_done - (work_ - job_.work + own.work);
   double restart = 0;
+  Seconds from = elapsed_ + duration;
   if (!paced.runs) {
+    from += job_.pause.start;
     missing += static_speed_ * job_.pause.start.value;
     restart = ever.highest * (curve_.slowest().power * job_.pause.start).value;
   }
@@ -191,7 +204,7 @@ bool PacedJob::is_guarded(const PacedInterval& paced, Seconds duration, const We
     const double spent = spent_ + weight * own.energy.value + job_.held_cost * own.time.value;
     const double static_spent =
         static_spent_ + weight * other.energy.value + job_.held_cost * other.time.value;
-    return spent + cost_to_make_up(missing, ever) + restart <=
+    return spent + cost_to_make_up(missing, from, ever) + restart <=
            (1 + ratio) * static_spent + ratio * rest;
   };
   return holds(next.lowest) && holds(next.highest);

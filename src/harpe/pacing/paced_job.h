@@ -29,6 +29,7 @@
 ///
 /// A value; pure and deterministic.
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -66,6 +67,8 @@ using WeightOutlook = std::vector<double>;
 
 class PacedJob {
  public:
+  static constexpr std::size_t kFewestOutlooks = 20;
+
   /// \param job  all of its work
   PacedJob(PaceCurve curve, const PacingJob& job, const PacedJobTerms& terms);
 
@@ -78,10 +81,12 @@ class PacedJob {
   /// The same with what is planned after it, which is nothing where the guard objects.
   std::optional<PacingPlan> plan(std::span<const PacingInterval> expected, const WeightRange& next,
                                  const WeightRange& ever) const;
-  /// The same, with a guard by outlooks. With fewer than 20 of them it trusts none.
+  /// The same, with a guard by outlooks. With fewer than kFewestOutlooks it trusts none.
   /// \param outlooks  each at least as long as the intervals from now to the deadline
   std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
                                       std::span<const WeightOutlook> outlooks) const;
+  std::optional<PacingPlan> plan(std::span<const PacingInterval> expected,
+                                 std::span<const WeightOutlook> outlooks) const;
   /// What it was, and what a joule cost in it.
   void take(const PacedInterval& paced, Seconds duration, double weight);
   /// What it was as measured: `work_left` and `state` are to be set by `resume` then.
@@ -104,17 +109,17 @@ class PacedJob {
     PacingPlan plan{};
   };
   std::optional<Advice> advice(std::span<const PacingInterval> expected) const;
-  /// The static pace, unless the deadline is missed then.
-  PacedInterval steady_or(const Advice& advice) const;
+  /// At the static pace, or as much faster as the deadline asks.
+  PacedInterval steadily(const Advice& advice) const;
   bool is_safe(const Advice& advice, std::span<const WeightOutlook> outlooks) const;
   std::vector<IntervalUse> uses_of_plan(const Advice& advice) const;
   std::vector<IntervalUse> uses_when_steady(const Advice& advice) const;
   std::vector<IntervalUse> uses_of_static(const Advice& advice) const;
 
-  PacedInterval at_static_pace(Seconds duration) const;
+  PacedInterval at_pace(double speed, Seconds duration) const;
   bool is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
                   const WeightRange& ever) const;
-  double cost_to_make_up(double work, const WeightRange& ever) const;
+  double cost_to_make_up(double work, Seconds from, const WeightRange& ever) const;
   IntervalUse static_use(Seconds duration) const;
 
   PaceCurve curve_;

@@ -248,6 +248,22 @@ TEST(PacingPlan, KeepsTheLeastTimesOfPausesAndRuns) {
   EXPECT_GT(changes, 2);
 }
 
+TEST(PacingPlan, AFractionOfAnIntervalUpToTheDeadlineForbidsNoPause) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const PaceCurve curve = some_curve();
+  for (int round = 0; round < 10; ++round) {
+    const PacingJob job{.work = uniform(random, 4, 10) * 3600,
+                        .pause = {.allowed = true, .stop = {60}, .min_dwell = {3600}}};
+    std::vector<PacingInterval> intervals = some_intervals(random, 20);
+    const PacingPlan whole = plan_pacing(curve, job, {.has_begun = true}, intervals);
+    intervals.push_back({{uniform(random, 1, 900)}, 400});
+    const PacingPlan more = plan_pacing(curve, job, {.has_begun = true}, intervals);
+    EXPECT_LE(more.cost, whole.cost * 1.01);
+  }
+}
+
 TEST(PacingPlan, WhereTheDeadlineCannotBeMetItRunsAtFullSpeed) {
   const PaceCurve curve = some_curve();
   const std::vector<PacingInterval> intervals(3, {{3600}, 100});

@@ -16,7 +16,10 @@ constexpr double kMostDwellIntervals = 64;
 PricedPaths::PricedPaths(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
                          std::span<const PacingInterval> intervals)
     : curve_(curve), job_(job), state_(state), intervals_(intervals) {
-  const double step = intervals.back().duration.value;
+  // The first and the last may be what is left of one, up to the deadline a fraction.
+  const auto longest = std::ranges::max_element(
+      intervals, {}, [](const PacingInterval& one) { return one.duration.value; });
+  const double step = longest->duration.value;
   const double dwell = job.pause.allowed ? job.pause.min_dwell.value : 0;
   dwell_ = static_cast<std::size_t>(
       std::clamp(std::ceil(dwell / step - kWorkRounding), 1.0, kMostDwellIntervals));

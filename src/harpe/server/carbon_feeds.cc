@@ -105,6 +105,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     const WholeSeconds step = reading.identity.step;
     auto forecast = source->forecast(std::min(kLongestForecast, kMostForecastSteps * step));
     forecast.ok() ? void(reading.forecast = *std::move(forecast)) : note(forecast.error());
+    if (reading.forecast) reading.record = source->record(*reading.forecast);
     reading.trouble = std::move(trouble);
     return reading;
   }

@@ -49,6 +49,42 @@ std::optional<CarbonPause> read_pause_member(Fields& parent, Diagnostics& diagno
   return pause;
 }
 
+/// How long the run is, or that it is not known.
+void read_length(Fields& fields, CarbonTerms& terms) {
+  const bool has_count = fields.any("iterations") != nullptr;
+  const bool has_slack = fields.any("slack_s") != nullptr;
+  if (!has_count && !has_slack) {
+    fields.error("iterations",
+                 "is missing: how many the whole run has, since how fast to go depends on what is "
+                 "left; of a run whose length is not known give \"slack_s\", how far it may fall "
+                 "behind");
+  }
+  if (has_count && has_slack) {
+    fields.error("slack_s", "goes without \"iterations\": it is for a run of unknown length");
+  }
+  terms.iterations = fields.integer("iterations", 1, kMostIterations);
+  if (const auto slack = fields.number("slack_s", 0, CarbonTerms::kLongestSlack.value)) {
+    terms.slack = Seconds{*slack};
+  }
+}
+
+void refuse_of_unknown_length(Fields& fields, const char* key, const char* because) {
+  if (fields.any(key) != nullptr) {
+    fields.error(key, std::string("does not go with \"slack_s\": ") + because);
+  }
+}
+
+void read_open_end(Fields& fields, CarbonTerms& terms) {
+  terms.deadline_factor = fields.number("deadline_factor", 1, kMostFactor);
+  if (fields.any("deadline_factor") == nullptr) {
+    fields.error("deadline_factor",
+                 "is missing: how much slower than at the fastest plan it may run, such as 1.25");
+  }
+  refuse_of_unknown_length(fields, "deadline", "a run of unknown length has no deadline");
+  refuse_of_unknown_length(fields, "probability", "there is no deadline that it could be of");
+  refuse_of_unknown_length(fields, "guard", "a guard needs a deadline");
+}
+
 void read_deadline(Fields& fields, CarbonTerms& terms) {
   terms.deadline_factor = fields.number("deadline_factor", 1, kMostFactor);
   if (const auto text = fields.text("deadline")) {
@@ -81,18 +117,19 @@ CarbonTerms read_carbon_terms(Fields& fields, Diagnostics& diagnostics, Unknown 
   CarbonTerms terms;
   terms.source = short_text(fields, "source");
   terms.zone = short_text(fields, "zone");
-  if (fields.any("iterations") == nullptr) {
-    fields.error("iterations",
-                 "is missing: how many the whole run has; how fast to go depends on what is left");
-  }
-  terms.iterations = fields.integer("iterations", 1, kMostIterations).value_or(1);
+  read_length(fields, terms);
   terms.iterations_done = fields.integer("iterations_done", 0, kMostIterations);
-  read_deadline(fields, terms);
+  const bool is_open_ended = fields.any("slack_s") != nullptr;
+  is_open_ended ? read_open_end(fields, terms) : read_deadline(fields, terms);
   read_number(fields, "probability", kLowestProbability, kHighestProbability, terms.probability);
   terms.pause = read_pause_member(fields, diagnostics, unknown);
   if (const auto guard = fields.number("guard", 0, kMostGuard)) {
     if (*guard > 0) terms.guard = guard;
   }
+  if (fields.any("guard_confidence") != nullptr && fields.any("guard") == nullptr) {
+    fields.error("guard_confidence", "goes with \"guard\", how much is to be risked at most");
+  }
+  read_number(fields, "guard_confidence", kLowestProbability, 1, terms.guard_confidence);
   terms.embodied = short_text(fields, "embodied");
   if (!terms.embodied.empty()) {
     const Result<EmbodiedCarbon> embodied = parse_embodied(terms.embodied);
@@ -114,13 +151,17 @@ std::string carbon_terms_json(const CarbonTerms& terms) {
   Json json = Json::object();
   if (!terms.source.empty()) json["source"] = terms.source;
   if (!terms.zone.empty()) json["zone"] = terms.zone;
-  json["iterations"] = terms.iterations;
+  if (terms.iterations) json["iterations"] = *terms.iterations;
+  if (terms.slack) json["slack_s"] = terms.slack->value;
   if (terms.iterations_done) json["iterations_done"] = *terms.iterations_done;
   if (terms.deadline) json["deadline"] = utc_text(*terms.deadline);
   if (terms.deadline_factor) json["deadline_factor"] = *terms.deadline_factor;
-  json["probability"] = terms.probability;
+  if (!terms.is_open_ended()) json["probability"] = terms.probability;
   if (terms.pause) json["pause"] = pause_json(*terms.pause);
-  if (terms.guard) json["guard"] = *terms.guard;
+  if (terms.guard) {
+    json["guard"] = *terms.guard;
+    json["guard_confidence"] = terms.guard_confidence;
+  }
   if (!terms.embodied.empty()) json["embodied"] = terms.embodied;
   if (terms.host_power.value != 0) json["host_power_w"] = terms.host_power.value;
   if (terms.tokens_per_iteration) json["tokens_per_iteration"] = *terms.tokens_per_iteration;

@@ -25,6 +25,7 @@ TEST(CarbonTerms, ReadBackTheSame) {
                             .min_dwell = Seconds{1800},
                             .idle_power = Watts{55}};
   terms.guard = 0.03;
+  terms.guard_confidence = 0.9;
   terms.embodied = "150kg/5y";
   terms.host_power = Watts{100};
   terms.tokens_per_iteration = 4e6;
@@ -67,6 +68,38 @@ TEST(CarbonTerms, HaveOneDeadline) {
           .ok());
   EXPECT_FALSE(parse_carbon_terms(R"({"iterations": 1, "deadline_factor": 0.9})").ok());
   EXPECT_FALSE(validate(CarbonTerms{}).ok());
+}
+
+TEST(CarbonTerms, OfARunOfUnknownLengthHaveASlackInPlaceOfADeadline) {
+  const auto read =
+      parse_carbon_terms(R"({"slack_s": 43200, "deadline_factor": 1.25, "pause": true})");
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_TRUE(read->is_open_ended());
+  EXPECT_EQ(read->slack, Seconds{43'200});
+  EXPECT_EQ(*parse_carbon_terms(carbon_terms_json(*read)), *read);
+  const std::string open = R"({"slack_s": 0, "deadline_factor": 1.25)";
+  EXPECT_TRUE(parse_carbon_terms(open + "}").ok());
+  for (const char* other : {R"("iterations": 9)", R"("deadline": "2026-12-01T06:00:00Z")",
+                            R"("probability": 0.9)", R"("guard": 0.01)"}) {
+    const auto refused = parse_carbon_terms(open + ", " + other + "}");
+    ASSERT_FALSE(refused.ok()) << other;
+    EXPECT_EQ(refused.error().diagnostics.size(), 1U) << refused.error().text();
+    EXPECT_THAT(refused.error().text(), HasSubstr("slack_s"));
+  }
+  EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 3600})").ok());
+  EXPECT_FALSE(parse_carbon_terms(R"({"slack_s": 1e6, "deadline_factor": 1.25})").ok());
+}
+
+TEST(CarbonTerms, GuardBy99PercentOfTheErrorsWhereNothingElseIsSaid) {
+  const std::string rest = R"({"iterations": 9, "deadline_factor": 2, )";
+  const auto usual = parse_carbon_terms(rest + R"("guard": 0.01})");
+  ASSERT_TRUE(usual.ok()) << usual.error().text();
+  EXPECT_EQ(usual->guard_confidence, 0.99);
+  EXPECT_TRUE(parse_carbon_terms(rest + R"("guard": 0.01, "guard_confidence": 1})").ok());
+  EXPECT_FALSE(parse_carbon_terms(rest + R"("guard": 0.01, "guard_confidence": 1.1})").ok());
+  const auto alone = parse_carbon_terms(rest + R"("guard_confidence": 0.9})");
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(alone.error().text(), HasSubstr("guard"));
 }
 
 TEST(CarbonTerms, ArePartOfASpecification) {
