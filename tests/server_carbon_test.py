@@ -94,6 +94,31 @@ class Training(threading.Thread):
                 self.errors.append(error)
 
 
+class EndingTraining(Training):
+    """Gives its machines back while it pauses: its ranks end, and a script starts it again after `harpe job wait`."""
+
+    starts = 1
+    said = ""
+
+    def stages(self):
+        return [{"stage": stage, "session": f"s{stage}-{self.starts}", "run": f"r{self.starts}"} for stage in range(2)]
+
+    def wait_out(self, number):
+        begun = time.time()
+        self.pauses += 1
+        for rank in self.stages():
+            body = {"stage": rank["stage"], "session": rank["session"]}
+            self.test.good("POST", f"/v1/jobs/{self.job}/end", body)
+        waited = subprocess.run([self.test.harpe, "job", "wait", self.job, "--every", "100ms", "--server",
+                                 f"http://{self.test.address}"], capture_output=True, text=True, timeout=60)
+        self.said += waited.stdout + waited.stderr
+        if waited.returncode != 0:
+            raise AssertionError(self.said)
+        self.starts += 1
+        self.register()
+        self.paused_s += time.time() - begun
+
+
 class Carbon(ServerTest):
     """A grid that swings by a factor of five, dirty first."""
 
@@ -255,6 +280,26 @@ class Control(Carbon):
         self.assertLess(paused, 2 * training.paused_s + 2)
         self.assertIn("file, direct", self.command())
         self.assertIn("does not move", self.command("--off"))
+
+    def test_training_that_ends_to_pause_is_woken(self):
+        iterations = 40
+        self.start("--carbon", self.write_grid())
+        self.register(carbon={"source": "file", "iterations": iterations, "deadline_factor": 3,
+                              "pause": {"stop_s": 0, "start_s": 0.2, "min_dwell_s": 2, "idle_power_w": 0}})
+        training = EndingTraining(self, "gpt3", iterations)
+        training.start()
+        self.addCleanup(training.over.set)
+        ended = self.until(lambda: (lambda pause: pause and pause["ended"] and pause)(
+            self.good("GET", "/v1/jobs/gpt3")["pause"]), 60)
+        self.assertEqual(ended["state"], "paused")
+        training.join(90)
+        self.assertEqual(training.errors, [])
+        self.assertEqual((len(training.rows), training.starts), (iterations, training.pauses + 1))
+        self.assertGreater(training.pauses, 0)
+        self.assertIn("is to go on", training.said)
+        status = self.good("GET", "/v1/jobs/gpt3")
+        self.assertEqual(status["carbon"]["iterations_done"], iterations)
+        self.assertTrue(status["carbon"]["decision"]["in_time"], status["carbon"])
 
     def static_grams(self, begin, iterations, plan, limit):
         time_s = plan["time_s"] if "time_s" in plan else plan["iteration_time_s"]

@@ -105,23 +105,21 @@ Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAcces
                                            UtcTime to) {
   const std::string area = percent_encoded(zone);
   DayAheadPrices all;
-  all.prices = HARPE_TRY(fetch_in_parts(
-      interval_of(from, step), to, kEntsoeLongest,
-      [&](UtcTime begin, UtcTime end) -> Result<ProviderIntensity> {
-        const std::string url = entsoe_url(
-            access,
-            "A44&contract_MarketAgreement.type=A01&in_Domain=" + area + "&out_Domain=" + area,
-            begin, end);
-        const std::string body = HARPE_TRY(link.get(url, {}, {access.token}));
-        DayAheadPrices part = HARPE_TRY(parse_entsoe_prices(body, step, zone));
-        if (!all.money.empty() && all.money != part.money) {
-          return Error::invalid("ENTSO-E: prices in " + all.money + " and in " + part.money +
-                                ", which do not mix: ask for a time with one of them");
-        }
-        all.money = part.money;
-        part.prices.fetched_at = access.now();
-        return std::move(part.prices);
-      }));
+  const auto part_of = [&](UtcTime begin, UtcTime end) -> Result<ProviderIntensity> {
+    const std::string url = entsoe_url(
+        access, "A44&contract_MarketAgreement.type=A01&in_Domain=" + area + "&out_Domain=" + area,
+        begin, end);
+    const std::string body = HARPE_TRY(link.get(url, {}, {access.token}));
+    DayAheadPrices part = HARPE_TRY(parse_entsoe_prices(body, step, zone));
+    if (!all.money.empty() && all.money != part.money) {
+      return Error::invalid("ENTSO-E: prices in " + all.money + " and in " + part.money +
+                            ", which do not mix: ask for a time with one of them");
+    }
+    all.money = part.money;
+    part.prices.fetched_at = access.now();
+    return std::move(part.prices);
+  };
+  all.prices = HARPE_TRY(fetch_in_parts(interval_of(from, step), to, kEntsoeLongest, part_of));
   if (all.prices.series.gaps() == all.prices.series.size()) {
     return Error::of(ErrorCode::kNotFound, "ENTSO-E has no price of that time");
   }

@@ -13,19 +13,19 @@ namespace {
 
 using ControlJson = nlohmann::json;
 
-const ControlJson& member(const ControlJson& object, const char* key) {
+const ControlJson& control_member(const ControlJson& object, const char* key) {
   static const ControlJson kNull;
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() ? *found : kNull;
 }
 
 std::string words(const ControlJson& object, const char* key) {
-  const ControlJson& value = member(object, key);
+  const ControlJson& value = control_member(object, key);
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 std::optional<double> figure(const ControlJson& object, const char* key) {
-  const ControlJson& value = member(object, key);
+  const ControlJson& value = control_member(object, key);
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
@@ -64,7 +64,7 @@ std::string next_row(const ControlJson& decision) {
 std::string carbon_control_line(std::string_view control) {
   const ControlJson json = ControlJson::parse(control, nullptr, false);
   if (!json.is_object()) return {};
-  const ControlJson& decision = member(json, "decision");
+  const ControlJson& decision = control_member(json, "decision");
   if (!decision.is_object()) return "by " + words(json, "source") + ": nothing is decided yet";
   std::string line = mode_line(decision);
   if (const auto gain = figure(decision, "gain")) {
@@ -76,7 +76,7 @@ std::string carbon_control_line(std::string_view control) {
 std::string carbon_control_view(std::string_view control) {
   const ControlJson json = ControlJson::parse(control, nullptr, false);
   if (!json.is_object()) return "it does not move with its grid\n";
-  const ControlJson& terms = member(json, "terms");
+  const ControlJson& terms = control_member(json, "terms");
   std::string view = row("source", words(json, "source").empty()
                                        ? "none that this server offers"
                                        : words(json, "source") + ", " + words(json, "kind"));
@@ -85,7 +85,7 @@ std::string carbon_control_view(std::string_view control) {
       row("iterations", shortest(figure(json, "iterations_done").value_or(0)) +
                             (iterations ? " of " + shortest(*iterations) + " are done"
                                         : std::string(" are done, of a number that is not known")));
-  const ControlJson& decision = member(json, "decision");
+  const ControlJson& decision = control_member(json, "decision");
   if (!decision.is_object()) return view + row("now", "nothing is decided yet");
   view += row("now", mode_line(decision));
   if (slack) {
@@ -100,7 +100,7 @@ std::string carbon_control_view(std::string_view control) {
   }
   view += row("deadline", words(decision, "deadline") + " with a probability of " +
                               shortest(figure(terms, "probability").value_or(0)));
-  const bool in_time = member(decision, "in_time") == true;
+  const bool in_time = control_member(decision, "in_time") == true;
   view += row("expected", "ready at " + words(decision, "finish") +
                               (in_time ? std::string() : std::string(", after the deadline")) +
                               "; at the fastest plan at " + words(decision, "earliest"));

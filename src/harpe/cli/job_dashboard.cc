@@ -78,10 +78,10 @@ std::string watts(double power) {
 
 /// Of all pipelines, of what was measured at all-max.
 std::optional<double> all_max_power(const Json& status) {
-  const auto energy = number(status, "measured_all_max_energy_j");
-  const auto time = number(status, "measured_all_max_time_s");
+  const auto energy = number_in(status, "measured_all_max_energy_j");
+  const auto time = number_in(status, "measured_all_max_time_s");
   if (!energy || !time || *time <= 0) return std::nullopt;
-  return *energy * number(status, "data").value_or(1) / *time;
+  return *energy * number_in(status, "data").value_or(1) / *time;
 }
 
 void add_trend(const Json& status, const JobTrend& trend, std::vector<Row>& rows,
@@ -109,28 +109,29 @@ void add_trend(const Json& status, const JobTrend& trend, std::vector<Row>& rows
 /// The newest that fit, each with its local time.
 std::vector<std::string> events_of(std::string_view log, std::size_t most, std::size_t columns) {
   const Json document = parsed(log);
-  const Json& events = at(document, "events");
+  const Json& events = member(document, "events");
   std::vector<std::string> lines;
   if (!events.is_array()) return lines;
   const std::size_t first = events.size() > most ? events.size() - most : 0;
   for (std::size_t i = first; i < events.size(); ++i) {
-    const auto when = static_cast<std::time_t>(number(events[i], "at").value_or(0));
+    const auto when = static_cast<std::time_t>(number_in(events[i], "at").value_or(0));
     std::tm local{};
     ::localtime_r(&when, &local);
     std::array<char, 16> time{};
     std::string line(time.data(), std::strftime(time.data(), time.size(), "  %H:%M:%S  ", &local));
-    const std::string kind = text(events[i], "kind");
+    const std::string kind = text_in(events[i], "kind");
     if (kind == "phase") line += "now ";
     if (kind == "warning") line += "warning: ";
-    lines.push_back(cut_to(line + text(events[i], "text"), columns));
+    lines.push_back(cut_to(line + text_in(events[i], "text"), columns));
   }
   return lines;
 }
 
 std::string heading(const DashboardLook& look, const Json& status, std::size_t columns,
                     bool coloured) {
-  std::string id = text(status, "id");
-  if (const std::string name = text(status, "name"); !name.empty() && name != id) id += "  " + name;
+  std::string id = text_in(status, "id");
+  if (const std::string name = text_in(status, "name"); !name.empty() && name != id)
+    id += "  " + name;
   const std::string title = "harpe job watch";
   const std::string rest = "  " + id + "  " + look.time_of_day + "  (Ctrl-C ends)";
   return painted(title, Paint::kBold, coloured) +
@@ -142,8 +143,8 @@ std::string heading(const DashboardLook& look, const Json& status, std::size_t c
 void JobTrend::add(std::string_view given, Instant now) {
   newest_ = now;
   const Json status = parsed(given);
-  const auto iteration = number(status, "newest_iteration");
-  const auto joules = number(status, "energy_j");
+  const auto iteration = number_in(status, "newest_iteration");
+  const auto joules = number_in(status, "energy_j");
   if (!iteration || !joules) return;
   if (!looks_.empty() && looks_.back().iteration == *iteration) return;
   // Training that starts again counts from another number.
@@ -154,7 +155,7 @@ void JobTrend::add(std::string_view given, Instant now) {
          *iteration - looks_[1].iteration >= kFewestIterations) {
     looks_.pop_front();
   }
-  if (const auto time = number(status, "iteration_time_s")) times_.push_back(*time);
+  if (const auto time = number_in(status, "iteration_time_s")) times_.push_back(*time);
   if (times_.size() > kMostTimes) times_.pop_front();
 }
 

@@ -20,21 +20,22 @@ namespace {
 /// Whether iterations take what the plan is said to.
 bool as_predicted(const Json& status) {
   constexpr double kSame = 0.02;
-  const auto measured = number(status, "iteration_time_s");
-  const auto predicted = number(status, "predicted_time_s");
+  const auto measured = number_in(status, "iteration_time_s");
+  const auto predicted = number_in(status, "predicted_time_s");
   return !measured || !predicted || std::abs(*measured / *predicted - 1) <= kSame;
 }
 
 /// Savings are claimed where they are more than their error, and iterations are as predicted.
 bool is_claimed(const Json& status) {
-  return number(status, "saved_j").value_or(0) > number(status, "saved_error_j").value_or(0) &&
+  return number_in(status, "saved_j").value_or(0) >
+             number_in(status, "saved_error_j").value_or(0) &&
          as_predicted(status);
 }
 
 std::string saved(const Json& status) {
-  const auto joules = number(status, "saved_j");
+  const auto joules = number_in(status, "saved_j");
   if (!joules) return "-";
-  const auto error = number(status, "saved_error_j");
+  const auto error = number_in(status, "saved_error_j");
   if (!error || (*joules == 0 && *error == 0)) return short_energy(*joules);
   const EnergyUnit unit = unit_of(std::max(std::abs(*joules), *error));
   std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
@@ -46,60 +47,60 @@ std::string saved(const Json& status) {
 
 /// Of what all-max would have used since the job was registered; empty where that is not known.
 std::string saved_share(const Json& status) {
-  const auto joules = number(status, "saved_j");
-  const double used = number(status, "energy_j").value_or(0);
+  const auto joules = number_in(status, "saved_j");
+  const double used = number_in(status, "energy_j").value_or(0);
   if (!joules || !is_claimed(status) || !(used + *joules > 0)) return {};
   return " (" + fixed(100 * *joules / (used + *joules), 1) + " %)";
 }
 
 /// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
-  std::string activity = text(status, "activity");
+  std::string activity = text_in(status, "activity");
   // A list has the state of the pause alone, a job more of it.
-  const Json& pause = at(status, "pause");
-  const std::string paused = pause.is_object() ? text(pause, "state") : text(status, "pause");
+  const Json& pause = member(status, "pause");
+  const std::string paused = pause.is_object() ? text_in(pause, "state") : text_in(status, "pause");
   if (activity == "ended") return paused == "paused" ? "ended to pause" : activity;
-  std::string name = text(status, "phase");
-  auto fraction = number(at(status, "profiling"), "fraction");
-  if (!fraction) fraction = number(status, "profiling_fraction");
+  std::string name = text_in(status, "phase");
+  auto fraction = number_in(member(status, "profiling"), "fraction");
+  if (!fraction) fraction = number_in(status, "profiling_fraction");
   if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
-  if (at(status, "rolled_back") == true) name += ", rolled back";
+  if (member(status, "rolled_back") == true) name += ", rolled back";
   if (paused == "paused") name += ", paused";
   if (paused == "asked") name += ", asked to pause";
   return activity == "idle" ? "idle (" + name + ")" : name;
 }
 
 std::string ranks(const Json& status) {
-  return whole(status, "ranks_registered") + "/" + whole(status, "ranks");
+  return whole_in(status, "ranks_registered") + "/" + whole_in(status, "ranks");
 }
 
 void add_stragglers(const Json& status, std::string& view) {
-  for (const Json& one : at(status, "stragglers")) {
-    view += "  straggler   pipeline " + whole(one, "pipeline") + ", " +
-            shortest(number(one, "factor").value_or(1), 3) + " times slower, " +
-            (at(one, "detected") == true ? "detected" : "declared");
+  for (const Json& one : member(status, "stragglers")) {
+    view += "  straggler   pipeline " + whole_in(one, "pipeline") + ", " +
+            shortest(number_in(one, "factor").value_or(1), 3) + " times slower, " +
+            (member(one, "detected") == true ? "detected" : "declared");
     if (const std::string until = time_text(one, "until"); !until.empty())
       view += " until " + until;
-    if (const auto seen = number(one, "seen"))
+    if (const auto seen = number_in(one, "seen"))
       view += "; at all-max it takes " + shortest(*seen, 2) + " times what a healthy one takes";
     view += '\n';
   }
-  for (const Json& one : at(status, "slow_stages")) {
-    view += "  slow stage  stage " + whole(one, "stage") + " on all pipelines, " +
-            shortest(number(one, "factor").value_or(1), 3) + " times slower than predicted\n";
+  for (const Json& one : member(status, "slow_stages")) {
+    view += "  slow stage  stage " + whole_in(one, "stage") + " on all pipelines, " +
+            shortest(number_in(one, "factor").value_or(1), 3) + " times slower than predicted\n";
   }
-  for (const Json& one : at(status, "slow_workers")) {
-    view += "  slow GPUs   stage " + whole(one, "stage") + " of pipeline " +
-            whole(one, "pipeline") + ", " + shortest(number(one, "factor").value_or(1), 3) +
+  for (const Json& one : member(status, "slow_workers")) {
+    view += "  slow GPUs   stage " + whole_in(one, "stage") + " of pipeline " +
+            whole_in(one, "pipeline") + ", " + shortest(number_in(one, "factor").value_or(1), 3) +
             " times slower than the stage elsewhere\n";
   }
 }
 
 /// What a plan takes against others.
 std::string comparison(const Json& plan) {
-  const auto slowdown = number(plan, "slowdown");
-  const auto to_all_max = number(plan, "slowdown_to_all_max");
-  const auto gap = number(plan, "gap");
+  const auto slowdown = number_in(plan, "slowdown");
+  const auto to_all_max = number_in(plan, "slowdown_to_all_max");
+  const auto gap = number_in(plan, "gap");
   if (!slowdown || !to_all_max) return {};
   std::string text = "; " + change_text(*slowdown) + " time against the fastest, " +
                      change_text(*to_all_max) + " against all-max";
@@ -109,40 +110,40 @@ std::string comparison(const Json& plan) {
 
 /// Those of the job's frontier, and those of stragglers alone.
 void add_plans(const Json& status, std::string& view) {
-  for (const Json& plan : at(status, "plans")) {
-    const auto pipelines = static_cast<std::size_t>(number(plan, "pipelines").value_or(0));
-    if (number(plan, "pipeline")) {
+  for (const Json& plan : member(status, "plans")) {
+    const auto pipelines = static_cast<std::size_t>(number_in(plan, "pipelines").value_or(0));
+    if (number_in(plan, "pipeline")) {
       view += std::string("  plan        ") +
-              (at(plan, "all_max") == true ? "all-max" : "of its own costs") + " on pipeline " +
-              whole(plan, "pipeline");
+              (member(plan, "all_max") == true ? "all-max" : "of its own costs") + " on pipeline " +
+              whole_in(plan, "pipeline");
     } else {
-      view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline");
+      view += "  plan        " + whole_in(plan, "plan") + " on " + counted(pipelines, "pipeline");
     }
-    view += ": " + seconds(plan, "time_s") + ", " +
-            short_energy(number(plan, "energy_j").value_or(0)) + " an iteration each" +
+    view += ": " + seconds_in(plan, "time_s") + ", " +
+            short_energy(number_in(plan, "energy_j").value_or(0)) + " an iteration each" +
             comparison(plan) + "\n";
   }
 }
 
 void add_missing(const Json& status, std::string& view) {
-  const Json& missing = at(status, "ranks_missing");
+  const Json& missing = member(status, "ranks_missing");
   if (!missing.is_array() || missing.empty()) return;
   view += "  missing    ";
   for (const Json& place : missing)
-    view += " (data " + whole(place, "data") + ", stage " + whole(place, "stage") + ", tensor " +
-            whole(place, "tensor") + ")";
-  const double all = number(status, "ranks").value_or(0) -
-                     number(status, "ranks_registered").value_or(0) -
+    view += " (data " + whole_in(place, "data") + ", stage " + whole_in(place, "stage") +
+            ", tensor " + whole_in(place, "tensor") + ")";
+  const double all = number_in(status, "ranks").value_or(0) -
+                     number_in(status, "ranks_registered").value_or(0) -
                      static_cast<double>(missing.size());
   view += all > 0 ? " and " + fixed(all, 0) + " more\n" : "\n";
 }
 
 /// Who is not served, and why.
 void add_refused(const Json& status, std::string& view, bool coloured) {
-  for (const Json& one : at(status, "refused")) {
-    const double count = number(one, "count").value_or(1);
+  for (const Json& one : member(status, "refused")) {
+    const double count = number_in(one, "count").value_or(1);
     view += "  refused     " +
-            painted(text(one, "who") + ": " + text(one, "why") +
+            painted(text_in(one, "who") + ": " + text_in(one, "why") +
                         (count > 1 ? " (" + fixed(count, 0) + " times)" : std::string()),
                     Paint::kRed, coloured) +
             "\n";
@@ -150,27 +151,27 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
 }
 
 std::string pause_of(const Json& status) {
-  const Json& pause = at(status, "pause");
+  const Json& pause = member(status, "pause");
   if (!pause.is_object()) return {};
-  std::string said = text(pause, "state");
+  std::string said = text_in(pause, "state");
   if (said == "not_followed") said = "asked, but training goes on";
-  if (at(pause, "ended") == true) {
+  if (member(pause, "ended") == true) {
     said = "all ranks have ended to be started again";
   } else if (said == "paused") {
-    said = whole(pause, "ranks_waiting") + " ranks wait";
+    said = whole_in(pause, "ranks_waiting") + " ranks wait";
   }
   said += ", since " + time_text(pause, "since");
   if (const std::string end = time_text(pause, "resumes"); !end.empty()) said += ", until " + end;
-  if (const std::string why = text(pause, "why"); !why.empty()) said += " (" + why + ")";
+  if (const std::string why = text_in(pause, "why"); !why.empty()) said += " (" + why + ")";
   return said;
 }
 
 /// How fast it is to go, as decided outside of it.
 std::string pace_of(const Json& status) {
-  const Json& pace = at(status, "pace");
-  if (!number(pace, "iteration_time_s")) return {};
-  const std::string why = text(pace, "why");
-  return seconds(pace, "iteration_time_s") + " an iteration" +
+  const Json& pace = member(status, "pace");
+  if (!number_in(pace, "iteration_time_s")) return {};
+  const std::string why = text_in(pace, "why");
+  return seconds_in(pace, "iteration_time_s") + " an iteration" +
          (why.empty() ? why : " (" + why + ")");
 }
 
@@ -183,9 +184,9 @@ std::string objective_text(const Json& objective) {
 
 std::string warning_text(std::string_view response) {
   const Json json = parsed(response);
-  const std::string event = text(json, "warning");
+  const std::string event = text_in(json, "warning");
   std::string lines = event.empty() ? event : "note: " + event + "\n";
-  if (const double unheard = number(json, "ranks_unheard").value_or(0); unheard > 0) {
+  if (const double unheard = number_in(json, "ranks_unheard").value_or(0); unheard > 0) {
     lines += "note: " + counted(static_cast<std::size_t>(unheard), "rank") +
              " not heard of lately may not have learnt of it yet\n";
   }
@@ -200,9 +201,9 @@ std::string plans_text(std::string_view response) {
 
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {
   const Json response = parsed(jobs);
-  const Json& list = at(response, "jobs");
+  const Json& list = member(response, "jobs");
   std::string missing;
-  for (const Json& what : at(response, "unreachable")) {
+  for (const Json& what : member(response, "unreachable")) {
     if (what.is_string()) missing += "did not respond: " + what.get<std::string>() + "\n";
   }
   if (!list.is_array() || list.empty()) {
@@ -213,19 +214,20 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
   table.rows.push_back(
       {"JOB", "PHASE", "HEARD", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
   for (const Json& job : list) {
-    table.rows.push_back({text(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
-                          whole(job, "newest_iteration"), seconds(job, "iteration_time_s"),
-                          seconds(job, "predicted_time_s"), whole(job, "straggling"), saved(job)});
+    table.rows.push_back({text_in(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
+                          whole_in(job, "newest_iteration"), seconds_in(job, "iteration_time_s"),
+                          seconds_in(job, "predicted_time_s"), whole_in(job, "straggling"),
+                          saved(job)});
   }
   return table.text(coloured) + missing;
 }
 
 std::string job_view(std::string_view given, bool coloured) {
   const Json status = parsed(given);
-  std::string view = painted(text(status, "id"), Paint::kBold, coloured);
-  if (!text(status, "name").empty()) view += "  " + text(status, "name");
+  std::string view = painted(text_in(status, "id"), Paint::kBold, coloured);
+  if (!text_in(status, "name").empty()) view += "  " + text_in(status, "name");
   view += '\n';
-  if (at(status, "synthetic") == true) {
+  if (member(status, "synthetic") == true) {
     view += "  synthetic   " +
             painted("figures of a synthetic profile or simulated GPUs, not of real ones",
                     Paint::kBold, coloured) +
@@ -233,23 +235,24 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   view += "  phase       " + phase(status) + "\n";
   if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
-    view += "  ended       " + ended + ", after it was " + text(status, "phase") + "\n";
+    view += "  ended       " + ended + ", after it was " + text_in(status, "phase") + "\n";
   } else if (const std::string heard = time_text(status, "heard_at"); !heard.empty()) {
     view += "  heard       " + heard + "\n";
   }
-  const Json& profiling = at(status, "profiling");
+  const Json& profiling = member(status, "profiling");
   if (profiling.is_object()) {
-    const Seconds left{number(profiling, "time_left_s").value_or(0)};
-    view += "  profiling   at most " + whole(profiling, "iterations_left") + " iterations (" +
+    const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
+    view += "  profiling   at most " + whole_in(profiling, "iterations_left") + " iterations (" +
             rough_time(left) + ") to go; has cost " +
-            fixed(100 * number(profiling, "slowdown").value_or(0), 1) + " % so far\n";
+            fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
   }
-  view += "  shape       " + whole(status, "data") + " pipelines x " + whole(status, "stages") +
-          " stages x " + whole(status, "tensor") + " tensor shards, " + text(status, "schedule") +
-          ", " + whole(status, "micro_batches") + " micro-batches\n";
+  view += "  shape       " + whole_in(status, "data") + " pipelines x " +
+          whole_in(status, "stages") + " stages x " + whole_in(status, "tensor") +
+          " tensor shards, " + text_in(status, "schedule") + ", " +
+          whole_in(status, "micro_batches") + " micro-batches\n";
   view += "  ranks       " + ranks(status) + " registered, newest iteration " +
-          whole(status, "newest_iteration") + "\n";
-  if (const auto unset = number(status, "ranks_not_set"); unset && *unset > 0) {
+          whole_in(status, "newest_iteration") + "\n";
+  if (const auto unset = number_in(status, "ranks_not_set"); unset && *unset > 0) {
     view += "  clocks      " +
             painted("not set on " + counted(static_cast<std::size_t>(*unset), "rank") +
                         ": no agent is there, or it refuses them",
@@ -258,8 +261,8 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   add_missing(status, view);
   add_refused(status, view, coloured);
-  view += "  objective   " + objective_text(at(status, "objective")) + "\n";
-  if (const std::string carbon = carbon_control_line(at(status, "carbon").dump());
+  view += "  objective   " + objective_text(member(status, "objective")) + "\n";
+  if (const std::string carbon = carbon_control_line(member(status, "carbon").dump());
       !carbon.empty()) {
     view += "  carbon      " + carbon + "\n";
   }
@@ -270,9 +273,9 @@ std::string job_view(std::string_view given, bool coloured) {
   add_stragglers(status, view);
   add_plans(status, view);
   const char* const all_max =
-      number(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
-  view += "  iteration   " + seconds(status, "iteration_time_s") + " measured, " +
-          seconds(status, "predicted_time_s") + " predicted, " + seconds(status, all_max) +
+      number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
+  view += "  iteration   " + seconds_in(status, "iteration_time_s") + " measured, " +
+          seconds_in(status, "predicted_time_s") + " predicted, " + seconds_in(status, all_max) +
           " at all-max\n";
   view += "  saved       " +
           painted(saved(status) + " against all-max" + saved_share(status), Paint::kGreen,
@@ -290,15 +293,15 @@ std::string event_line(std::string_view event, std::string_view data,
   const Json json = parsed(data);
   const std::string start = std::string(time_of_day) + "  ";
   if (event == "log") {
-    const bool warning = text(json, "level") == "warning";
-    return start + (warning ? "warning: " : "") + text(json, "text");
+    const bool warning = text_in(json, "level") == "warning";
+    return start + (warning ? "warning: " : "") + text_in(json, "text");
   }
-  if (event == "phase") return start + "now " + text(json, "phase");
+  if (event == "phase") return start + "now " + text_in(json, "phase");
   return {};
 }
 
 std::string phase_of_event(std::string_view data) {
-  return text(parsed(data), "phase");
+  return text_in(parsed(data), "phase");
 }
 
 std::string log_text(std::string_view log) {
@@ -312,10 +315,10 @@ std::string log_text(std::string_view log) {
     ::localtime_r(&at, &local);
     char time[32];
     lines += std::string(time, std::strftime(time, sizeof time, "%F %T  ", &local));
-    const std::string kind = text(event, "kind");
+    const std::string kind = text_in(event, "kind");
     if (kind == "phase") lines += "now ";
     if (kind == "warning") lines += "warning: ";
-    lines += text(event, "text") + "\n";
+    lines += text_in(event, "text") + "\n";
   }
   return lines;
 }

@@ -68,11 +68,11 @@ class LogTail {
     for (;;) {
       const Json page =
           parsed(HARPE_TRY(server.ask_text("GET", path + "/log?after=" + std::to_string(newest_))));
-      const Json& events = at(page, "events");
+      const Json& events = member(page, "events");
       if (!events.is_array() || events.empty()) return ok_status();
       const std::int64_t before = newest_;
       for (const Json& event : events) {
-        newest_ = static_cast<std::int64_t>(number(event, "sequence").value_or(0));
+        newest_ = static_cast<std::int64_t>(number_in(event, "sequence").value_or(0));
         events_.push_back(event);
       }
       if (newest_ <= before) return ok_status();

@@ -22,7 +22,7 @@ std::string percentage(double fraction) {
 }
 
 std::string shape_of(const Json& status) {
-  std::string shape = text(status, "schedule") + ", " +
+  std::string shape = text_in(status, "schedule") + ", " +
                       counted(count_of(status, "data"), "pipeline") + " x " +
                       counted(count_of(status, "stages"), "stage");
   if (const int tensor = count_of(status, "tensor"); tensor > 1)
@@ -35,7 +35,7 @@ std::string shape_of(const Json& status) {
 std::string missing_ranks(const Json& status) {
   std::string places;
   std::size_t shown = 0;
-  const Json& missing = at(status, "ranks_missing");
+  const Json& missing = member(status, "ranks_missing");
   for (const Json& place : missing) {
     if (++shown > kMissingPlaces) break;
     places += (places.empty() ? "data " : "; data ") + std::to_string(count_of(place, "data")) +
@@ -74,7 +74,7 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
   ranks_ = count_of(status, "ranks");
   not_set_ = count_of(status, "ranks_not_set");
   was_refused_ = was_refused_ || not_set_ > 0;
-  const std::string phase = text(status, "phase");
+  const std::string phase = text_in(status, "phase");
   if (registered_ == 0 && state_ == State::kNoRank) {
     if (!hinted_ && now - start_ > options_.unheard_for) {
       hinted_ = true;
@@ -94,13 +94,13 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
     }
     return lines;
   }
-  const Json& profiling = at(status, "profiling");
+  const Json& profiling = member(status, "profiling");
   if (profiling.is_object()) {
     clocks_ = count_of(profiling, "clocks");
     clocks_left_ = count_of(profiling, "clocks_left");
     iterations_left_ = count_of(profiling, "iterations_left");
-    time_left_ = {number(profiling, "time_left_s").value_or(0)};
-    slowdown_ = number(profiling, "slowdown").value_or(0);
+    time_left_ = {number_in(profiling, "time_left_s").value_or(0)};
+    slowdown_ = number_in(profiling, "slowdown").value_or(0);
     if (state_ == State::kGathering) {
       state_ = State::kProfiling;
       gathered_ = said_ = now;
@@ -109,7 +109,7 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
                       percentage(options_.slowdown_limit) + " longer");
     } else if (now - *said_ >= options_.between) {
       said_ = now;
-      const double iteration = number(status, "iteration_time_s").value_or(0);
+      const double iteration = number_in(status, "iteration_time_s").value_or(0);
       lines.push_back(progress_line(iteration > 0 ? seconds_text(iteration) : ""));
     }
   } else if (phase != "registering" && !phase.empty()) {
@@ -131,12 +131,12 @@ std::string ProfileWatch::progress_line(std::string_view iteration) const {
 std::vector<std::string> ProfileWatch::warnings(std::string_view log) {
   std::vector<std::string> lines;
   const Json document = parsed(log);
-  const Json& events = at(document, "events");
+  const Json& events = member(document, "events");
   for (const Json& event : events) {
-    const auto sequence = static_cast<std::int64_t>(number(event, "sequence").value_or(0));
+    const auto sequence = static_cast<std::int64_t>(number_in(event, "sequence").value_or(0));
     if (sequence <= events_) continue;
     events_ = sequence;
-    if (text(event, "kind") == "warning") lines.push_back(text(event, "text"));
+    if (text_in(event, "kind") == "warning") lines.push_back(text_in(event, "text"));
   }
   return lines;
 }

@@ -12,20 +12,20 @@ Json parsed(std::string_view text) {
   return Json::parse(text, nullptr, false);
 }
 
-const Json& at(const Json& object, const char* key) {
+const Json& member(const Json& object, const char* key) {
   static const Json kNull;
   if (!object.is_object()) return kNull;
   const auto found = object.find(key);
   return found == object.end() ? kNull : *found;
 }
 
-std::optional<double> number(const Json& object, const char* key) {
-  const Json& value = at(object, key);
+std::optional<double> number_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-std::string text(const Json& object, const char* key) {
-  const Json& value = at(object, key);
+std::string text_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
   if (!value.is_string()) return {};
   std::string shown = value.get<std::string>();
   for (char& c : shown)
@@ -33,13 +33,13 @@ std::string text(const Json& object, const char* key) {
   return shown;
 }
 
-std::string whole(const Json& object, const char* key) {
-  const auto value = number(object, key);
+std::string whole_in(const Json& object, const char* key) {
+  const auto value = number_in(object, key);
   return value ? fixed(*value, 0) : "-";
 }
 
-std::string seconds(const Json& object, const char* key) {
-  const auto value = number(object, key);
+std::string seconds_in(const Json& object, const char* key) {
+  const auto value = number_in(object, key);
   return value ? seconds_text(*value) : "-";
 }
 
@@ -55,11 +55,11 @@ std::string short_energy(double joules) {
 }
 
 int count_of(const Json& object, const char* key) {
-  return static_cast<int>(std::clamp(number(object, key).value_or(0), 0.0, 1e9));
+  return static_cast<int>(std::clamp(number_in(object, key).value_or(0), 0.0, 1e9));
 }
 
 std::string time_text(const Json& object, const char* key) {
-  const auto since_1970 = number(object, key);
+  const auto since_1970 = number_in(object, key);
   if (!since_1970) return {};
   const auto at = static_cast<std::time_t>(*since_1970);
   std::tm local{};

@@ -16,17 +16,17 @@ namespace harpe {
 /// A discarded value where the text is no JSON.
 Json parsed(std::string_view text);
 /// A member of an object, null where there is none.
-const Json& at(const Json& object, const char* key);
-std::optional<double> number(const Json& object, const char* key);
+const Json& member(const Json& object, const char* key);
+std::optional<double> number_in(const Json& object, const char* key);
 /// Without what would move the cursor of a terminal: names come from the client that registered the
 /// job.
-std::string text(const Json& object, const char* key);
+std::string text_in(const Json& object, const char* key);
 /// "12", or "-".
-std::string whole(const Json& object, const char* key);
+std::string whole_in(const Json& object, const char* key);
 /// 0 where there is none.
 int count_of(const Json& object, const char* key);
 /// "1.20 s", or "-".
-std::string seconds(const Json& object, const char* key);
+std::string seconds_in(const Json& object, const char* key);
 /// Of seconds since 1970, "2026-11-22 14:05"; empty where there is none.
 std::string time_text(const Json& object, const char* key);
 

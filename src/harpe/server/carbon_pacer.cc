@@ -120,18 +120,19 @@ void CarbonPacer::tick() {
 
 /// Never null: a source that is not offered here, or has not answered yet, says so.
 ReadingPtr CarbonPacer::reading_of(const HostedJob& job) const {
+  const auto none = std::make_shared<IntensityReading>();
   const Result<std::string> chosen = feeds_.choose(*job.carbon.terms());
-  if (chosen.ok()) {
-    const OfferedSource* offered = feeds_.find(*chosen);
-    if (offered->reading) return offered->reading;
-    return std::make_shared<IntensityReading>(
-        IntensityReading{.identity = offered->identity, .trouble = "it has not answered yet"});
+  if (!chosen.ok()) {
+    none->identity.provider = job.carbon.terms()->source;
+    none->identity.zone = job.carbon.terms()->zone;
+    none->trouble = chosen.error().text();
+    return none;
   }
-  IntensityReading none;
-  none.identity.provider = job.carbon.terms()->source;
-  none.identity.zone = job.carbon.terms()->zone;
-  none.trouble = chosen.error().text();
-  return std::make_shared<const IntensityReading>(std::move(none));
+  const OfferedSource* offered = feeds_.find(*chosen);
+  if (offered->reading) return offered->reading;
+  none->identity = offered->identity;
+  none->trouble = "it has not answered yet";
+  return none;
 }
 
 void CarbonPacer::decide(const JobPtr& job) {
