@@ -180,6 +180,14 @@ std::string objective_text(const Json& objective) {
   return known.ok() ? text_of(*known) : std::string("-");
 }
 
+std::string synthetic_line(const Json& status, bool coloured) {
+  if (member(status, "synthetic") != true) return {};
+  return "  synthetic   " +
+         painted("figures of a synthetic profile or simulated GPUs, not of real ones", Paint::kBold,
+                 coloured) +
+         "\n";
+}
+
 }  // namespace
 
 std::string warning_text(std::string_view response) {
@@ -227,12 +235,7 @@ std::string job_view(std::string_view given, bool coloured) {
   std::string view = painted(text_in(status, "id"), Paint::kBold, coloured);
   if (!text_in(status, "name").empty()) view += "  " + text_in(status, "name");
   view += '\n';
-  if (member(status, "synthetic") == true) {
-    view += "  synthetic   " +
-            painted("figures of a synthetic profile or simulated GPUs, not of real ones",
-                    Paint::kBold, coloured) +
-            "\n";
-  }
+  view += synthetic_line(status, coloured);
   view += "  phase       " + phase(status) + "\n";
   if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
     view += "  ended       " + ended + ", after it was " + text_in(status, "phase") + "\n";

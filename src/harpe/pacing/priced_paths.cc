@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace harpe {
@@ -38,8 +39,8 @@ PricedPath PricedPaths::at(double price) {
   return trace();
 }
 
-/// Intervals that run in part lie between those that run whole and those that start, or stop an
-/// interval later, without running: they cost no less than the cheaper of these.
+/// An interval that runs in part has a pause beside it. In it the job counts as running, and its
+/// cost lies between those of a whole run and of none: the cheaper of these is no dearer.
 double PricedPaths::lower_bound(double price) {
   relaxed_ = true;
   const double least = solve(price);
@@ -61,6 +62,8 @@ double PricedPaths::solve(double price) {
   const std::size_t states = 2 * modes_;
   actions_.assign(intervals_.size() * states, Action::kEnd);
   std::vector<double> later(states, 0), now(states, 0);
+  // What it costs to pause next, of a job that runs and may; from there on.
+  double pause_next = std::numeric_limits<double>::infinity();
   for (std::size_t i = intervals_.size(); i-- > 0;) {
     const std::array<double, 2> run{cost_of_run(i, false), cost_of_run(i, true)};
     const std::array<double, 2> pause{cost_of_pause(i, false), cost_of_pause(i, true)};
@@ -85,9 +88,13 @@ double PricedPaths::solve(double price) {
           action = Action::kPause;
         }
       }
+      if (relaxed_ && !paused && stays >= dwell_) {
+        best = std::min(best, cost_of_idling(i) + pause_next);
+      }
       now[s] = best;
       actions_[i * states + s] = action;
     }
+    if (job_.pause.allowed) pause_next = pause[0] + later[state_of(true, 1)];
     std::swap(later, now);
   }
   return later[state_of(state_.is_paused, first_)];
@@ -110,12 +117,13 @@ double PricedPaths::cost_of_pause(std::size_t i, bool was_paused) const {
   const PacingInterval& interval = intervals_[i];
   const Seconds gone = lost(i, was_paused, false);
   const Joules stop = (curve_.slowest().power - job_.pause.idle_power) * gone;
-  double cost = interval.weight * stop.value;
-  if (relaxed_ && i + 1 < intervals_.size()) {
-    cost = std::min(cost, intervals_[i + 1].weight * stop.value);
-  }
-  return cost + interval.weight * (job_.pause.idle_power * interval.duration).value +
-         job_.held_cost * interval.duration.value;
+  return interval.weight * stop.value + cost_of_idling(i);
+}
+
+double PricedPaths::cost_of_idling(std::size_t i) const {
+  const Seconds duration = intervals_[i].duration;
+  return intervals_[i].weight * (job_.pause.idle_power * duration).value +
+         job_.held_cost * duration.value;
 }
 
 PricedPath PricedPaths::trace() const {

@@ -46,6 +46,7 @@ class PricedPaths {
   double solve(double price);
   double cost_of_run(std::size_t interval, bool was_paused) const;
   double cost_of_pause(std::size_t interval, bool was_paused) const;
+  double cost_of_idling(std::size_t interval) const;
   PricedPath trace() const;
 
   const PaceCurve& curve_;
