@@ -43,7 +43,7 @@ ELSEWHERE = {
     r"harpe run --carbon DE|harpe run --optimize": "asks a provider or needs an agent; run_optimize_test.py",
     r"harpe monitor$": "needs a GPU that is there",
     r"harpe profile measure ": "profile_measure_test.py",
-    r"harpe agent --simulate |HARPE_SERVER=.* python3 examples/": "end_to_end_test.py",
+    r"harpe agent --simulate |HARPE_SERVER=.* python3 examples/|harpe job watch demo": "training; end_to_end_test.py",
     r"harpe replay power-limit": "wants a file of Zeus's dataset; limit_replay_test",
     r"curl --unix-socket /run/harpe": "the node's own agent; packages_test.sh",
     r"rm /dev/shm": "takes what other tests use",
@@ -152,7 +152,8 @@ class Shell:
             "HARPE_SIMULATION": str(folder / "examples" / "simulations" / "a100x4.toml"),
             "LD_LIBRARY_PATH": NVML, "PYTHONPATH": NVML, "HARPE_SERVER": f"http://127.0.0.1:{self.port}"}
         self.server = None
-        self.run("harpe synth --out gpt3-175b_a100-sxm.csv")  # in place of the measured one
+        # In place of measured ones.
+        self.run("harpe synth --out gpt3-175b_a100-sxm.csv && harpe synth --stages 16 --out unequal.csv")
         self.run("harpe synth --stages 2 --out p.csv && "
                  "harpe plan --profile p.csv --micro-batches 4 --blocking-power 80 --out plan")
 
