@@ -72,7 +72,7 @@ class ProfileMeasureTest(unittest.TestCase):
         shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(120)]
         run = self.measure(*QUICKLY, training=shell)
         self.assertEqual((run.returncode, run.stdout), (3, "trained\n"), run.stderr)
-        self.assertIn("goes on at full speed", run.stderr)
+        self.assertIn("goes on at all-max", run.stderr)
         self.assertIn("next: harpe plan --profile ", run.stderr)
         self.assertEqual(self.files(), ["profile.csv"])
 

@@ -186,8 +186,8 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
                ->check(CLI::Range(1.0, 100.0)));
   in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
   in_group(add_parsed(app, "--idle-power", "WATTS",
-                      "What it holds draws while it pauses (default: a fifth of its power at full "
-                      "speed, an assumption)",
+                      "What it holds draws while it pauses (default: a fifth of its power at the "
+                      "fastest pace, an assumption)",
                       arguments.idle_power,
                       [](std::string_view text) -> Result<std::optional<Watts>> {
                         return std::optional(HARPE_TRY(parse_watts(text)));

@@ -30,6 +30,16 @@ IntensityReading reading_of(std::vector<double> values, WholeSeconds step = whol
   return reading;
 }
 
+/// 150 g/kWh in the first hour of its forecast.
+LabelledIntensity measured_now(const IntensityReading& reading) {
+  LabelledIntensity current;
+  current.intensity.grams_per_kwh = 150;
+  current.start = reading.forecast->expected.start;
+  current.step = whole_hours(1);
+  current.ladder = LadderStep::kFresh;
+  return current;
+}
+
 TEST(IntensityOutlook, BeginsWithWhatIsLeftOfTheHour) {
   const auto outlook =
       outlook_of(reading_of({100, 200, 300}), Seconds{kStart + 3000}, Seconds{kStart + 7300});
@@ -64,12 +74,7 @@ TEST(IntensityOutlook, IsBoundedHoweverFarTheDeadline) {
 
 TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
   IntensityReading reading = reading_of({100, 200});
-  LabelledIntensity current;
-  current.intensity.grams_per_kwh = 150;
-  current.start = reading.forecast->expected.start;
-  current.step = whole_hours(1);
-  current.ladder = LadderStep::kFresh;
-  reading.current = current;
+  reading.current = measured_now(reading);
   const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
   EXPECT_TRUE(outlook.measured);
   EXPECT_DOUBLE_EQ(outlook.intervals[0].weight, 150 / kKwh);
@@ -124,12 +129,7 @@ TEST(IntensityOutlook, TakesForecastsOfWhichAllHasCome) {
 
 TEST(IntensityOutlook, OfAMeasuredHourHasNoError) {
   IntensityReading reading = reading_with_record(30);
-  LabelledIntensity current;
-  current.intensity.grams_per_kwh = 150;
-  current.start = reading.forecast->expected.start;
-  current.step = whole_hours(1);
-  current.ladder = LadderStep::kFresh;
-  reading.current = current;
+  reading.current = measured_now(reading);
   const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
   for (const WeightOutlook& one : outlook.outlooks) EXPECT_DOUBLE_EQ(one.front(), 150 / kKwh);
 }

@@ -25,9 +25,7 @@ class PriceReader {
   explicit PriceReader(WholeSeconds step) : step_(step) {}
 
   Status read(const pugi::xml_node& root) {
-    for (const pugi::xml_node& series : root.children()) {
-      if (local_name(series) == "TimeSeries") HARPE_TRY(read_series(series));
-    }
+    for (const pugi::xml_node& series : time_series_of(root)) HARPE_TRY(read_series(series));
     return ok_status();
   }
 

@@ -58,6 +58,14 @@ std::string_view text_of_child(const pugi::xml_node& node, std::string_view name
   return trim(child_of(node, name).text().get());
 }
 
+std::vector<pugi::xml_node> time_series_of(const pugi::xml_node& root) {
+  std::vector<pugi::xml_node> all;
+  for (const pugi::xml_node& child : root.children()) {
+    if (local_name(child) == "TimeSeries") all.push_back(child);
+  }
+  return all;
+}
+
 Result<pugi::xml_node> entsoe_root(pugi::xml_document& document, std::string_view xml,
                                    std::string_view name) {
   const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());

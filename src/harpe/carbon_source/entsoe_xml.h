@@ -29,6 +29,8 @@ std::string_view text_of_child(const pugi::xml_node& node, std::string_view name
 Result<pugi::xml_node> entsoe_root(pugi::xml_document& document, std::string_view xml,
                                    std::string_view name);
 
+std::vector<pugi::xml_node> time_series_of(const pugi::xml_node& root);
+
 /// What the points of a document hold.
 struct PointValue {
   const char* name;  ///< of the element: "quantity"

@@ -129,10 +129,7 @@ Result<Outcome> remove_job(const JobArguments& arguments) {
 /// The options that all have, and the job's id.
 void add_server_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
   if (with_job) {
-    app.add_option("JOB", arguments.job, "Id of the job")
-        ->type_name("JOB")
-        ->required()
-        ->group("Arguments");
+    add_job_argument(app, arguments.job);
   }
   add_server_options(app, arguments.server);
 }

@@ -171,10 +171,7 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
       "harpe job carbon gpt3\n"
       "harpe job carbon gpt3 --off",
       [arguments](Console&) { return run_job_carbon(*arguments); });
-  app.add_option("JOB", arguments->job, "Id of the job")
-      ->type_name("JOB")
-      ->required()
-      ->group("Arguments");
+  add_job_argument(app, arguments->job);
   add_text(app, "--source", "NAME", "One that the server offers, such as electricity-maps:DE",
            terms.source);
   add_text(app, "--zone", "ZONE", "The same by its zone", terms.zone);

@@ -125,10 +125,7 @@ void add_job_plan_command(Commands& commands, CLI::App& job) {
       "harpe job plan gpt3\n"
       "harpe job plan gpt3 --pipeline 1 --out plan --certificate",
       [arguments](Console& console) { return show_plan(*arguments, console); });
-  app.add_option("JOB", arguments->job, "Id of the job")
-      ->type_name("JOB")
-      ->required()
-      ->group("Arguments");
+  add_job_argument(app, arguments->job);
   add_text(app, "--pipeline", "PIPELINE", "Number of the pipeline (data rank; default: 0)",
            arguments->pipeline);
   add_text(app, "--out", "DIR", "Directory for the files", arguments->out);

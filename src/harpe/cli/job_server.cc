@@ -45,6 +45,10 @@ void add_server_options(CLI::App& app, ServerArguments& arguments) {
            arguments.ca_file);
 }
 
+void add_job_argument(CLI::App& app, std::string& job) {
+  app.add_option("JOB", job, "Id of the job")->type_name("JOB")->required()->group("Arguments");
+}
+
 Result<std::string> job_path(const std::string& id) {
   if (is_job_id(id)) return "/v1/jobs/" + id;
   return Error::invalid("a job's id has letters, digits and . _ - +, not " + in_quotes(id));

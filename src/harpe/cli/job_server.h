@@ -31,6 +31,9 @@ inline constexpr const char* kDefaultServer = "http://127.0.0.1:7787";
 /// --server, --token-file, --ca-file.
 void add_server_options(CLI::App& app, ServerArguments& arguments);
 
+/// The argument JOB.
+void add_job_argument(CLI::App& app, std::string& job);
+
 /// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
 Result<std::string> job_path(const std::string& id);
 

@@ -81,10 +81,7 @@ void add_job_wait_command(Commands& commands, CLI::App& job) {
       "harpe job wait gpt3\n"
       "sbatch --wait train.sh; while harpe job wait gpt3; do sbatch --wait train.sh; done",
       [given](Console& console) { return wait_for_job(*given, console); });
-  wait.add_option("JOB", given->job, "Id of the job")
-      ->type_name("JOB")
-      ->required()
-      ->group("Arguments");
+  add_job_argument(wait, given->job);
   add_server_options(wait, given->server);
   add_parsed(wait, "--every", "DURATION", "How often to ask (default: 10s)", given->every,
              [](std::string_view text) { return parse_seconds(text); });

@@ -140,10 +140,7 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
       "harpe job watch gpt3\n"
       "harpe job watch gpt3 --events | tee gpt3.log",
       [given](Console& console) { return watch_job(*given, console); });
-  watch.add_option("JOB", given->job, "Id of the job")
-      ->type_name("JOB")
-      ->required()
-      ->group("Arguments");
+  add_job_argument(watch, given->job);
   add_server_options(watch, given->server);
   watch.add_flag("--events", given->events, "A line for each event, on a terminal, too");
 }

@@ -19,6 +19,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/unique_fd.h"
 #include "harpe/cli/find_program.h"
+#include "harpe/http/server_socket.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
 #include "harpe/service/token.h"
@@ -92,18 +93,6 @@ Result<std::filesystem::path> new_folder() {
   return std::filesystem::path(name);
 }
 
-/// The address with a name that other machines know, where it means all addresses of this one.
-std::string reachable(std::string url) {
-  for (const std::string_view all : {"//0.0.0.0:", "//[::]:"}) {
-    const std::size_t at = url.find(all);
-    if (at == std::string::npos) continue;
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    url.replace(at + 2, all.size() - 3, name.data());
-  }
-  return url;
-}
-
 Error no_agent() {
   Error error =
       Error::of(ErrorCode::kUnavailable, std::string("no agent listens on ") + kAgentsSocket +
@@ -174,7 +163,7 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
     return Error::of(ErrorCode::kUnavailable,
                      "the server of this command does not run: " + server_->last_lines());
   }
-  url_ = reachable(std::string(address.data(), size));
+  url_ = reachable_url(std::string(address.data(), size));
   return ok_status();
 }
 

@@ -253,7 +253,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
     Status seen = look(server);
     if (seen.ok() && watch_.state() == ProfileWatch::State::kDone) {
       seen = conclude(server);
-      if (seen.ok() && !arguments_.stop) say("the training goes on at full speed");
+      if (seen.ok() && !arguments_.stop) say("the training goes on at all-max");
     }
     const Status runs = own->check();
     // A server that runs, and is slow to respond on a busy machine, is asked again.
@@ -320,7 +320,7 @@ void add_profile_measure_command(Commands& commands) {
       "Runs the training with a server of its own, and where no agent is there with an agent, if "
       "it may; lets it run at one clock after the other, within a limit on slowdown; writes the "
       "profile once every stage knows enough, and says how to plan with it. The training then goes "
-      "on at full speed, or is ended (--stop). It has to report to Harpe: by harpe.start, by a "
+      "on at all-max, or is ended (--stop). It has to report to Harpe: by harpe.start, by a "
       "hook for its framework, or by the client in C++ and C; HARPE_SERVER, HARPE_TOKEN and "
       "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
       "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -217,6 +218,17 @@ std::string listening_address(int fd) {
   if (address.ss_family != AF_INET6) return {};
   return "[" + host +
          "]:" + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port));
+}
+
+std::string reachable_url(std::string url) {
+  for (const std::string_view all : {"//0.0.0.0:", "//[::]:"}) {
+    const std::size_t at = url.find(all);
+    if (at == std::string::npos) continue;
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    url.replace(at + 2, all.size() - 3, name.data());
+  }
+  return url;
 }
 
 std::string peer_key(int fd, const Peer& peer) {

@@ -51,6 +51,10 @@ bool is_unix_socket(int fd);
 /// empty: not known.
 std::string listening_address(int fd);
 
+/// A URL with the name of this machine, which others know, where it means all of its addresses:
+/// "http://0.0.0.0:7787", "https://[::]:7787".
+std::string reachable_url(std::string url);
+
 /// What connections are counted by: a user, or an address.
 std::string peer_key(int fd, const Peer& peer);
 

@@ -9,8 +9,12 @@
 int main(int argc, char** argv) {
   harpe::Console console = harpe::Console::of_process();
   const auto planning = [] {
-    auto commands =
-        std::make_unique<harpe::Commands>("harpe", harpe::kAboutHarpe, harpe::kHarpeExamples);
+    auto commands = std::make_unique<harpe::Commands>(
+        "harpe",
+        std::string(harpe::kAboutHarpe) +
+            "\n\nThis program has the commands that plan alone. All of them: cmake --build "
+            "build/release --target harpe, then in build/release/src/harpe/cli.",
+        harpe::kHarpeExamples);
     harpe::add_planning_commands(*commands);
     return commands;
   };

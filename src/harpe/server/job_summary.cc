@@ -16,9 +16,8 @@ std::string number_or_null(double value) {
 constexpr const char* kUnknown =
     "\"name\":\"\",\"phase\":null,\"ranks\":null,\"ranks_registered\":null,"
     "\"newest_iteration\":null,\"iteration_time_s\":null,\"predicted_time_s\":null,"
-    "\"profiling_fraction\":null,\"rolled_back\":false,\"pause\":\"none\",\"straggling\":0,\"saved_"
-    "j\":0,"
-    "\"saved_error_j\":0";
+    "\"profiling_fraction\":null,\"rolled_back\":false,\"pause\":\"none\",\"straggling\":0,"
+    "\"saved_j\":0,\"saved_error_j\":0";
 
 }  // namespace
 

@@ -102,15 +102,7 @@ std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>
   if (!options.peer_url.empty()) return options.peer_url;
   const auto tcp = std::ranges::find_if(sockets, &OpenSocket::is_tcp);
   if (tcp == sockets.end()) return {};
-  std::string url = url_of(*tcp, options.tls.has_value());
-  for (const std::string_view all : {"//0.0.0.0:", "//[::]:"}) {
-    const std::size_t at = url.find(all);
-    if (at == std::string::npos) continue;
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    url.replace(at + 2, all.size() - 3, name.data());
-  }
-  return url;
+  return reachable_url(url_of(*tcp, options.tls.has_value()));
 }
 
 /// Null where no other server shares the store.
