@@ -60,8 +60,11 @@ def draw(rows):
         parts.append(f'<circle cx="{x(n):.1f}" cy="{y(seconds):.1f}" r="4" fill="#1f6feb"/>')
         last = n == rows[-1][0]
         anchor = "end" if last else "start"
+        # Below and beside its point, but on no axis.
+        low = y(seconds) + 16 > HEIGHT - BOTTOM
+        right, down = (0, -12) if last else (24, 2) if low else (8, 16)
         parts.append(
-            f'<text x="{x(n) + (0 if last else 8):.1f}" y="{y(seconds) + (-12 if last else 16):.1f}" '
+            f'<text x="{x(n) + right:.1f}" y="{y(seconds) + down:.1f}" '
             f'text-anchor="{anchor}" '
             f'font-size="11" fill="#666">{steps:,} steps</text>'
         )
