@@ -1,16 +1,22 @@
 // How far plans of real clocks are above the proven bound, at evenly spaced deadlines from T_min to
-// T*, and how long they take: searched for on their own, quickly, and all together along the
-// frontier, as for a report.
+// T*, on profiles that the search was tuned on and on those that it was not, and how long they
+// take.
 //
-//   quality_bench [DEADLINES]     default 50
+//   quality_bench [DEADLINES [WINDOWS [FILTER]]]
+//
+// DEADLINES: 50 where not given. WINDOWS: how long the search goes on after the default one, see
+// PlanOptions::search_windows; 0 where not given. FILTER: only rows that have this text in their
+// name.
 //
 // The gap is that of the plan's energy to the lower bound at the deadline (not at the plan's own,
 // shorter, time).
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "bench_input.h"
+#include "harpe/base/text.h"
 #include "harpe/frontier/frontier.h"
 
 namespace harpe {
@@ -18,73 +24,185 @@ namespace {
 
 struct Summary {
   double gap_sum = 0, gap_most = 0, seconds_sum = 0, seconds_most = 0;
+  int plans = 0;
   void add(double gap, double seconds) {
     gap_sum += gap;
     gap_most = std::max(gap_most, gap);
     seconds_sum += seconds;
     seconds_most = std::max(seconds_most, seconds);
+    ++plans;
+  }
+  void print() const {
+    std::printf("%10.4f%9.4f%9.1f%9.1f", gap_sum / plans, gap_most, 1e3 * seconds_sum / plans,
+                1e3 * seconds_most);
   }
 };
 
-bool measure(const std::string& model, const Profile& profile, int micro_batches, int deadlines) {
-  const Frontier frontier = characterize(one_f_one_b({.stages = 8, .micro_batches = micro_batches}),
-                                         profile, {.blocking_power = 83.64_W})
-                                .value();
-  Summary quick, full, along;
-  bool right = true;
-  std::vector<Seconds> times;
-  for (int k = 0; k < deadlines; ++k) {
-    const Seconds low = frontier.min_time();
-    const Seconds deadline =
-        low + (frontier.least_energy_time() - low) * (k / std::max(1.0, deadlines - 1.0));
-    for (Summary* summary : {&quick, &full}) {
-      const bench::Stopwatch watch;
-      const Plan plan =
-          frontier.plan(deadline, {.effort = summary == &quick ? Effort::kQuick : Effort::kFull})
-              .value();
-      const double seconds = watch.seconds();
-      const Joules bound = frontier.lower_bound(deadline);
-      summary->add(100 * ((plan.iteration_energy - bound) / bound), seconds);
-      right &= plan.iteration_time.value <= deadline.value * (1 + 1e-9) && plan.gap() >= 0;
-    }
-    times.push_back(deadline);
-  }
-  const bench::Stopwatch watch;
-  const std::vector<Plan> together = frontier.plans_along(times).value();
-  const double seconds = watch.seconds() / deadlines;
-  for (std::size_t k = 0; k < times.size(); ++k) {
-    const Joules bound = frontier.lower_bound(times[k]);
-    along.add(100 * ((together[k].iteration_energy - bound) / bound), seconds);
-    right &= together[k].iteration_time.value <= times[k].value * (1 + 1e-9);
-  }
-  const double n = deadlines;
-  std::printf("%-11s 8 x %-4d", model.c_str(), micro_batches);
-  for (const Summary* s : {&full, &quick, &along}) {
-    std::printf("%11.4f%9.4f%11.1f%9.1f", s->gap_sum / n, s->gap_most, 1e3 * s->seconds_sum / n,
-                1e3 * s->seconds_most);
-  }
-  std::printf("%10.1f   %s\n", static_cast<double>(frontier.memory_bytes()) / (1 << 20),
-              right ? "hold" : "BROKEN");
-  std::fflush(stdout);
-  return right;
-}
+/// One row: a pipeline, at all deadlines.
+struct Row {
+  std::string name;
+  Profile profile;
+  Watts blocking_power;
+  int stages = 8, micro_batches = 12;
+  bool tuned = false;  ///< the search's constants were found on it
+};
 
-int run(int deadlines) {
-  bool right = true;
-  std::printf("%-20s%40s%40s%40s%10s\n", "", "full plan: gap %  most   mean ms   most",
-              "quick plan: gap %  most   mean ms   most", "along: gap %  most   mean ms   most",
-              "MiB");
+struct Effects {
+  Summary full, quick, along, longer;
+};
+
+class Bench {
+ public:
+  Bench(int deadlines, std::int64_t windows, std::string filter)
+      : deadlines_(deadlines), windows_(windows), filter_(std::move(filter)) {}
+
+  void add(Row row) {
+    row.name += " " + std::to_string(row.stages) + "x" + std::to_string(row.micro_batches);
+    if (row.name.find(filter_) != std::string::npos) measure(row);
+  }
+  void print_totals() const {
+    if (tuned_.full.plans > 0) print("tuned on", tuned_);
+    if (judged_.full.plans > 0) print("judged on", judged_);
+  }
+  bool right() const { return right_; }
+
+  static void print_head() {
+    std::printf("%-32s", "");
+    for (const char* kind : {"full", "quick", "along", "longer"})
+      std::printf("%10s%9s%9s%9s", (std::string(kind) + " gap%").c_str(), "most", "mean ms",
+                  "most");
+    std::printf("\n");
+  }
+
+ private:
+  void measure(const Row& row) {
+    const Frontier frontier =
+        characterize(one_f_one_b({.stages = row.stages, .micro_batches = row.micro_batches}),
+                     row.profile, {.blocking_power = row.blocking_power})
+            .value();
+    Effects mine;
+    Effects& all = row.tuned ? tuned_ : judged_;
+    std::vector<Seconds> times;
+    const auto take = [&](Summary Effects::* which, const Plan& plan, Seconds deadline,
+                          double seconds) {
+      const Joules bound = frontier.lower_bound(deadline);
+      const double gap = 100 * ((plan.iteration_energy - bound) / bound);
+      (mine.*which).add(gap, seconds);
+      (all.*which).add(gap, seconds);
+      right_ &= plan.iteration_time.value <= deadline.value * (1 + 1e-9) && plan.gap() >= 0;
+    };
+    for (int k = 0; k < deadlines_; ++k) {
+      const Seconds low = frontier.min_time();
+      times.push_back(low +
+                      (frontier.least_energy_time() - low) * (k / std::max(1.0, deadlines_ - 1.0)));
+      const auto plan = [&](Summary Effects::* which, const PlanOptions& options) {
+        const bench::Stopwatch watch;
+        const Plan found = frontier.plan(times.back(), options).value();
+        take(which, found, times.back(), watch.seconds());
+      };
+      plan(&Effects::quick, {.effort = Effort::kQuick});
+      plan(&Effects::full, {});
+      if (windows_ > 0) plan(&Effects::longer, {.search_windows = windows_});
+    }
+    const bench::Stopwatch watch;
+    const std::vector<Plan> together = frontier.plans_along(times).value();
+    const double seconds = watch.seconds() / deadlines_;
+    for (std::size_t k = 0; k < times.size(); ++k)
+      take(&Effects::along, together[k], times[k], seconds);
+    print(row.name, mine);
+  }
+  static void print(const std::string& name, const Effects& effects) {
+    std::printf("%-32s", name.c_str());
+    for (const Summary* s : {&effects.full, &effects.quick, &effects.along}) s->print();
+    if (effects.longer.plans > 0) effects.longer.print();
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  int deadlines_;
+  std::int64_t windows_;
+  std::string filter_;
+  Effects tuned_, judged_;
+  bool right_ = true;
+};
+
+constexpr Watts kBlockingPower{83.64};
+struct Size {
+  int stages, micro_batches;
+};
+constexpr Size kSizes[] = {{4, 8}, {8, 12}, {8, 32}, {16, 64}};
+
+void add_a100(Bench& bench) {
   for (const char* model : {"gpt3-175b", "bloom-176b"}) {
     const Profile profile = bench::base_profile(model);
-    for (const int micro_batches : {12, 96})
-      right &= measure(model, profile, micro_batches, deadlines);
+    for (const Size size : {Size{4, 8}, Size{8, 12}, Size{8, 32}, Size{8, 96}, Size{16, 64}}) {
+      const bool as_measured = size.stages <= profile.stages();
+      bench.add({.name = model,
+                 .profile = as_measured ? profile : bench::stretched(profile, size.stages, true),
+                 .blocking_power = kBlockingPower,
+                 .stages = size.stages,
+                 .micro_batches = size.micro_batches,
+                 .tuned = model == std::string("gpt3-175b")});
+    }
   }
-  return right ? 0 : 1;
+}
+
+void add_synthetic(Bench& bench) {
+  for (const GpuModel& gpu : gpu_models()) {
+    for (const double imbalance : {1.0, 1.1, 1.3}) {
+      for (const Size size : kSizes) {
+        // Those of the search's constants have seed 1; every GPU is judged by another.
+        for (const std::uint64_t seed : {1, 2}) {
+          bench.add({.name = std::string(gpu.name) + " " + shortest(imbalance) + " seed " +
+                             std::to_string(seed),
+                     .profile = synthesize({.gpu = gpu.name,
+                                            .stages = size.stages,
+                                            .imbalance = imbalance,
+                                            .seed = seed})
+                                    .value(),
+                     .blocking_power = gpu.blocking_power,
+                     .stages = size.stages,
+                     .micro_batches = size.micro_batches,
+                     .tuned = seed == 1});
+        }
+      }
+    }
+  }
+}
+
+void add_measured(Bench& bench) {
+  const auto folder = measured_data() / "sosp24/measured";
+  for (const auto& [model, micro_batches] :
+       std::vector<std::pair<std::string, int>>{{"bert-1.3b", 32},
+                                                {"bloom-3b", 128},
+                                                {"gpt3-1.3b", 128},
+                                                {"t5-3b", 32},
+                                                {"wide-resnet101", 24}}) {
+    const auto path = folder / (model + ".csv");
+    if (!std::filesystem::exists(path)) continue;
+    bench.add({.name = model,
+               .profile = read_profile(path).value(),
+               .blocking_power = kBlockingPower,
+               .stages = 4,
+               .micro_batches = micro_batches});
+  }
+}
+
+int run(int deadlines, std::int64_t windows, const std::string& filter) {
+  Bench bench(deadlines, windows, filter);
+  Bench::print_head();
+  add_a100(bench);
+  add_measured(bench);
+  add_synthetic(bench);
+  bench.print_totals();
+  std::printf("%s\n", bench.right() ? "all deadlines and bounds hold" : "BROKEN");
+  return bench.right() ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace harpe
 
 int main(int argc, char** argv) {
-  return harpe::run(argc > 1 ? std::max(2, std::atoi(argv[1])) : 50);
+  return harpe::run(argc > 1 ? std::max(2, std::atoi(argv[1])) : 50,
+                    argc > 2 ? std::max(0, std::atoi(argv[2])) : 0, argc > 3 ? argv[3] : "");
 }

@@ -1,9 +1,13 @@
 #include "harpe/frontier/find_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "harpe/base/check.h"
+#include "harpe/frontier/pipeline_beam.h"
+#include "harpe/frontier/window_search.h"
 
 namespace harpe {
 namespace {
@@ -73,10 +77,57 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
       find_milestones(layout, start.around, {start.milestones.begin(), start.milestones.end()}));
   if (effort == Effort::kQuick) return in_time(search, start.deadline);
   search.kick(passes(layout, 200'000, 20, 20'000));
-  // A jump takes longer than a pass: in a large pipeline the few there is time for find nothing.
-  const int jumps = passes(layout, 400'000, 0, 1'000);
-  if (jumps >= 10) search.jump(jumps);
-  return in_time(search, start.deadline);
+  const ArcPrices prices(layout, start.close);
+  PipelineBeam beam(prices, start.relaxed.front(), start.deadline, start.curvature);
+  const auto width = static_cast<std::size_t>(passes(layout, 350'000, 10, 300));
+  for (const double drift : {2.0, 8.0}) {
+    const Assignment found = beam.plan({.width = width, .reach = 2, .drift = drift});
+    if (!found.empty()) search.offer(found);
+  }
+  // As long as the rest takes in a pipeline of a thousand instructions.
+  constexpr std::int64_t kWindows = 600;
+  WindowSearch windows(prices, start.deadline, in_time(search, start.deadline));
+  windows.begin(kWindows);
+  for (std::int64_t i = 0; i < kWindows; ++i) windows.step();
+  return windows.best();
+}
+
+Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assignment found,
+                     const LongSearch& search) {
+  // A round that begins by tolerating much leaves what a shorter one cannot; most are short, so
+  // that little is lost where the search ends in the middle of one.
+  constexpr std::int64_t kFirstRound = 1'000, kLongestRound = 16'000, kTold = 50;
+  // Of beams over the whole pipeline before each round, of which no setting is best for all.
+  constexpr int kBeams = 4;
+  constexpr double kReach[] = {0.5, 1, 2, 4}, kDrift[] = {2, 4, 8, 16};
+  const std::size_t widest = static_cast<std::size_t>(passes(layout, 1'600'000, 10, 400));
+  const ArcPrices prices(layout, start.close);
+  PipelineBeam beam(prices, start.relaxed.front(), start.deadline, start.curvature);
+  PlanSearch repair(layout, start.deadline);
+  WindowSearch windows(prices, start.deadline, std::move(found));
+  SearchRandom random;
+  std::int64_t tried = 0;
+  const auto go_on = [&] {
+    return tried < search.windows && (!search.go_on || search.go_on(tried, windows.best_cost()));
+  };
+  for (std::int64_t round = kFirstRound;; round = std::min(2 * round, kLongestRound)) {
+    for (int i = 0; i < kBeams; ++i) {
+      if (!go_on()) return windows.best();
+      const Assignment again =
+          beam.plan({.width = std::max<std::size_t>(10, widest >> random.below(4)),
+                     .reach = kReach[random.below(std::size(kReach))],
+                     .drift = kDrift[random.below(std::size(kDrift))]});
+      if (again.empty()) continue;
+      repair.offer(again);
+      windows.offer(repair.best());
+    }
+    windows.begin(round);
+    for (std::int64_t i = 0; i < round; ++i) {
+      if ((i % kTold == 0 || tried == search.windows) && !go_on()) return windows.best();
+      windows.step();
+      ++tried;
+    }
+  }
 }
 
 void PlansAlong::search(std::int64_t deadline, const flow::State& relaxed) {

@@ -3,6 +3,7 @@
 /// Which searches to run for a plan, and from where.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -22,11 +23,24 @@ struct SearchStart {
   std::int64_t deadline;             ///< picoseconds
   std::vector<flow::State> relaxed;  ///< optima at or a little before the deadline
   std::vector<flow::State> around;   ///< and on both sides of it
+  std::vector<flow::State> close;    ///< and so near that their prices are those of the deadline
   std::span<const Milestone> milestones;
+  double curvature = 0;  ///< of the relaxed cost, see `PipelineBeam`
 };
 
 /// The assignment for a deadline, with the effort asked for.
 Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort effort);
+
+/// A search that goes on after `find_plan`.
+struct LongSearch {
+  std::int64_t windows = 0;  ///< see `WindowSearch`
+  /// Told now and then how many windows were tried and the least cost; false ends the search.
+  std::function<bool(std::int64_t windows, std::int64_t cost)> go_on = {};
+};
+/// The best assignment of a search from `found`, in rounds of rising length: beams over the whole
+/// pipeline, then windows.
+Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assignment found,
+                     const LongSearch& search);
 
 /// Assignments for many deadlines, found together in a fraction of the time of a search for each:
 /// decoding at one deadline starts from the shares that did best at the one before, and each

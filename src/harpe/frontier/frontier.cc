@@ -79,6 +79,20 @@ flow::State Frontier::Data::relaxed(Seconds time) const {
   return curve.at(problem.network, horizon(time));
 }
 
+double Frontier::Data::curvature(Seconds time) const {
+  constexpr double kReach = 0.005;
+  const auto slope = [&](std::int64_t at) {
+    const auto longer = std::partition_point(curve.breakpoints.begin(), curve.breakpoints.end(),
+                                             [&](const auto& b) { return b.horizon > at; });
+    return longer == curve.breakpoints.begin() ? 0.0 : static_cast<double>((longer - 1)->value);
+  };
+  const std::int64_t fast = horizon(time * (1 - kReach));
+  const std::int64_t slow = horizon(time * (1 + kReach));
+  const double steep = slope(fast);
+  if (fast >= slow || !(steep > 0)) return 0;
+  return (steep - slope(slow)) / steep / (2e3 * static_cast<double>(slow - fast));
+}
+
 Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
                              const std::vector<LateChange>& late) const {
   Plan plan = earliest_plan(problem, points, late);
@@ -124,10 +138,16 @@ std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
   return std::llround(std::min(deadline.value * 1e12, kMostPicoseconds)) + 2 * longest_chain;
 }
 
-Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const {
-  SearchStart start{picoseconds(deadline), {relaxed(deadline)}, {}, milestones};
-  if (effort == Effort::kFull && !is_large()) {
-    constexpr double kReach = 0.025;
+Assignment Frontier::Data::search_freely(Seconds deadline, const PlanOptions& options) const {
+  SearchStart start{.deadline = picoseconds(deadline),
+                    .relaxed = {relaxed(deadline)},
+                    .around = {},
+                    .close = {},
+                    .milestones = milestones,
+                    .curvature = curvature(deadline)};
+  const bool is_quick = options.effort == Effort::kQuick;
+  if (!is_quick && !is_large()) {
+    constexpr double kReach = 0.025, kClose = 0.002;
     const int samples = passes(layout, 110'000, 4, 60);
     std::vector<std::int64_t> horizons;
     for (int i = 0; i <= samples; ++i)
@@ -137,13 +157,31 @@ Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const 
     for (const flow::State& state : start.around) {
       if (state.horizon(problem.network) < limit) start.relaxed.push_back(state);
     }
+    horizons.clear();
+    for (const double share : {1.0, 0.5, 0.0, -0.5, -1.0})
+      horizons.push_back(horizon(deadline * (1 + kClose * share)));
+    start.close = curve.at(problem.network, horizons);
+  } else if (!is_quick) {
+    start.close = start.relaxed;
   }
-  return find_plan(layout, start, effort);
+  Assignment found = find_plan(layout, start, options.effort);
+  if (is_quick || options.search_windows <= 0) return found;
+  const Joules waiting = problem.total_blocking_power() * deadline;
+  const double gpus = problem.gpus_per_stage;
+  LongSearch search{options.search_windows};
+  if (options.go_on) {
+    search.go_on = [&](std::int64_t windows, std::int64_t cost) {
+      const Joules effective_sum = static_cast<double>(cost) * problem.cost_unit;
+      return options.go_on(
+          {windows, (effective_sum + waiting) * gpus, (effective(deadline) + waiting) * gpus});
+    };
+  }
+  return search_on(layout, start, std::move(found), search);
 }
 
 Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
   if (options.switching()) return search_switching(deadline, options);
-  return plan_of(search_freely(deadline, options.effort));
+  return plan_of(search_freely(deadline, options));
 }
 
 // Without a deadline, the fastest plan that is found.
@@ -161,7 +199,10 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
       .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
       .thorough = options.effort == Effort::kFull,
       .min_time = picoseconds(min_time),
-      .free_plan = [&](std::int64_t end) { return search_freely(seconds_of(end), options.effort); },
+      .free_plan =
+          [&](std::int64_t end) {
+            return search_freely(seconds_of(end), {.effort = options.effort});
+          },
       .price =
           [&](std::int64_t end) {
             return static_cast<double>(relaxed(seconds_of(end)).value) *

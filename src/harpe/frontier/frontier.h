@@ -54,8 +54,22 @@ enum class Effort : unsigned char {
   kFull,   ///< for planning: a local search closes most of the gap
 };
 
+/// How far a search that goes on has come.
+struct SearchProgress {
+  std::int64_t windows = 0;  ///< parts of the plan tried anew: the work done
+  Joules energy;             ///< of the best plan so far if it waits until the deadline
+  Joules lower_bound;        ///< at the deadline
+
+  double gap() const { return (energy - lower_bound) / lower_bound; }
+};
+
 struct PlanOptions {
   Effort effort = Effort::kFull;
+  /// After the search of `kFull`, goes on until it has tried so many parts of the plan anew: the
+  /// same number gives the same plan. 2,000 to 20,000 take a second. Not with late clocks.
+  std::int64_t search_windows = 0;
+  /// Told how that search comes on, a hundred times a second or so; false ends it.
+  std::function<bool(const SearchProgress&)> go_on = {};
   /// Seconds by which a new setting may come into force late, whichever part of it changes; 0 plans
   /// for free switching. With it, the plan changes a stage's setting only where that pays, and its
   /// time and energy hold for every delay up to this one.

@@ -25,11 +25,13 @@ struct Frontier::Data {
   std::int64_t horizon(Seconds time) const;
   /// The relaxed optimum there.
   flow::State relaxed(Seconds time) const;
+  /// Half the second derivative of the relaxed cost there over its first, per picosecond.
+  double curvature(Seconds time) const;
   /// The plan of these operating points, one a pipeline node.
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
   Plan plan_of(const Assignment& assignment) const;
-  Assignment search_freely(Seconds deadline, Effort effort) const;
+  Assignment search_freely(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
   /// Whether relaxed optima besides those at hand take too long to step to.

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "harpe/flow/binary_cut.h"
+#include "harpe/flow/network.h"
 #include "harpe/frontier/search_order.h"
 
 namespace harpe {
@@ -29,8 +29,7 @@ struct Milestone {
 /// use it; and the passes after that hand out what was left over after all. The search is over
 /// those shares, one for each table. It does poorly between two deadlines at which all stages can
 /// keep in step at real clocks; there the plans for these two, spliced, do better. Then kicks
-/// change a few instructions at random, and jumps shift subsets of events by one amount, each the
-/// best of all subsets, found as a minimum cut.
+/// change a few instructions at random.
 class PlanSearch {
  public:
   /// \param deadline  picoseconds, not below the makespan of the fastest options.
@@ -48,7 +47,6 @@ class PlanSearch {
 
   /// Decodes a relaxed optimum at one share for all tables, to end when it ends by itself.
   Milestone decode_freely(const flow::State& relaxed, double share);
-  std::size_t random_below(std::size_t n) { return static_cast<std::size_t>(random() % n); }
 
   /// Joins a slower assignment to a faster one: one is followed in the first part of the pipeline,
   /// the other in the rest, so that the whole ends by the deadline, which must lie between their
@@ -59,9 +57,6 @@ class PlanSearch {
   /// out anew.
   void kick(int kicks);
 
-  /// Tries `jumps` jumps from the best assignment.
-  void jump(int jumps);
-
   const Assignment& best() const { return best_; }
   /// The best at the time it takes by itself.
   Milestone best_milestone() { return {makespan(best_), best_cost_, best_}; }
@@ -69,7 +64,6 @@ class PlanSearch {
   std::int64_t makespan(const Assignment& choice);
 
  private:
-  std::uint64_t random();
   void set_prices(const flow::State& relaxed, std::span<const double> shares);
   int best_up_to(std::int32_t table, int last, double price) const;
   void round(const flow::State& relaxed);
@@ -77,33 +71,16 @@ class PlanSearch {
   void use_slack_forwards();
   void use_slack_backwards();
   void hand_out_slack(bool backwards_first);
-  void set_earliest();
-  void set_latest();
-  double average_step() const;
   void shift_choice(std::size_t node, int step);
   void kick_few();
   void kick_band();
-  void scatter();
-  /// Events at places `first` to `last` of the order may jump.
-  struct Jump {
-    std::int64_t size = 0;
-    std::int32_t first = 0;
-    std::int32_t last = 0;
-    bool later = false;
-    bool optimistic = false;
-  };
-  void set_costs(const Jump& jump, flow::BinaryCut& cut) const;
-  void fit();
-  std::int64_t random_shift();
   void keep_if_better();
-  void set_earliest(const Assignment& choice, std::vector<std::int64_t>& time) const;
-  int cheapest_within(std::int32_t table, std::int64_t time) const;
 
   const SearchOrder& layout_;
   const Problem& problem_;
   std::int64_t deadline_;
-  std::uint64_t random_state_ = 0x9e3779b97f4a7c15ULL;
-  std::vector<std::int64_t> time_, latest_, other_time_;  // of each event
+  SearchRandom random_;
+  EventTimes time_, latest_, other_time_;
   Assignment choice_, best_;
   std::vector<double> price_;  // of a picosecond of each node, in cost units
   std::int64_t cost_ = 0;

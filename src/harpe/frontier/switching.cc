@@ -361,35 +361,29 @@ double SwitchingSearch::average_step() const {
 
 template <class Accept>
 void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& accept) {
-  std::uint64_t state = 0x9e3779b97f4a7c15ULL;
-  const auto random_below = [&](std::size_t n) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return static_cast<std::size_t>((state >> 11) % n);
-  };
+  SearchRandom random;
   PointChoices trial = choices;
   for (int move = 0; move < moves; ++move) {
-    const auto& list = stage_nodes_[random_below(stage_nodes_.size())];
+    const auto& list = stage_nodes_[random.below(stage_nodes_.size())];
     if (list.empty()) continue;
     // A run: one instruction, a few, or up to all; its setting: that of a neighbour, or any of its
     // first instruction.
-    const std::size_t first = random_below(list.size());
-    const std::size_t longest = random_below(3) == 0 ? list.size() : 1 + random_below(6);
-    const std::size_t last = std::min(list.size() - 1, first + random_below(longest));
+    const std::size_t first = random.below(list.size());
+    const std::size_t longest = random.below(3) == 0 ? list.size() : 1 + random.below(6);
+    const std::size_t last = std::min(list.size() - 1, first + random.below(longest));
     const auto& options = choices_of(list[first]);
-    int wanted = options[random_below(options.size())].setting;
-    const std::size_t manner = random_below(4);
+    int wanted = options[random.below(options.size())].setting;
+    const std::size_t manner = random.below(4);
     if (manner == 1 && first > 0) wanted = setting(choices, list[first - 1]);
     if (manner == 2 && last + 1 < list.size()) wanted = setting(choices, list[last + 1]);
     if (manner == 3) {
-      const int step = random_below(2) == 0 ? 1 : -1;
+      const int step = random.below(2) == 0 ? 1 : -1;
       const int most = static_cast<int>(options.size()) - 1;
       wanted = options[std::clamp(choices[list[first]] + step, 0, most)].setting;
     }
     bool changed = false;
     bool possible = true;
-    const bool every_kind = random_below(2) == 0;
+    const bool every_kind = random.below(2) == 0;
     const int table = problem_.table[list[first]];
     for (std::size_t i = first; i <= last; ++i) {
       if (!every_kind && problem_.table[list[i]] != table) continue;
