@@ -35,8 +35,7 @@ start() {
   folder "$unit" State /var/lib
   folder "$unit" Logs /var/log
   file=$(unit_value "$unit" EnvironmentFile)
-  command="set -a; $(unit_value "$unit" Environment | sed 's/^"\([A-Z_]*\)=\(.*\)"$/\1="\2"/')
-    ${file:+. ${file#-};} set +a; umask $(unit_value "$unit" UMask)
+  command="set -a; ${file:+if [ -e ${file#-} ]; then . ${file#-}; fi;} set +a; umask $(unit_value "$unit" UMask)
     exec setpriv --no-new-privs --inh-caps=-all $* $(unit_value "$unit" ExecStart)"
   # As a command, not a function of this shell: what is stopped is the program itself.
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -c "$command" 2>"$root/tmp/$unit.log" &
@@ -120,7 +119,7 @@ life() {
   step "upgrade"
   in_root sh -c 'dpkg --install --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
-  ! grep -q "before" "$root/etc/harpe/server.env" || fail "the configuration that was not changed is old"
+  ! grep -q "before" "$root/etc/harpe/server.toml" || fail "the configuration that was not changed is old"
   rm "$root/etc/harpe/agent.toml.dpkg-dist"
   enabled multi-user.target.wants/harpe-server.service || fail "the upgrade disabled the server"
   ! enabled multi-user.target.wants/harpe-agent.service || fail "the upgrade enabled the agent again"
@@ -151,7 +150,7 @@ life() {
   step "remove and purge"
   in_root dpkg --remove harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --remove"; }
-  [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.env" ] || fail "removal took the configuration"
+  [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.toml" ] || fail "removal took the configuration"
   in_root dpkg --purge harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --purge"; }
   umount "$root/proc" "$root/dev/shm"
