@@ -1,5 +1,5 @@
 # What `cmake --install` copies, by component:
-#   command         harpe, its man pages and completions, the server's unit and user
+#   command         harpe, its man pages and completions, the server's unit and user, the demonstrations
 #   agent           harpe-agent, its man page, unit, example of a policy, log rotation
 #   client          libharpe_client.so.1
 #   development     the public headers, the rooms they need as harpe::<room>, what find_package(harpe) and pkg-config read

@@ -138,6 +138,23 @@ class DemoCluster:
                          and status["characterization"] is None)
 
 
+def add_program_options(parser):
+    parser.add_argument("--harpe", type=pathlib.Path, help="the command (default: that of the PATH)")
+    parser.add_argument("--trainer", type=pathlib.Path, help="examples/trainer.cc, built (default: what is installed with harpe)")
+
+
+def find_programs(arguments):
+    """What was not given, from the installation that `harpe` belongs to."""
+    arguments.harpe = arguments.harpe or which("harpe")
+    if arguments.harpe is None:
+        sys.exit("there is no harpe on the PATH: give --harpe, or install it (docs/install.md)")
+    installed = arguments.harpe.resolve().parent.parent / "libexec" / "harpe" / "trainer"
+    arguments.trainer = arguments.trainer or installed
+    if not arguments.trainer.exists():
+        sys.exit(f"there is no {arguments.trainer}: Debian's package harpe and `cmake --install` bring it; wheels do not. "
+                 "Give --trainer, or build it: scripts/demo.sh run")
+
+
 def which(program):
     found = shutil.which(program)
     return pathlib.Path(found).resolve() if found else None

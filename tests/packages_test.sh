@@ -97,6 +97,14 @@ use_command() {
   grep -q "trained; no server" <<<"$said" || fail "rank: $said"
 }
 
+# A training job without a compiler or sources, by a user without rights: agent, server, ranks, plans.
+use_demonstration() {
+  in_root setpriv --reuid=nobody --clear-groups python3 /usr/share/doc/harpe/demo/run_demo.py --out /tmp/user/demo \
+    >"$work/used" 2>&1 || { cat "$work/used"; fail "the demonstration"; }
+  grep "^planned" "$work/used"
+  [ -s "$root/tmp/user/demo/report.html" ] || fail "the demonstration has no report"
+}
+
 enabled() { [ -h "$root/etc/systemd/system/$1" ]; }
 
 life() {
@@ -119,6 +127,7 @@ life() {
   step "upgrade"
   in_root sh -c 'dpkg --install --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
+  [ "$(in_root stat -c %U:%G:%a /etc/harpe/server.toml)" = root:harpe:640 ] || fail "others read the server's options"
   ! grep -q "before" "$root/etc/harpe/server.toml" || fail "the configuration that was not changed is old"
   rm "$root/etc/harpe/agent.toml.dpkg-dist"
   enabled multi-user.target.wants/harpe-server.service || fail "the upgrade disabled the server"
@@ -146,6 +155,7 @@ life() {
   [ -e "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log after it was rotated"
   stop $process
   use_command
+  use_demonstration
 
   step "remove and purge"
   in_root dpkg --remove harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
@@ -210,7 +220,7 @@ fi
 
 step "an empty Debian with the version before"
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-mmdebstrap --quiet --variant=apt --include=systemd --skip=cleanup/apt --aptopt='APT::Install-Recommends "false"' \
+mmdebstrap --quiet --variant=apt --include=systemd,python3 --skip=cleanup/apt --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt=force-unsafe-io "$suite" "$root" >"$work/log" 2>&1 || { cat "$work/log"; skip "no Debian could be made of a mirror"; }
 mkdir "$root/packages"
 mv "$work/new" "$work/old" "$root/packages"
