@@ -36,6 +36,16 @@ struct ReportComparison {
   Joules energy;
 };
 
+/// What made a page, for its footer: one that was handed on can be made again. No time of day, for
+/// the same input gives the same bytes.
+struct PageSource {
+  std::string program = "harpe";  ///< with its version: "harpe 0.9.0"
+  std::string command = {};       ///< the command line, without what only says where to write
+  /// What was read: a name and its digest ("fnv1a64:..."; empty where there is none).
+  std::vector<std::pair<std::string, std::string>> inputs = {};
+  std::string documentation = {};  ///< where to read on: a manual page, a file of docs/
+};
+
 /// Everything a report shows.
 struct ReportInput {
   std::string title = {};                ///< the job
@@ -48,6 +58,7 @@ struct ReportInput {
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
   std::vector<ReportComparison> comparisons = {};
+  PageSource source = {};  ///< what the page says of its making
 };
 
 /// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light
@@ -58,8 +69,9 @@ std::string frontier_svg(const ReportInput& input);
 /// document. Where blocks would be narrower than a pixel, columns of average power stand for them.
 std::string timeline_svg(const Plan& plan);
 
-/// One page that opens offline: frontier, pipeline, a slider along the frontier that moves the
-/// pipeline, savings against all-max, a table to paste. No external resource is named.
+/// One page that opens offline, light or dark as its reader's other pages: frontier, pipeline, a
+/// slider along the frontier that moves the pipeline, savings against all-max, a table to paste. No
+/// external resource is named.
 ///
 /// The plan of every point can be drawn as long as they have no more than 600,000 instructions
 /// together; beyond, fewer plans are kept (always the first, the last and the chosen one) while

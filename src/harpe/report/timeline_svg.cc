@@ -29,7 +29,7 @@ constexpr std::size_t kMaxHoverTexts = 4000;
 
 constexpr std::string_view kTimelineStyle =
     ".l{font-size:10.5px;fill:#222;pointer-events:none}.d{fill:#fff}.n{pointer-events:none}"
-    ".axis{stroke:#b9b9b4}";
+    ".axis{stroke:var(--axis)}";
 constexpr std::string_view kHatch =
     "<defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
     "patternTransform=\"rotate(45)\"><path d=\"M0 0V5\" stroke=\"#00000070\" stroke-width=\"2\"/>"
