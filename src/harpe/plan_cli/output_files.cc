@@ -4,6 +4,7 @@
 #include <array>
 #include <system_error>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
@@ -82,9 +83,29 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
 
 }  // namespace
 
+PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
+                       const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  constexpr std::array<std::string_view, 1> kOutputs = {"--out"};
+  PageSource source{.program = program_version(commands),
+                    .command = commands.command_line(kOutputs),
+                    .documentation = "man harpe-plan, or harpe plan --help."};
+  const auto add = [&](const std::filesystem::path& file) {
+    const Result<std::string> text = read_file(file);
+    source.inputs.emplace_back(file.filename().string(),
+                               text.ok() ? digest_text(fnv1a(*text)) : std::string());
+  };
+  if (!job_file.empty() && job_file != job.profile) add(job_file);
+  add(job.profile);
+  if (job.schedule_is_file) add(job.schedule);
+  source.inputs.emplace_back("all that the plans are made from",
+                             inputs_digest(frontier, planned.chosen));
+  return source;
+}
+
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const Planned& planned) {
-  const ReportInput input = report_input(frontier, job, planned);
+                                                  const Planned& planned, PageSource source) {
+  ReportInput input = report_input(frontier, job, planned);
+  input.source = std::move(source);
   std::vector<Plan> shown;
   for (const ReportPoint& point : input.points) shown.push_back(point.plan);
   std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},

@@ -8,16 +8,24 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/command/command.h"
 #include "harpe/plan_cli/planning.h"
+#include "harpe/report/report.h"
 
 namespace harpe {
 
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
+/// What the report says it was made of: the files of the job with their digests, and that of all
+/// inputs together, which frontier.json has, too.
+/// \param job_file  may be the profile itself, or empty
+PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
+                       const Frontier& frontier, const PlanJob& job, const Planned& planned);
+
 /// All files of `--out`; that for Zeus only of a plan without knobs.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const Planned& planned);
+                                                  const Planned& planned, PageSource source);
 
 /// Paths that were written, and those of an earlier plan that had to give way: from, to.
 struct WrittenFiles {
