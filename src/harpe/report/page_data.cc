@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxInstructions = 600'000;
+constexpr std::size_t kMaxInstructions = 500'000;
 constexpr int kTicksExponent = 7;
 
 std::size_t count_instructions(const Plan& plan) {

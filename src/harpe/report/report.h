@@ -12,6 +12,7 @@
 /// Thread safety: plain functions of their arguments.
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,13 +74,16 @@ std::string timeline_svg(const Plan& plan);
 /// slider along the frontier that moves the pipeline, savings against all-max, a table to paste. No
 /// external resource is named.
 ///
-/// The plan of every point can be drawn as long as they have no more than 600,000 instructions
+/// The plan of every point can be drawn as long as they have no more than 500,000 instructions
 /// together; beyond, fewer plans are kept (always the first, the last and the chosen one) while
 /// chart and table show all points. About 2.5 bytes an instruction and point.
 std::string report_html(const ReportInput& input);
 
 /// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power
-/// (watts per GPU), transfers as asynchronous slices.
-std::string perfetto_trace(const Plan& plan);
+/// (watts per GPU), transfers as asynchronous slices. Of a plan with more than `most` instructions
+/// an excerpt: the first, middle and last of them, a third of `most` each, and one slice a stage
+/// for what lies between, with its energy. About 300 bytes an instruction.
+std::string perfetto_trace(const Plan& plan,
+                           std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace harpe
