@@ -33,6 +33,10 @@ struct WrittenFiles {
   std::vector<std::pair<std::string, std::string>> kept_aside;
 };
 
+/// What of a large pipeline is left out of the files unless the job asks for it, and how it does: a
+/// sentence each.
+std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
+
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
 /// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as
 /// if it belonged to this one: it is renamed to "earlier-...", or "earlier-2-..." where that is
