@@ -105,7 +105,7 @@ class CarbonDemo(DemoCluster):
         trainer.wait(20)
         result = self.evaluate(grid, before, before + work, deadline, end, frontier)
         result["synthetic"] = planned["synthetic"]
-        (self.folder / "report.html").write_text(carbon_demo_report.page(result, events))
+        (self.folder / "report.html").write_text(carbon_demo_report.page(result, events, self.source()))
         (self.folder / "day.svg").write_text(carbon_demo_report.picture(result))
         return result
 

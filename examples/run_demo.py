@@ -85,8 +85,8 @@ class Demo(DemoCluster):
         history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
         spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
                  for phase, length in SPANS.items()}
-        page = demo_report.page(result, history, spans, frontier, events)
-        (self.folder / "report.html").write_text(page)
+        page = demo_report.page(result, history, spans, frontier, events, self.source())
+        (self.folder / "report.html").write_text(page, encoding="utf-8")
         (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result
 
