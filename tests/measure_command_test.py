@@ -620,10 +620,10 @@ gain = 1.0
                               "[[cpu]]\ncount = 2\ndram_w = 12\n"
                               '[[fault]]\nkind = "gpu_lost"\ngpu = 1\nat_s = 1\n')
         text = self.view_on_a_terminal(80, simulation, 3)
-        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        plain = "\n".join(self.screens(text)) + re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.split("\x1b[?1049l")[1])
         self.assertEqual([line for line in plain.splitlines() if len(line) > 80], [])
         self.assertIn("since start", plain)
-        self.assertRegex(plain, r"GPU 1 LOST")
+        self.assertRegex(plain, r"GPU 1 +LOST")
         self.assertRegex(plain, r"GPU 1 .* is lost")
         self.assertIn("only until it failed", plain)
         self.assertGreater(len(self.screens(text)), 3, "the screen is drawn again and again")
@@ -648,6 +648,34 @@ gain = 1.0
         lflag = 3
         self.assertFalse(self.modes[lflag] & termios.ECHO, "keys were not shown")
         self.assertIn("energy (95 %)", text.split("\x1b[?1049l")[1])
+
+    def test_a_crash_or_a_stop_gives_the_terminal_back(self):
+        lflag = 3
+        for number in (signal.SIGABRT, signal.SIGTSTP):
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execve(HARPE, [HARPE, "monitor", "--interval", "0.2"], dict(self.simulated, TERM="xterm"))
+            text = b""
+            while b"GPU 1" not in text:
+                text += os.read(terminal, 65536)
+            self.assertFalse(termios.tcgetattr(terminal)[lflag] & termios.ECHO)
+            os.kill(pid, number)
+            _, status = os.waitpid(pid, os.WUNTRACED)
+            self.assertTrue(termios.tcgetattr(terminal)[lflag] & termios.ECHO, number)
+            while b"\x1b[?1049l" not in text:
+                text += os.read(terminal, 65536)
+            if os.WIFSTOPPED(status):
+                os.kill(pid, signal.SIGCONT)
+                while text.count(b"\x1b[?1049h") < 2:
+                    text += os.read(terminal, 65536)
+                os.kill(pid, signal.SIGTERM)
+                while b"energy (95 %)" not in text:
+                    text += os.read(terminal, 65536)
+                _, status = os.waitpid(pid, 0)
+                self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+            else:
+                self.assertEqual(os.WTERMSIG(status), number)
+            os.close(terminal)
 
     def test_ctrl_c_ends_it_with_a_summary(self):
         process = subprocess.Popen([HARPE, "monitor", "--interval", "100ms"], env=self.simulated,

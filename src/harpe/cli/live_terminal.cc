@@ -35,9 +35,10 @@ std::array<struct sigaction, kCrashes.size()>
     handlers_before;  // NOLINT(*-avoid-non-const-global-variables)
 
 /// Calls only what a signal handler may. The signal then does what it does by default.
-void restore_at_crash(int /*signal*/) {
+void restore_at_crash(int signal) {
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
   if (before_view.has_keys) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_view.before);
+  ::raise(signal);  // its handler is the default one by now (SA_RESETHAND)
 }
 
 void handle_crashes(bool handle) {
@@ -82,6 +83,7 @@ void LiveTerminal::enter() {
   if (keys_come_) {
     termios keys = before_view.before;
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    keys.c_lflag |= NOFLSH;  // or Ctrl-C would drop what is still to be drawn
     keys.c_cc[VMIN] = 0;
     keys.c_cc[VTIME] = 0;
     ::tcsetattr(STDIN_FILENO, TCSANOW, &keys);
