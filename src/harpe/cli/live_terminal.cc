@@ -109,10 +109,13 @@ void LiveTerminal::draw(const std::string& text) {
   std::istringstream lines(drawn_);
   int number = 0;
   for (std::string line; number < most && std::getline(lines, line); ++number) {
-    screen += (number > 0 ? "\r\n" : "") +
-              cut_painted(line, static_cast<std::size_t>(size.columns)) + "\x1b[K";
+    const auto columns = static_cast<std::size_t>(size.columns);
+    screen += (number > 0 ? "\r\n" : "") + cut_painted(line, columns);
+    // At the end of a full line the cursor stands on its last character.
+    if (shown_width(line) < columns) screen += "\x1b[K";
   }
-  console_.out << screen << "\x1b[J" << std::flush;
+  if (number < most) screen += "\r\n\x1b[J";
+  console_.out << screen << std::flush;
 }
 
 void LiveTerminal::stop_until_continued() {
