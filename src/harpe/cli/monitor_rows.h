@@ -33,7 +33,7 @@ class PowerHistory {
  private:
   struct Sample {
     Instant at;
-    double watts;
+    double watts = 0;
   };
   std::deque<Sample> samples_;
 };

@@ -95,8 +95,8 @@ TEST(WrappedText, KeepsTheIndentOfTheFirstLine) {
 }
 
 TEST(WrappedText, LinesFitAndNothingIsLost) {
-  std::mt19937 random(7);
-  for (int round = 0; round < 200; ++round) {
+  for (unsigned round = 0; round < 200; ++round) {
+    std::mt19937 random(round);
     std::string text;
     const int words = std::uniform_int_distribution(1, 30)(random);
     for (int i = 0; i < words; ++i) {

@@ -25,15 +25,16 @@ TEST(Printable, LeavesNothingThatATerminalObeys) {
 }
 
 TEST(Printable, OfAnyBytesGivesTextWithoutCommands) {
-  std::mt19937 random(11);
-  for (int round = 0; round < 2000; ++round) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
     std::string bytes;
     for (int i = 0; i < 12; ++i) bytes += static_cast<char>(random() % 256);
     const std::string text = printable(bytes);
     for (const char c : text) {
-      EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != 0x7f) << "round " << round;
+      EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != 0x7f);
     }
-    EXPECT_EQ(printable(text), text) << "round " << round;
+    EXPECT_EQ(printable(text), text);
   }
 }
 
