@@ -22,7 +22,7 @@ using Kind = DeviceEnergy::Kind;
 using Order = MonitorState::Order;
 
 constexpr std::size_t kMostLinesOfADevice = 4;
-constexpr std::size_t kUsersAtLeast = 3;  ///< lines, the heading among them, where there is room
+constexpr std::size_t kUsersAtLeast = 3;  ///< lines, the heading among them
 constexpr int kAnyLines = 10'000;
 
 struct HelpLine {
@@ -254,12 +254,11 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
   }
   screen.lines.push_back(total(state, wide, coloured));
   const std::vector<std::string> faults = fault_lines(state.look, width);
-  const std::size_t wanted_below =
-      (state.users.empty() ? 0 : std::min(state.users.size() + 1, kUsersAtLeast)) + faults.size();
-  // What stands below the rows gives way where not every device would have one.
+  // There is room below for what runs, whether something does or not, so that rows do not change
+  // with it; but not where a device would have no row for it.
   const std::size_t for_rows = room - 2;
   const std::size_t least = state.look.window.devices.size() + 1;
-  const std::size_t below = for_rows > least ? std::min(wanted_below, for_rows - least) : 0;
+  const std::size_t below = for_rows > least ? std::min(kUsersAtLeast, for_rows - least) : 0;
   add_rows(state, wide, for_rows - below, coloured, screen);
   for (const std::string& line : faults) {
     if (screen.lines.size() < room) screen.lines.push_back(line);

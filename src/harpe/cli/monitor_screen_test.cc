@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -134,6 +135,21 @@ TEST(MonitorScreen, ColumnsStayWhateverDevicesShow) {
     gpu.memory.reset();
   }
   EXPECT_EQ(heading(), before);
+  state = busy_node(4);
+  const auto height = [&] {
+    const std::vector<std::string> lines = monitor_screen(state, 60, 20, false).lines;
+    return std::ranges::find_if(lines, [](const auto& line) { return line.starts_with("CPU"); }) -
+           lines.begin();
+  };
+  const auto rows = height();
+  state.users.resize(9);
+  EXPECT_EQ(height(), rows) << "processes come and go";
+}
+
+TEST(MonitorScreen, ANodeWithoutGpusShowsItsCpus) {
+  const std::string text = text_of(monitor_screen(busy_node(0), 80, 24, false));
+  EXPECT_THAT(text, HasSubstr("CPU 0"));
+  EXPECT_THAT(text, Not(HasSubstr("GPU")));
 }
 
 TEST(MonitorScreen, TotalsAreOfTheNode) {
