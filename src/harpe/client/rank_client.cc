@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -38,6 +40,12 @@ constexpr Seconds kLongestWait{60};
 
 void write_to_standard_error(const std::string& text) {
   std::fprintf(stderr, "harpe: %s\n", text.c_str());
+}
+
+/// As launchers count; true where they do not. What a whole node lacks is said once.
+bool is_first_of_node() {
+  const char* local = std::getenv("LOCAL_RANK");
+  return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
 }
 
 Seconds seconds_since_1970() {
@@ -400,7 +408,9 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   options = HARPE_TRY(complete(std::move(options), process_environment()));
   if (!options.log) options.log = write_to_standard_error;
   if (options.server.empty()) {
-    options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+    if (is_first_of_node()) {
+      options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+    }
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
   auto cursor =

@@ -620,6 +620,13 @@ TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   iterate(*client);
   EXPECT_FALSE(client->registered());
   EXPECT_THAT(events(), SizeIs(1));
+  ::setenv("LOCAL_RANK", "3", 1);
+  (void)started(given);
+  EXPECT_THAT(events(), SizeIs(1)) << "each node says so once";
+  ::setenv("LOCAL_RANK", "0", 1);
+  (void)started(given);
+  EXPECT_THAT(events(), SizeIs(2));
+  ::unsetenv("LOCAL_RANK");
 }
 
 TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
