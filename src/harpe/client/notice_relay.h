@@ -24,7 +24,7 @@ class NoticeRelay {
   static constexpr Seconds kPatience{30};
   /// The same of the first rank as long as it is not registered: a server that is not there, or
   /// refuses, is to be known soon, and by one line.
-  static constexpr Seconds kFirstPatience{3};
+  static constexpr Seconds kFirstPatience{1};
   /// Between two questions: of texts that wait; of the first rank in the first minute and where
   /// there is something new; else.
   static constexpr Seconds kRetry{2}, kBusy{1}, kQuiet{10};
