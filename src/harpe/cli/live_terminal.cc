@@ -54,6 +54,12 @@ void handle_crashes(bool handle) {
   }
 }
 
+/// Another program has the terminal, as after `bg`.
+bool in_background() {
+  const pid_t front = ::tcgetpgrp(STDOUT_FILENO);
+  return front > 0 && front != ::getpgrp();
+}
+
 }  // namespace
 
 LiveTerminal::LiveTerminal(Console& console) : console_(console) {
@@ -75,7 +81,7 @@ LiveTerminal::~LiveTerminal() {
 
 void LiveTerminal::enter() {
   shown_ = true;
-  // A process in the background that changed the terminal would be stopped.
+  // A process in the background that changed its terminal would be stopped.
   keys_come_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp() &&
                ::tcgetattr(STDIN_FILENO, &before_view.before) == 0;
   before_view.has_keys = keys_come_;
@@ -101,6 +107,7 @@ void LiveTerminal::leave(bool keep) {
 }
 
 void LiveTerminal::draw(const std::string& text) {
+  if (in_background()) return;  // the shell continues it when it comes to the front
   if (!shown_) enter();
   drawn_ = console_.utf8 ? text : ascii_text(text);
   const TerminalSize size = terminal_size();
@@ -149,7 +156,7 @@ void LiveTerminal::read_keys() {
 }
 
 LiveTerminal::Event LiveTerminal::wait(Seconds time) {
-  if (ended_) return Event::kEnd;
+  if (ended_ || !console_.out) return Event::kEnd;
   if (pressed_.empty()) {
     std::array<pollfd, 2> ready{
         {{.fd = signals_, .events = POLLIN, .revents = 0},

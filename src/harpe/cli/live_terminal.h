@@ -29,7 +29,8 @@ class LiveTerminal {
   LiveTerminal(const LiveTerminal&) = delete;
   LiveTerminal& operator=(const LiveTerminal&) = delete;
 
-  /// Shows these lines, from the top; what does not fit is not shown.
+  /// Shows these lines, from the top; what does not fit is not shown, nor anything while another
+  /// program has the terminal.
   void draw(const std::string& text);
   /// Gives the terminal back. \param keep  what was drawn last stays on it
   void leave(bool keep = false);
