@@ -1,5 +1,5 @@
 # What `cmake --install` copies, by component:
-#   command         harpe, its man pages and completions, the server's unit and user
+#   command         harpe, its man pages and completions, the server's unit and user, the demonstrations
 #   agent           harpe-agent, its man page, unit, example of a policy, log rotation
 #   client          libharpe_client.so.1
 #   development     the public headers, the rooms they need as harpe::<room>, what find_package(harpe) and pkg-config read
@@ -136,6 +136,6 @@ if(TARGET harpe)
           PATTERN harpe-agent.1 EXCLUDE)
   harpe_install_text(${packaging}/systemd/harpe-server.service ${units} command)
   install(FILES ${packaging}/sysusers/harpe.conf DESTINATION lib/sysusers.d COMPONENT command)
-  install(FILES ${packaging}/server.env DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+  install(FILES ${packaging}/server.toml DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/simulations DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 endif()

@@ -49,8 +49,8 @@ foreach(component ${CPACK_COMPONENTS_ALL})
     configuration(${root} logrotate/harpe-agent etc/logrotate.d/harpe-agent ${readable})
     file(REMOVE ${root}/usr/share/doc/harpe/logrotate-harpe-agent)
   elseif(component STREQUAL "command")
-    # It may name a database with its password; systemd reads it as root.
-    configuration(${root} server.env etc/harpe/server.env OWNER_READ OWNER_WRITE GROUP_READ)
+    # It may name a database with its password; postinst gives it to the group of the server's user.
+    configuration(${root} server.toml etc/harpe/server.toml OWNER_READ OWNER_WRITE GROUP_READ)
   endif()
   # What umask left out of folders and files does not travel.
   file(GLOB_RECURSE files LIST_DIRECTORIES true ${root}/*)

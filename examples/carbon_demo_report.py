@@ -2,7 +2,8 @@
 
 import html
 
-from demo_report import COLORS, HEIGHT, LEFT, SIMULATED, STYLE, TOP, WIDTH, Chart, padded
+from demo_report import COLORS, HEIGHT, LEFT, ONE, SIMULATED, TOP, TWO, WIDTH, Chart, figure, padded, table
+from page_frame import framed_page
 
 INVENTED = "Invented grid: no real one has these hours, which take seconds here."
 
@@ -27,18 +28,17 @@ def chart(result, points, label, title, low=None):
                   label, title)
     for first, last in result["pauses"]:
         drawn.shade(hours(result, first), hours(result, last), "pause")
-    drawn.line(shown, "var(--one)")
+    drawn.line(shown, ONE)
     deadline = hours(result, result["deadline"])
     top, bottom = drawn.y[1], drawn.y[0]
-    drawn.line([(deadline, bottom), (deadline, top)], "var(--two)", dashed=True)
+    drawn.line([(deadline, bottom), (deadline, top)], TWO, dashed=True)
     return drawn.svg()
 
 
 def ways_table(result):
-    rows = "".join(
-        f"<tr><td>{html.escape(one['name'])}</td><td>{one['grams']:.2f}</td><td>{one['joules'] / 1000:.1f}</td>"
-        f"<td>{one['hours']:.1f}</td></tr>" for one in result["ways"])
-    return ("<table><tr><th></th><th>gCO2eq</th><th>kJ</th><th>hours taken</th></tr>" + rows + "</table>")
+    rows = [(html.escape(one["name"]), f"{one['grams']:.2f}", f"{one['joules'] / 1000:.1f}", f"{one['hours']:.1f}")
+            for one in result["ways"]]
+    return table([("", "gCO2eq", "kJ", "hours taken"), *rows])
 
 
 def intensity_chart(result):
@@ -56,33 +56,33 @@ def picture(result):
     charts = "".join(f'<svg y="{20 + HEIGHT * row}" width="{WIDTH}" height="{HEIGHT}"{drawn.removeprefix("<svg")}'
                      for row, drawn in enumerate((intensity_chart(result), power_chart(result))))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {20 + 2 * HEIGHT}"><style>{COLORS}</style>'
-            f'<rect width="100%" height="100%" fill="var(--page)"/><text x="{LEFT}" y="{TOP}" '
+            f'<rect width="100%" height="100%" fill="var(--ground)"/><text x="{LEFT}" y="{TOP}" '
             f'style="fill:var(--warn);font-weight:600">Simulated GPUs. {INVENTED}</text>{charts}</svg>\n')
 
 
-def page(result, events):
+def page(result, events, source):
+    """source: what made it, the last arguments of framed_page."""
     log = "".join(f"<li>{html.escape(text)}</li>" for text in events[-40:])
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>A day that follows the grid</title><style>{STYLE}</style></head><body>
-<h1>A day that follows the grid</h1>
-<p class=simulated>{SIMULATED} {INVENTED}</p>
-<p>{result['iterations']} iterations of a training were to be done by a deadline (dashed). The server knew what the hours to
+    times = chart(result, [(hours(result, at), s) for at, s in result["iteration_times"]], "s", "Iteration time over the day")
+    body = f"""<div class="prose">
+<section>
+<p class="lead">{result['iterations']} iterations of a training were to be done by a deadline (dashed). The server knew what the hours to
 come would emit, and moved the job along its frontier; where it asked for a pause, training wrote a checkpoint and waited.
-<b class="saved certain">{result['saved_percent']:.1f} %</b> less CO2 than the best steady pace that meets the deadline.</p>
-<h2>What it emitted</h2>
+<b class="certain">{result['saved_percent']:.1f} %</b> less CO2 than the best steady pace that meets the deadline.</p>
+</section>
+<section><h2>What it emitted</h2>
 {ways_table(result)}
-<p class=note>The first line by the devices' own counters. The others are what one pace all along would have used, by the job's
+<p class="note">The first line by the devices' own counters. The others are what one pace all along would have used, by the job's
 frontier, scaled by what its iterations took before the day began; the best steady pace is the one of least emissions among
-those that meet the deadline. An hour takes {result['hour_s']} s here, so that stopping and starting cost more of one than in earnest.</p>
-<h2>The grid</h2>
-{intensity_chart(result)}
-<h2>Power</h2>
-{power_chart(result)}
-<h2>Time of an iteration, s</h2>
-<p class=key>Pauses left out.</p>
-{chart(result, [(hours(result, at), s) for at, s in result['iteration_times']], "s", "Iteration time over the day")}
-<h2>What the job said</h2>
-<ul>{log}</ul>
-</body></html>
-"""
+those that meet the deadline. An hour takes {result['hour_s']} s here, so that stopping and starting cost more of one than in earnest.</p></section>
+<section><h2>The grid</h2>
+{figure(intensity_chart(result), "Carbon intensity of an invented grid; pauses are shaded, the deadline is dashed.")}</section>
+<section><h2>Power</h2>
+{figure(power_chart(result), "Of all GPUs, by their counters.")}</section>
+<section><h2>Time of an iteration, s</h2>
+{figure(times, "Pauses left out.")}</section>
+<section><h2>What the job said</h2>
+<ul class="method">{log}</ul></section>
+</div>"""
+    return framed_page("A day that follows the grid", "A training slows down and pauses where hours emit much",
+                       f"{SIMULATED} {INVENTED}", body, **source)

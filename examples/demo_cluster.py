@@ -12,6 +12,8 @@ import time
 import urllib.error
 import urllib.request
 
+from page_frame import digest
+
 PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 BLOCKING_W = 83.64
 PATIENCE_S = 120  # with a machine that does much else
@@ -73,6 +75,20 @@ class DemoCluster:
             if time.monotonic() > end:
                 sys.exit("agent and server did not start: see " + str(folder))
             time.sleep(0.05)
+
+    def source(self):
+        """What made a page of this, for framed_page."""
+        said = subprocess.run([self.harpe, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        command = [os.path.relpath(sys.argv[0])]
+        words = iter(sys.argv[1:])
+        for word in words:
+            if word == "--out":
+                next(words, None)  # where to write is no part of what it is made of
+            elif not word.startswith("--out="):
+                command.append(word)
+        simulation = (self.folder / "simulation.toml").read_text().replace(str(self.folder), ".")
+        return {"program": said, "command": command, "inputs": [("simulation.toml", digest(simulation))],
+                "documentation": "docs/simulated-gpus.md, docs/jobs.md, scripts/demo.sh."}
 
     def how_to_look(self):
         """What to type in another terminal while this runs."""
@@ -136,6 +152,23 @@ class DemoCluster:
         """Quick plans run first; what is compared later is the best."""
         return self.wait("a plan", lambda status: status["phase"] in ("running", "straggling")
                          and status["characterization"] is None)
+
+
+def add_program_options(parser):
+    parser.add_argument("--harpe", type=pathlib.Path, help="the command (default: that of the PATH)")
+    parser.add_argument("--trainer", type=pathlib.Path, help="examples/trainer.cc, built (default: what is installed with harpe)")
+
+
+def find_programs(arguments):
+    """What was not given, from the installation that `harpe` belongs to."""
+    arguments.harpe = arguments.harpe or which("harpe")
+    if arguments.harpe is None:
+        sys.exit("there is no harpe on the PATH: give --harpe, or install it (docs/install.md)")
+    installed = arguments.harpe.resolve().parent.parent / "libexec" / "harpe" / "trainer"
+    arguments.trainer = arguments.trainer or installed
+    if not arguments.trainer.exists():
+        sys.exit(f"there is no {arguments.trainer}: Debian's package harpe and `cmake --install` bring it; wheels do not. "
+                 "Give --trainer, or build it: scripts/demo.sh run")
 
 
 def which(program):

@@ -5,7 +5,7 @@ stages each, all real processes. The job measures itself first. Then it has a fi
 it hurries while electricity is clean, slows down where it is not, and pauses where it is dirtiest. Says what it emitted, by
 the devices' own counters, next to what one steady pace would have, and writes a page that shows it (report.html).
 
-    run_carbon_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer
+    run_carbon_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer]
                        [--out DIRECTORY] [--json] [--check]
 
 With --check, exits with 1 where the job misses its deadline, never pauses, or emits no less than the best steady pace.
@@ -21,8 +21,9 @@ import tempfile
 import time
 import urllib.error
 
-import carbon_demo_report
-from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster
+sys.dont_write_bytecode = True  # nothing beside an installed copy
+import carbon_demo_report  # noqa: E402
+from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster, add_program_options, find_programs  # noqa: E402
 
 HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid; whole, for a file tells seconds
 DAYS = 4  # of it
@@ -104,7 +105,7 @@ class CarbonDemo(DemoCluster):
         trainer.wait(20)
         result = self.evaluate(grid, before, before + work, deadline, end, frontier)
         result["synthetic"] = planned["synthetic"]
-        (self.folder / "report.html").write_text(carbon_demo_report.page(result, events))
+        (self.folder / "report.html").write_text(carbon_demo_report.page(result, events, self.source()))
         (self.folder / "day.svg").write_text(carbon_demo_report.picture(result))
         return result
 
@@ -187,12 +188,12 @@ class CarbonDemo(DemoCluster):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--harpe", required=True, type=pathlib.Path)
-    parser.add_argument("--trainer", required=True, type=pathlib.Path)
+    add_program_options(parser)
     parser.add_argument("--out", type=pathlib.Path, help="where report.html and logs go; otherwise none are kept")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
+    find_programs(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         demo = CarbonDemo(arguments, arguments.out or temporary)
         began = time.monotonic()

@@ -4,7 +4,7 @@ four stages each, all real processes that talk over real sockets. The job profil
 meets a straggler and recovers. Prints what the devices' own counters say next to what was predicted, and writes a page that
 shows it (report.html).
 
-    run_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer [--out DIRECTORY]
+    run_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [--out DIRECTORY]
                 [--json] [--check]
 
 With --check, exits with 1 where time is further from its prediction than --within, or energy than --energy-within, or
@@ -23,8 +23,18 @@ import tempfile
 import time
 import urllib.request
 
-import demo_report
-from demo_cluster import BLOCKING_W, JOB, PATIENCE_S, PIPELINES, STAGES, DemoCluster
+sys.dont_write_bytecode = True  # nothing beside an installed copy
+import demo_report  # noqa: E402
+from demo_cluster import (  # noqa: E402
+    BLOCKING_W,
+    JOB,
+    PATIENCE_S,
+    PIPELINES,
+    STAGES,
+    DemoCluster,
+    add_program_options,
+    find_programs,
+)
 
 FACTOR = 1.2
 SPANS = {"planned": 12, "straggling": 12, "recovered": 12}  # iterations that are measured
@@ -75,8 +85,8 @@ class Demo(DemoCluster):
         history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
         spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
                  for phase, length in SPANS.items()}
-        page = demo_report.page(result, history, spans, frontier, events)
-        (self.folder / "report.html").write_text(page)
+        page = demo_report.page(result, history, spans, frontier, events, self.source())
+        (self.folder / "report.html").write_text(page, encoding="utf-8")
         (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result
 
@@ -194,14 +204,14 @@ def table(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--harpe", required=True, type=pathlib.Path)
-    parser.add_argument("--trainer", required=True, type=pathlib.Path)
+    add_program_options(parser)
     parser.add_argument("--out", type=pathlib.Path, help="where report.html and logs go; otherwise none are kept")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--within", type=float, default=0.02, help="of time, for --check")
     parser.add_argument("--energy-within", type=float, default=0.02, help="of energy, for --check")
     arguments = parser.parse_args()
+    find_programs(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         demo = Demo(arguments, arguments.out or temporary)
         began = time.monotonic()

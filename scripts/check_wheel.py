@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what is in a wheel of Harpe before it is given to others.
 
-    check_wheel.py out/wheel/harpe-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl
+    check_wheel.py out/wheel/harpe-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl
 
 It has the package, the programs and the simulated NVML; these need no library that a system with that
 glibc could lack; programs may be executed; licenses and metadata are there. Needs readelf (binutils)."""
@@ -54,8 +54,8 @@ def faults_of_metadata(archive, dist_info):
 
 
 def faults_of(path):
-    if not re.fullmatch(r"harpe-[0-9.]+-cp310-abi3-manylinux_2_\d+_(x86_64|aarch64)\.whl", path.name):
-        yield "its tag is not that of CPython 3.10 and later on manylinux"
+    if not re.fullmatch(r"harpe-[0-9.]+-cp310-abi3-manylinux_2_(?:[0-9]|1[0-9]|2[0-8])_(x86_64|aarch64)\.whl", path.name):
+        yield "its tag is not that of CPython 3.10 and later on systems with glibc 2.28"
     if path.stat().st_size > LARGEST:
         yield f"it has {path.stat().st_size / 2**20:.1f} MiB, more than {LARGEST >> 20}"
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:

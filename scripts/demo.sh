@@ -7,7 +7,8 @@
 #                                    the first iteration to a straggler and back (default: out/demo-run)
 #   scripts/demo.sh carbon [DIRECTORY]  the same job follows the carbon intensity of an invented grid for a day of two
 #                                    minutes (default: out/demo-carbon)
-#   scripts/demo.sh --installed [DIRECTORY]  the plan with the harpe of PATH: nothing is installed or built
+#   scripts/demo.sh [run | carbon] --installed [DIRECTORY]  with the harpe of PATH and what is installed with it: nothing
+#                                    is installed or built
 #
 # What it builds is in build/release, as for everything else.
 set -euo pipefail
@@ -26,10 +27,8 @@ out=${out:-out/demo${running:+-$running}}
 
 if [ -n "$installed" ]; then
   harpe=$(command -v harpe) || { echo "there is no harpe on the PATH: docs/install.md says how to get it" >&2; exit 1; }
-  if [ -n "$running" ]; then
-    echo "the ranks of this demonstration are C++ and have to be built: scripts/demo.sh $running" >&2
-    exit 1
-  fi
+  # By the file of a command that may be a link elsewhere.
+  trainer=$(dirname "$(dirname "$(realpath "$harpe")")")/libexec/harpe/trainer
 else
   # Planning alone needs neither agent nor server: a third of the build.
   targets=(harpe_planning)
@@ -37,6 +36,7 @@ else
   if [ -n "$running" ]; then
     targets=(harpe trainer)
     harpe=$build/src/harpe/cli/harpe
+    trainer=$build/examples/trainer
   fi
   ./scripts/install-dependencies.sh --build
   log=build/demo.log
@@ -56,11 +56,11 @@ say_where() {  # say_where WHAT: how to go on with the command itself
 if [ -n "$running" ]; then
   script=run_demo
   [ "$running" = carbon ] && script=run_carbon_demo
-  python3 examples/$script.py --harpe "$harpe" --trainer $build/examples/trainer --out "$out"
-  say_where ""
+  python3 examples/$script.py --harpe "$harpe" --trainer "$trainer" --out "$out"
+  [ -n "$installed" ] || say_where ""
   echo "The profile of this training in one command, without a server to set up:"
   echo "  harpe profile measure --stop --simulate $out/simulation.toml --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\"
-  echo "      $build/examples/trainer --simulation $out/simulation.toml --data 1 --stages 4 --iterations 1000"
+  echo "      $trainer --simulation $out/simulation.toml --data 1 --stages 4 --iterations 1000"
   exit
 fi
 mkdir -p "$out"

@@ -3,6 +3,7 @@
 #
 #   scripts/package.sh [DIRECTORY]      where to put them (default: out/packages)
 #
+# Programs and libraries are hardened as Debian's own (the preset "package"), which is checked.
 # The same sources in the same folder give the same bytes: files are as old as the newest commit, or as SOURCE_DATE_EPOCH
 # says. HARPE_PACKAGE_MAINTAINER="Name <address>" says whom packages name.
 set -euo pipefail
@@ -22,14 +23,7 @@ if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
 fi
 export SOURCE_DATE_EPOCH
 
-# What is relocated cannot be written afterwards. All else is as in the release build, whose cached objects serve here.
-linker="-Wl,-z,relro -Wl,-z,now"
-options=(
-  --preset release -B build/package
-  -DCMAKE_INSTALL_PREFIX=/usr
-  -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF
-  "-DCMAKE_EXE_LINKER_FLAGS=$linker" "-DCMAKE_SHARED_LINKER_FLAGS=$linker"
-)
+options=(--preset package)
 [ -z "${HARPE_PACKAGE_MAINTAINER:-}" ] || options+=("-DHARPE_PACKAGE_MAINTAINER=$HARPE_PACKAGE_MAINTAINER")
 
 log=build/package.log
@@ -40,6 +34,16 @@ echo "Building (the first time takes a few minutes) ..."
   cmake "${options[@]}" && cmake --build build/package --target harpe_installable &&
     cpack --config build/package/CPackConfig.cmake -B build/package/packages
 } >"$log" 2>&1 || { cat "$log"; exit 1; }
+
+# Programs and libraries: at any address, tables that nothing writes to, checked stacks and buffers.
+for file in build/package/src/harpe/cli/{harpe,harpe-agent} build/package/examples/trainer \
+  build/package/src/harpe/client/libharpe_client.so.1 build/package/sim/nvml/libnvidia-ml.so.1; do
+  signs=$(readelf --file-header --program-headers --dynamic --symbols --wide "$file")
+  for sign in 'Type: *DYN' GNU_RELRO 'FLAGS.*NOW' __stack_chk_fail '__[a-z]*_chk@'; do
+    grep -q -- "$sign" <<<"$signs" || { echo "$file is not hardened: no $sign" >&2; exit 1; }
+  done
+  if grep -q 'GNU_STACK.*RWE' <<<"$signs"; then echo "$file executes its stack" >&2; exit 1; fi
+done
 
 cd build/package/packages
 for package in *.deb; do

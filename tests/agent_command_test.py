@@ -46,6 +46,18 @@ class Commands(AgentTest):
         self.assertIn("100 W to 280 W", said.stderr)
         self.assertEqual(self.leases(), {})
 
+    def test_what_is_wrong_in_its_file_of_options_is_named_by_its_place(self):
+        config = self.folder / "options.toml"
+        config.write_text('socket-mode = "rw"\ndry-rum = true\n')
+        said = self.harpe_run("agent", "--config", str(config))
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertIn(f"{config}:2:1: unknown option 'dry-rum'; did you mean 'dry-run'?", said.stderr)
+        config.write_text('socket-mode = "rw"\nminimum-dwell = "soon"\n')
+        said = self.harpe_run("agent", "--config", str(config), "--minimum-dwell", "later")
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertIn(f"{config}:1:15: socket-mode: expected an octal mode", said.stderr)
+        self.assertIn("--minimum-dwell: expected a time such as 20ms, got 'later'", said.stderr)  # which comes before the file
+
     def test_no_token_is_issued_that_its_agent_would_refuse(self):
         key = self.folder / "key"
         key.write_text("0123456789abcdef0123456789abcdef")

@@ -29,6 +29,17 @@ limit_exposure() {
 limit_exposure harpe-agent 30   # 3.0
 limit_exposure harpe-server 20  # 2.0
 
+# Also what is commented out in the server's options is an option: nothing is wrong but what is added here.
+sed -n 's/^# \([a-z-]* = \)/\1/; /^[a-z]/p' "$source/packaging/server.toml" >"$folder/server.toml"
+count=$(wc -l <"$folder/server.toml")
+[ "$count" -gt 15 ]
+echo "no-option = 1" >>"$folder/server.toml"
+if "$harpe" serve --config "$folder/server.toml" 2>"$folder/said"; then exit 1; fi
+[ "$(wc -l <"$folder/said")" = 1 ] && grep -q ":$((count + 1)):1: unknown option 'no-option'" "$folder/said" || {
+  cat "$folder/said"
+  exit 1
+}
+
 cp "$source/packaging/agent.toml" "$folder/agent.toml"
 chmod 600 "$folder/agent.toml"
 printf 'state_file = "%s/state"\n[[gpu]]\nmodel = "a40"\n' "$folder" >"$folder/sim.toml"

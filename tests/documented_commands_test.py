@@ -32,6 +32,8 @@ ELSEWHERE = {
     r"build/(release|venv)|bench/|for i in |/usr/bin/python3 tests/": "benchmarks, tests, and programs of others that have tests",
     r"pip install out/": "wheel_test.py",
     r"harpe --version$": "of the wheel; wheel_test.py",
+    r"docker run ": "needs an engine that runs, and GPUs; container_test.sh starts what is in the images",
+    r"tar -xf harpe-|harpe/bin/harpe ": "scripts/portable.sh, which runs what is in its archive",
     r"sqlite3 ": "stores have tests of their own",
     r"sbatch |while harpe job wait|torchrun ": "Slurm and launchers; launchers_test.py",
     r"curl .*https://server": "server_tls_test.py",

@@ -553,12 +553,15 @@ gain = 1.0
             self.assertLess(abs(measured["energy_j"] - energy), 2 * measured["error_j"],
                             (energy, look))
 
-    def view_on_a_terminal(self, columns, simulation, seconds, then=None):
-        """What the command writes on a terminal of so many columns, resized to `then` on the way."""
+    def view_on_a_terminal(self, columns, simulation, seconds, then=None, keys=(), end_by=b"\x03", **environment):
+        """What the command writes on a terminal of so many columns, resized to `then` on the way. Each of `keys`
+        is typed once what it is for is there: (text, key)."""
         pid, terminal = pty.fork()
         if pid == 0:
-            environment = dict(self.bare, HARPE_SIMULATION=str(simulation), TERM="xterm")
+            environment = {**self.bare, "HARPE_SIMULATION": str(simulation), "TERM": "xterm", "LC_ALL": "C.UTF-8",
+                           **environment}
             os.execve(HARPE, [HARPE, "monitor", "--interval", "0.3"], environment)
+        keys = list(keys)
         text = ""
         try:
             size = struct.pack("HHHH", 24, columns, 0, 0)
@@ -570,8 +573,11 @@ gain = 1.0
                     then = None
                 if select.select([terminal], [], [], 0.05)[0]:
                     text += os.read(terminal, 65536).decode()
+                if keys and keys[0][0] in text.split("\x1b[H")[-1]:
+                    os.write(terminal, keys.pop(0)[1])
+            self.modes = termios.tcgetattr(terminal)
         finally:
-            os.write(terminal, b"\x03")
+            os.write(terminal, end_by)
             try:
                 while select.select([terminal], [], [], 10)[0]:
                     text += os.read(terminal, 65536).decode()
@@ -579,7 +585,14 @@ gain = 1.0
                 pass
             _, status = os.waitpid(pid, 0)
         self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+        self.assertEqual(keys, [], text)
+        self.assertIn("\x1b[?1049l", text, "the screen before comes back")
         return text
+
+    def screens(self, text):
+        """What the terminal showed, one screen after the other, without what paints."""
+        return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).replace("\r", "")
+                for screen in text.split("\x1b[?1049l")[0].split("\x1b[H")[1:]]
 
     def test_a_driver_that_hangs_does_not_hold_it_for_ever(self):
         slow = self.folder / "slow.toml"
@@ -607,21 +620,62 @@ gain = 1.0
                               "[[cpu]]\ncount = 2\ndram_w = 12\n"
                               '[[fault]]\nkind = "gpu_lost"\ngpu = 1\nat_s = 1\n')
         text = self.view_on_a_terminal(80, simulation, 3)
-        plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+        plain = "\n".join(self.screens(text)) + re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.split("\x1b[?1049l")[1])
         self.assertEqual([line for line in plain.splitlines() if len(line) > 80], [])
         self.assertIn("since start", plain)
-        self.assertRegex(plain, r"GPU 1 .*LOST")
+        self.assertRegex(plain, r"GPU 1 +LOST")
         self.assertRegex(plain, r"GPU 1 .* is lost")
         self.assertIn("only until it failed", plain)
-        self.assertGreater(len(re.findall(r"\x1b\[\d+A", text)), 3, "the view replaces itself")
+        self.assertGreater(len(self.screens(text)), 3, "the screen is drawn again and again")
+        self.assertTrue(all(len(screen.splitlines()) <= 24 for screen in self.screens(text)))
 
     def test_a_terminal_that_gets_narrower_gets_a_narrower_view(self):
         text = self.view_on_a_terminal(120, self.simulated["HARPE_SIMULATION"], 3, then=50)
-        views = text.split("harpe monitor")
-        self.assertIn("mem MHz", views[2])
-        self.assertNotIn("mem MHz", views[-1])
-        plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", views[-1])
-        self.assertEqual([line for line in plain.splitlines() if len(line) > 50], [])
+        screens = self.screens(text)
+        self.assertTrue(any(len(line) > 100 for line in screens[2].splitlines()), screens[2])
+        self.assertEqual([line for line in screens[-1].splitlines() if len(line) > 50], [])
+        self.assertIn("GPU 1", screens[-1])
+
+    def test_keys_sort_pause_explain_and_end_and_the_terminal_is_as_before(self):
+        text = self.view_on_a_terminal(
+            100, self.simulated["HARPE_SIMULATION"], 4, end_by=b"q", LC_ALL="C",
+            keys=[("since start", b"s"), ("sorted by power", b"p"), ("PAUSED", b"h"), ("sort: index", b"\x1b"),
+                  ("since start", b"p")])
+        screens = self.screens(text)
+        self.assertTrue(all(screen.isascii() for screen in screens), "the locale is not UTF-8")
+        self.assertIn("+-", screens[-1])
+        self.assertNotIn("PAUSED", screens[-1])
+        lflag = 3
+        self.assertFalse(self.modes[lflag] & termios.ECHO, "keys were not shown")
+        self.assertIn("energy (95 %)", text.split("\x1b[?1049l")[1])
+
+    def test_a_crash_or_a_stop_gives_the_terminal_back(self):
+        lflag = 3
+        for number in (signal.SIGABRT, signal.SIGTSTP):
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execve(HARPE, [HARPE, "monitor", "--interval", "0.2"], dict(self.simulated, TERM="xterm"))
+            text = b""
+            while b"GPU 1" not in text:
+                text += os.read(terminal, 65536)
+            self.assertFalse(termios.tcgetattr(terminal)[lflag] & termios.ECHO)
+            os.kill(pid, number)
+            _, status = os.waitpid(pid, os.WUNTRACED)
+            self.assertTrue(termios.tcgetattr(terminal)[lflag] & termios.ECHO, number)
+            while b"\x1b[?1049l" not in text:
+                text += os.read(terminal, 65536)
+            if os.WIFSTOPPED(status):
+                os.kill(pid, signal.SIGCONT)
+                while text.count(b"\x1b[?1049h") < 2:
+                    text += os.read(terminal, 65536)
+                os.kill(pid, signal.SIGTERM)
+                while b"energy (95 %)" not in text:
+                    text += os.read(terminal, 65536)
+                _, status = os.waitpid(pid, 0)
+                self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+            else:
+                self.assertEqual(os.WTERMSIG(status), number)
+            os.close(terminal)
 
     def test_ctrl_c_ends_it_with_a_summary(self):
         process = subprocess.Popen([HARPE, "monitor", "--interval", "100ms"], env=self.simulated,

@@ -35,8 +35,7 @@ start() {
   folder "$unit" State /var/lib
   folder "$unit" Logs /var/log
   file=$(unit_value "$unit" EnvironmentFile)
-  command="set -a; $(unit_value "$unit" Environment | sed 's/^"\([A-Z_]*\)=\(.*\)"$/\1="\2"/')
-    ${file:+. ${file#-};} set +a; umask $(unit_value "$unit" UMask)
+  command="set -a; ${file:+if [ -e ${file#-} ]; then . ${file#-}; fi;} set +a; umask $(unit_value "$unit" UMask)
     exec setpriv --no-new-privs --inh-caps=-all $* $(unit_value "$unit" ExecStart)"
   # As a command, not a function of this shell: what is stopped is the program itself.
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -c "$command" 2>"$root/tmp/$unit.log" &
@@ -98,6 +97,14 @@ use_command() {
   grep -q "trained; no server" <<<"$said" || fail "rank: $said"
 }
 
+# A training job without a compiler or sources, by a user without rights: agent, server, ranks, plans.
+use_demonstration() {
+  in_root setpriv --reuid=nobody --clear-groups python3 /usr/share/doc/harpe/demo/run_demo.py --out /tmp/user/demo \
+    >"$work/used" 2>&1 || { cat "$work/used"; fail "the demonstration"; }
+  grep "^planned" "$work/used"
+  [ -s "$root/tmp/user/demo/report.html" ] || fail "the demonstration has no report"
+}
+
 enabled() { [ -h "$root/etc/systemd/system/$1" ]; }
 
 life() {
@@ -120,7 +127,8 @@ life() {
   step "upgrade"
   in_root sh -c 'dpkg --install --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
-  ! grep -q "before" "$root/etc/harpe/server.env" || fail "the configuration that was not changed is old"
+  [ "$(in_root stat -c %U:%G:%a /etc/harpe/server.toml)" = root:harpe:640 ] || fail "others read the server's options"
+  ! grep -q "before" "$root/etc/harpe/server.toml" || fail "the configuration that was not changed is old"
   rm "$root/etc/harpe/agent.toml.dpkg-dist"
   enabled multi-user.target.wants/harpe-server.service || fail "the upgrade disabled the server"
   ! enabled multi-user.target.wants/harpe-agent.service || fail "the upgrade enabled the agent again"
@@ -147,11 +155,12 @@ life() {
   [ -e "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log after it was rotated"
   stop $process
   use_command
+  use_demonstration
 
   step "remove and purge"
   in_root dpkg --remove harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --remove"; }
-  [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.env" ] || fail "removal took the configuration"
+  [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.toml" ] || fail "removal took the configuration"
   in_root dpkg --purge harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --purge"; }
   umount "$root/proc" "$root/dev/shm"
@@ -211,7 +220,7 @@ fi
 
 step "an empty Debian with the version before"
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-mmdebstrap --quiet --variant=apt --include=systemd --skip=cleanup/apt --aptopt='APT::Install-Recommends "false"' \
+mmdebstrap --quiet --variant=apt --include=systemd,python3 --skip=cleanup/apt --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt=force-unsafe-io "$suite" "$root" >"$work/log" 2>&1 || { cat "$work/log"; skip "no Debian could be made of a mirror"; }
 mkdir "$root/packages"
 mv "$work/new" "$work/old" "$root/packages"

@@ -92,6 +92,45 @@ TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
   }
 }
 
+TEST_F(PlanCommand, TheReportSaysWhatItWasMadeOf) {
+  ASSERT_EQ(plan({"--points", "0", "--job", "two words", "--out", path("out")}).status, 0);
+  const std::string page = read("out/report.html");
+  const auto frontier = json::parse(read("out/frontier.json"));
+  EXPECT_THAT(page, AllOf(HasSubstr("<code>harpe plan --profile " + path("profile.csv") +
+                                    " --micro-batches 6 --blocking-power 83.64 --points 0 --job "
+                                    "&#39;two words&#39;</code>"),
+                          HasSubstr(digest_text(fnv1a(read("profile.csv")))),
+                          HasSubstr(frontier["inputs_digest"].get<std::string>())));
+}
+
+// One stage, two clocks: as many instructions as make a pipeline large, planned at once.
+TEST_F(PlanCommand, OfALargePipelineTheTraceIsAnExcerptUnlessAllOfItIsAskedFor) {
+  const std::string profile = write("one.csv",
+                                    "stage,instruction,frequency,time,energy\n"
+                                    "0,forward,1410,0.05,20\n0,forward,900,0.07,15\n"
+                                    "0,backward,1410,0.1,40\n0,backward,900,0.14,30\n");
+  const auto traced = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"plan", "--profile", profile,    "--micro-batches",
+                                    "8200", "--points",  "0",        "--blocking-power",
+                                    "80",   "--out",     path("out")};
+    all.insert(all.end(), more.begin(), more.end());
+    const Said said = harpe_says(all);
+    EXPECT_EQ(said.status, 0) << said.err;
+    const auto trace = json::parse(read("out/trace.json"));
+    const auto is_instruction = [](const json& event) {
+      return event["ph"] == "X" && event["cat"] != "left_out";
+    };
+    return std::pair(said.out, std::ranges::count_if(trace["traceEvents"], is_instruction));
+  };
+  const auto [said, kept] = traced({});
+  EXPECT_THAT(said, HasSubstr("768 of 16400 instructions: --whole-trace writes all of them"));
+  EXPECT_EQ(kept, 3 * 768);
+  const auto [said_whole, all] = traced({"--whole-trace"});
+  EXPECT_THAT(said_whole, Not(HasSubstr("whole-trace")));
+  EXPECT_EQ(all, 16'400);
+  EXPECT_EQ(harpe_says({"verify", path("out/plan.json"), "--profile", profile}).status, 0);
+}
+
 TEST_F(PlanCommand, WhateverIsMadeOfASyntheticProfileSaysSo) {
   const std::string remark(kSyntheticRemark);
   const std::vector<std::string> files = {"plan.json",   "frontier.json", "freqs_pipeline_00000.py",

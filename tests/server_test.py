@@ -21,6 +21,26 @@ COSTS = {(int(stage), name, int(clock)): (float(time), float(energy))
          for stage, name, clock, time, energy in (line.split(",") for line in server_process.PROFILE.splitlines()[1:])}
 
 
+class Options(ServerTest):
+    def test_they_may_stand_in_a_file_which_the_command_line_comes_before(self):
+        key = self.folder / "key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        config = self.folder / "server.toml"
+        config.write_text(f'store = "sqlite:/nowhere/harpe.db"\ntcp = "none"\nsigning-key = "{key}"\n')
+        self.start("--config", config)
+        self.assertEqual(self.ask("GET", "/v1/jobs").status, 401)
+
+    def test_what_is_wrong_in_the_file_is_named_by_its_place_and_nothing_is_made(self):
+        config = self.folder / "server.toml"
+        config.write_text(f'store = "{self.store}"\nstoer = "none"\nworkers = 0\n')
+        said = subprocess.run([self.harpe, "serve", "--config", config], capture_output=True, text=True, timeout=60)
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertIn(f"{config}:2:1: unknown option 'stoer'; did you mean 'store'?", said.stderr)
+        self.assertIn(f"{config}:3:11: workers: ", said.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [config])
+
+
 class Crashes(ServerTest):
     def test_what_was_promised_survives_kill_9(self):
         self.start()
@@ -236,6 +256,7 @@ class Contract(ServerTest):
         ("PUT", "/v1/jobs/{job}"): specification(),
         ("POST", "/v1/jobs/{job}/ranks"): {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS},
         ("POST", "/v1/jobs/{job}/end"): {"stage": 0, "session": "s00"},
+        ("POST", "/v1/jobs/{job}/notices"): {"stage": 0, "session": "s00", "texts": ["no agent"]},
         ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
         ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
         ("PUT", "/v1/jobs/{job}/objective"): {"slowdown": 0.1},

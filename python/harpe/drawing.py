@@ -64,8 +64,9 @@ def frontier_picture(
 
 
 def html_paragraph(text: str, warns: bool = False) -> str:
-    """A line of text; one that warns is seen."""
-    style = f"color:{_ACCENTS['all-max']};font-weight:600;" if warns else ""
+    """A line of text; one that warns is seen, and read in the text's own colour."""
+    warning = f"border-left:4px solid {_ACCENTS['all-max']};padding-left:8px;font-weight:600;"
+    style = warning if warns else ""
     return f'<p style="{style}margin:4px 0">{escape(text)}</p>'
 
 
@@ -98,7 +99,7 @@ def _mark(x: float, y: float, name: str) -> str:
     anchor, shift = ("end", -9) if x > (_LEFT + _RIGHT) / 2 else ("start", 9)
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/>'
-        f'<text x="{x + shift:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}" fill="{colour}" '
+        f'<text x="{x + shift:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}" '
         f'font-weight="600">{escape(name)}</text>'
     )
 

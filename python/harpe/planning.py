@@ -114,12 +114,15 @@ class Plan:
         if self._inputs is None:
             raise InvalidInputError("this plan was not made by harpe.plan, and has no inputs")
         with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
+            # Run where the inputs lie: the report says how it was made, and a folder's passing name
+            # would make it another one each time.
             arguments = [
-                *self._inputs.arguments_in(Path(folder)),
-                *("--out", os.fspath(directory), "--points", str(points)),
+                *self._inputs.arguments_in(Path(folder), named="."),
+                *("--out", os.path.abspath(directory), "--points", str(points)),
                 *(["--certificate"] if certificate else []),
             ]
-            return [Path(file) for file in _run(arguments)["files"]]
+            files = run_command(["plan", "--json", *arguments], within=folder)["files"]
+            return [Path(directory) / Path(file).name for file in files]
 
     def __str__(self) -> str:
         chosen = self.chosen
@@ -305,10 +308,10 @@ class _Input:
     content: bytes
     path: str | None
 
-    def place(self, folder: Path) -> str:
+    def place(self, folder: Path, named: str | None) -> str:
         path = folder / self.name
         path.write_bytes(self.content)
-        return os.fspath(path)
+        return os.fspath(path) if named is None else os.path.join(named, self.name)
 
 
 @dataclass(frozen=True)
@@ -337,14 +340,17 @@ class _Inputs:
         order = _file(schedule) if is_file else str(schedule)
         return _Inputs(table, order, tuple(_arguments(options)))
 
-    def arguments_in(self, folder: Path, *, only_tables: bool = False) -> list[str]:
+    def arguments_in(
+        self, folder: Path, *, only_tables: bool = False, named: str | None = None
+    ) -> list[str]:
         """The command's arguments. Files are named as the user did with `only_tables`, so that
-        diagnostics name them; else they are written into the folder."""
+        diagnostics name them; else they are written into the folder, which the arguments call
+        ``named``."""
 
         def path(of: _Input | str) -> str:
             if isinstance(of, str):
                 return of
-            return of.path if only_tables and of.path is not None else of.place(folder)
+            return of.path if only_tables and of.path is not None else of.place(folder, named)
 
         return ["--profile", path(self.profile), "--schedule", path(self.schedule), *self.options]
 
@@ -388,17 +394,23 @@ def _run(arguments: Sequence[str]) -> dict[str, Any]:
     return run_command(["plan", "--json", *arguments])
 
 
-def run_command(arguments: Sequence[str]) -> dict[str, Any]:
-    """Runs the command with ``--json`` among the arguments; what it prints."""
+def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
+    """Runs the command with ``--json`` among the arguments, in a folder; what it prints."""
     program = command_path()
     if program is None:
         raise UnavailableError(
             "the harpe command is missing: install the package with pip, which builds it, or name "
             "the program in HARPE_COMMAND"
         )
+    if os.path.dirname(program):
+        program = os.path.abspath(program)
     try:
         done = subprocess.run(
-            [program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            cwd=within,
         )
     except OSError as error:
         raise UnavailableError(f"{program}: {error.strerror}") from None

@@ -112,6 +112,14 @@ def test_what_is_saved_is_what_was_planned_whatever_becomes_of_the_profile(
     assert plan(Table()).save(tmp_path / "table", points=0)
 
 
+def test_saving_again_gives_the_same_bytes(profile: Path, tmp_path: Path) -> None:
+    made = plan(profile)
+    first = made.save(tmp_path / "first", points=0)
+    again = made.save(tmp_path / "again", points=0)
+    assert [file.parent for file in first] == [tmp_path / "first"] * len(first)
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
+
+
 def test_wrong_rows_are_named_by_file_line_and_column(profile: Path) -> None:
     profile.write_text(
         csv().replace("0.05,19.0", "fast,19.0", 1).replace("1,backward", "1,sideways", 1)

@@ -8,9 +8,8 @@
 namespace harpe {
 namespace {
 
-constexpr unsigned long long kMebibyte = 1 << 20;
-// What a driver keeps for itself, and a context of CUDA takes.
-constexpr unsigned long long kReserved = 600 * kMebibyte, kPerProcess = 512 * kMebibyte;
+constexpr unsigned long long kReserved = kSimulatedReservedBytes;
+constexpr unsigned long long kPerProcess = kSimulatedProcessBytes;
 constexpr unsigned int kNoInstance = 0xffffffff;
 
 std::vector<unsigned int> users(const SimulatedGpuState& state) {

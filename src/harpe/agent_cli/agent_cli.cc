@@ -9,6 +9,7 @@
 #include "harpe/agent_cli/agent_setup.h"
 #include "harpe/command/issue_token.h"
 #include "harpe/command/json_output.h"
+#include "harpe/command/option_file.h"
 #include "harpe/http/server_socket.h"
 #include "harpe/hw/devices.h"
 #include "harpe/service/server_log.h"
@@ -17,13 +18,12 @@ namespace harpe {
 namespace {
 
 Result<AgentSetup> read_setup(const AgentArguments& arguments) {
-  AgentOptionValues values;
-  if (!arguments.config.empty()) {
-    const std::string text = HARPE_TRY(read_trusted(arguments.config, 1U << 20));
-    values = HARPE_TRY(parse_agent_config(text, arguments.config));
+  OptionFile file{.name = arguments.config, .positions = {}};
+  if (!file.name.empty()) {
+    const std::string text = HARPE_TRY(read_trusted(file.name, 1U << 20));
+    file.positions = HARPE_TRY(take_options(*arguments.command, text, file.name));
   }
-  for (const auto& [name, value] : arguments.values) values[name] = value;
-  return agent_setup(values);
+  return agent_setup(arguments.values, file);
 }
 
 Result<Policy> read_policy(const std::string& path) {

@@ -7,9 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/base/toml.h"
 #include "harpe/command/quantity_text.h"
 
 namespace harpe {
@@ -48,8 +46,8 @@ std::optional<std::uint32_t> group_id(const std::string& name) {
 /// Reads values one by one and keeps what is wrong with them.
 class Reader {
  public:
-  Reader(const AgentOptionValues& values, Diagnostics& diagnostics)
-      : values_(values), diagnostics_(diagnostics) {}
+  Reader(const AgentOptionValues& values, const OptionFile& file)
+      : values_(values), file_(file), in_file_(file.name) {}
 
   std::string text(const std::string& name, const std::string& otherwise = {}) const {
     const auto found = values_.find(name);
@@ -71,12 +69,25 @@ class Reader {
     return otherwise;
   }
   void error(const std::string& name, const std::string& message) {
-    diagnostics_.add("--" + name + ": " + message);
+    if (const auto place = file_.positions.find(name); place != file_.positions.end()) {
+      in_file_.add(place->second.line, place->second.column, name + ": " + message);
+    } else {
+      elsewhere_.add("--" + name + ": " + message);
+    }
+  }
+  /// An error of no one option.
+  void error(std::string message) { elsewhere_.add(std::move(message)); }
+  Status status() && {
+    Error error{ErrorCode::kInvalidInput, in_file_.take()};
+    for (Diagnostic& diagnostic : elsewhere_.take())
+      error.diagnostics.push_back(std::move(diagnostic));
+    return error.diagnostics.empty() ? ok_status() : Status(std::move(error));
   }
 
  private:
   const AgentOptionValues& values_;
-  Diagnostics& diagnostics_;
+  const OptionFile& file_;
+  Diagnostics in_file_, elsewhere_;
 };
 
 std::optional<std::size_t> parse_limit(std::string_view text) {
@@ -158,47 +169,10 @@ void read_controller(Reader& read, AgentOptions& options) {
       read.value("minimum-dwell", controller.minimum_dwell, seconds, "a time such as 20ms");
 }
 
-/// Integers stay as they were written.
-std::optional<std::string> text_of(const JsonValue& value) {
-  switch (value.type) {
-    case JsonValue::Type::kString:
-      return value.string;
-    case JsonValue::Type::kBool:
-      return value.boolean ? "true" : "false";
-    case JsonValue::Type::kNumber:
-      return value.is_integer ? std::to_string(value.integer) : shortest(value.number);
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
-Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file) {
-  const JsonValue document = HARPE_TRY(parse_toml(text, file));
-  std::vector<std::string> known;
-  for (const AgentOptionHelp& option : agent_option_table()) known.emplace_back(option.name);
-  AgentOptionValues values;
-  Diagnostics diagnostics(file);
-  for (const auto& [key, value] : document.members) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      const auto near = nearest(key, known);
-      diagnostics.add(value.key_line, value.key_column,
-                      "unknown option " + in_quotes(key) +
-                          (near ? "; did you mean '" + *near + "'?" : std::string()));
-    } else if (const auto read = text_of(value)) {
-      values[key] = *read;
-    } else {
-      diagnostics.add(value.line, value.column, key + ": expected text, a number or true or false");
-    }
-  }
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  return values;
-}
-
-Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
-  Diagnostics diagnostics;
-  Reader read(values, diagnostics);
+Result<AgentSetup> agent_setup(const AgentOptionValues& values, const OptionFile& file) {
+  Reader read(values, file);
   AgentSetup setup;
   setup.policy = read.text("policy", kDefaultPolicy);
   setup.simulation = read.text("simulate");
@@ -206,10 +180,9 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
   read_transport(read, setup.options);
   read_controller(read, setup.options);
   if (const Status right = check_agent_options(setup.options); !right.ok()) {
-    for (const Diagnostic& diagnostic : right.error().diagnostics)
-      diagnostics.add(diagnostic.message);
+    for (const Diagnostic& diagnostic : right.error().diagnostics) read.error(diagnostic.message);
   }
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  HARPE_TRY(std::move(read).status());
   return setup;
 }
 

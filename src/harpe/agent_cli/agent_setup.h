@@ -1,18 +1,21 @@
 #pragma once
 /// \file
-/// The agent's options, from the command line and from a configuration file with the same names.
+/// The agent's options, from the texts of the command line and of its configuration file.
 
 #include <string>
-#include <string_view>
 
 #include "harpe/agent/server.h"
 #include "harpe/base/result.h"
 #include "harpe/command/agent_command.h"
+#include "harpe/command/option_file.h"
 
 namespace harpe {
 
-/// Reads a configuration file (TOML): an option a line, without its dashes. All errors at once.
-Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file);
+/// Where values came from that were not on the command line; errors name the place.
+struct OptionFile {
+  std::string name;
+  OptionPositions positions;
+};
 
 struct AgentSetup {
   AgentOptions options;
@@ -20,6 +23,6 @@ struct AgentSetup {
   bool socket_named = false;  ///< by the user
 };
 /// Reads the values; what is not given has its default. All errors at once.
-Result<AgentSetup> agent_setup(const AgentOptionValues& values);
+Result<AgentSetup> agent_setup(const AgentOptionValues& values, const OptionFile& file = {});
 
 }  // namespace harpe

@@ -6,6 +6,7 @@
 #include "harpe/carbon_cli/account_words.h"
 #include "harpe/carbon_cli/inventory_table.h"
 #include "harpe/carbon_cli/inventory_view.h"
+#include "harpe/report/frame.h"
 #include "harpe/report/usage_page.h"
 
 namespace harpe {
@@ -66,7 +67,7 @@ void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime
 
 }  // namespace
 
-std::string inventory_page(const CarbonInventory& inventory) {
+std::string inventory_page(const CarbonInventory& inventory, const PageSource& source) {
   const BarLength bar = bar_length(inventory);
   const WholeSeconds length = bar.length;
   const std::int64_t from = inventory.total.begin.since_1970;
@@ -82,8 +83,10 @@ std::string inventory_page(const CarbonInventory& inventory) {
                       .gaps = std::vector<bool>(bars, false),
                       .table = inventory_table(inventory),
                       .has_total = inventory.rows.size() > 1,
-                      .method = method_statement(inventory)};
+                      .method = method_statement(inventory),
+                      .source = source};
   if (inventory.simulated()) {
+    page.doubt = report::kSimulatedCaption;
     page.warnings.emplace_back("GPUs are simulated: these figures are of no real device.");
   }
   const std::string warning = kind_warning(inventory.total.kind, false);

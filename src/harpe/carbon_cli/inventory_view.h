@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harpe/carbon_cli/carbon_inventory.h"
+#include "harpe/report/report.h"
 
 namespace harpe {
 
@@ -22,6 +23,6 @@ std::string inventory_text(const CarbonInventory& inventory, int columns, bool c
 std::string inventory_json(const CarbonInventory& inventory);
 /// A row each and one of the total, behind the method as comments.
 std::string inventory_csv(const CarbonInventory& inventory);
-std::string inventory_page(const CarbonInventory& inventory);
+std::string inventory_page(const CarbonInventory& inventory, const PageSource& source = {});
 
 }  // namespace harpe

@@ -2,8 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <string_view>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/carbon_inventory.h"
@@ -15,6 +18,7 @@
 #include "harpe/cli/job_server.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
+#include "harpe/report/report.h"
 
 namespace harpe {
 namespace {
@@ -72,10 +76,14 @@ Status check_unit(const FunctionalUnit& unit) {
                         " are counted");
 }
 
-Status read_runs_of_files(const ReportArguments& arguments, std::vector<ReadRun>& read) {
+using Inputs = decltype(PageSource::inputs);
+
+Status read_runs_of_files(const ReportArguments& arguments, std::vector<ReadRun>& read,
+                          Inputs& inputs) {
   Error all{ErrorCode::kInvalidInput, {}};
   for (const std::string& file : arguments.files) {
     const std::string text = HARPE_TRY(read_file(file));
+    inputs.emplace_back(file, digest_text(fnv1a(text)));
     Result<std::vector<LedgerRun>> runs = parse_ledger(text, file);
     if (!runs.ok()) {
       for (const Diagnostic& one : runs.error().diagnostics) all.diagnostics.push_back(one);
@@ -95,11 +103,13 @@ Result<std::vector<std::string>> jobs_to_ask(const ReportArguments& arguments, J
   return jobs;
 }
 
-Status read_runs_of_server(const ReportArguments& arguments, std::vector<ReadRun>& read) {
+Status read_runs_of_server(const ReportArguments& arguments, std::vector<ReadRun>& read,
+                           Inputs& inputs) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   for (const std::string& job : HARPE_TRY(jobs_to_ask(arguments, server))) {
     const std::string path = HARPE_TRY(job_path(job)) + "/energy";
     const std::string text = HARPE_TRY(server.ask_text("GET", path));
+    inputs.emplace_back("job " + job, digest_text(fnv1a(text)));
     for (LedgerRun& run : HARPE_TRY(parse_ledger(text, "job " + job))) {
       read.push_back({.run = std::move(run), .from = "the server"});
     }
@@ -113,11 +123,11 @@ FindIntensity finder(const SourceArguments& arguments, CarbonSource& source) {
   };
 }
 
-Result<CarbonInventory> inventory_of(const ReportArguments& arguments) {
+Result<CarbonInventory> inventory_of(const ReportArguments& arguments, Inputs& inputs) {
   std::vector<ReadRun> read;
   HARPE_TRY(check_unit(arguments.terms.unit));
-  HARPE_TRY(read_runs_of_files(arguments, read));
-  if (arguments.asks_server()) HARPE_TRY(read_runs_of_server(arguments, read));
+  HARPE_TRY(read_runs_of_files(arguments, read, inputs));
+  if (arguments.asks_server()) HARPE_TRY(read_runs_of_server(arguments, read, inputs));
   CountedRuns counted = count_once(std::move(read));
   const UtcTime from = arguments.from.value_or(UtcTime{0});
   const UtcTime to = arguments.to.value_or(UtcTime{7'258'118'400});
@@ -140,14 +150,21 @@ Result<CarbonInventory> inventory_of(const ReportArguments& arguments) {
   return inventory;
 }
 
-Result<Outcome> report(const ReportArguments& arguments, Console& console) {
+Result<Outcome> report(const ReportArguments& arguments, const Commands& commands,
+                       Console& console) {
   if (arguments.files.empty() && !arguments.asks_server()) {
     return Error::invalid(
         "nothing to account for: give reports of `harpe run --out`, or --server URL");
   }
-  const CarbonInventory inventory = HARPE_TRY(inventory_of(arguments));
+  constexpr std::array<std::string_view, 2> kOutputs = {"--csv", "--html"};
+  PageSource source{.program = program_version(commands),
+                    .command = commands.command_line(kOutputs),
+                    .documentation = "man harpe-carbon-report, or harpe carbon report --help."};
+  const CarbonInventory inventory = HARPE_TRY(inventory_of(arguments, source.inputs));
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, inventory_csv(inventory)));
-  if (!arguments.html.empty()) HARPE_TRY(write_file(arguments.html, inventory_page(inventory)));
+  if (!arguments.html.empty()) {
+    HARPE_TRY(write_file(arguments.html, inventory_page(inventory, source)));
+  }
   const int columns = console.colour_out ? terminal_size(STDOUT_FILENO).columns : 0;
   return Outcome{.text = inventory_text(inventory, columns, console.colour_out),
                  .json = inventory_json(inventory)};
@@ -197,7 +214,7 @@ void add_carbon_report_command(Commands& commands) {
       "harpe carbon report run1.json run2.json --carbon uk:13 --pue 1.2\n"
       "harpe carbon report --server http://head:7787 --carbon DE --html jobs.html\n"
       "harpe carbon report run.json --carbon 302.5 --embodied 150kg/5y --tokens 3e9",
-      [arguments](Console& console) { return report(*arguments, console); });
+      [arguments, &commands](Console& console) { return report(*arguments, commands, console); });
   app.add_option("FILE", arguments->files, "Reports of commands and energies of jobs, as JSON")
       ->type_name("FILE")
       ->group("Arguments");

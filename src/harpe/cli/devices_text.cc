@@ -5,6 +5,7 @@
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/device_view.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/cli/terminal_text.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
 
@@ -16,29 +17,41 @@ constexpr const char* kLostAdvice =
     "nvidia-smi --gpu-reset -i GPU once nothing uses it, else restart the machine; a GPU that is "
     "lost again is to be replaced";
 
-/// "1410 of 210..1980": the value and what it can be.
-std::string of_range(const std::string& now, const std::string& lowest,
-                     const std::string& highest) {
-  return now + " of " + lowest + ".." + highest;
-}
-
-std::string clock_text(const std::optional<Megahertz>& now,
-                       const std::optional<std::vector<Megahertz>>& clocks) {
-  std::string value = now ? std::to_string(now->value) : "-";
-  if (!clocks || clocks->empty()) return value;
-  return of_range(value, std::to_string(clocks->front().value),
-                  std::to_string(clocks->back().value));
+/// "210..1980": what can be set; empty where it is not known.
+std::string range_text(const std::string& lowest, const std::string& highest) {
+  return lowest + ".." + highest;
 }
 
 std::string watts_text(const std::optional<Watts>& power, int decimals = 0) {
   return power ? fixed(power->value, decimals) : "-";
 }
 
-std::string limit_text(const DeviceView& gpu) {
+/// "55 / 400": what it draws, and what it may.
+std::string power_text(const DeviceView& gpu) {
   const auto limit = gpu.enforced_limit ? gpu.enforced_limit : gpu.limit;
-  if (!gpu.limit_range) return watts_text(limit);
-  return of_range(watts_text(limit), watts_text(gpu.limit_range->lowest),
-                  watts_text(gpu.limit_range->highest));
+  return watts_text(gpu.instant_power) + " / " + watts_text(limit) +
+         (gpu.scope == PowerScope::kModule ? " (module)" : "");
+}
+
+std::string clock_text(const DeviceView& gpu) {
+  return gpu.graphics_clock ? std::to_string(gpu.graphics_clock->value) : "-";
+}
+
+std::string clocks_text(const DeviceView& gpu) {
+  const auto& clocks = gpu.graphics_clocks;
+  if (!clocks || clocks->empty()) return "-";
+  return range_text(std::to_string(clocks->front().value), std::to_string(clocks->back().value));
+}
+
+std::string limits_text(const DeviceView& gpu) {
+  if (!gpu.limit_range) return "-";
+  return range_text(watts_text(gpu.limit_range->lowest), watts_text(gpu.limit_range->highest));
+}
+
+/// Whether Harpe may set the clock that it is there to set; why not stands below the table.
+std::string may_set_text(const DeviceView& gpu) {
+  if (gpu.controls.empty()) return "-";
+  return gpu.controls.front().allowed.ok() ? "yes" : "no: below";
 }
 
 std::string state_text(const DeviceView& gpu) {
@@ -51,16 +64,19 @@ std::string state_text(const DeviceView& gpu) {
 
 std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool coloured) {
   FittedTable table{
+      // What a GPU is, what it does, and whether Harpe may do anything about it are never left out.
       .columns = {{.heading = "GPU", .left = true},
-                  {.heading = "name", .left = true, .rank = 1, .narrowest = 10},
-                  {.heading = "PCI", .left = true, .rank = 8},
+                  {.heading = "name", .left = true, .rank = 1, .narrowest = 8},
+                  {.heading = "power W", .left = true},
+                  {.heading = "clock MHz", .left = true},
+                  {.heading = "set clocks", .left = true},
+                  {.heading = "held back by", .left = true, .rank = 2, .narrowest = 12},
+                  {.heading = "clocks MHz", .left = true, .rank = 3},
+                  {.heading = "limits W", .left = true, .rank = 4},
                   {.heading = "UUID", .left = true, .rank = 5},
-                  {.heading = "clock MHz", .left = true, .rank = 2},
-                  {.heading = "power W", .left = true, .rank = 6},
-                  {.heading = "limit W", .left = true, .rank = 3},
-                  {.heading = "energy", .left = true, .rank = 7},
-                  {.heading = "persistence", .left = true, .rank = 9},
-                  {.heading = "held back by", .left = true, .rank = 4, .narrowest = 12}}};
+                  {.heading = "energy", .left = true, .rank = 6},
+                  {.heading = "PCI", .left = true, .rank = 7},
+                  {.heading = "persistence", .left = true, .rank = 8}}};
   for (const DeviceView& gpu : gpus) {
     const GpuIdentity& identity = gpu.identity;
     // The beginning tells GPUs apart and is short enough to type.
@@ -69,24 +85,26 @@ std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool col
     const std::string persistence =
         gpu.persistence_mode ? *gpu.persistence_mode ? "on" : "off" : "-";
     const std::string name = columns > 0 ? short_device_name(identity.name) : identity.name;
-    const std::vector<std::string> cells = {
-        std::to_string(identity.index),
-        (identity.is_mig ? "(MIG) " : "") + name,
-        identity.pci,
-        uuid,
-        clock_text(gpu.graphics_clock, gpu.graphics_clocks),
-        watts_text(gpu.instant_power, 1) + (gpu.scope == PowerScope::kModule ? " (module)" : ""),
-        limit_text(gpu),
-        gpu.lost     ? "-"
-        : gpu.energy ? "yes"
-                     : "no",
-        persistence,
-        state_text(gpu)};
+    const std::vector<std::string> cells = {std::to_string(identity.index),
+                                            printable((identity.is_mig ? "(MIG) " : "") + name),
+                                            power_text(gpu),
+                                            clock_text(gpu),
+                                            may_set_text(gpu),
+                                            state_text(gpu),
+                                            clocks_text(gpu),
+                                            limits_text(gpu),
+                                            printable(uuid),
+                                            gpu.lost     ? "-"
+                                            : gpu.energy ? "yes"
+                                                         : "no",
+                                            printable(identity.pci),
+                                            persistence};
     for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
   }
   std::string text = table.text(columns, coloured);
   if (text.find("persistence") == std::string::npos) {
-    text += "Wider terminals, and --json, show more of each, such as its UUID.\n";
+    text +=
+        wrapped_text("Wider terminals, and --json, show more of each, such as its UUID.", columns);
   }
   return text;
 }

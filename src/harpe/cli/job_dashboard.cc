@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <ctime>
 #include <sstream>
 #include <utility>
 
 #include "harpe/cli/job_view.h"
 #include "harpe/cli/status_fields.h"
+#include "harpe/cli/terminal_text.h"
 #include "harpe/command/console.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
@@ -31,10 +31,10 @@ struct Row {
 };
 
 /// What one wants to know first, of all that `job_view` says.
-constexpr std::array<std::string_view, 20> kOrder{
-    "phase", "synthetic", "ended",      "profiling", "iteration", "times",   "power",
-    "saved", "straggler", "slow stage", "slow GPUs", "clocks",    "refused", "missing",
-    "pause", "pace",      "carbon",     "plan",      "objective", "shape"};
+constexpr std::array<std::string_view, 21> kOrder{
+    "phase",   "synthetic", "ended",      "profiling", "iteration", "times",     "power",
+    "saved",   "straggler", "slow stage", "slow GPUs", "clocks",    "refused",   "notice",
+    "missing", "pause",     "pace",       "carbon",    "plan",      "objective", "shape"};
 
 std::size_t place_of(const std::string& label) {
   return static_cast<std::size_t>(std::ranges::find(kOrder, label) - kOrder.begin());
@@ -133,7 +133,7 @@ std::string heading(const DashboardLook& look, const Json& status, std::size_t c
   if (const std::string name = text_in(status, "name"); !name.empty() && name != id)
     id += "  " + name;
   const std::string title = "harpe job watch";
-  const std::string rest = "  " + id + "  " + look.time_of_day + "  (Ctrl-C ends)";
+  const std::string rest = "  " + id + "  " + look.time_of_day + "  (q ends)";
   return painted(title, Paint::kBold, coloured) +
          cut_to(rest, std::max(columns, title.size() + 1) - title.size()) + "\n";
 }
@@ -170,19 +170,17 @@ std::optional<Watts> JobTrend::power() const {
 }
 
 std::string sparkline(const std::deque<double>& values, std::size_t columns) {
-  constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr double kSame = 0.01;
   const std::size_t shown = std::min(values.size(), columns);
   const auto from = values.end() - static_cast<std::ptrdiff_t>(shown);
   if (shown == 0) return {};
   const auto [least, most] = std::minmax_element(from, values.end());
   const double range = *most - *least;
-  std::string line;
+  std::vector<double> levels;
   for (auto value = from; value != values.end(); ++value) {
-    const double share = range > kSame * *least ? (*value - *least) / range : 0;
-    line += kBlocks[static_cast<std::size_t>(std::lround(share * (kBlocks.size() - 1)))];
+    levels.push_back(range > kSame * *least ? (*value - *least) / range : 0);
   }
-  return line;
+  return spark(levels);
 }
 
 std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int columns, int lines,

@@ -13,6 +13,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/wire/rank_notices.h"
 
 namespace harpe {
 namespace {
@@ -150,6 +151,18 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
   }
 }
 
+/// What ranks say, and which.
+void add_notices(const Json& status, std::string& view) {
+  const double all = number_in(status, "ranks").value_or(0);
+  for (const Json& one : member(status, "notices")) {
+    const JobNotice notice{.number = 0,
+                           .count = count_of(one, "count"),
+                           .ranks = text_in(one, "ranks"),
+                           .text = text_in(one, "text")};
+    view += "  notice      " + notice.line(static_cast<int>(all)) + "\n";
+  }
+}
+
 std::string pause_of(const Json& status) {
   const Json& pause = member(status, "pause");
   if (!pause.is_object()) return {};
@@ -264,6 +277,7 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   add_missing(status, view);
   add_refused(status, view, coloured);
+  add_notices(status, view);
   view += "  objective   " + objective_text(member(status, "objective")) + "\n";
   if (const std::string carbon = carbon_control_line(member(status, "carbon").dump());
       !carbon.empty()) {

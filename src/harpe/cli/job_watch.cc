@@ -1,17 +1,18 @@
 // `harpe job watch`: on a terminal a view that replaces itself, elsewhere a line for each event.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "harpe/cli/in_place_view.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/job_dashboard.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
+#include "harpe/cli/live_terminal.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
@@ -87,10 +88,31 @@ class LogTail {
   std::int64_t newest_ = 0;
 };
 
-/// The newest status and log, on a terminal, until Ctrl-C or the job is removed.
-Result<Outcome> show_dashboard(JobServer& server, const std::string& path,
-                               InterruptScope& interrupts, Console& console) {
-  InPlaceView view(console.out);
+/// Whether the user or a signal ends the view within the time between two looks.
+bool is_left(LiveTerminal& view, const std::function<void()>& draw) {
+  const Instant until = system_clock().now() + kBetweenLooks;
+  for (;;) {
+    switch (view.wait(until - system_clock().now())) {
+      case LiveTerminal::Event::kTime:
+        return false;
+      case LiveTerminal::Event::kEnd:
+        return true;
+      case LiveTerminal::Event::kResized:
+        draw();
+        break;
+      case LiveTerminal::Event::kKey:
+        if (view.key().character == 'q') return true;
+        break;
+    }
+  }
+}
+
+/// The newest status and log, on a terminal, until q, Ctrl-C, or the job is removed. What was shown
+/// last stays on the terminal.
+Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::string& path,
+                               Console& console) {
+  LiveTerminal view(console);
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   JobTrend trend;
   LogTail log;
   DashboardLook look;
@@ -109,21 +131,26 @@ Result<Outcome> show_dashboard(JobServer& server, const std::string& path,
       look.trouble = seen.error().text() + "; trying again";
     }
     look.time_of_day = time_of_day();
-    const TerminalSize size = terminal_size();
-    // The last line stays free for the cursor.
-    view.draw(job_dashboard(look, trend, size.columns, size.lines > 0 ? size.lines - 1 : 0,
-                            console.colour_out));
-    if (interrupts.wait(kBetweenLooks)) return Outcome{};
+    const auto draw = [&] {
+      const TerminalSize size = terminal_size();
+      view.draw(job_dashboard(look, trend, size.columns, size.lines, console.colour_out));
+    };
+    draw();
+    if (is_left(view, draw)) {
+      view.leave(true);
+      return Outcome{};
+    }
   }
 }
 
 Result<Outcome> watch_job(const WatchArguments& arguments, Console& console) {
   const std::string path = HARPE_TRY(job_path(arguments.job));
+  if (console.out_is_terminal && !console.json && !arguments.events) {
+    return show_dashboard(arguments, path, console);
+  }
   InterruptScope interrupts;
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  const bool in_place = console.out_is_terminal && !console.json && !arguments.events;
-  return in_place ? show_dashboard(server, path, interrupts, console)
-                  : follow_events(server, path, interrupts, console);
+  return follow_events(server, path, interrupts, console);
 }
 
 }  // namespace
@@ -135,7 +162,8 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
       "watch a job\n"
       "On a terminal the view replaces itself each second: phase, iteration time, power, savings, "
       "stragglers, plans, and what happened last. Elsewhere, and with --events, a line for each "
-      "thing that happens; with --json, one document a line. Until Ctrl-C or the job is removed; "
+      "thing that happens; with --json, one document a line. Until q, Ctrl-C, or the job is "
+      "removed; "
       "goes on when the server is there again.",
       "harpe job watch gpt3\n"
       "harpe job watch gpt3 --events | tee gpt3.log",

@@ -2,18 +2,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <ostream>
-#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/json_text.h"
-#include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
-#include "harpe/cli/in_place_view.h"
 #include "harpe/cli/interrupt.h"
+#include "harpe/cli/live_terminal.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/cli/monitor_live.h"
+#include "harpe/cli/monitor_look.h"
 #include "harpe/cli/monitor_view.h"
 #include "harpe/command/console.h"
 #include "harpe/command/options.h"
@@ -40,75 +43,19 @@ constexpr const char* kWindow = "monitor";
 constexpr Seconds kFirstLook{0.2};
 constexpr Seconds kLongestStop{2};  // a call that takes longer is not waited for at the end
 
-/// What each GPU showed last. Thread-safe.
-class Views {
+/// Looks as lines, or for programs.
+class Printer {
  public:
-  explicit Views(std::size_t gpus) : views_(gpus) {}
-  void set(std::size_t position, const GpuView& view) {
-    const MutexLock lock(mutex_);
-    views_[position] = view;
-  }
-  std::vector<GpuView> get(std::size_t gpus) const {
-    const MutexLock lock(mutex_);
-    return {views_.begin(), views_.begin() + static_cast<std::ptrdiff_t>(gpus)};
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::vector<GpuView> views_ HARPE_GUARDED_BY(mutex_);
-};
-
-class Session {
- public:
-  Session(const MonitorArguments& arguments, const ChosenDevices& chosen, EnergyMonitor& monitor,
-          const Views& views, Console& console)
-      : arguments_(arguments),
-        monitor_(monitor),
-        views_(views),
-        console_(console),
-        simulated_(any_simulated(chosen)),
-        in_place_(console.out_is_terminal && !console.json && !arguments.csv),
-        view_(console.out) {}
-
-  Result<Look> look_now() {
-    WindowEnergy window = HARPE_TRY(monitor_.so_far(kWindow));
-    Look now{.window = std::move(window), .gpus = views_.get(monitor_.gpus().size()), .mean = {}};
-    for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
-      const EnergyEstimate& energy = now.window.devices[i].energy;
-      const Seconds time = now.window.time - time_before_;
-      std::optional<Watts> mean;
-      if (energy.source != EnergySource::kNone && time.value > 0 && error_known(energy)) {
-        const Joules before = i < before_.size() ? before_[i] : Joules{0};
-        mean = std::max(Watts{0}, (energy.energy - before) / time);
-      }
-      now.mean.push_back(mean);
-    }
-    before_.clear();
-    for (const DeviceEnergy& device : now.window.devices) before_.push_back(device.energy.energy);
-    time_before_ = now.window.time;
-    return now;
-  }
-
-  /// Says on a terminal that something happens, before there is anything to show.
-  void announce(Seconds first) {
-    if (!in_place_) return;
-    view_.draw(painted("harpe monitor", Paint::kBold, console_.colour_out) + "  first look in " +
-               shortest(first.value) + " s\n");
-  }
+  Printer(bool csv, bool simulated, Console& console)
+      : csv_(csv), simulated_(simulated), console_(console) {}
 
   void show(const Look& look) {
     std::ostream& out = console_.out;
     if (console_.json) {
       out << json_line(monitor_json(look, simulated_)) << '\n';
-    } else if (arguments_.csv) {
+    } else if (csv_) {
       if (!shown_) out << kMonitorCsvHeading;
       out << monitor_csv(look);
-    } else if (in_place_) {
-      const TerminalSize size = terminal_size();
-      // The last line stays free for the cursor.
-      view_.draw(heading(look, size.columns) + monitor_view(look, size.columns,
-                                                            size.lines > 0 ? size.lines - 2 : 0,
-                                                            console_.colour_out));
     } else {
       out << monitor_line(look, time_of_day());
     }
@@ -116,36 +63,14 @@ class Session {
     shown_ = true;
   }
 
-  bool simulated() const { return simulated_; }
-
  private:
-  std::string heading(const Look& look, int columns) const {
-    const std::string rest = "  " + time_of_day() + (simulated_ ? "  SIMULATED" : "") + "  since " +
-                             fixed(look.window.time.value, 0) + " s  total " +
-                             joules_or_dash(total_of(look.window)) + "  (Ctrl-C ends)";
-    constexpr std::string_view kTitle = "harpe monitor";
-    const auto room = std::max<std::size_t>(static_cast<std::size_t>(columns), kTitle.size() + 1);
-    return painted(kTitle, Paint::kBold, console_.colour_out) + cut_to(rest, room - kTitle.size()) +
-           "\n";
-  }
-  static std::string joules_or_dash(const EnergyEstimate& energy) {
-    return energy.source == EnergySource::kNone ? "-" : energy_text(energy);
-  }
-
-  const MonitorArguments& arguments_;
-  EnergyMonitor& monitor_;
-  const Views& views_;
+  bool csv_, simulated_;
   Console& console_;
-  bool simulated_;
-  bool in_place_;  ///< on a terminal the view replaces itself
   bool shown_ = false;
-  InPlaceView view_;
-  std::vector<Joules> before_;
-  Seconds time_before_{0};
 };
 
 /// \param views  must outlive the monitor
-MonitorOptions options_of(const MonitorArguments& arguments, Views& views) {
+MonitorOptions options_of(const MonitorArguments& arguments, GpuViews& views) {
   MonitorOptions options;
   // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
   // sleep.
@@ -153,7 +78,7 @@ MonitorOptions options_of(const MonitorArguments& arguments, Views& views) {
   options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
   options.reasons_interval = arguments.interval;
   options.patience = {std::clamp(arguments.interval.value / 4, 0.05, 0.5)};
-  options.look = [&views](std::size_t position, Gpu& gpu) { views.set(position, view_of(gpu)); };
+  options.look = [&views](std::size_t position, Gpu& gpu) { views.read(position, gpu); };
   options.look_interval = arguments.interval / 2;
   return options;
 }
@@ -164,6 +89,38 @@ Error nothing_to_watch(const Devices& devices) {
     text += "\n  " + backend.name + ": " + backend.detail;
   }
   return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
+}
+
+/// A line for each look, until a signal or the arguments end it; what the last one saw, if nothing
+/// has passed since.
+Result<std::optional<WindowEnergy>> print_looks(const MonitorArguments& arguments,
+                                                EnergyMonitor& monitor, const GpuViews& views,
+                                                bool simulated, InterruptScope& interrupts,
+                                                Console& console) {
+  Printer printer(arguments.csv, simulated, console);
+  Looker looker(monitor, views, kWindow);
+  Clock& clock = system_clock();
+  const Instant start = clock.now();
+  const Seconds first = std::max(arguments.interval, kFirstLook);
+  const double end = arguments.duration.value > 0 ? arguments.duration.value : 1e18;
+  for (int round = 0;; ++round) {
+    const double next = std::min(first.value + round * arguments.interval.value, end);
+    if (interrupts.wait({std::max(0.0, next - (clock.now() - start).value)})) {
+      return std::optional<WindowEnergy>();
+    }
+    Look look = HARPE_TRY(looker.now());
+    printer.show(look);
+    const bool counted = arguments.count > 0 && round + 1 >= arguments.count;
+    if (!console.out || counted || next >= end - 1e-9) return std::optional(std::move(look.window));
+  }
+}
+
+void print_summary(const WindowEnergy& used, Console& console) {
+  const int columns = console.out_is_terminal ? terminal_size().columns : 0;
+  console.out << "\n"
+              << seconds_text(used.time.value) << "\n"
+              << energy_table(used, columns, console.colour_out);
+  for (const std::string& line : energy_remarks(used)) console.out << wrapped_text(line, columns);
 }
 
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {
@@ -179,43 +136,41 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
   if (gpus.empty() && cpus.empty()) return nothing_to_watch(chosen.devices);
 
-  InterruptScope interrupts;  // before the sampling thread
-  Views views(gpus.size());
+  const bool live = console.out_is_terminal && !console.json && !arguments.csv;
+  const bool simulated = any_simulated(chosen);
+  // Before the sampling threads, which must leave signals to them.
+  std::optional<LiveTerminal> terminal;
+  std::optional<InterruptScope> interrupts;
+  if (live) {
+    terminal.emplace(console);
+  } else {
+    interrupts.emplace();
+  }
+  GpuViews views(gpus.size(), live);
   auto monitor =
       HARPE_TRY(EnergyMonitor::start(gpus, cpus, options_of(arguments, views), system_clock()));
   HARPE_TRY(monitor->begin(kWindow));
   for (const std::string& note : chosen.notes) console.err << "note: " << note << '\n';
-  Session session(arguments, chosen, *monitor, views, console);
-  if (session.simulated() && !console.json) console.err << kSimulatedRemark << '\n';
+  if (simulated && !console.json) console.err << kSimulatedRemark << '\n';
 
-  Clock& clock = system_clock();
-  const Instant start = clock.now();
-  const Seconds first = std::max(arguments.interval, kFirstLook);
-  const double end = arguments.duration.value > 0 ? arguments.duration.value : 1e18;
-  session.announce({std::min(first.value, end)});
-  std::optional<WindowEnergy> used;  // the last look; other than that after an interrupt
-  for (int round = 0;; ++round) {
-    const double next = std::min(first.value + round * arguments.interval.value, end);
-    used.reset();
-    if (interrupts.wait({std::max(0.0, next - (clock.now() - start).value)})) break;
-    Look look = HARPE_TRY(session.look_now());
-    session.show(look);
-    used = std::move(look.window);
-    if (!console.out || (arguments.count > 0 && round + 1 >= arguments.count)) break;
-    if (next >= end - 1e-9) break;
+  std::optional<WindowEnergy> used;
+  if (live) {
+    const LiveMonitorOptions options{.first = std::max(arguments.interval, kFirstLook),
+                                     .interval = arguments.interval,
+                                     .count = arguments.count,
+                                     .duration = arguments.duration,
+                                     .simulated = simulated};
+    const Status shown =
+        show_live_monitor(*monitor, views, *terminal, options, console, system_clock());
+    terminal->leave();
+    HARPE_TRY(shown);
+  } else {
+    used = HARPE_TRY(print_looks(arguments, *monitor, views, simulated, *interrupts, console));
   }
   if (!used) {
     used = HARPE_TRY(monitor->end(kWindow));
   }
-  if (!console.json && !arguments.csv) {
-    const int columns = console.out_is_terminal ? terminal_size().columns : 0;
-    console.out << "\n"
-                << seconds_text(used->time.value) << "\n"
-                << energy_table(*used, columns, console.colour_out);
-    for (const std::string& line : energy_remarks(*used)) {
-      console.out << wrapped_text(line, columns);
-    }
-  }
+  if (!console.json && !arguments.csv) print_summary(*used, console);
   if (!monitor->stop(kLongestStop)) {
     // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
     console.out << std::flush;
@@ -248,9 +203,10 @@ void add_monitor_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "monitor",
       "watch power and energy of GPUs and CPUs\n"
-      "On a terminal the view replaces itself and fits its width; elsewhere every look is a line. "
-      "--csv and --json are for programs: one row a device, one JSON object a line. The first look "
-      "comes after one interval. Ctrl-C ends it with a summary.",
+      "On a terminal a screen that fits it, with what runs on each GPU: h shows its keys, q ends "
+      "it. "
+      "Elsewhere every look is a line. --csv and --json are for programs: one row a device, one "
+      "JSON object a line. The first look comes after one interval. Ctrl-C ends it with a summary.",
       "harpe monitor\n"
       "harpe monitor --gpus 0 --interval 250ms\n"
       "harpe monitor --csv --duration 60s > power.csv\n"

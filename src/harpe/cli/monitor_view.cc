@@ -5,7 +5,6 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/measure/energy_log.h"
-#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
 
 namespace harpe {
@@ -15,8 +14,6 @@ const char* const kMonitorCsvHeading =
     "temperature_c,utilisation,power_limit_w,event_reasons\n";
 
 namespace {
-
-constexpr int kWrappedFault = 100;  // columns, where the terminal does not say how wide it is
 
 std::string number(const std::optional<double>& value, int decimals) {
   return value ? fixed(*value, decimals) : "-";
@@ -31,40 +28,11 @@ std::string energy_or_dash(const EnergyEstimate& energy) {
   return energy.source == EnergySource::kNone ? "-" : energy_text(energy);
 }
 
-/// What stands in place of the power of a device that failed.
+}  // namespace
+
 std::string fault_word(const Error& error) {
   return error.code == ErrorCode::kUnavailable ? "LOST" : "FAULT";
 }
-
-/// In the order of the columns of `monitor_view`.
-std::vector<std::string> cells_of(const Look& look, std::size_t i) {
-  const DeviceEnergy& device = look.window.devices[i];
-  const bool is_gpu = i < look.gpus.size();
-  GpuView gpu;
-  if (is_gpu) {
-    gpu = look.gpus[i];
-  } else {
-    gpu.power = look.mean[i];
-  }
-  std::optional<double> busy = gpu.utilisation;
-  if (busy) *busy *= 100;
-  std::vector<std::string> cells = {device.label(),
-                                    short_device_name(device.name),
-                                    device.error ? fault_word(*device.error) : watts(gpu.power, 1),
-                                    watts(gpu.limit, 0),
-                                    energy_or_dash(device.energy),
-                                    megahertz(gpu.clock),
-                                    megahertz(gpu.memory_clock),
-                                    number(gpu.temperature, 0),
-                                    number(busy, 0),
-                                    gpu.reasons && !device.error ? gpu.reasons->text() : ""};
-  if (!is_gpu) {  // has none of them, which is other than that they could not be read
-    for (const std::size_t absent : {3, 5, 6, 7, 8}) cells[absent].clear();
-  }
-  return cells;
-}
-
-}  // namespace
 
 GpuView view_of(Gpu& gpu) {
   GpuView view;
@@ -78,46 +46,6 @@ GpuView view_of(Gpu& gpu) {
   view.utilisation = value_of(gpu.utilisation());
   view.reasons = value_of(gpu.event_reasons());
   return view;
-}
-
-std::string monitor_view(const Look& look, int columns, int lines, bool coloured) {
-  FittedTable table{
-      .columns = {{.heading = "device", .left = true},
-                  {.heading = "name", .left = true, .rank = 6, .narrowest = 10},
-                  {.heading = "power W"},
-                  {.heading = "limit W", .rank = 8},
-                  {.heading = "since start", .rank = 2},
-                  {.heading = "MHz", .rank = 3},
-                  {.heading = "mem MHz", .rank = 9},
-                  {.heading = "C", .rank = 7},
-                  {.heading = "busy %", .rank = 4},
-                  {.heading = "held back by", .left = true, .rank = 5, .narrowest = 12}}};
-  const std::vector<DeviceEnergy>& devices = look.window.devices;
-  std::string errors;
-  for (const DeviceEnergy& device : devices) {
-    if (!device.error) continue;
-    const std::string what = device.error->text();  // most begin with the GPU's name
-    const bool named = what.starts_with(device.label() + " ");
-    errors += wrapped_text(named ? what : device.label() + ": " + what,
-                           columns > 0 ? columns : kWrappedFault);
-  }
-  std::size_t shown = devices.size();
-  if (lines > 0) {
-    const auto taken = 1 + std::ranges::count(errors, '\n');  // the heading, too
-    const auto room = static_cast<std::size_t>(std::max<std::ptrdiff_t>(2, lines - taken));
-    if (shown > room) shown = room - 1;
-  }
-  for (std::size_t i = 0; i < shown; ++i) {
-    const std::vector<std::string> cells = cells_of(look, i);
-    for (std::size_t c = 0; c < cells.size(); ++c) table.columns[c].cells.push_back(cells[c]);
-  }
-  std::string text = table.text(columns, coloured);
-  if (shown < devices.size()) {
-    const std::string more =
-        "and " + std::to_string(devices.size() - shown) + " more (--gpus LIST)";
-    text += (columns > 0 ? cut_to(more, static_cast<std::size_t>(columns)) : more) + "\n";
-  }
-  return text + errors;
 }
 
 std::string monitor_line(const Look& look, const std::string& time_of_day) {

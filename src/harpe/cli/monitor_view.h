@@ -17,6 +17,9 @@ struct GpuView {
   std::optional<Megahertz> clock, memory_clock;
   std::optional<double> temperature, utilisation;
   std::optional<EventReasons> reasons;
+  // Of a terminal's view alone.
+  std::optional<Megahertz> highest_clock = {};
+  std::optional<MemoryUse> memory = {};
 };
 GpuView view_of(Gpu& gpu);
 
@@ -27,9 +30,8 @@ struct Look {
   std::vector<std::optional<Watts>> mean;  ///< of each device since the look before
 };
 
-/// A table, with a line for each error, in at most so many columns (0: any) and lines (0: any); of
-/// devices that do not fit, their number is said.
-std::string monitor_view(const Look& look, int columns, int lines, bool coloured);
+/// What stands in place of the power of a device that failed.
+std::string fault_word(const Error& error);
 /// One line: the time of day and each device's power.
 std::string monitor_line(const Look& look, const std::string& time_of_day);
 

@@ -8,6 +8,7 @@
 #include "harpe/cli/cli.h"
 #include "harpe/command/issue_token.h"
 #include "harpe/command/json_output.h"
+#include "harpe/command/option_file.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/server/api.h"
@@ -21,6 +22,8 @@ constexpr const char* kDefaultStore = "sqlite:harpe.db";
 constexpr const char* kNoStore = "none";
 
 struct ServeArguments {
+  CLI::App* command = nullptr;  ///< that reads them
+  std::string config;
   ServerOptions options;
   std::string socket, certificate, key, store = kDefaultStore;
   std::optional<Seconds> lease;
@@ -34,6 +37,7 @@ LeaseTimes lease_of(Seconds lease) {
 }
 
 Result<Outcome> run(const ServeArguments& arguments, Console& console) {
+  HARPE_TRY(take_option_file(*arguments.command, arguments.config));
   ServerOptions options = arguments.options;
   if (!arguments.socket.empty()) {
     // Without tokens the file's mode alone says who may do everything.
@@ -191,8 +195,11 @@ void add_serve_command(Commands& commands) {
       "harpe serve\n"
       "harpe serve --tcp 0.0.0.0:7787 --signing-key key --tls-certificate cert.pem \\\n"
       "    --tls-key key.pem --store postgresql://harpe@db/harpe\n"
+      "harpe serve --config /etc/harpe/server.toml\n"
       "curl -s localhost:7787/v1/jobs",
       [arguments](Console& console) { return run(*arguments, console); });
+  arguments->command = &app;
+  add_config_option(app, arguments->config);
   add_transport_options(app, arguments);
   add_text(app, "--store", "URL",
            "Where jobs are kept: sqlite:PATH, postgresql://..., or none (default: "

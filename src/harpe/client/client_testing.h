@@ -20,6 +20,7 @@
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
 #include "harpe/job/job.h"
+#include "harpe/wire/rank_notices.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -188,6 +189,13 @@ class TestServer {
       if (!end.ok()) return refused(end.error());
       if (Status ended = job_->end_rank(*end, now()); !ended.ok()) return refused(ended.error());
       return json(200, "{}");
+    }
+    if (request.path.ends_with("/notices")) {
+      auto told = parse_rank_notices(request.body);
+      if (!told.ok()) return refused(told.error());
+      auto response = job_->notices(*told, now());
+      if (!response.ok()) return refused(response.error());
+      return json(200, notice_response_json(*response));
     }
     auto report = parse_iteration_report(request.body);
     if (!report.ok()) return refused(report.error());

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "harpe/client/client.h"
 #include "harpe/client/instruction_cursor.h"
 #include "harpe/client/measured_gpu.h"
+#include "harpe/client/notice_relay.h"
 #include "harpe/client/pacer.h"
 #include "harpe/client/pause_board.h"
 #include "harpe/client/rank_event.h"
@@ -37,6 +40,12 @@ constexpr Seconds kLongestWait{60};
 
 void write_to_standard_error(const std::string& text) {
   std::fprintf(stderr, "harpe: %s\n", text.c_str());
+}
+
+/// As launchers count; true where they do not. What a whole node lacks is said once.
+bool is_first_of_node() {
+  const char* local = std::getenv("LOCAL_RANK");
+  return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
 }
 
 Seconds seconds_since_1970() {
@@ -77,9 +86,11 @@ class IdleClient final : public RankClient {
 
 class ActiveClient final : public RankClient {
  public:
+  /// \param options  whose `log` goes to `notices`
   ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
-               std::unique_ptr<HttpLink> link)
-      : log_(options.log),
+               std::unique_ptr<HttpLink> link, std::unique_ptr<NoticeRelay> notices)
+      : notices_(std::move(notices)),
+        log_(options.log),
         instructions_in_list_(cursor.instructions()),
         at_(std::move(cursor), assignments_, kTrainingReader),
         gpu_(std::move(gpu)) {
@@ -110,7 +121,8 @@ class ActiveClient final : public RankClient {
             .assignments = assignments_,
             .pauses = pauses_,
             .clock = clock,
-            .log = log_},
+            .log = log_,
+            .notices = notices_.get()},
         std::move(session), instructions_in_list_);
     const Seconds ahead =
         options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
@@ -124,6 +136,7 @@ class ActiveClient final : public RankClient {
     follower_.reset();
     pacer_->stop();
     reporter_->stop();
+    notices_->finish();
   }
   ActiveClient(const ActiveClient&) = delete;
   ActiveClient& operator=(const ActiveClient&) = delete;
@@ -363,6 +376,7 @@ class ActiveClient final : public RankClient {
                          "clock of the plan");
   }
 
+  std::unique_ptr<NoticeRelay> notices_;  ///< before all that says something
   std::function<void(const std::string&)> log_;
   PublishedAssignments assignments_;
   PauseBoard pauses_{system_clock(), seconds_since_1970};
@@ -394,7 +408,9 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   options = HARPE_TRY(complete(std::move(options), process_environment()));
   if (!options.log) options.log = write_to_standard_error;
   if (options.server.empty()) {
-    options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+    if (is_first_of_node()) {
+      options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+    }
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
   auto cursor =
@@ -406,10 +422,14 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
     options.log(read.error().text() + "; it is looked for again");
   }
+  // From here on, what all ranks would say is said once for all (wire/rank_notices.h).
+  auto notices = std::make_unique<NoticeRelay>(*options.coordinates == RankCoordinates{},
+                                               std::move(options.log), system_clock());
+  options.log = [relay = notices.get()](const std::string& text) { relay->say(text); };
   auto gpu = HARPE_TRY(MeasuredGpu::find(options));
   try {
     return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
-        options, std::move(cursor), std::move(gpu), std::move(link)));
+        options, std::move(cursor), std::move(gpu), std::move(link), std::move(notices)));
   } catch (const std::system_error& error) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string("no thread can be started: ") + error.what());

@@ -579,6 +579,36 @@ TEST_F(ClientTest, ResponsesThatMeanNothingChangeNothing) {
   }
 }
 
+TEST_F(ClientTest, WhatSeveralRanksSayTheFirstRankSaysOnceAndNamesThem) {
+  constexpr int kRanks = 8;
+  spec_.shape = {.data = kRanks, .stages = 1, .tensor = 1};
+  std::vector<std::unique_ptr<TestGpu>> gpus;
+  std::vector<std::unique_ptr<Gpu>> devices;
+  std::vector<std::unique_ptr<RankClient>> clients;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    gpus.push_back(std::make_unique<TestGpu>(rank));
+    devices.push_back(gpus.back()->device());
+    RankClientOptions given = options();
+    given.coordinates = RankCoordinates{.data = rank};
+    given.measured = devices.back().get();
+    const bool has_agent = rank == 1 || rank == 2 || rank == 5;
+    given.clock_socket = has_agent ? "/nowhere/clocks.sock" : "";
+    given.log = [this, rank](const std::string& text) {
+      const MutexLock lock(mutex_);
+      log_.push_back(std::to_string(rank) + " says: " + text);
+    };
+    clients.push_back(started(given));
+    ASSERT_NE(clients.back(), nullptr);
+  }
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
+  const auto notices = server_.with_job<std::vector<JobNotice>>(
+      [](std::optional<Job>& job) { return job->all_notices(); });
+  clients.clear();
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("0 says: ranks 1-2, 5: clocks cannot be set: ")));
+  ASSERT_THAT(notices, SizeIs(1));
+  EXPECT_EQ(notices[0].ranks, "1-2, 5");
+}
+
 TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   RankClientOptions given;
   given.log = [this](const std::string& text) {
@@ -590,6 +620,13 @@ TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   iterate(*client);
   EXPECT_FALSE(client->registered());
   EXPECT_THAT(events(), SizeIs(1));
+  ::setenv("LOCAL_RANK", "3", 1);
+  (void)started(given);
+  EXPECT_THAT(events(), SizeIs(1)) << "each node says so once";
+  ::setenv("LOCAL_RANK", "0", 1);
+  (void)started(given);
+  EXPECT_THAT(events(), SizeIs(2));
+  ::unsetenv("LOCAL_RANK");
 }
 
 TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
@@ -606,7 +643,8 @@ TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
   EXPECT_THAT(refused.error().text(), HasSubstr("no GPU 99"));
   given.gpu.reset();
   ::setenv("LOCAL_RANK", "98", 1);
-  const auto client = started(given);
+  auto client = started(given);
+  client.reset();
   // What its server responds may be logged, too.
   EXPECT_THAT(events(), Contains(HasSubstr("LOCAL_RANK is 98")));
   ::unsetenv("LOCAL_RANK");

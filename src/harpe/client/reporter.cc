@@ -48,7 +48,8 @@ ServerSession::Listener Reporter::listener() {
               [this](bool governed) {
                 publish(governed);
                 parts_.pauses.governed(governed);
-              }};
+              },
+          .notices = parts_.notices};
 }
 
 void Reporter::take_assignment(const StageAssignment& assignment) {
@@ -132,6 +133,7 @@ void Reporter::run() {
     session_.pausing(parts_.pauses.waiting());
     session_.tick();
     if (parts_.clocks != nullptr) parts_.clocks->tick();
+    if (parts_.notices != nullptr) parts_.notices->tick(session_.registered());
     registered_ = session_.registered();
     reports_sent_ = session_.reports_sent();
     reports_dropped_ = session_.reports_dropped();
@@ -151,6 +153,7 @@ bool Reporter::is_done(Instant now) {
 Instant Reporter::next(Instant now) {
   Instant next = session_.next();
   if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
+  if (parts_.notices != nullptr) next = std::min(next, parts_.notices->next());
   const MutexLock lock(mutex_);
   if (!ended_.empty()) next = std::min(next, due(ended_.front()));
   if (stopping_) next = std::min(next, now + Seconds{0.05});

@@ -94,6 +94,9 @@ Instant ServerSession::next() const {
     const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
     next = asks ? next_try_ : std::max(next_try_, keep_alive());
   }
+  if (!asking_ && !end_told_ && stage_ == Stage::kRunning && listener_.notices != nullptr) {
+    next = std::min(next, std::max(next_try_, listener_.notices->next()));
+  }
   if (may_listen()) next = std::min(next, next_listen_);
   if (drop_stream_) next = clock_.now();
   if (governed_) next = std::min(next, confirmed_ + options_.patience);
@@ -115,6 +118,8 @@ void ServerSession::tick() {
     const bool is_running = stage_ == Stage::kRunning;
     if (stage_ == Stage::kJob)
       register_job();
+    else if (is_running && send_notices())
+      ;
     else if (is_running && !reports_.empty())
       send_report();
     else if (is_running && ending_)
@@ -145,6 +150,26 @@ void ServerSession::register_rank() {
   say_pausing_.reset();
   link_.send("POST", job_path() + "/ranks", rank_registration_json(options_.registration),
              [this](const HttpResult& response) { rank_answered(response); });
+}
+
+/// Whether there was something to tell or to ask. Whatever becomes of it, the session is as before.
+bool ServerSession::send_notices() {
+  if (listener_.notices == nullptr) return false;
+  auto notices = listener_.notices->due(ending_ && reports_.empty());
+  if (!notices) return false;
+  notices->coordinates = options_.registration.coordinates;
+  notices->session = options_.registration.session;
+  asking_ = true;
+  link_.send("POST", job_path() + "/notices", rank_notices_json(*notices),
+             [this](const HttpResult& response) {
+               asking_ = false;
+               const auto read = parse_notice_response(response.body);
+               if (is_success(response) && read.ok()) return listener_.notices->answered(*read);
+               // A server that does not know of notices, whatever it says instead.
+               listener_.notices->failed(is_success(response) || response.status == 404 ||
+                                         response.status == 405);
+             });
+  return true;
 }
 
 void ServerSession::send_report() {

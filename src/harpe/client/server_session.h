@@ -30,6 +30,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/client/event_reader.h"
+#include "harpe/client/notice_relay.h"
 #include "harpe/http_client/http_link.h"
 #include "harpe/wire/rank_events.h"
 #include "harpe/wire/wire.h"
@@ -54,6 +55,8 @@ class ServerSession {
     std::function<void(const std::string&)> log;
     /// Clocks are the server's, or (false) free: nothing has confirmed that for `patience`.
     std::function<void(bool)> governed;
+    /// What the rank has to say to people goes through the server; null: it does not.
+    NoticeRelay* notices = nullptr;
   };
 
   ServerSession(ServerSessionOptions options, HttpLink& link, Clock& clock, Listener listener);
@@ -92,6 +95,7 @@ class ServerSession {
 
   void register_job();
   void register_rank();
+  bool send_notices();
   void send_report();
   void send_end();
   void listen();

@@ -1,6 +1,7 @@
 #include "harpe/command/agent_command.h"
 
 #include "harpe/command/help.h"
+#include "harpe/command/option_file.h"
 #include "harpe/command/options.h"
 
 namespace harpe {
@@ -87,8 +88,8 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
 
 void add_agent_options(Commands& commands, CLI::App& agent,
                        const std::shared_ptr<AgentArguments>& arguments, Action issue) {
-  add_text(agent, "--config", "FILE", "Options from a file: `socket = \"PATH\"` for --socket PATH",
-           arguments->config);
+  arguments->command = &agent;
+  add_config_option(agent, arguments->config);
   for (const AgentOptionHelp& option : agent_option_table()) {
     const std::string name = option.name;
     if (*option.value == '\0') {

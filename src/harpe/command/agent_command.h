@@ -24,10 +24,11 @@ const std::vector<AgentOptionHelp>& agent_option_table();
 /// Text of each option by its name.
 using AgentOptionValues = std::map<std::string, std::string>;
 
-/// What was given on the command line.
+/// What was given on the command line, and then in its file of options.
 struct AgentArguments {
+  CLI::App* command = nullptr;  ///< that reads them
   AgentOptionValues values;
-  std::string config;  ///< a file of options; those above come before it
+  std::string config;  ///< that file (option_file.h)
   TokenRequest token;  ///< of `token issue`
 };
 

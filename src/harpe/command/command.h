@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,6 +69,10 @@ class Commands {
   /// The arguments of this run as they were given, for an action that hands them on.
   const std::vector<std::string>& arguments() const { return arguments_; }
   void keep_arguments(std::vector<std::string> arguments) { arguments_ = std::move(arguments); }
+  /// The command line of this run as it can be typed again, without --json and the options
+  /// `outputs`, whose values say where to write, and with passwords in URLs replaced by "...": for
+  /// what a file says of its making.
+  std::string command_line(std::span<const std::string_view> outputs) const;
 
  private:
   void describe(CLI::App& app, const std::string& examples, Action action);
@@ -77,6 +83,9 @@ class Commands {
   std::vector<std::vector<std::string>> with_command_, output_left_;
   std::vector<std::string> following_, arguments_;
 };
+
+/// "harpe 0.9.0", of whichever program this is.
+std::string program_version(const Commands& commands);
 
 /// Describes the command line of a program.
 using MakeCommands = std::function<std::unique_ptr<Commands>()>;

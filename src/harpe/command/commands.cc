@@ -75,6 +75,30 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
   return std::nullopt;
 }
 
+/// A word as a POSIX shell reads it back.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,=+%@";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+    return word;
+  }
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// http://name:password@host becomes http://name:...@host.
+std::string without_password(std::string word) {
+  const std::size_t scheme = word.find("://");
+  if (scheme == std::string::npos) return word;
+  const std::size_t from = scheme + 3;
+  const std::size_t end = word.find('/', from);
+  const std::size_t at = word.substr(0, end).rfind('@');
+  const std::size_t colon = word.find(':', from);
+  if (at == std::string::npos || colon == std::string::npos || colon > at) return word;
+  return word.replace(colon + 1, at - colon - 1, "...");
+}
+
 }  // namespace
 
 std::string error_json(const Error& error, const std::vector<std::string>& warnings) {
@@ -168,6 +192,24 @@ void Commands::leave_output_to_command(const CLI::App& app) {
 
 bool Commands::leaves_output(const std::vector<std::string>& arguments) const {
   return begins_with_any(arguments, output_left_);
+}
+
+std::string program_version(const Commands& commands) {
+  return commands.root().get_name() + " " HARPE_VERSION;
+}
+
+std::string Commands::command_line(std::span<const std::string_view> outputs) const {
+  std::string line = root_->get_name();
+  for (auto word = arguments_.begin(); word != arguments_.end(); ++word) {
+    if (*word == "--json") continue;
+    const std::string name = word->substr(0, word->find('='));
+    if (std::ranges::find(outputs, name) == outputs.end()) {
+      line += ' ' + shell_word(without_password(*word));
+    } else if (name == *word && std::next(word) != arguments_.end()) {
+      ++word;  // its value
+    }
+  }
+  return line;
 }
 
 int run_program(const MakeCommands& make, const std::vector<std::string>& given, Console& console) {

@@ -29,6 +29,17 @@ bool is_dumb_terminal() {
   return term == nullptr || std::string_view(term) == "dumb";
 }
 
+/// The locale's encoding, by the first of its variables that is set, as POSIX has it.
+bool says_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (!is_set(variable)) continue;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): read at the start
+    const std::string locale = lower(std::getenv(variable));
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
 int terminal_width() {
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40;
@@ -47,6 +58,7 @@ Console Console::of_process() {
           .colour_err = colours && err_is_terminal,
           .out_is_terminal = out_is_terminal && !is_dumb_terminal(),
           .show_progress = err_is_terminal && !is_dumb_terminal(),
+          .utf8 = says_utf8(),
           .width = terminal_width()};
 }
 
@@ -65,6 +77,7 @@ std::string painted(std::string_view text, Paint paint, bool coloured) {
   if (!coloured) return std::string(text);
   const char* code = "1";
   if (paint == Paint::kGreen) code = "32";
+  if (paint == Paint::kYellow) code = "33";
   if (paint == Paint::kRed) code = "1;31";
   if (paint == Paint::kDim) code = "2";
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";

@@ -10,7 +10,7 @@
 
 namespace harpe {
 
-enum class Paint : unsigned char { kBold, kGreen, kRed, kDim };
+enum class Paint : unsigned char { kBold, kGreen, kYellow, kRed, kDim };
 
 /// The streams of one run of the command.
 struct Console {
@@ -20,6 +20,7 @@ struct Console {
   bool colour_err = false;       ///< standard error shows colours
   bool out_is_terminal = false;  ///< one on which lines can be replaced; NO_COLOR is no matter
   bool show_progress = false;    ///< standard error is a terminal
+  bool utf8 = true;              ///< the locale says that terminals show UTF-8
   int width = 100;               ///< columns of the terminal, or a usual value
   bool json = false;             ///< results and errors as JSON, on `out`
   bool out_is_others = false;    ///< a command that is run owns `out`: JSON goes to `err`

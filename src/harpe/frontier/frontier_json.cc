@@ -1,7 +1,6 @@
 #include "harpe/frontier/frontier_json.h"
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -72,10 +71,7 @@ std::string inputs_digest(const Frontier& frontier, const Plan& any) {
     for (const Seconds t : *times) rest += shortest(t.value) + ",";
   }
   rest += any.transfers.mode == Transfers::Mode::kRendezvous ? "rendezvous" : "overlapped";
-  hash = fnv1a(rest, hash);
-  char text[32];
-  std::snprintf(text, sizeof text, "fnv1a64:%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return digest_text(fnv1a(rest, hash));
 }
 
 std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans) {

@@ -74,6 +74,7 @@ struct Plan {
 };
 
 /// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.
+/// Lines of a plan with more than 16,384 instructions have no spaces, a tenth of their bytes.
 ///
 /// Every instruction has "microbatch", -1 where it has none. An overlapped block adds
 /// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true, a

@@ -57,6 +57,20 @@ std::string instruction_text(const PlannedInstruction& i) {
          ", \"energy_j\": " + number(i.energy.value) + "}";
 }
 
+/// Without spaces, which are none within a name or label.
+std::string dense_instruction_text(const PlannedInstruction& i) {
+  std::string text = instruction_text(i);
+  std::erase(text, ' ');
+  return text;
+}
+
+bool is_large(const Plan& plan) {
+  constexpr std::size_t kMostSpaced = 16'384;
+  std::size_t count = 0;
+  for (const auto& list : plan.instructions) count += list.size();
+  return count > kMostSpaced;
+}
+
 std::string transfers_text(const Transfers& transfers) {
   const bool rendezvous = transfers.mode == Transfers::Mode::kRendezvous;
   return std::string("{\"mode\": \"") + (rendezvous ? "rendezvous" : "overlapped") +
@@ -347,12 +361,14 @@ std::string plan_json(const Plan& plan) {
     text += ", \"lower_bound_j\": " + number(plan.lower_bound.value);
   }
   text += ",\n \"instructions\": [";
+  const bool dense = is_large(plan);
   const char* before_list = "";
   for (const auto& list : plan.instructions) {
     text += std::exchange(before_list, ",");
     const char* before_instruction = "\n  [";
     for (const PlannedInstruction& i : list) {
-      text += std::exchange(before_instruction, ",\n   ") + instruction_text(i);
+      text += std::exchange(before_instruction, dense ? ",\n" : ",\n   ");
+      text += dense ? dense_instruction_text(i) : instruction_text(i);
     }
     text += list.empty() ? "\n  []" : "]";
   }

@@ -46,6 +46,21 @@ TEST(PlanJson, ReadsBackTheSamePlan) {
   }
 }
 
+// Words of a job stay as they are; lines of a smaller plan keep their spaces.
+TEST(PlanJson, LinesOfALargePlanHaveNoSpacesAndReadBackTheSame) {
+  Plan plan = test_plan();
+  plan.job = "a job, of two: words";
+  auto& list = plan.instructions[0];
+  list[0].knobs.label = *Label::of("sm:12");
+  EXPECT_THAT(plan_json(plan), HasSubstr(", \"frequency_mhz\": "));
+  while (list.size() <= 16'384) list.push_back(list.back());
+  const std::string text = plan_json(plan);
+  EXPECT_THAT(text, AllOf(HasSubstr("a job, of two: words"), HasSubstr("\"label\":\"sm:12\""),
+                          HasSubstr(",\"frequency_mhz\":")));
+  EXPECT_EQ(text.find("\", \"frequency"), std::string::npos);
+  expect_equal(must(parse_plan_json(text, "plan")), plan);
+}
+
 TEST(PlanJson, KeepsWhatOnlySomeInstructionsHave) {
   Plan plan = test_plan();
   plan.copies = 3;

@@ -74,6 +74,9 @@ Result<double> Gpu::temperature() {
 Result<double> Gpu::utilisation() {
   return not_supported("reading its utilisation");
 }
+Result<MemoryUse> Gpu::memory() {
+  return not_supported("reading how much of its memory is used");
+}
 Result<EventReasons> Gpu::event_reasons() {
   return not_supported("telling why its clock is low");
 }

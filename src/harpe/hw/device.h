@@ -66,6 +66,11 @@ struct EventReasons {
   std::string text() const;
 };
 
+/// Of a GPU: what programs and the driver have taken of it, of all there is.
+struct MemoryUse {
+  std::uint64_t used_bytes = 0, total_bytes = 0;
+};
+
 /// What the power and energy of a GPU include. On superchips only the whole module may be metered.
 enum class PowerScope : unsigned char { kGpu, kModule };
 
@@ -102,6 +107,7 @@ class Gpu {
 
   virtual Result<double> temperature();  ///< degrees Celsius
   virtual Result<double> utilisation();  ///< share of the last moments with work on it, 0 to 1
+  virtual Result<MemoryUse> memory();
   virtual Result<EventReasons> event_reasons();
   virtual Result<bool> persistence_mode();
   /// Ids of the processes that compute on it, as this process may see them.

@@ -17,6 +17,7 @@
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
 #include "harpe/job/job_phases.h"
+#include "harpe/job/notice_book.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
@@ -295,6 +296,7 @@ struct Job::State {
   Seconds heard{};
   std::optional<Seconds> ended;
   RankBook ranks;
+  NoticeBook notices;       ///< of these ranks
   std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
   std::vector<Gathering> gatherings;
   struct Proposal {

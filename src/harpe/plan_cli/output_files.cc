@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <system_error>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
@@ -30,6 +32,16 @@ std::filesystem::path free_name(const std::filesystem::path& directory, const st
     free = directory / ("earlier-" + std::to_string(i) + "-" + name);
   }
   return free;
+}
+
+/// Above so many instructions a trace has many megabytes, nearly all of them the steady state
+/// again: it is an excerpt.
+constexpr std::size_t kMostTraced = 16'384, kTracedExcerpt = 2'304;
+
+std::size_t traced(const Frontier& frontier, const PlanJob& job) {
+  const auto all = static_cast<std::size_t>(frontier.pipeline().instructions());
+  return job.whole_trace || all <= kMostTraced ? std::numeric_limits<std::size_t>::max()
+                                               : kTracedExcerpt;
 }
 
 ReportPoint report_point(const Plan& plan) {
@@ -82,9 +94,29 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
 
 }  // namespace
 
+PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
+                       const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  constexpr std::array<std::string_view, 1> kOutputs = {"--out"};
+  PageSource source{.program = program_version(commands),
+                    .command = commands.command_line(kOutputs),
+                    .documentation = "man harpe-plan, or harpe plan --help."};
+  const auto add = [&](const std::filesystem::path& file) {
+    const Result<std::string> text = read_file(file);
+    source.inputs.emplace_back(file.filename().string(),
+                               text.ok() ? digest_text(fnv1a(*text)) : std::string());
+  };
+  if (!job_file.empty() && job_file != job.profile) add(job_file);
+  add(job.profile);
+  if (job.schedule_is_file) add(job.schedule);
+  source.inputs.emplace_back("all that the plans are made from",
+                             inputs_digest(frontier, planned.chosen));
+  return source;
+}
+
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const Planned& planned) {
-  const ReportInput input = report_input(frontier, job, planned);
+                                                  const Planned& planned, PageSource source) {
+  ReportInput input = report_input(frontier, job, planned);
+  input.source = std::move(source);
   std::vector<Plan> shown;
   for (const ReportPoint& point : input.points) shown.push_back(point.plan);
   std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},
@@ -92,7 +124,7 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   if (!planned.chosen.has_knobs()) {
     files.emplace_back(kZeusPlan, HARPE_TRY(zeus_plan(planned.chosen)));
   }
-  files.emplace_back("trace.json", perfetto_trace(planned.chosen));
+  files.emplace_back("trace.json", perfetto_trace(planned.chosen, traced(frontier, job)));
   files.emplace_back("frontier.svg", frontier_svg(input));
   files.emplace_back("pipeline.svg", timeline_svg(planned.chosen));
   files.emplace_back("report.html", report_html(input));
@@ -102,6 +134,22 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
     files.emplace_back(kCertificate, certificate_json(certificate));
   }
   return files;
+}
+
+std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job) {
+  std::vector<std::string> sentences;
+  const int all = frontier.pipeline().instructions();
+  if (traced(frontier, job) == kTracedExcerpt) {
+    sentences.push_back("trace.json has the first, a middle and the last " +
+                        std::to_string(kTracedExcerpt / 3) + " of " + std::to_string(all) +
+                        " instructions: --whole-trace writes all of them");
+  }
+  if (const int plans = plans_shown(frontier); !job.points && plans < kMostPlansShown) {
+    sentences.push_back("report.html and frontier.json have " + std::to_string(plans) +
+                        " plans along the frontier: --points " + std::to_string(kMostPlansShown) +
+                        " makes as many as of a smaller pipeline");
+  }
+  return sentences;
 }
 
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,

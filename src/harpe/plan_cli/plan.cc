@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "harpe/base/csv.h"
@@ -57,7 +58,8 @@ Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
   return make_job(entries, arguments.options);
 }
 
-Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
+Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
+                         Console& console) {
   const PlanJob job = HARPE_TRY(read_plan_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
@@ -87,7 +89,9 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
 
   std::vector<std::string> written;
   if (job.out) {
-    const std::vector<OutputFile> files = HARPE_TRY(make_output_files(*frontier, job, *planned));
+    const std::vector<OutputFile> files = HARPE_TRY(
+        make_output_files(*frontier, job, *planned,
+                          page_source(commands, arguments.job_file, *frontier, job, *planned)));
     WrittenFiles done = HARPE_TRY(write_output_files(*job.out, files));
     written = std::move(done.written);
     for (const auto& [from, to] : done.kept_aside) {
@@ -95,6 +99,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
     }
   }
   std::vector<std::string> notes = inputs.notes;
+  if (job.out) std::ranges::move(left_out(*frontier, job), std::back_inserter(notes));
   if (job.out && planned->chosen.has_knobs()) {
     notes.emplace_back(
         "the plan sets more than clocks, for which a plan for Zeus has no place: "
@@ -163,7 +168,7 @@ void add_plan_command(Commands& commands) {
       "harpe plan --profile gpt3.csv --schedule zb-h1 --micro-batches 32 \\\n"
       "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
       "harpe plan job.toml --deadline 16.5s",
-      [arguments](Console& console) { return run_plan(*arguments, console); });
+      [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });
   app.add_option("JOB", arguments->job_file,
                  "Job file, whose keys are the options below; or the profile itself (CSV)")
       ->type_name("job.toml")

@@ -200,10 +200,14 @@ std::vector<JobKey> make_keys() {
          return set_path(v, *job.out);
        }},
       {"points", "N", kOutputs,
-       "Plans along the frontier in the report (default 50, fewer above 12,000 instructions)",
-       false, false, [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
+       "Plans along the frontier in the report (default 50, fewer above 6,000 instructions)", false,
+       false, [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
       {"certificate", "", kOutputs, "Write certificate.json, which harpe verify checks, too", false,
        false, [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
+      {"whole-trace", "", kOutputs,
+       "Write every instruction to trace.json, also above 16,384, where it else has the first, a "
+       "middle and the last part of the iteration",
+       false, false, [](PlanJob& job, Values) { return job.whole_trace = true, ok_status(); }},
       {"job", "NAME", kOutputs, "Name of the job in plans and reports", false, false,
        [](PlanJob& job, Values v) -> Status {
          HARPE_TRY(expect_one(v));

@@ -40,6 +40,7 @@ struct PlanJob {
   std::optional<std::filesystem::path> out;
   std::optional<int> points;  ///< not given: see `plans_shown`
   bool certificate = false;
+  bool whole_trace = false;
   std::string name;
 
   std::vector<std::string> warnings;  ///< how keys were taken that may have been meant otherwise

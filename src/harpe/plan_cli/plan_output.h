@@ -8,22 +8,34 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/command/command.h"
 #include "harpe/plan_cli/planning.h"
+#include "harpe/report/report.h"
 
 namespace harpe {
 
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
+/// What the report says it was made of: the files of the job with their digests, and that of all
+/// inputs together, which frontier.json has, too.
+/// \param job_file  may be the profile itself, or empty
+PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
+                       const Frontier& frontier, const PlanJob& job, const Planned& planned);
+
 /// All files of `--out`; that for Zeus only of a plan without knobs.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const Planned& planned);
+                                                  const Planned& planned, PageSource source);
 
 /// Paths that were written, and those of an earlier plan that had to give way: from, to.
 struct WrittenFiles {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> kept_aside;
 };
+
+/// What of a large pipeline is left out of the files unless the job asks for it, and how it does: a
+/// sentence each.
+std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
 /// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as

@@ -256,10 +256,10 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
 }
 
 int plans_shown(const Frontier& frontier) {
-  constexpr int kPlans = 50, kFewest = 8;
-  constexpr int kInstructions = 600'000;  // of all plans, as many as a page can draw
+  constexpr int kFewest = 4;
+  constexpr int kInstructions = 300'000;  // of all plans: a page of them has a megabyte
   return std::clamp(kInstructions / std::max(1, frontier.pipeline().instructions()), kFewest,
-                    kPlans);
+                    kMostPlansShown);
 }
 
 }  // namespace harpe

@@ -45,8 +45,9 @@ struct Planned {
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress);
 
-/// How many plans along the frontier a report shows where the job does not say: 50, and fewer of a
-/// large pipeline.
+inline constexpr int kMostPlansShown = 50;
+/// How many plans along the frontier a report shows where the job does not say: that many, and
+/// fewer of a large pipeline.
 int plans_shown(const Frontier& frontier);
 
 }  // namespace harpe

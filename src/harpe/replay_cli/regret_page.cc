@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harpe/report/frame.h"
 #include "harpe/report/markup.h"
 
 namespace harpe {
@@ -13,21 +14,14 @@ using report::escape;
 constexpr double kWidth = 420, kHeight = 260;
 constexpr double kLeft = 46, kRight = 12, kTop = 34, kBottom = 36;
 
-constexpr const char* kStyle =
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1340px;padding:0 1em;"
-    "color:#1f2328}h1{font-size:1.5em;margin:0}p{color:#424a53;margin:.3em 0 1em}"
-    "main{display:flex;flex-wrap:wrap;gap:20px}figure{margin:0;width:420px}"
-    "figcaption{font-size:13px;color:#424a53}svg text{font:12px system-ui,sans-serif;fill:#424a53}"
-    "b{font-weight:600}";
-
 struct Way {
   const char* name;
-  const char* colour;
+  const char* number;  ///< of its colour among those of series
   std::vector<double> RegretChart::* regret;
 };
-constexpr Way kWays[] = {{"default", "#8c959f", &RegretChart::by_default},
-                         {"Zeus", "#bf8700", &RegretChart::by_zeus},
-                         {"Harpe", "#2f6fde", &RegretChart::by_harpe}};
+constexpr Way kWays[] = {{"default", "7", &RegretChart::by_default},
+                         {"Zeus", "1", &RegretChart::by_zeus},
+                         {"Harpe", "0", &RegretChart::by_harpe}};
 
 /// Where values stand in the picture.
 struct Scale {
@@ -60,7 +54,7 @@ std::string grid(const Scale& scale) {
   for (const double value : rows.values) {
     const std::string y = coordinate(scale.y(value));
     svg += "<path d=\"M" + coordinate(kLeft) + " " + y + "H" + coordinate(kWidth - kRight) +
-           "\" stroke=\"#d0d7de\"/><text x=\"" + coordinate(kLeft - 6) + "\" y=\"" + y +
+           "\" class=\"rule\"/><text x=\"" + coordinate(kLeft - 6) + "\" y=\"" + y +
            "\" dy=\"4\" text-anchor=\"end\">" + report::fixed(value, rows.decimals) + "</text>";
   }
   for (const double value : report::ticks(0, scale.recurrences, 5).values) {
@@ -78,20 +72,20 @@ std::string line(const Scale& scale, const Way& way, const std::vector<double>& 
     path += "L" + coordinate(scale.x(static_cast<double>(i + 1))) + " " +
             coordinate(scale.y(regret[i]));
   }
-  return std::string("<path clip-path=\"url(#plot)\" d=\"") + path +
-         "\" fill=\"none\" stroke-width=\"2\" stroke=\"" + way.colour + "\"/>";
+  return std::string("<path clip-path=\"url(#plot)\" d=\"") + path + "\" class=\"l" + way.number +
+         "\"/>";
 }
 
 std::string chart_svg(const RegretChart& chart) {
   const Scale scale = scale_of(chart);
   std::string svg = "<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
-                    "\" role=\"img\" aria-label=\"" + escape("Regret of " + chart.name) + "\">" +
+                    "\" role=\"img\">\n<title>" + escape("Regret of " + chart.name) + "</title>\n" +
                     grid(scale);
   double x = kLeft;
   for (const Way& way : kWays) {
     svg += line(scale, way, chart.*way.regret);
-    svg += "<rect x=\"" + coordinate(x) + "\" y=\"10\" width=\"14\" height=\"4\" fill=\"" +
-           way.colour + "\"/><text x=\"" + coordinate(x + 19) + "\" y=\"16\">" + way.name +
+    svg += "<rect x=\"" + coordinate(x) + "\" y=\"10\" width=\"14\" height=\"4\" class=\"c" +
+           way.number + "\"/><text x=\"" + coordinate(x + 19) + "\" y=\"16\">" + way.name +
            "</text>";
     x += 80;
   }
@@ -101,19 +95,19 @@ std::string chart_svg(const RegretChart& chart) {
 }  // namespace
 
 std::string regret_page(const std::string& title, const std::string& subtitle,
-                        const std::vector<RegretChart>& charts) {
-  std::string page = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
-                     escape(title) + "</title><style>" + kStyle + "</style></head><body><h1>" +
-                     escape(title) + "</h1><p>" + escape(subtitle) +
-                     "</p><svg width=\"0\" height=\"0\"><clipPath id=\"plot\"><rect x=\"" +
-                     coordinate(kLeft) + "\" y=\"" + coordinate(kTop) + "\" width=\"" +
-                     coordinate(kWidth - kLeft - kRight) + "\" height=\"" +
-                     coordinate(kHeight - kTop - kBottom) + "\"/></clipPath></svg><main>\n";
+                        const std::vector<RegretChart>& charts, const PageSource& source) {
+  std::string body =
+      "<svg class=\"shared\" width=\"0\" height=\"0\" aria-hidden=\"true\"><clipPath "
+      "id=\"plot\"><rect x=\"" +
+      coordinate(kLeft) + "\" y=\"" + coordinate(kTop) + "\" width=\"" +
+      coordinate(kWidth - kLeft - kRight) + "\" height=\"" + coordinate(kHeight - kTop - kBottom) +
+      "\"/></clipPath></svg>\n<div class=\"pictures\">\n";
   for (const RegretChart& chart : charts) {
-    page += "<figure>" + chart_svg(chart) + "<figcaption><b>" + escape(chart.name) +
+    body += "<figure>" + chart_svg(chart) + "<figcaption><b>" + escape(chart.name) +
             "</b>: " + escape(chart.caption) + "</figcaption></figure>\n";
   }
-  return page + "</main></body></html>\n";
+  return report::framed_page(
+      {.title = title, .subtitle = subtitle, .body = body + "</div>\n", .source = source});
 }
 
 }  // namespace harpe

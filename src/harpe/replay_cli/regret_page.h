@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "harpe/report/report.h"
+
 namespace harpe {
 
 /// One job's: what was paid beyond the oracle's costs up to each recurrence, mean over seeds, in
@@ -19,6 +21,6 @@ struct RegretChart {
 /// \param title     such as "Zeus's jobs on a V100"
 /// \param subtitle  what was run
 std::string regret_page(const std::string& title, const std::string& subtitle,
-                        const std::vector<RegretChart>& charts);
+                        const std::vector<RegretChart>& charts, const PageSource& source = {});
 
 }  // namespace harpe

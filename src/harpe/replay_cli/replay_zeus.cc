@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
@@ -34,11 +38,30 @@ Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
                        console);
 }
 
-Result<Outcome> run_zeus(const ZeusArguments& arguments, Console& console) {
+/// What the page says it was made of: the traces, with their digests.
+PageSource page_source(const Commands& commands, const ZeusArguments& arguments) {
+  constexpr std::array<std::string_view, 2> kOutputs = {"--csv", "--out"};
+  PageSource source{.program = program_version(commands),
+                    .command = commands.command_line(kOutputs),
+                    .documentation = "man harpe-replay-zeus, or harpe replay zeus --help."};
+  std::vector<std::string> names = {"summary_train.csv"};
+  for (const std::string& gpu : arguments.gpus) names.push_back("summary_power_" + gpu + ".csv");
+  for (const std::string& name : names) {
+    const Result<std::string> text = read_file(std::filesystem::path(arguments.directory) / name);
+    source.inputs.emplace_back(name, text.ok() ? digest_text(fnv1a(*text)) : std::string());
+  }
+  return source;
+}
+
+Result<Outcome> run_zeus(const ZeusArguments& arguments, const Commands& commands,
+                         Console& console) {
   if (!arguments.groups.empty()) return run_groups(arguments, console);
   const std::vector<ZeusRun> runs = HARPE_TRY(replay_zeus_jobs(arguments, console));
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, zeus_csv(runs)));
-  if (!arguments.out.empty()) HARPE_TRY(write_file(arguments.out, zeus_page(runs, arguments)));
+  if (!arguments.out.empty()) {
+    HARPE_TRY(
+        write_file(arguments.out, zeus_page(runs, arguments, page_source(commands, arguments))));
+  }
   return Outcome{.text = zeus_table(runs), .json = zeus_json(runs)};
 }
 
@@ -85,7 +108,7 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
       "harpe replay zeus traces --gpu all --eta 0,0.5,1 --csv seeds.csv\n"
       "harpe replay zeus traces --gpu a40 --from v100 --out regret.html",
-      [arguments](Console& console) { return run_zeus(*arguments, console); });
+      [arguments, &commands](Console& console) { return run_zeus(*arguments, commands, console); });
   app.add_option("DIR", arguments->directory,
                  "Where summary_train.csv and summary_power_<gpu>.csv are")
       ->type_name("DIR")

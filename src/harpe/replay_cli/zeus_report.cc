@@ -210,7 +210,8 @@ std::string zeus_json(std::span<const ZeusRun> runs) {
   return json_text(Json{{"runs", std::move(list)}});
 }
 
-std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& arguments) {
+std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& arguments,
+                      const PageSource& source) {
   std::vector<RegretChart> charts;
   for (const ZeusRun& run : runs) {
     for (const ZeusJob& job : run.jobs) {
@@ -229,7 +230,7 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
   if (!arguments.from.empty()) {
     subtitle += " Harpe knows what was learned on the " + arguments.from + ".";
   }
-  return regret_page("Batch sizes of recurring jobs on the " + gpus, subtitle, charts);
+  return regret_page("Batch sizes of recurring jobs on the " + gpus, subtitle, charts, source);
 }
 
 }  // namespace harpe

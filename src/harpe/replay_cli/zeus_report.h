@@ -7,6 +7,7 @@
 #include <string>
 
 #include "harpe/replay_cli/zeus_runs.h"
+#include "harpe/report/report.h"
 
 namespace harpe {
 
@@ -17,6 +18,7 @@ std::string zeus_csv(std::span<const ZeusRun> runs);
 /// Of one run: its `gpu`, `eta`, `seeds`, `datasets` and `mean_cost_over_oracle`. Of several:
 /// `runs` with one such document each.
 std::string zeus_json(std::span<const ZeusRun> runs);
-std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& arguments);
+std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& arguments,
+                      const PageSource& source);
 
 }  // namespace harpe

@@ -91,7 +91,7 @@ TEST(TransferLinks, AreNoneWithoutTransfers) {
       transfer_links(make_plan({}, [](int, InstructionKind, int) { return 1000; })).empty());
 }
 
-TEST(PowerScale, GetsDarkerWithPower) {
+TEST(PowerScale, LeavesTheGroundWithPower) {
   const PowerScale scale(Watts{80}, Watts{400});
   EXPECT_EQ(scale.index(Watts{10}), 0);
   EXPECT_EQ(scale.index(Watts{1000}), PowerScale::kColours - 1);
@@ -102,6 +102,8 @@ TEST(PowerScale, GetsDarkerWithPower) {
   for (int i = 1; i < PowerScale::kColours; ++i) {
     EXPECT_LT(brightness(PowerScale::colour(i)), brightness(PowerScale::colour(i - 1))) << i;
     EXPECT_LT(brightness(PowerScale::border(i)), brightness(PowerScale::colour(i))) << i;
+    EXPECT_GT(brightness(PowerScale::dark_colour(i)), brightness(PowerScale::dark_colour(i - 1)))
+        << i;
   }
 }
 

@@ -1,14 +1,23 @@
 # Turns text files into string constants of one C++ source file.
-#   cmake -DOUT=page_files.cc -DIN="page/page.html;page/page.css" -P embed.cmake
-# page/page.css becomes harpe::report::kPageCss. Scripts are joined, in order, into kPageJs.
+#   cmake -DOUT=page_files.cc -DIN="page/frame.html;page/page.css;page/chart.js" -P embed.cmake
+# page/plan_notes.html becomes harpe::report::kPlanNotesHtml. Styles are joined, in order, into kPageCss, scripts into
+# kPageJs.
 set(names)
 foreach(file ${IN})
   get_filename_component(extension ${file} LAST_EXT)
-  string(REGEX REPLACE "^\\.(.)(.*)$" "\\1;\\2" parts ${extension})
-  list(GET parts 0 initial)
-  list(GET parts 1 rest)
-  string(TOUPPER ${initial} initial)
-  set(name kPage${initial}${rest})
+  get_filename_component(words ${file} NAME_WE)
+  if(NOT extension STREQUAL ".html")
+    set(words page)
+  endif()
+  string(REPLACE "." "_" extension ${extension})
+  string(REPLACE "_" ";" words ${words}${extension})
+  set(name k)
+  foreach(word ${words})
+    string(SUBSTRING ${word} 0 1 initial)
+    string(SUBSTRING ${word} 1 -1 rest)
+    string(TOUPPER ${initial} initial)
+    string(APPEND name ${initial}${rest})
+  endforeach()
   list(APPEND names ${name})
   file(READ ${file} content)
   # A literal of at most 64 KiB is what compilers must take; one a file keeps below it.

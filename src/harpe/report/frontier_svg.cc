@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/report/curve.h"
+#include "harpe/report/frontier_picture.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
@@ -22,10 +23,13 @@ constexpr double kStripTop = 446;  ///< of the strip that shows gaps
 constexpr double kStripBottom = 500;
 
 constexpr std::string_view kStyle =
-    ".axis{stroke:#b9b9b4;fill:none}.bound{stroke:#1a1a1a;stroke-width:1.1;fill:none}"
-    ".guide{stroke:#aaa;stroke-dasharray:1 3;fill:none}"
-    ".h{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}";
-constexpr std::string_view kPlanDot = " fill=\"#00677f\"";
+    ".axis{stroke:var(--axis);fill:none}.bound{stroke:var(--ink);stroke-width:1.1;fill:none}"
+    ".guide{stroke:var(--axis);stroke-dasharray:1 3;fill:none}"
+    ".h{paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round}"
+    ".plan{fill:var(--ours)}.chosen{fill:none;stroke:var(--ours);stroke-width:2}"
+    ".other{fill:var(--ground);stroke:var(--soft);stroke-width:1.2}"
+    ".reference{fill:var(--ground);stroke:var(--ink);stroke-width:1.5}";
+constexpr std::string_view kPlanDot = " class=\"plan\"";
 
 /// A linear map from values to pixels.
 struct Axis {
@@ -44,11 +48,12 @@ struct Axis {
 
 class FrontierDrawing {
  public:
-  explicit FrontierDrawing(const ReportInput& input)
+  FrontierDrawing(const ReportInput& input, Ground ground)
       : input_(input),
         bound_(shown_bound(input)),
         has_all_max_(input.all_max.iteration_time > Seconds{0}),
-        svg_(kWidth, kHeight, concat({input.title, ": time and energy of an iteration"}), kStyle) {
+        svg_(kWidth, kHeight, concat({input.title, ": time and energy of an iteration"}), kStyle,
+             ground) {
     double fast = INFINITY, slow = -INFINITY, least = INFINITY, most = -INFINITY;
     const auto include = [&](Seconds time, Joules energy) {
       fast = std::min(fast, time.value);
@@ -180,7 +185,7 @@ class FrontierDrawing {
     const ReportPoint& chosen = chosen_point(input_);
     const double at_x = x(chosen.time);
     const double at_y = y(chosen.energy);
-    svg_.circle(at_x, at_y, 6.5, " fill=\"none\" stroke=\"#00677f\" stroke-width=\"2\"");
+    svg_.circle(at_x, at_y, 6.5, " class=\"chosen\"");
     const bool right = at_x > (kLeft + kRight) / 2;
     const double from = right ? at_x - kLabel : at_x;
     const bool taken = std::any_of(
@@ -199,15 +204,14 @@ class FrontierDrawing {
 
   void draw_references() {
     for (const auto& other : input_.comparisons) {
-      svg_.circle(x(other.time), y(other.energy), 3.5,
-                  " fill=\"#fff\" stroke=\"#8a8a8a\" stroke-width=\"1.2\"");
+      svg_.circle(x(other.time), y(other.energy), 3.5, " class=\"other\"");
       svg_.text(x(other.time) + 8, y(other.energy) + 4, "", other.name);
     }
     if (!has_all_max_) return;
     const Plan& all_max = input_.all_max;
     const double at_x = x(all_max.iteration_time);
     const double at_y = y(all_max.iteration_energy);
-    svg_.circle(at_x, at_y, 4.5, " fill=\"#fff\" stroke=\"#1a1a1a\" stroke-width=\"1.5\"");
+    svg_.circle(at_x, at_y, 4.5, " class=\"reference\"");
     const bool left = at_x > kRight - 200;
     svg_.text(at_x + (left ? -10 : 10), at_y + (left ? 20 : 4), left ? "e k" : "k",
               concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
@@ -253,15 +257,20 @@ class FrontierDrawing {
 };
 
 }  // namespace
+
+std::string frontier_picture(const ReportInput& input, Ground ground) {
+  if (input.points.empty()) {
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" height=\"560\"/>\n";
+  }
+  return FrontierDrawing(input, ground).draw();
+}
+
 }  // namespace harpe::report
 
 namespace harpe {
 
 std::string frontier_svg(const ReportInput& input) {
-  if (input.points.empty()) {
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" height=\"560\"/>\n";
-  }
-  return report::FrontierDrawing(input).draw();
+  return report::frontier_picture(input, report::Ground::kWhite);
 }
 
 }  // namespace harpe

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxInstructions = 600'000;
+constexpr std::size_t kMaxInstructions = 500'000;
 constexpr int kTicksExponent = 7;
 
 std::size_t count_instructions(const Plan& plan) {
@@ -197,16 +197,17 @@ Json comparisons_json(const ReportInput& input) {
 
 Json power_json(const std::vector<const Plan*>& plans) {
   const PowerScale scale(plans);
-  Json colours = Json::array();
-  Json borders = Json::array();
-  for (int i = 0; i < PowerScale::kColours; ++i) {
-    colours.push_back(PowerScale::colour(i));
-    borders.push_back(PowerScale::border(i));
-  }
-  return {{"low", scale.low().value},
-          {"high", scale.high().value},
-          {"colours", std::move(colours)},
-          {"borders", std::move(borders)}};
+  const auto shades = [](const std::string& (*shade)(int)) {
+    Json list = Json::array();
+    for (int i = 0; i < PowerScale::kColours; ++i) list.push_back(shade(i));
+    return list;
+  };
+  return {
+      {"low", scale.low().value},
+      {"high", scale.high().value},
+      {"light", {{"fills", shades(PowerScale::colour)}, {"edges", shades(PowerScale::border)}}},
+      {"dark",
+       {{"fills", shades(PowerScale::dark_colour)}, {"edges", shades(PowerScale::dark_border)}}}};
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
+#include "harpe/report/trace_excerpt.h"
 
 namespace harpe::report {
 namespace {
@@ -19,11 +21,12 @@ std::string microseconds(Seconds time) {
 
 class TraceWriter {
  public:
-  explicit TraceWriter(const Plan& plan) : plan_(plan) {}
+  TraceWriter(const Plan& plan, std::size_t most) : plan_(plan), excerpt_(plan, most) {}
 
   std::string write() {
     std::string process = plan_.job.empty() ? "pipeline" : clean_text(plan_.job);
     if (plan_.synthetic) process += " (synthetic profile, not measured)";
+    if (!excerpt_.is_whole()) process += " (excerpt)";
     metadata("process_name", 0, {{"name", process}});
     for (int stage = 0; stage < static_cast<int>(plan_.instructions.size()); ++stage) {
       metadata("thread_name", stage, {{"name", concat({"stage ", std::to_string(stage)})}});
@@ -39,6 +42,11 @@ class TraceWriter {
   Json about() const {
     Json about;
     if (plan_.synthetic) about["note"] = synthetic_remark(plan_);
+    if (!excerpt_.is_whole()) {
+      about["excerpt"] =
+          "instructions that begin in the first, a middle and the last part of the iteration; what "
+          "is left out between them has the mean of its power";
+    }
     about.update({{"schedule", clean_text(plan_.schedule)},
                   {"iteration_time_s", plan_.iteration_time.value},
                   {"iteration_energy_j", plan_.iteration_energy.value},
@@ -63,35 +71,73 @@ class TraceWriter {
 
   void write_stage(int stage) {
     const Watts idle = blocking_power(plan_, stage);
+    const auto& list = plan_.instructions[static_cast<std::size_t>(stage)];
     Seconds end{0};
-    for (const auto& instruction : plan_.instructions[static_cast<std::size_t>(stage)]) {
+    for (std::size_t i = 0; i < list.size();) {
+      std::size_t kept = i;
+      while (kept < list.size() && !excerpt_.has(list[kept])) ++kept;
+      if (kept > i) {
+        const Seconds until = kept < list.size() ? list[kept].start : plan_.iteration_time;
+        write_left_out(stage, std::span(list).subspan(i, kept - i), end, until);
+        end = until;
+        i = kept;
+        continue;
+      }
+      const PlannedInstruction& instruction = list[i++];
       if (instruction.start > end) counter(stage, end, idle);
-      const Watts watts = power(plan_, stage, instruction);
-      std::string args = "\"micro_batch\":" + std::to_string(instruction.micro_batch);
-      if (plan_.chunks > 1) args += ",\"chunk\":" + std::to_string(instruction.chunk);
-      const auto add = [&](std::string_view key, double value) {
-        if (value > 0) args += concat({",\"", key, "\":", coordinate(value, 6)});
-      };
-      add("clock_MHz", instruction.clock.value);
-      add("memory_clock_MHz", instruction.knobs.memory_clock.value);
-      add("power_limit_W", instruction.knobs.power_limit.value);
-      if (const Label& label = instruction.knobs.label; !label.empty())
-        args += concat({",\"label\":", Json(label.text()).dump()});
-      add("energy_J", instruction.energy.value);
-      event("X", block_label(instruction), stage,
-            concat({",\"cat\":\"", name(instruction.kind),
-                    "\",\"ts\":", microseconds(instruction.start),
-                    ",\"dur\":", microseconds(instruction.time), ",\"args\":{", args, "}"}));
-      if (instruction.time > Seconds{0}) counter(stage, instruction.start, watts);
+      write_instruction(stage, instruction);
+      if (instruction.time > Seconds{0}) {
+        counter(stage, instruction.start, power(plan_, stage, instruction));
+      }
       end = instruction.start + instruction.time;
     }
     if (plan_.iteration_time > end) counter(stage, end, idle);
     counter(stage, std::max(end, plan_.iteration_time), Watts{0});
   }
 
+  void write_instruction(int stage, const PlannedInstruction& instruction) {
+    std::string args = "\"micro_batch\":" + std::to_string(instruction.micro_batch);
+    if (plan_.chunks > 1) args += ",\"chunk\":" + std::to_string(instruction.chunk);
+    const auto add = [&](std::string_view key, double value) {
+      if (value > 0) args += concat({",\"", key, "\":", coordinate(value, 6)});
+    };
+    add("clock_MHz", instruction.clock.value);
+    add("memory_clock_MHz", instruction.knobs.memory_clock.value);
+    add("power_limit_W", instruction.knobs.power_limit.value);
+    if (const Label& label = instruction.knobs.label; !label.empty())
+      args += concat({",\"label\":", Json(label.text()).dump()});
+    add("energy_J", instruction.energy.value);
+    event("X", block_label(instruction), stage,
+          concat({",\"cat\":\"", name(instruction.kind),
+                  "\",\"ts\":", microseconds(instruction.start),
+                  ",\"dur\":", microseconds(instruction.time), ",\"args\":{", args, "}"}));
+  }
+
+  /// One slice for instructions that an excerpt leaves out, with their energy and that of waiting
+  /// between them: the counter goes on adding up to the energy of the iteration.
+  void write_left_out(int stage, std::span<const PlannedInstruction> list, Seconds from,
+                      Seconds until) {
+    Seconds busy{0};
+    Joules energy{0};
+    for (const PlannedInstruction& instruction : list) {
+      busy += instruction.time;
+      energy += instruction.energy;
+    }
+    energy += blocking_power(plan_, stage) * (until - from - busy);
+    event("X", concat({std::to_string(list.size()), " left out"}), stage,
+          concat({",\"cat\":\"left_out\",\"ts\":", microseconds(from),
+                  ",\"dur\":", microseconds(until - from),
+                  ",\"args\":{\"energy_J\":", coordinate(energy.value, 6), "}"}));
+    if (until > from) counter(stage, from, energy / (until - from));
+  }
+
   void write_transfers() {
     int id = 0;
     for (const Link& link : transfer_links(plan_)) {
+      if (!is_kept(link.from_stage, link.from_position) ||
+          !is_kept(link.to_stage, link.to_position)) {
+        continue;
+      }
       const auto [start, end] = transfer_interval(plan_, link);
       const std::string from = std::to_string(link.from_stage);
       const std::string words =
@@ -103,7 +149,13 @@ class TraceWriter {
     }
   }
 
+  bool is_kept(int stage, int position) const {
+    return excerpt_.has(
+        plan_.instructions[static_cast<std::size_t>(stage)][static_cast<std::size_t>(position)]);
+  }
+
   const Plan& plan_;
+  TraceExcerpt excerpt_;
   std::string events_;
 };
 
@@ -112,8 +164,8 @@ class TraceWriter {
 
 namespace harpe {
 
-std::string perfetto_trace(const Plan& plan) {
-  return report::TraceWriter(plan).write();
+std::string perfetto_trace(const Plan& plan, std::size_t most) {
+  return report::TraceWriter(plan, most).write();
 }
 
 }  // namespace harpe

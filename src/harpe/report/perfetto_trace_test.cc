@@ -71,27 +71,86 @@ TEST(PerfettoTrace, HasWhatIsSetBesideAClock) {
   EXPECT_EQ(found, 1);
 }
 
-TEST(PerfettoTrace, PowerCountersAddUpToTheEnergyOfTheIteration) {
-  const Plan plan = plan_with_transfers();
-  const Json trace = Json::parse(perfetto_trace(plan));
+/// Of all stages together, and that no counter goes back in time.
+double microjoules_of_counters(const Json& trace, const Plan& plan) {
   std::map<std::string, std::pair<double, double>> last;  // name -> (µs, W)
   double microjoules = 0;
   for (const Json& event : trace["traceEvents"]) {
     if (event["ph"] != "C") continue;
     auto& [time, watts] = last[event["name"]];
     const double now = event["ts"];
-    ASSERT_GE(now, time) << "counters rise in time";
+    EXPECT_GE(now, time) << "counters rise in time";
     microjoules += (now - time) * watts;
     time = now;
     watts = event["args"]["W"];
   }
-  EXPECT_EQ(last.size(), 3U);
+  EXPECT_EQ(last.size(), plan.instructions.size());
   for (const auto& [name, end] : last) {
     EXPECT_NEAR(end.first, plan.iteration_time.value * 1e6, 1e-3) << name;
     EXPECT_EQ(end.second, 0) << name;
   }
-  EXPECT_NEAR(microjoules * 1e-6 * plan.gpus_per_stage, plan.iteration_energy.value,
-              1e-5 * plan.iteration_energy.value);
+  return microjoules;
+}
+
+TEST(PerfettoTrace, PowerCountersAddUpToTheEnergyOfTheIteration) {
+  const Plan plan = plan_with_transfers();
+  EXPECT_NEAR(
+      microjoules_of_counters(Json::parse(perfetto_trace(plan)), plan) * 1e-6 * plan.gpus_per_stage,
+      plan.iteration_energy.value, 1e-5 * plan.iteration_energy.value);
+}
+
+// Whatever is left out: time and energy of every stage stay whole, slices of a stage follow each
+// other, and the instructions are about as many as asked for.
+TEST(PerfettoTrace, AnExcerptKeepsTimeAndEnergyOfTheIteration) {
+  TestPipeline pipeline = pipeline_with_transfers();
+  pipeline.micro_batches = 40;
+  const Plan plan = make_plan(pipeline, [](int stage, InstructionKind, int micro_batch) {
+    return 1400 - 100 * stage - 15 * (micro_batch % 4);
+  });
+  const Json whole = Json::parse(perfetto_trace(plan));
+  const std::size_t all = 3 * (2 * 40 + 1);
+  for (const std::size_t most :
+       {std::size_t{1}, std::size_t{3}, std::size_t{30}, std::size_t{100}, all - 1}) {
+    SCOPED_TRACE(most);
+    const Json trace = Json::parse(perfetto_trace(plan, most));
+    EXPECT_NEAR(microjoules_of_counters(trace, plan) * 1e-6 * plan.gpus_per_stage,
+                plan.iteration_energy.value, 1e-5 * plan.iteration_energy.value);
+    std::map<int, double> ends;
+    std::size_t kept = 0, left_out = 0;
+    for (const Json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      double& end = ends[event["tid"]];
+      EXPECT_GE(event["ts"].get<double>(), end - 1e-2);
+      end = event["ts"].get<double>() + event["dur"].get<double>();
+      if (event["cat"] == "left_out") {
+        left_out += std::stoul(event["name"].get<std::string>());
+      } else {
+        ++kept;
+      }
+    }
+    EXPECT_EQ(kept + left_out, all);
+    EXPECT_GE(kept, most / 3);
+    EXPECT_LE(kept, most + 3 * 3) << "several begin at once";
+    EXPECT_TRUE(trace["otherData"].contains("excerpt"));
+  }
+  EXPECT_EQ(perfetto_trace(plan, all), perfetto_trace(plan));
+  EXPECT_FALSE(whole["otherData"].contains("excerpt"));
+}
+
+TEST(PerfettoTrace, AnExcerptHasBeginMiddleAndEnd) {
+  TestPipeline pipeline{.stages = 4, .micro_batches = 200};
+  const Plan plan = make_plan(pipeline, [](int, InstructionKind, int) { return 1400; });
+  const Json trace = Json::parse(perfetto_trace(plan, 90));
+  const double time = plan.iteration_time.value * 1e6;
+  int thirds[3] = {0, 0, 0};
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["cat"] == "left_out") continue;
+    const double at = event["ts"].get<double>() / time;
+    if (at < 0.1) ++thirds[0];
+    if (at > 0.4 && at < 0.6) ++thirds[1];
+    if (at > 0.9) ++thirds[2];
+  }
+  for (const int count : thirds) EXPECT_NEAR(count, 30, 4);
 }
 
 TEST(PerfettoTrace, NamesProcessAndStagesAndPairsTransfers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "harpe/report/drawing.h"
 
@@ -10,6 +11,7 @@ namespace harpe::report {
 namespace {
 
 using Rgb = std::array<int, 3>;
+constexpr double kEdge = 0.72;  ///< brightness of a border over that of its block
 constexpr std::array<Rgb, 17> kStops = {{{250, 243, 224},
                                          {245, 229, 189},
                                          {241, 213, 159},
@@ -28,17 +30,29 @@ constexpr std::array<Rgb, 17> kStops = {{{250, 243, 224},
                                          {109, 29, 20},
                                          {94, 19, 19}}};
 
-std::array<std::string, PowerScale::kColours> make_colours(double shade) {
+// For a dark ground: from hardly brighter than it to cream.
+constexpr std::array<Rgb, 9> kDarkStops = {{{45, 40, 36},
+                                            {72, 51, 38},
+                                            {104, 62, 35},
+                                            {140, 74, 28},
+                                            {175, 91, 28},
+                                            {205, 118, 47},
+                                            {227, 152, 84},
+                                            {242, 192, 136},
+                                            {250, 232, 200}}};
+
+std::array<std::string, PowerScale::kColours> make_colours(std::span<const Rgb> stops,
+                                                           double shade) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<std::string, PowerScale::kColours> colours;
   for (std::size_t i = 0; i < colours.size(); ++i) {
-    const double place =
-        static_cast<double>(i) * (kStops.size() - 1) / static_cast<double>(colours.size() - 1);
-    const auto stop = std::min(static_cast<std::size_t>(place), kStops.size() - 2);
+    const double place = static_cast<double>(i) * static_cast<double>(stops.size() - 1) /
+                         static_cast<double>(colours.size() - 1);
+    const auto stop = std::min(static_cast<std::size_t>(place), stops.size() - 2);
     const double part = place - static_cast<double>(stop);
     colours[i] = "#";
     for (std::size_t c = 0; c < 3; ++c) {
-      const double mixed = kStops[stop][c] * (1 - part) + kStops[stop + 1][c] * part;
+      const double mixed = stops[stop][c] * (1 - part) + stops[stop + 1][c] * part;
       const auto value = static_cast<std::size_t>(std::lround(mixed * shade));
       colours[i] += {kDigits[value / 16], kDigits[value % 16]};
     }
@@ -78,12 +92,22 @@ int PowerScale::index(Watts power) const {
 }
 
 const std::string& PowerScale::colour(int index) {
-  static const auto kShades = make_colours(1);
+  static const auto kShades = make_colours(kStops, 1);
   return kShades[static_cast<std::size_t>(index)];
 }
 
 const std::string& PowerScale::border(int index) {
-  static const auto kShades = make_colours(0.72);
+  static const auto kShades = make_colours(kStops, kEdge);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::dark_colour(int index) {
+  static const auto kShades = make_colours(kDarkStops, 1);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::dark_border(int index) {
+  static const auto kShades = make_colours(kDarkStops, kEdge);
   return kShades[static_cast<std::size_t>(index)];
 }
 

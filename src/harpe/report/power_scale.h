@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The colour of a power: pale for a GPU that waits, deep for one at full clock.
+/// The colour of a power: near the ground's for a GPU that waits, farthest from it for one at full
+/// clock.
 
 #include <array>
 #include <string>
@@ -30,7 +31,10 @@ class PowerScale {
   static const std::string& colour(int index);
   /// The colour of the border of a block: darker than its own.
   static const std::string& border(int index);
-  /// Whether dark text cannot be read on the colour.
+  /// The same on a dark ground, where what draws most is brightest.
+  static const std::string& dark_colour(int index);
+  static const std::string& dark_border(int index);
+  /// Whether dark text cannot be read on the colour, of those for a light ground.
   static bool is_deep(int index) { return index * 9 > kColours * 4; }
 
  private:

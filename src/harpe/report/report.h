@@ -12,6 +12,7 @@
 /// Thread safety: plain functions of their arguments.
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,16 @@ struct ReportComparison {
   Joules energy;
 };
 
+/// What made a page, for its footer: one that was handed on can be made again. No time of day, for
+/// the same input gives the same bytes.
+struct PageSource {
+  std::string program = "harpe";  ///< with its version: "harpe 0.9.0"
+  std::string command = {};       ///< the command line, without what only says where to write
+  /// What was read: a name and its digest ("fnv1a64:..."; empty where there is none).
+  std::vector<std::pair<std::string, std::string>> inputs = {};
+  std::string documentation = {};  ///< where to read on: a manual page, a file of docs/
+};
+
 /// Everything a report shows.
 struct ReportInput {
   std::string title = {};                ///< the job
@@ -48,6 +59,7 @@ struct ReportInput {
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
   std::vector<ReportComparison> comparisons = {};
+  PageSource source = {};  ///< what the page says of its making
 };
 
 /// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light
@@ -58,16 +70,20 @@ std::string frontier_svg(const ReportInput& input);
 /// document. Where blocks would be narrower than a pixel, columns of average power stand for them.
 std::string timeline_svg(const Plan& plan);
 
-/// One page that opens offline: frontier, pipeline, a slider along the frontier that moves the
-/// pipeline, savings against all-max, a table to paste. No external resource is named.
+/// One page that opens offline, light or dark as its reader's other pages: frontier, pipeline, a
+/// slider along the frontier that moves the pipeline, savings against all-max, a table to paste. No
+/// external resource is named.
 ///
-/// The plan of every point can be drawn as long as they have no more than 600,000 instructions
+/// The plan of every point can be drawn as long as they have no more than 500,000 instructions
 /// together; beyond, fewer plans are kept (always the first, the last and the chosen one) while
 /// chart and table show all points. About 2.5 bytes an instruction and point.
 std::string report_html(const ReportInput& input);
 
 /// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power
-/// (watts per GPU), transfers as asynchronous slices.
-std::string perfetto_trace(const Plan& plan);
+/// (watts per GPU), transfers as asynchronous slices. Of a plan with more than `most` instructions
+/// an excerpt: the first, middle and last of them, a third of `most` each, and one slice a stage
+/// for what lies between, with its energy. About 300 bytes an instruction.
+std::string perfetto_trace(const Plan& plan,
+                           std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace harpe

@@ -3,7 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/profile/profile.h"
 #include "harpe/report/curve.h"
+#include "harpe/report/frame.h"
+#include "harpe/report/frontier_picture.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/page_data.h"
 #include "harpe/report/page_files.h"
@@ -97,47 +100,41 @@ std::string drawn_words(const ReportInput& input, std::size_t drawn) {
                  " plans; chart and table have them all."});
 }
 
-/// Seen only where scripts do not run.
-std::string still_picture(const ReportInput& input) {
-  return frontier_svg(input);
-}
-
 std::string whole_page(const ReportInput& input) {
   const ReportPoint& chosen = chosen_point(input);
-  const std::string title = escape(input.title.empty() ? "Energy plan" : input.title);
-  const std::string subtitle = escape(input.subtitle);
+  const bool synthetic = chosen.plan.synthetic;
+  Frame frame{.title = input.title.empty() ? "Energy plan" : input.title,
+              .subtitle = input.subtitle,
+              .source = input.source,
+              .has_scripts = true};
+  if (synthetic) frame.banners.emplace_back(kSyntheticRemark);
   const std::string pipeline = escape(pipeline_words(input.all_max));
-  const std::string synthetic =
-      chosen.plan.synthetic
-          ? concat({"<p class=\"synthetic\">", synthetic_remark(chosen.plan), "</p>\n"})
-          : "";
   const std::string sentence = escape(headline(input.all_max, chosen));
   const std::string words = escape(explanation(input.all_max, chosen));
   const std::string facts = fact_rows(input);
   const std::string rows = table_rows(input);
   const std::string transfers = transfer_words(input.all_max);
   const std::string drawn = drawn_words(input, drawn_points(input).size());
-  const std::string source =
-      chosen.plan.synthetic
-          ? "Times and energies of instructions are those of a synthetic profile: of a model."
-          : "Times and energies of instructions are those of the profile, as given.";
-  const std::string still = still_picture(input);
+  const std::string doubt = doubt_markup(synthetic ? kSyntheticCaption : std::string_view());
+  const std::string still = frontier_picture(input, Ground::kPage);  // where scripts do not run
+  frame.body = fill(kPlanHtml, {{"pipeline", pipeline},
+                                {"headline", sentence},
+                                {"explanation", words},
+                                {"facts", facts},
+                                {"rows", rows},
+                                {"transfers", transfers},
+                                {"drawn", drawn},
+                                {"still", still},
+                                {"doubt", doubt}});
+  frame.notes = fill(
+      kPlanNotesHtml,
+      {{"source",
+        synthetic
+            ? "Times and energies of instructions are those of a synthetic profile: of a model."
+            : "Times and energies of instructions are those of the profile, as given."}});
   const std::string data = page_data(input);
-  return fill(kPageHtml, {{"title", title},
-                          {"subtitle", subtitle},
-                          {"pipeline", pipeline},
-                          {"synthetic", synthetic},
-                          {"headline", sentence},
-                          {"explanation", words},
-                          {"facts", facts},
-                          {"rows", rows},
-                          {"transfers", transfers},
-                          {"drawn", drawn},
-                          {"source", source},
-                          {"still", still},
-                          {"style", kPageCss},
-                          {"data", data},
-                          {"script", kPageJs}});
+  frame.end = fill(kPlanEndHtml, {{"data", data}, {"script", kPageJs}});
+  return framed_page(frame);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harpe/profile/profile.h"
 #include "harpe/report/report.h"
 #include "harpe/report/test_markup.h"
 #include "harpe/report/test_plans.h"
@@ -103,12 +104,46 @@ TEST(ReportHtml, ShowsThePublishedAllMaxOfGpt3) {
   EXPECT_LT(page.size(), 3'000'000U) << "60 plans of 1,536 instructions";
 }
 
-TEST(ReportHtml, SaysThatAProfileIsSynthetic) {
+TEST(ReportHtml, SaysThatAProfileIsSyntheticAboveAllAndUnderEachFigure) {
   ReportInput input = make_report({}, 2);
-  EXPECT_THAT(report_html(input), Not(HasSubstr("Synthetic profile")));
+  const std::string measured = report_html(input);
+  for (const char* words : {"Synthetic profile", "class=\"banner\"", "class=\"doubt\""}) {
+    EXPECT_THAT(measured, Not(HasSubstr(words)));
+  }
   for (ReportPoint& point : input.points) point.plan.synthetic = true;
   const std::string page = report_html(input);
-  EXPECT_THAT(std::string(between(page, "<header>", "</header>")), HasSubstr("Synthetic profile"));
+  const std::string header(between(page, "<header>", "</header>"));
+  EXPECT_THAT(header, HasSubstr("class=\"banner\""));
+  EXPECT_THAT(header, HasSubstr(std::string(kSyntheticRemark)));
+  EXPECT_EQ(occurrences(page, "<figcaption"), 4);
+  EXPECT_EQ(occurrences(page, "<strong class=\"doubt\">Synthetic profile, not measured.</strong>"),
+            4);
+}
+
+TEST(ReportHtml, IsWellFormed) {
+  ReportInput input = make_report({}, 5);
+  input.facts = {{"a", "b"}};
+  EXPECT_EQ(html_error(report_html(input)), "");
+}
+
+TEST(ReportHtml, SaysWhatItWasMadeOf) {
+  ReportInput input = make_report({}, 2);
+  input.source = {.program = "harpe 1.2.3",
+                  .command = "harpe plan --job x",
+                  .inputs = {{"profile.csv", "fnv1a64:12"}}};
+  const std::string page = report_html(input);
+  const std::string footer(between(page, "<footer>", "</footer>"));
+  EXPECT_THAT(footer, HasSubstr("harpe 1.2.3: <code>harpe plan --job x</code>"));
+  EXPECT_THAT(footer, HasSubstr("profile.csv <code>fnv1a64:12</code>"));
+}
+
+/// Where scripts are off, the picture has the colours of the page and no white ground.
+TEST(ReportHtml, HasAPictureForThoseWithoutScripts) {
+  const std::string page = report_html(make_report({}, 5));
+  const std::string still(between(page, "<noscript>", "</noscript>"));
+  EXPECT_THAT(still, HasSubstr("role=\"img\">\n<title>"));
+  EXPECT_THAT(still, HasSubstr("var(--ink)"));
+  EXPECT_THAT(still, Not(HasSubstr("#fff")));
 }
 
 TEST(ReportHtml, OpensWithTheChosenPlanEvenWithoutScripts) {

@@ -4,18 +4,43 @@
 #include <utility>
 
 #include "harpe/report/markup.h"
+#include "harpe/report/page_files.h"
 
 namespace harpe::report {
 namespace {
 
 constexpr std::string_view kTextStyle =
     "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue','Liberation "
-    "Sans',Arial,sans-serif;font-size:12px;fill:#5c5c5c;font-variant-numeric:tabular-nums}"
-    ".t{font-size:16px;font-weight:600;fill:#1a1a1a}.k{fill:#1a1a1a}"
-    ".a{fill:#00677f;font-weight:600}.w{fill:#8c1d18;font-weight:600}.e{text-anchor:end}.m{text-"
+    "Sans',Arial,sans-serif;font-size:12px;fill:var(--soft);font-variant-numeric:tabular-nums}"
+    ".t{font-size:16px;font-weight:600;fill:var(--ink)}.k{fill:var(--ink)}"
+    ".a{fill:var(--ours);font-weight:600}.w{fill:var(--warn);font-weight:600}.e{text-anchor:end}.m{"
+    "text-"
     "anchor:middle}";
 
+/// The value of a name in the first, light block of the page's palette.
+std::string_view light_colour(std::string_view name) {
+  const std::string_view light = kPageCss.substr(0, kPageCss.find('}'));
+  const std::size_t at = light.find(concat({name, ":"}));
+  if (at == std::string_view::npos) return "#000";
+  const std::size_t from = light.find('#', at);
+  return light.substr(from, light.find(';', from) - from);
+}
+
 }  // namespace
+
+std::string light_colours(std::string_view css) {
+  constexpr std::string_view kOpen = "var(";
+  std::string plain;
+  while (true) {
+    const std::size_t open = css.find(kOpen);
+    plain += css.substr(0, open);
+    if (open == std::string_view::npos) return plain;
+    css.remove_prefix(open + kOpen.size());
+    const std::size_t close = css.find(')');
+    plain += light_colour(css.substr(0, close));
+    css.remove_prefix(close + 1);
+  }
+}
 
 std::string attribute(std::string_view name, std::string_view value) {
   return concat({" ", name, "=\"", value, "\""});
@@ -25,13 +50,20 @@ std::string point(double x, double y) {
   return concat({coordinate(x), " ", coordinate(y)});
 }
 
-SvgWriter::SvgWriter(double width, double height, std::string_view title, std::string_view style) {
+SvgWriter::SvgWriter(double width, double height, std::string_view title, std::string_view style,
+                     Ground ground) {
   const std::string w = coordinate(width);
   const std::string h = coordinate(height);
   document_ = concat({"<svg xmlns=\"http://www.w3.org/2000/svg\"", attribute("width", w),
                       attribute("height", h), attribute("viewBox", concat({"0 0 ", w, " ", h})),
-                      " role=\"img\">\n<title>", escape(title), "</title>\n<style>", kTextStyle,
-                      style, "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"});
+                      " role=\"img\">\n<title>", escape(title), "</title>\n<style>"});
+  const std::string rules = concat({kTextStyle, style});
+  if (ground == Ground::kPage) {
+    document_ += concat({rules, "</style>\n"});
+  } else {
+    document_ += concat(
+        {light_colours(rules), "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"});
+  }
 }
 
 void SvgWriter::text(double x, double y, std::string_view classes, std::string_view content) {

@@ -1,11 +1,18 @@
 #pragma once
 /// \file
-/// Writes SVG documents that stand alone: white ground, system fonts, nothing fetched.
+/// Writes SVG: system fonts, nothing fetched. A file of its own has a white ground and the light
+/// colours of the palette as plain values, which every program for slides reads; a picture within a
+/// page has the page's ground and its colours by name, light or dark.
 
 #include <string>
 #include <string_view>
 
 namespace harpe::report {
+
+enum class Ground : unsigned char { kWhite, kPage };
+
+/// `css` with each `var(--name)` replaced by the light colour of that name in the page's palette.
+std::string light_colours(std::string_view css);
 
 /// An attribute list for an element, such as " fill=\"#fff\"".
 std::string attribute(std::string_view name, std::string_view value);
@@ -15,9 +22,11 @@ std::string point(double x, double y);
 
 class SvgWriter {
  public:
-  /// `style` is added to the rules for text that all pictures share: .t title, .k strong, .a
-  /// Harpe's own, .w a warning, .e ends at x, .m centred on x.
-  SvgWriter(double width, double height, std::string_view title, std::string_view style);
+  /// `style` names colours of the palette (`var(--ink)`). It is added to the rules for text that
+  /// all pictures share: .t title, .k strong, .a Harpe's own, .w a warning, .e ends at x, .m
+  /// centred on x.
+  SvgWriter(double width, double height, std::string_view title, std::string_view style,
+            Ground ground = Ground::kWhite);
 
   /// Content and hover texts are escaped; `attributes` and path data are not.
   void text(double x, double y, std::string_view classes, std::string_view content);

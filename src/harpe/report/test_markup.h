@@ -40,12 +40,30 @@ inline std::string xml_error(std::string_view xml) {
     if (name[0] == '/') {
       if (open.empty() || "/" + open.back() != name) return "unexpected " + name;
       open.pop_back();
-    } else if (inside.back() != '/') {
+    } else if (inside.back() != '/' && name != "meta" && name != "input" && name != "br") {
       open.push_back(name);
     }
     at = end + 1;
   }
   return open.empty() ? "" : open.back() + " is not closed";
+}
+
+/// `xml_error` of a page: its doctype, scripts and styles left out, which have rules of their own.
+inline std::string html_error(std::string_view page) {
+  constexpr std::string_view kDoctype = "<!doctype html>\n";
+  if (page.substr(0, kDoctype.size()) != kDoctype) return "no doctype";
+  std::string markup(page.substr(kDoctype.size()));
+  for (const std::string element : {"script", "style"}) {
+    std::size_t at = 0;
+    while ((at = markup.find("<" + element, at)) != std::string::npos) {
+      const std::size_t begin = markup.find('>', at) + 1;
+      const std::size_t end = markup.find("</" + element + ">", begin);
+      if (end == std::string::npos) return element + " is not closed";
+      markup.erase(begin, end - begin);
+      at = begin;
+    }
+  }
+  return xml_error(markup);
 }
 
 /// How often `part` occurs in `text`.

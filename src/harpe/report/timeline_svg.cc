@@ -29,7 +29,7 @@ constexpr std::size_t kMaxHoverTexts = 4000;
 
 constexpr std::string_view kTimelineStyle =
     ".l{font-size:10.5px;fill:#222;pointer-events:none}.d{fill:#fff}.n{pointer-events:none}"
-    ".axis{stroke:#b9b9b4}";
+    ".axis{stroke:var(--axis)}";
 constexpr std::string_view kHatch =
     "<defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
     "patternTransform=\"rotate(45)\"><path d=\"M0 0V5\" stroke=\"#00000070\" stroke-width=\"2\"/>"
@@ -144,6 +144,8 @@ class TimelineDrawing {
   void draw_columns() {
     constexpr int kColumns = static_cast<int>(kPlot);
     std::array<std::string, PowerScale::kColours> paths;
+    std::array<std::pair<int, int>, PowerScale::kColours> ends;  // row and column of the last line
+    ends.fill({-1, 0});
     for (int stage = 0; stage < rows_.count; ++stage) {
       const auto watts = average_power(plan_, stage, plan_.iteration_time, kColumns);
       const auto colour = [&](int column) {
@@ -154,9 +156,13 @@ class TimelineDrawing {
         int to = from + 1;
         while (to < kColumns && colour(to) == colour(from)) ++to;
         if (colour(from) >= 0) {
-          paths[static_cast<std::size_t>(colour(from))] +=
-              concat({"M", point(kTimelineLeft + from, rows_.top(stage) + rows_.height / 2), "h",
-                      std::to_string(to - from)});
+          const auto index = static_cast<std::size_t>(colour(from));
+          const std::string move =
+              ends[index].first == stage
+                  ? concat({"m", std::to_string(from - ends[index].second), " 0"})
+                  : concat({"M", point(kTimelineLeft + from, rows_.top(stage) + rows_.height / 2)});
+          paths[index] += concat({move, "h", std::to_string(to - from)});
+          ends[index] = {stage, to};
         }
         from = to;
       }

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "harpe/report/report.h"
 #include "harpe/report/test_markup.h"
@@ -66,7 +69,7 @@ TEST(TimelineSvg, DrawsFixedTimeWorkAndTransfersHatched) {
             2 + 2 * 2 * 3);
 }
 
-TEST(TimelineSvg, StaysSmallForManyInstructions) {
+Plan plan_of_many_instructions() {
   Plan plan;
   plan.iteration_time = {102.4};
   plan.blocking_power.assign(64, Watts{80});
@@ -79,9 +82,41 @@ TEST(TimelineSvg, StaysSmallForManyInstructions) {
       instruction.energy = {10.0 + (i * 7 + stage * 13) % 20};
     }
   }
-  const std::string svg = timeline_svg(plan);
+  return plan;
+}
+
+TEST(TimelineSvg, StaysSmallForManyInstructions) {
+  const std::string svg = timeline_svg(plan_of_many_instructions());
   EXPECT_EQ(xml_error(svg), "");
-  EXPECT_LT(svg.size(), 1'500'000U);
+  EXPECT_LT(svg.size(), 1'000'000U);
+}
+
+// Lines say where they go from the end of the one before: walked, each place has one colour.
+TEST(TimelineSvg, ColumnsCoverEveryPlaceOnce) {
+  const std::string svg = timeline_svg(plan_of_many_instructions());
+  std::map<std::pair<double, int>, int> covered;  // height and column
+  const std::string lines(between(svg, "crispEdges", "</g>"));
+  for (std::size_t path = lines.find(" d=\""); path != std::string::npos;
+       path = lines.find(" d=\"", path + 1)) {
+    std::istringstream text(lines.substr(path + 4, lines.find('"', path + 4) - path - 4));
+    double x = 0, y = 0;
+    for (char command = 0; text >> command;) {
+      double a = 0, b = 0;
+      text >> a;
+      if (command != 'h') text >> b;
+      if (command == 'M') x = y = 0;
+      if (command != 'h') {
+        x += a;
+        y += b;
+        continue;
+      }
+      for (int i = 0; i < static_cast<int>(a); ++i) ++covered[{y, static_cast<int>(x) + i}];
+      x += a;
+    }
+  }
+  EXPECT_EQ(covered.size(), 64U * (1200 - 72 - 20));
+  for (const auto& [place, times] : covered)
+    ASSERT_EQ(times, 1) << place.first << " " << place.second;
 }
 
 TEST(TimelineSvg, TakesAnEmptyPlan) {

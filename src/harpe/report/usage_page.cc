@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "harpe/report/frame.h"
 #include "harpe/report/markup.h"
-#include "harpe/report/svg.h"
 
 namespace harpe::report {
 namespace {
@@ -16,62 +16,6 @@ constexpr double kBarsWidth = 1000, kBarsHeight = 196;
 constexpr std::size_t kTimeLabels = 8;
 // Of the drawing, as much as a label takes where the page is widest.
 constexpr double kLabelShare = 0.1;
-
-constexpr std::string_view kUsageStyle = R"css(
-:root { color-scheme: light dark; --ground: #fff; --ink: #1a1a1a; --soft: #5c5c5c; --rule: #d8d8d4;
-  --ours: #00677f; --warn: #8c1d18; --c0: #00677f; --c1: #c8792b; --c2: #6b8f3c; --c3: #8a5a9e;
-  --c4: #b8495c; --c5: #3f6fb5; --c6: #8b7a4f; --c7: #8a8a8a; }
-@media (prefers-color-scheme: dark) { :root { --ground: #16181a; --ink: #ececea; --soft: #a9aba8;
-  --rule: #3a3d40; --ours: #58b9d1; --warn: #f0a19c; --c0: #58b9d1; --c1: #e3a05c; --c2: #9cc268;
-  --c3: #bd93d1; --c4: #e2808f; --c5: #86abe6; --c6: #c2b184; --c7: #9a9c9a; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui,
-  -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial,
-  sans-serif; font-variant-numeric: tabular-nums; }
-main { max-width: 1244px; margin: 0 auto; padding: 36px 32px 56px; }
-h1, h2, p, ul { margin: 0; }
-h1 { font-size: 17px; font-weight: 600; display: inline; }
-h2 { font-size: 15px; font-weight: 600; }
-section { margin-top: 30px; }
-.mark { color: var(--ours); font-weight: 600; letter-spacing: .04em; display: inline; margin-right: 14px; }
-.subtitle, .explanation, .note { color: var(--soft); font-size: 13.5px; }
-.headline { margin-top: 18px; font-size: clamp(20px, 2.6vw, 30px); line-height: 1.22; font-weight: 300;
-  letter-spacing: -.01em; max-width: 62ch; text-wrap: balance; }
-.explanation { margin-top: 12px; max-width: 90ch; font-size: 15px; }
-.warning { margin-top: 14px; padding: 6px 0 6px 12px; border-left: 3px solid var(--warn);
-  color: var(--warn); font-weight: 600; max-width: 100ch; }
-.bars { position: relative; height: 236px; margin: 6px 8px 0 64px; font-size: 12px; line-height: 16px;
-  color: var(--soft); }
-.bars svg { display: block; position: absolute; top: 12px; width: 100%; height: 196px; overflow: visible; }
-.bars span { position: absolute; white-space: nowrap; }
-.bars .y { right: 100%; margin: 4px 8px 0 0; } .bars .x { bottom: 4px; }
-@media (max-width: 900px) { .bars .o { display: none; } }
-@media (max-width: 560px) { .bars .h { display: none; } .bars { margin-left: 52px; }
-  main { padding: 20px 16px 40px; } }
-svg path { vector-effect: non-scaling-stroke; }
-svg .rule { stroke: var(--rule); stroke-width: 1; shape-rendering: crispEdges; }
-svg .zero { stroke: var(--soft); stroke-width: 1; shape-rendering: crispEdges; }
-svg .gap { fill: var(--warn); } svg .pause { fill: var(--ink); }
-i.pause { background: var(--ink); opacity: .22; }
-.c0 { fill: var(--c0); background: var(--c0); } .c1 { fill: var(--c1); background: var(--c1); }
-.c2 { fill: var(--c2); background: var(--c2); } .c3 { fill: var(--c3); background: var(--c3); }
-.c4 { fill: var(--c4); background: var(--c4); } .c5 { fill: var(--c5); background: var(--c5); }
-.c6 { fill: var(--c6); background: var(--c6); } .c7 { fill: var(--c7); background: var(--c7); }
-.legend { display: flex; flex-wrap: wrap; gap: 4px 20px; font-size: 13px; color: var(--soft); margin-top: 8px;
-  padding: 0; list-style: none; }
-.legend i { display: inline-block; width: 11px; height: 11px; margin-right: 7px; }
-.scroll { overflow-x: auto; margin-top: 10px; border-top: 1px solid var(--ink); border-bottom: 1px solid var(--rule); }
-table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
-th, td { padding: 4px 0 4px 18px; text-align: right; font-weight: 400; white-space: nowrap; }
-th:first-child { padding-left: 2px; text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 14ch; }
-thead th { color: var(--soft); border-bottom: 1px solid var(--rule); }
-tbody tr + tr > * { border-top: 1px solid var(--rule); }
-tr.total > * { font-weight: 600; border-top: 1px solid var(--ink) !important; }
-.method { margin-top: 8px; padding-left: 18px; max-width: 110ch; font-size: 13.5px; color: var(--soft); }
-.method li + li { margin-top: 4px; }
-.method li { overflow-wrap: anywhere; }
-@media print { main { padding: 0; } }
-)css";
 
 using Values = std::vector<double> UsageSeries::*;
 
@@ -219,7 +163,8 @@ std::string legend_of(const UsagePageInput& input) {
 }
 
 std::string table_markup(const UsagePageInput& input) {
-  std::string table = "<div class=\"scroll\"><table>\n";
+  std::string table =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table>\n";
   for (std::size_t r = 0; r < input.table.size(); ++r) {
     const bool head = r == 0, total = input.has_total && r + 1 == input.table.size();
     table += head ? "<thead><tr>" : r == 1 ? "<tbody>\n<tr" : "<tr";
@@ -237,6 +182,32 @@ std::string table_markup(const UsagePageInput& input) {
   return table + "</tbody></table></div>\n";
 }
 
+std::string figure_markup(const UsagePageInput& input, std::string_view heading,
+                          std::string_view chart, std::string_view caption, bool has_legend) {
+  return concat({"<section><h2>", heading, "</h2>\n<figure>\n", chart,
+                 has_legend ? legend_of(input) : std::string(), "<figcaption>", caption, " ",
+                 doubt_markup(input.doubt), "</figcaption>\n</figure></section>\n"});
+}
+
+std::string charts_markup(const UsagePageInput& input) {
+  if (input.intervals.empty()) return {};
+  const std::string each = concat({" in each ", escape(input.interval_length), ", UTC"});
+  const bool several = input.series.size() > 1;
+  std::string emissions = "What it emitted, by the intensity of its grid.";
+  if (std::ranges::find(input.gaps, true) != input.gaps.end()) {
+    emissions += " Marked below zero: a part of the energy has no intensity.";
+  }
+  return concat(
+      {figure_markup(input, concat({"Energy, kWh", each}),
+                     bars_chart(input, &UsageSeries::energy, "Energy over time", "kWh", false),
+                     several ? "What was used, one colour a row of the table." : "What was used.",
+                     several),
+       figure_markup(
+           input, concat({"CO2eq of operation, ", input.mass_unit, each}),
+           bars_chart(input, &UsageSeries::mass, "Emissions over time", input.mass_unit, true),
+           emissions, true)});
+}
+
 }  // namespace
 }  // namespace harpe::report
 
@@ -245,34 +216,17 @@ namespace harpe {
 std::string usage_page(const UsagePageInput& input) {
   using report::concat;
   using report::escape;
-  constexpr const char* kHead =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-      "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, "
-      "initial-scale=1\">\n<title>";
-  std::string page = concat(
-      {kHead, escape(input.title), " · Harpe</title>\n<style>", report::kUsageStyle,
-       "</style>\n</head>\n<body>\n<main>\n<header><p class=\"mark\">Harpe</p><h1>",
-       escape(input.title), "</h1>\n<p class=\"subtitle\">", escape(input.subtitle), "</p>\n"});
-  for (const std::string& warning : input.warnings) {
-    page += concat({"<p class=\"warning\">", escape(warning), "</p>\n"});
-  }
-  page += concat({"</header>\n<p class=\"headline\">", escape(input.headline),
-                  "</p>\n<p class=\"explanation\">", escape(input.explanation), "</p>\n"});
-  if (!input.intervals.empty()) {
-    const std::string each = concat({" in each ", escape(input.interval_length), ", UTC"});
-    page +=
-        concat({"<section><h2>Energy, kWh", each, "</h2>\n",
-                report::bars_chart(input, &UsageSeries::energy, "Energy over time", "kWh", false),
-                "</section>\n<section><h2>CO2eq of operation, ", input.mass_unit, each, "</h2>\n",
-                report::bars_chart(input, &UsageSeries::mass, "Emissions over time",
-                                   input.mass_unit, true),
-                report::legend_of(input), "</section>\n"});
-  }
-  page += concat({"<section><h2>Table</h2>\n", report::table_markup(input),
-                  "</section>\n<section><h2>Method</h2>\n<ul class=\"method\">\n"});
-  for (const std::string& line : input.method) page += concat({"<li>", escape(line), "</li>\n"});
-  return page + "</ul></section>\n</main>\n</body>\n</html>\n";
+  std::string body = concat(
+      {"<section aria-label=\"Result\">\n<p class=\"headline long\">", escape(input.headline),
+       "</p>\n<p class=\"explanation\">", escape(input.explanation), "</p>\n</section>\n",
+       report::charts_markup(input), "<section><h2>Table</h2>\n", report::table_markup(input),
+       "</section>\n<section><h2>Method</h2>\n<ul class=\"method\">\n"});
+  for (const std::string& line : input.method) body += concat({"<li>", escape(line), "</li>\n"});
+  return report::framed_page({.title = input.title,
+                              .subtitle = input.subtitle,
+                              .banners = input.warnings,
+                              .body = body + "</ul></section>\n",
+                              .source = input.source});
 }
 
 }  // namespace harpe

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harpe/report/report.h"
+
 namespace harpe {
 
 /// One job, or whatever rows are of, over time.
@@ -21,7 +23,8 @@ struct UsageSeries {
 struct UsagePageInput {
   std::string title = {}, subtitle = {};
   std::string headline = {}, explanation = {};
-  std::vector<std::string> warnings = {};   ///< shown above all numbers
+  std::vector<std::string> warnings = {};  ///< shown above all numbers
+  std::string doubt = {};  ///< in the caption of each chart: "Simulated GPUs, not real ones."
   std::vector<std::string> intervals = {};  ///< when each begins, "2026-11-25 03:00"
   std::string interval_length = {};         ///< "1 h"
   std::string mass_unit = "g";
@@ -30,6 +33,7 @@ struct UsagePageInput {
   std::vector<std::vector<std::string>> table = {};  ///< headings first
   bool has_total = false;                            ///< the last row is the sum
   std::vector<std::string> method = {};
+  PageSource source = {};
 };
 
 std::string usage_page(const UsagePageInput& input);

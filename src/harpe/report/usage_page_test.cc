@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harpe/report/test_markup.h"
+
 namespace harpe {
 namespace {
 
@@ -45,6 +47,17 @@ TEST(UsagePage, ShowsBarsTableAndMethod) {
   EXPECT_EQ(page, usage_page(small_input()));
 }
 
+TEST(UsagePage, IsWellFormedAndSaysUnderEachChartWhatItIsNot) {
+  UsagePageInput input = small_input();
+  const std::string real = usage_page(input);
+  EXPECT_EQ(report::html_error(real), "");
+  EXPECT_THAT(real, Not(HasSubstr("class=\"doubt\"")));
+  input.doubt = "Simulated GPUs, not real ones.";
+  const std::string page = usage_page(input);
+  EXPECT_EQ(count_of(page, "<strong class=\"doubt\">Simulated GPUs, not real ones.</strong>"), 2U);
+  EXPECT_EQ(count_of(page, "<figcaption>"), 2U);
+}
+
 TEST(UsagePage, ShadesPausesBehindTheBars) {
   UsagePageInput input = small_input();
   EXPECT_THAT(usage_page(input), Not(HasSubstr(">paused<")));
@@ -67,7 +80,7 @@ TEST(UsagePage, LabelsAreNoPartOfTheDrawing) {
 
 TEST(UsagePage, NamesNoOtherResource) {
   const std::string page = usage_page(small_input());
-  for (const char* part : {"http:", "https:", "src=", "url(", "<script", "@import"}) {
+  for (const char* part : {"http:", "https:", "src=\"", "url(", "<script", "@import"}) {
     EXPECT_THAT(page, Not(HasSubstr(part))) << part;
   }
 }

@@ -62,6 +62,12 @@ struct NvmlTemperature {
   int temperature = 0;  ///< degrees Celsius
 };
 
+/// nvmlMemory_t, bytes; `used` includes what the driver keeps for itself.
+struct NvmlMemory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+static_assert(sizeof(NvmlMemory) == 24);
+
 /// nvmlFieldValue_t.
 struct NvmlFieldValue {
   enum Type : unsigned { kDouble, kUnsigned, kUnsignedLong, kUnsignedLongLong, kSignedLongLong };
@@ -123,6 +129,7 @@ struct NvmlApi {
   int (*temperature_v)(NvmlDevice, NvmlTemperature*) = nullptr;
   int (*temperature)(NvmlDevice, unsigned sensor, unsigned* degrees) = nullptr;
   int (*utilisation)(NvmlDevice, NvmlUtilization*) = nullptr;
+  int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
   int (*event_reasons)(NvmlDevice, unsigned long long*) = nullptr;
   int (*persistence_mode)(NvmlDevice, unsigned*) = nullptr;
   int (*processes)(NvmlDevice, unsigned* count, NvmlProcessInfo*) = nullptr;

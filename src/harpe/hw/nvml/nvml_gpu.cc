@@ -268,6 +268,12 @@ Result<double> NvmlGpu::utilisation() {
   return percent.gpu / 100.0;
 }
 
+Result<MemoryUse> NvmlGpu::memory() {
+  NvmlMemory memory{};
+  HARPE_TRY(call("reading how much of its memory is used", api().memory, &memory));
+  return MemoryUse{.used_bytes = memory.used, .total_bytes = memory.total};
+}
+
 Result<EventReasons> NvmlGpu::event_reasons() {
   unsigned long long bits = 0;
   HARPE_TRY(call("telling why its clock is low", api().event_reasons, &bits));

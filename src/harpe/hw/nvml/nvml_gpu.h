@@ -43,6 +43,7 @@ class NvmlGpu final : public Gpu {
   Result<PowerLimitRange> power_limit_range() override;
   Result<double> temperature() override;
   Result<double> utilisation() override;
+  Result<MemoryUse> memory() override;
   Result<EventReasons> event_reasons() override;
   Result<bool> persistence_mode() override;
   Result<std::vector<std::int64_t>> processes() override;  ///< the first 256

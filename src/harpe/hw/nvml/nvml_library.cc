@@ -50,6 +50,7 @@ NvmlApi find_nvml_functions(void* library) {
   load(api.temperature_v, {"nvmlDeviceGetTemperatureV"});
   load(api.temperature, {"nvmlDeviceGetTemperature"});
   load(api.utilisation, {"nvmlDeviceGetUtilizationRates"});
+  load(api.memory, {"nvmlDeviceGetMemoryInfo"});
   load(api.event_reasons,
        {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
   load(api.persistence_mode, {"nvmlDeviceGetPersistenceMode"});

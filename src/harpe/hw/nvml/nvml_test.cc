@@ -48,6 +48,8 @@ TEST(Nvml, ReadsIdentityAndEveryValue) {
   EXPECT_DOUBLE_EQ(gpu.power_limit_range()->factory.value, 290);
   EXPECT_DOUBLE_EQ(*gpu.temperature(), -3);
   EXPECT_DOUBLE_EQ(*gpu.utilisation(), 0.75);
+  EXPECT_EQ(gpu.memory()->used_bytes, 12ULL << 30U);
+  EXPECT_EQ(gpu.memory()->total_bytes, 48ULL << 30U);
   EXPECT_EQ(gpu.event_reasons()->text(), "power cap, hardware thermal");
   EXPECT_TRUE(*gpu.persistence_mode());
   EXPECT_EQ(*gpu.processes(), (std::vector<std::int64_t>{4321, 17}));

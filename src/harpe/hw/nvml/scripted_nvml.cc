@@ -123,6 +123,12 @@ int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
   gpu_and_memory[1] = 10;
   return respond("nvmlDeviceGetUtilizationRates");
 }
+int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+  total_free_used[0] = 48ULL << 30U;
+  total_free_used[1] = 36ULL << 30U;
+  total_free_used[2] = 12ULL << 30U;
+  return respond("nvmlDeviceGetMemoryInfo");
+}
 #ifdef SCRIPTED_OLD
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
 #else

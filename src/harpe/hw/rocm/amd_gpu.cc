@@ -107,6 +107,9 @@ Result<double> AmdGpu::temperature() {
 Result<double> AmdGpu::utilisation() {
   return or_not_supported(sysfs_.utilisation(), "reading its utilisation");
 }
+Result<MemoryUse> AmdGpu::memory() {
+  return or_not_supported(sysfs_.memory(), "reading how much of its memory is used");
+}
 
 Status AmdGpu::may_set() const {
   if (sysfs_.may_set()) return ok_status();

@@ -44,6 +44,7 @@ class AmdGpu final : public Gpu {
   Result<PowerLimitRange> power_limit_range() override;
   Result<double> temperature() override;  ///< of the hottest spot
   Result<double> utilisation() override;
+  Result<MemoryUse> memory() override;
 
   Status may_set() const override;
   Status set_locked_clocks(ClockDomain domain, ClockRange range) override;

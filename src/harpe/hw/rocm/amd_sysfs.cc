@@ -154,6 +154,14 @@ std::optional<double> AmdSysfs::utilisation() const {
   return static_cast<double>(*percent) / 100;
 }
 
+std::optional<MemoryUse> AmdSysfs::memory() const {
+  const auto used = read_sysfs_number(device_ / "mem_info_vram_used");
+  const auto total = read_sysfs_number(device_ / "mem_info_vram_total");
+  if (!used || !total || *used < 0 || *used > *total) return std::nullopt;
+  return MemoryUse{.used_bytes = static_cast<std::uint64_t>(*used),
+                   .total_bytes = static_cast<std::uint64_t>(*total)};
+}
+
 std::optional<std::string> AmdSysfs::unique_id() const {
   auto text = read_sysfs(device_ / "unique_id");
   if (!text || text->size() != 16 ||

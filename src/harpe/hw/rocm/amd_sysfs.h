@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harpe/base/units.h"
+#include "harpe/hw/device.h"
 
 namespace harpe {
 
@@ -39,7 +40,8 @@ class AmdSysfs {
   std::optional<std::vector<Megahertz>> graphics_clock_levels() const;
   std::optional<double> hotspot_temperature() const;  ///< degrees Celsius
   std::optional<double> utilisation() const;          ///< 0 to 1
-  std::optional<std::string> unique_id() const;       ///< 16 hexadecimal digits
+  std::optional<MemoryUse> memory() const;
+  std::optional<std::string> unique_id() const;  ///< 16 hexadecimal digits
   std::optional<std::string> performance_level() const;
   std::optional<Megahertz> highest_graphics_clock() const;
   /// Whether this process may write the settings.

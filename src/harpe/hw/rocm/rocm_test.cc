@@ -53,6 +53,8 @@ class Amd : public ::testing::TestWithParam<const char*> {
     put(device / "uevent", "DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_SLOT_NAME=" + pci + "\n");
     put(device / "unique_id", "5b6ba9ea1b5c3b2f\n");
     put(device / "gpu_busy_percent", "42\n");
+    put(device / "mem_info_vram_used", "12884901888\n");
+    put(device / "mem_info_vram_total", "206158430208\n");
     put(device / "pp_dpm_sclk", "S: 95Mhz *\n0: 500Mhz\n1: 1710Mhz\n");
     put(device / "power_dpm_force_performance_level", "auto\n");
     put(device / "pp_od_clk_voltage",
@@ -112,6 +114,8 @@ TEST_P(Amd, ReadsIdentityAndEveryValue) {
   EXPECT_DOUBLE_EQ(gpu.power_limit_range()->factory.value, 560);
   EXPECT_DOUBLE_EQ(*gpu.temperature(), 41.5);
   EXPECT_DOUBLE_EQ(*gpu.utilisation(), 0.42);
+  EXPECT_EQ(gpu.memory()->used_bytes, 12ULL << 30U);
+  EXPECT_EQ(gpu.memory()->total_bytes, 192ULL << 30U);
   EXPECT_EQ(gpu.persistence_mode().error().code, ErrorCode::kNotSupported);
   const auto clocks = gpu.supported_clocks(ClockDomain::kGraphics);
   EXPECT_EQ(clocks->front().value, 500);

@@ -49,6 +49,11 @@ struct SwitchLatency {
   double slow_pair_share = 0.01, slow_pair_s = 0.2;
 };
 
+/// What the driver of a simulated GPU keeps of its memory, and what each process that uses it takes
+/// (a context of CUDA). Assumed.
+inline constexpr std::uint64_t kSimulatedReservedBytes = 600ULL << 20U;
+inline constexpr std::uint64_t kSimulatedProcessBytes = 512ULL << 20U;
+
 struct SimulatedGpuSpec {
   std::string name, uuid, pci;
   std::string device_file;  ///< through which programs would compute on it; empty: none

@@ -84,6 +84,12 @@ Result<double> SimulatedGpu::utilisation() {
   return read<double>([](const auto& state) { return visible_utilisation(state); });
 }
 
+Result<MemoryUse> SimulatedGpu::memory() {
+  const std::vector<std::int64_t> users = HARPE_TRY(processes());
+  return MemoryUse{.used_bytes = kSimulatedReservedBytes + users.size() * kSimulatedProcessBytes,
+                   .total_bytes = spec().memory_bytes};
+}
+
 Result<EventReasons> SimulatedGpu::event_reasons() {
   return read<EventReasons>([](const auto& state) { return state.reasons; });
 }

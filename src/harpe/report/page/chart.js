@@ -123,11 +123,12 @@ const chart = (() => {
     element('circle', {class: 'chosen', cx: x(chosen.time), cy: y(chosen.energy), r: 10.5}, null, svg);
   }
 
-  /** In the corner that a falling curve leaves empty. */
+  /** In a corner that a falling curve leaves empty: on phones the lower one, off the label of the current plan. */
   function drawKey(svg, frame, narrow) {
     const lines = [['plans', 'point', 2.2], ['chosen plan', 'chosen', 5], ['proven lower bound', 'bound', 0]];
+    const corner = narrow ? {x: frame.left + 32, y: frame.bottom - 66} : {x: frame.right - 132, y: frame.top + 18};
     lines.forEach(([name, style, radius], i) => {
-      const at = {x: frame.right - (narrow ? 118 : 132), y: frame.top + (narrow ? 38 : 18) + 18 * i};
+      const at = {x: corner.x, y: corner.y + 18 * i};
       if (style === 'bound' && data.bound.length === 0) return;
       if (radius) element('circle', {class: style, cx: at.x - 14, cy: at.y - 4, r: radius}, null, svg);
       else element('path', {class: style, d: `M${at.x - 22} ${at.y - 4}h16`}, null, svg);

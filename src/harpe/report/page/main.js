@@ -117,8 +117,11 @@ function showCaptions(point) {
   document.getElementById('caption-plan').textContent = `${caption(point)}, ${changeText(point.energy / data.allMax.energy - 1)} energy`;
 }
 
+function paintLegend() {
+  document.getElementById('gradient').style.background = `linear-gradient(to right, ${theme.powers.fills.join(',')})`;
+}
+
 function makeLegend() {
-  document.getElementById('gradient').style.background = `linear-gradient(to right, ${colours.join(',')})`;
   const {low, high} = data.power;
   const marks = ticks(low, high, 4);
   document.getElementById('watts').append(...marks.values.map(mark => {
@@ -230,6 +233,7 @@ async function copyTable() {
 }
 
 function layout(print = 1) {
+  paintLegend();
   chart.draw();
   for (const picture of pictures) picture.layout(print);
   chart.select(data.points[stops[currentStop]]);
@@ -249,8 +253,13 @@ document.getElementById('copy').addEventListener('click', copyTable);
 for (const [index, row] of rows) row.addEventListener('click', () => { if (getSelection().isCollapsed) moveTo(index); });
 window.addEventListener('hashchange', () => select(stopFromAddress(), true));
 window.addEventListener('resize', () => layout());
-window.addEventListener('beforeprint', () => layout(3));
-window.addEventListener('afterprint', () => layout());
+function setPrinting(isPrinting) {
+  theme.isPrinting = isPrinting;
+  layout(isPrinting ? 3 : 1);
+}
+window.addEventListener('beforeprint', () => setPrinting(true));
+window.addEventListener('afterprint', () => setPrinting(false));
+theme.dark.addEventListener('change', () => layout());
 for (const picture of pictures) listen(picture);
 makeLegend();
 currentStop = stopFromAddress();

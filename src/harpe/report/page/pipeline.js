@@ -2,12 +2,33 @@
 // be tens of thousands of blocks; where they are narrower than a pixel, columns of average power
 // stand for them.
 
-const colours = data.power.colours;
-const colourBytes = colours.map(c => [1, 3, 5].map(i => parseInt(c.slice(i, i + 2), 16)));
+const SHADES = data.power.light.fills.length;
+const bytesOf = colour => [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
+const TEXTS = ['#222222', '#ffffff'];
+
+/** What a canvas cannot take from the style sheet: its colours, light on paper, else as the page's. */
+const theme = {
+  dark: window.matchMedia('(prefers-color-scheme: dark)'),
+  isPrinting: false,
+  get isDark() { return this.dark.matches && !this.isPrinting; },
+  /** Of the palette. Its first block is the light one. */
+  named(name) {
+    const palette = this.isPrinting ? document.styleSheets[0].cssRules[0].style : getComputedStyle(document.documentElement);
+    return palette.getPropertyValue('--' + name).trim();
+  },
+  /** Of powers: what fills blocks, their edges, and text on them. */
+  get powers() { return this.isDark ? data.power.dark : data.power.light; },
+  fill(index) { return this.powers.fills[index]; },
+  edge(index) { return this.powers.edges[index]; },
+  text(index) {
+    const [red, green, blue] = bytesOf(this.fill(index));
+    return TEXTS[0.299 * red + 0.587 * green + 0.114 * blue < 135 ? 1 : 0];
+  },
+};
 
 function colourIndex(watts) {
   const fraction = (watts - data.power.low) / (data.power.high - data.power.low);
-  return Math.round(Math.min(1, Math.max(0, fraction)) * (colours.length - 1));
+  return Math.round(Math.min(1, Math.max(0, fraction)) * (SHADES - 1));
 }
 
 const modeColours = modes.map(stage => stage.map(mode => colourIndex(mode.power)));
@@ -72,7 +93,7 @@ class Pipeline {
     const size = Math.round(6 * this.ratio);
     tile.width = tile.height = size;
     const context = tile.getContext('2d');
-    context.strokeStyle = '#00000070';
+    context.strokeStyle = theme.isDark ? '#ffffff70' : '#00000070';
     context.lineWidth = this.ratio;
     for (const shift of [-size, 0, size]) {
       context.beginPath();
@@ -127,7 +148,7 @@ class Pipeline {
 
   drawBlocks(stage, s) {
     const context = this.context;
-    if (this.decoded.end > view.from) this.rectangle(0, this.decoded.end, s, colours[idleColours[s]]);
+    if (this.decoded.end > view.from) this.rectangle(0, this.decoded.end, s, theme.fill(idleColours[s]));
     const top = this.device(this.top(s));
     const height = this.device(this.rowHeight);
     context.font = `${Math.round(10.5 * this.ratio)}px system-ui, sans-serif`;
@@ -136,7 +157,7 @@ class Pipeline {
     for (let i = Math.max(0, lastAtMost(stage.start, view.from)); i < stage.start.length; i++) {
       if (stage.start[i] > view.to) break;
       const colour = modeColours[s][stage.mode[i]];
-      const [left, right] = this.rectangle(stage.start[i], stage.end[i], s, colours[colour]);
+      const [left, right] = this.rectangle(stage.start[i], stage.end[i], s, theme.fill(colour));
       const width = right - left;
       if (stage.kinds[i] >= data.firstFixedKind) this.rectangle(stage.start[i], stage.end[i], s, this.hatch);
       if (width > 2 * this.ratio) this.drawEdges(stage.kinds[i], colour, left, top, width, height);
@@ -144,7 +165,7 @@ class Pipeline {
         const text = label(stage, i);
         const room = width - 3 * this.ratio;
         const fitting = [text, text.replace(/^F(?=\d+$)/, '')].find(t => context.measureText(t).width < room);
-        context.fillStyle = colour * 9 > colours.length * 4 ? '#fff' : '#222';
+        context.fillStyle = theme.text(colour);
         if (fitting) context.fillText(fitting, (left + right) / 2, top + height / 2 + 0.5 * this.ratio);
       }
     }
@@ -158,7 +179,7 @@ class Pipeline {
     const context = this.context;
     const isForward = kind === FORWARD;
     const line = Math.max(1, Math.round(this.ratio * (isForward || width < 12 * this.ratio ? 0.75 : 1.25)));
-    context.strokeStyle = context.fillStyle = data.power.borders[colour];
+    context.strokeStyle = context.fillStyle = theme.edge(colour);
     if (width > 9 * this.ratio) {
       context.globalAlpha = isForward ? 0.4 : 1;
       context.lineWidth = line;
@@ -176,7 +197,7 @@ class Pipeline {
     for (let i = Math.max(0, lastAtMost(stage.start, view.from)); i < stage.start.length; i++) {
       if (stage.start[i] > view.to) break;
       if (stage.kinds[i] === FORWARD) continue;
-      context.fillStyle = data.power.borders[modeColours[s][stage.mode[i]]];
+      context.fillStyle = theme.edge(modeColours[s][stage.mode[i]]);
       const right = this.device(this.x(stage.end[i]));
       context.fillRect(right - 1, this.device(this.top(s)), 1, this.device(this.rowHeight));
     }
@@ -207,10 +228,11 @@ class Pipeline {
       spread(stage.start[i], end, modes[s][stage.mode[i]].power);
     }
     spread(end, this.decoded.end, data.blockingPower[s]);
+    const bytes = theme.powers.fills.map(bytesOf);
     const image = this.context.createImageData(columns, 1);
     for (let c = 0; c < columns; c++) {
       if (covered[c] === 0) continue;
-      const [red, green, blue] = colourBytes[colourIndex(watts[c] / covered[c])];
+      const [red, green, blue] = bytes[colourIndex(watts[c] / covered[c])];
       image.data.set([red, green, blue, 255], 4 * c);
     }
     this.stretch(image, s);
@@ -229,14 +251,14 @@ class Pipeline {
   drawMarkers() {
     const context = this.context;
     const bottom = this.device(this.top(this.decoded.stages.length) - this.rowGap);
-    context.fillStyle = '#1a1a1a';
+    context.fillStyle = theme.named('ink');
     const at = this.device(this.x(this.marker));
     for (let y = 0; y < bottom; y += this.device(6)) context.fillRect(at, y, Math.max(1, this.device(1)), this.device(3));
     if (this.selected) {
       const stage = this.decoded.stages[this.selected.stage];
       const left = this.device(this.x(stage.start[this.selected.index]));
       const right = this.device(this.x(stage.end[this.selected.index]));
-      context.strokeStyle = '#00677f';
+      context.strokeStyle = theme.named('ours');
       context.lineWidth = this.device(2);
       context.strokeRect(left, this.device(this.top(this.selected.stage)), Math.max(1, right - left), this.device(this.rowHeight));
     }
@@ -245,7 +267,7 @@ class Pipeline {
   drawLabels() {
     const context = this.context;
     context.font = `${Math.round(12 * this.ratio)}px system-ui, sans-serif`;
-    context.fillStyle = '#5c5c5c';
+    context.fillStyle = theme.named('soft');
     context.textBaseline = 'middle';
     context.textAlign = 'right';
     const every = this.rowHeight >= 10 ? 1 : 8;
@@ -263,11 +285,12 @@ class Pipeline {
     const base = this.top(this.decoded.stages.length) + 2;
     context.textBaseline = 'alphabetic';
     context.textAlign = 'center';
+    const [axis, soft] = [theme.named('axis'), theme.named('soft')];
     marks.values.forEach((mark, i) => {
       const at = this.device(this.x(mark * unit));
-      context.fillStyle = '#b9b9b4';
+      context.fillStyle = axis;
       context.fillRect(at, this.device(base), Math.max(1, this.device(0.75)), this.device(4));
-      context.fillStyle = '#5c5c5c';
+      context.fillStyle = soft;
       const last = i === marks.values.length - 1;
       context.textAlign = i === 0 && mark === 0 && this.narrow ? 'left' : last ? 'right' : 'center';
       context.fillText(fixed(mark, marks.decimals) + (last ? ' ' + timeUnit.name : ''), last ? at + this.device(14) : at, this.device(base + 17));

@@ -1,0 +1,42 @@
+// The command line as a page or file says it was made by.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/command/command.h"
+
+namespace harpe {
+namespace {
+
+std::string line_of(std::vector<std::string> arguments) {
+  constexpr std::array<std::string_view, 2> kOutputs = {"--out", "--csv"};
+  Commands commands("harpe", "about", "harpe");
+  commands.keep_arguments(std::move(arguments));
+  return commands.command_line(kOutputs);
+}
+
+TEST(CommandLine, CanBeTypedAgain) {
+  EXPECT_EQ(line_of({"plan", "--profile", "a b.csv", "--slowdown=5%", "--job", "it's", ""}),
+            "harpe plan --profile 'a b.csv' --slowdown=5% --job 'it'\\''s' ''");
+  EXPECT_EQ(line_of({"plan", "--job", "$(reboot)", "~", "*"}),
+            "harpe plan --job '$(reboot)' '~' '*'");
+}
+
+TEST(CommandLine, LeavesOutWhereResultsGo) {
+  EXPECT_EQ(line_of({"plan", "--out", "here", "--json", "--csv=x.csv", "p.csv", "--out"}),
+            "harpe plan p.csv");
+}
+
+TEST(CommandLine, KeepsNoPassword) {
+  EXPECT_EQ(line_of({"carbon", "report", "--server", "https://me:secret@head:7787/x@y:z"}),
+            "harpe carbon report --server https://me:...@head:7787/x@y:z");
+  EXPECT_EQ(line_of({"--server", "http://head:7787"}), "harpe --server http://head:7787");
+  EXPECT_EQ(line_of({"--server=http://a:b@c"}), "harpe --server=http://a:...@c");
+}
+
+}  // namespace
+}  // namespace harpe
