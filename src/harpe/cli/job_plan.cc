@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/interrupt.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"

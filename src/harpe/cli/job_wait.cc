@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "harpe/cli/cli.h"
-#include "harpe/cli/interrupt.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
 #include "harpe/command/console.h"

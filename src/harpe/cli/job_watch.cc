@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "harpe/cli/interrupt.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_dashboard.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"

@@ -12,7 +12,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
-#include "harpe/cli/interrupt.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/cli/live_terminal.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/monitor_live.h"

@@ -103,7 +103,7 @@ ProgressBar::~ProgressBar() {
   if (visible_) console_.err << "\r\x1b[K" << std::flush;
 }
 
-void ProgressBar::update(double fraction) {
+void ProgressBar::update(double fraction, std::string_view standing) {
   if (!console_.show_progress) return;
   const Clock::time_point now = Clock::now();
   if (now - started_ < kQuietTime || now - drawn_ < kRedrawTime) return;
@@ -113,7 +113,7 @@ void ProgressBar::update(double fraction) {
   const auto filled = static_cast<std::size_t>(done * kBarWidth);
   console_.err << '\r' << label_ << " [" << std::string(filled, '#')
                << std::string(kBarWidth - filled, ' ') << "] " << static_cast<int>(done * 100)
-               << " %\x1b[K" << std::flush;
+               << " %" << (standing.empty() ? "" : "  ") << standing << "\x1b[K" << std::flush;
 }
 
 }  // namespace harpe

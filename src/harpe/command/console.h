@@ -57,8 +57,8 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Shows the fraction done, 0 to 1.
-  void update(double fraction);
+  /// Shows the fraction done, 0 to 1, and behind it how things stand.
+  void update(double fraction, std::string_view standing = {});
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -117,6 +117,7 @@ Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assign
           beam.plan({.width = std::max<std::size_t>(10, widest >> random.below(4)),
                      .reach = kReach[random.below(std::size(kReach))],
                      .drift = kDrift[random.below(std::size(kDrift))]});
+      ++tried;
       if (again.empty()) continue;
       repair.offer(again);
       windows.offer(repair.best());

@@ -41,12 +41,14 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
   // Plans lie a little above the bound: from there on, slower, the first that fits; then between it
   // and the slowest that does not.
   constexpr int kTries = 10;
+  PlanOptions short_search = options;
+  short_search.search_windows = 0;
   std::optional<Plan> best;
   Watts least = cap;
   Seconds over{0};
   Seconds deadline = low;
   for (int i = 0; i < kTries; ++i) {
-    Plan plan = HARPE_TRY(data_->search(deadline, options));
+    Plan plan = HARPE_TRY(data_->search(deadline, short_search));
     const Seconds time = plan.iteration_time;
     const Joules energy = plan.iteration_energy;
     const Watts power = energy / time;
@@ -66,6 +68,11 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
       const Seconds waited = (energy - waiting * time) / (cap - waiting);
       deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
     }
+  }
+  if (best && options.search_windows > 0) {
+    Plan searched = HARPE_TRY(data_->search(best->iteration_time, options));
+    const bool is_within = searched.iteration_energy / searched.iteration_time <= cap;
+    if (is_within && searched.iteration_energy < best->iteration_energy) return searched;
   }
   if (best) return *std::move(best);
   return Error::infeasible("a cap of " + shortest(cap.value) +

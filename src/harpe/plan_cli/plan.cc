@@ -78,12 +78,13 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   if (!frontier.ok()) return std::move(frontier).error();
   HARPE_TRY(check_objective(job, inputs, *frontier, console));
 
+  LongPlanSearch search(job, console);
   Result<Planned> planned = Error::internal("not computed");
   {
     ProgressBar bar(console, "plans");
     const auto progress = [&bar](double fraction) { bar.update(fraction); };
     planned = make_plans(*frontier, job, job.out ? job.points.value_or(plans_shown(*frontier)) : 0,
-                         progress);
+                         progress, search);
   }
   if (!planned.ok()) return std::move(planned).error();
 
@@ -100,6 +101,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   }
   std::vector<std::string> notes = inputs.notes;
   if (job.out) std::ranges::move(left_out(*frontier, job), std::back_inserter(notes));
+  if (job.searches_on()) notes.push_back(search.sentence());
   if (job.out && planned->chosen.has_knobs()) {
     notes.emplace_back(
         "the plan sets more than clocks, for which a plan for Zeus has no place: "

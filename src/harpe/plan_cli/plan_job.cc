@@ -111,10 +111,12 @@ Status set_straggler(PlanJob& job, Values values) {
 }
 
 constexpr int kMaxCount = 1'000'000;
+constexpr int kMostWindows = 1'000'000'000;
 constexpr std::string_view kInputs = "Pipeline";
 constexpr std::string_view kTimes = "Communication and fixed-time instructions";
 constexpr std::string_view kObjectives = "Objective (at most one)";
 constexpr std::string_view kSwitching = "Clock changes";
+constexpr std::string_view kEffort = "Effort";
 constexpr std::string_view kOutputs = "Output";
 
 std::vector<JobKey> make_keys() {
@@ -190,8 +192,16 @@ std::vector<JobKey> make_keys() {
       {"min-dwell", "SECONDS", kSwitching,
        "Least time between two clock changes of a stage, s (default 0)", false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.min_dwell, parse_seconds); }},
-      {"quick", "", kSwitching, "Plan in milliseconds, at a slightly larger gap", false, false,
+      {"quick", "", kEffort, "Plan in milliseconds, at a slightly larger gap", false, false,
        [](PlanJob& job, Values) { return job.quick = true, ok_status(); }},
+      {"search-time", "SECONDS", kEffort,
+       "Go on searching for a better plan for so long, s; Ctrl-C keeps the best so far", false,
+       false, [](PlanJob& job, Values v) { return set_parsed(v, job.search_time, parse_seconds); }},
+      {"search-windows", "N", kEffort,
+       "Go on searching until so many parts of the plan were tried anew: the same plan on every "
+       "machine",
+       false, false,
+       [](PlanJob& job, Values v) { return set_count(v, job.search_windows, 1, kMostWindows); }},
       {"out", "DIR", kOutputs,
        "Write the plan, the frontier and the report there (default: only print a summary)", false,
        true,
@@ -254,6 +264,16 @@ void check_complete(const PlanJob& job, Error& error) {
   }
   if (job.certificate && !job.out) {
     error.diagnostics.push_back({.message = "--certificate needs --out, where it is written"});
+  }
+  if (!job.searches_on()) return;
+  if (job.quick) {
+    error.diagnostics.push_back(
+        {.message = "--quick and a longer search exclude each other: give one of them"});
+  }
+  if (job.switch_latency > 0_s || job.min_dwell > 0_s) {
+    error.diagnostics.push_back(
+        {.message = "--search-time and --search-windows are for plans with free clock changes: "
+                    "leave them away, or --switch-latency and --min-dwell"});
   }
 }
 

@@ -36,12 +36,16 @@ struct PlanJob {
   Seconds switch_latency{0};
   Seconds min_dwell{0};
   bool quick = false;
+  Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`
+  std::optional<int> search_windows;
 
   std::optional<std::filesystem::path> out;
   std::optional<int> points;  ///< not given: see `plans_shown`
   bool certificate = false;
   bool whole_trace = false;
   std::string name;
+
+  bool searches_on() const { return search_time > Seconds{0} || search_windows.has_value(); }
 
   std::vector<std::string> warnings;  ///< how keys were taken that may have been meant otherwise
 };

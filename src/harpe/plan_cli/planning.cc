@@ -205,8 +205,9 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
 }
 
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
-                           const Progress& progress) {
+                           const Progress& progress, LongPlanSearch& search) {
   const PlanOptions options = options_of(job);
+  const PlanOptions for_chosen = search.applied_to(options);
   const Objective& objective = job.objective;
   Planned planned;
   planned.all_max = frontier.all_max(options);
@@ -221,16 +222,18 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     return true;
   };
 
-  if (!take(frontier.fastest_plan(options), planned.fastest)) return error;
+  const bool is_fastest =
+      !options.switching() && objective.kind == Objective::Kind::kSlowdown && objective.value == 0;
+  if (!take(frontier.fastest_plan(is_fastest ? for_chosen : options), planned.fastest))
+    return error;
   const ReferenceTimes reference =
       reference_times(frontier, planned.fastest, planned.all_max, options);
   // The objective comes next: an impossible one should not wait for the rest.
-  const bool is_fastest =
-      !options.switching() && objective.kind == Objective::Kind::kSlowdown && objective.value == 0;
-  if (!take(is_fastest ? planned.fastest : plan_for(frontier, objective, reference, options),
+  if (!take(is_fastest ? planned.fastest : plan_for(frontier, objective, reference, for_chosen),
             planned.chosen)) {
     return error;
   }
+  search.end();
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {

@@ -11,6 +11,7 @@
 #include "harpe/command/console.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/plan_cli/long_search.h"
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/profile/profile.h"
 
@@ -40,10 +41,10 @@ struct Planned {
   std::vector<Plan> along;  ///< along the frontier, fastest first; may be empty
 };
 
-/// Plans for the job's objective, and `along` evenly spaced plans from T_min to T*. For a
-/// straggler, all but those along the frontier wait for it.
+/// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from
+/// T_min to T*. For a straggler, all but those along the frontier wait for it.
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
-                           const Progress& progress);
+                           const Progress& progress, LongPlanSearch& search);
 
 inline constexpr int kMostPlansShown = 50;
 /// How many plans along the frontier a report shows where the job does not say: that many, and

@@ -1,4 +1,4 @@
-#include "harpe/cli/interrupt.h"
+#include "harpe/command/interrupt.h"
 
 #include <array>
 #include <cmath>

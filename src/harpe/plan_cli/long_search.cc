@@ -1,0 +1,57 @@
+#include "harpe/plan_cli/long_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "harpe/base/text.h"
+#include "harpe/plan_cli/table.h"
+
+namespace harpe {
+
+PlanOptions LongPlanSearch::applied_to(PlanOptions options) {
+  if (!job_.searches_on()) return options;
+  options.search_windows = std::numeric_limits<std::int64_t>::max();
+  if (job_.search_windows) options.search_windows = *job_.search_windows;
+  options.go_on = [this](const SearchProgress& progress) { return go_on(progress); };
+  return options;
+}
+
+double LongPlanSearch::elapsed() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+bool LongPlanSearch::go_on(const SearchProgress& progress) {
+  if (!first_) {
+    first_ = progress;
+    started_ = Clock::now();
+    interrupt_.emplace();
+    bar_.emplace(console_, "search");
+  }
+  last_ = progress;
+  seconds_ = elapsed();
+  double done = 0;
+  if (job_.search_time > 0_s) done = seconds_ / job_.search_time.value;
+  if (job_.search_windows)
+    done = std::max(done, static_cast<double>(progress.windows) / *job_.search_windows);
+  bar_->update(done, "gap " + fixed(100 * progress.gap(), 3) + " %, Ctrl-C keeps the best");
+  is_interrupted_ = interrupt_->interrupted();
+  return !is_interrupted_ && done < 1;
+}
+
+void LongPlanSearch::end() {
+  bar_.reset();
+  interrupt_.reset();
+}
+
+std::string LongPlanSearch::sentence() const {
+  if (!last_) return "";
+  const std::string windows = std::to_string(last_->windows);
+  std::string text = "the search went on for " + fixed(seconds_, 1) + " s";
+  if (is_interrupted_) text += ", until it was interrupted";
+  return text + ": gap to the bound at the deadline " + fixed(100 * first_->gap(), 3) + " -> " +
+         fixed(100 * last_->gap(), 3) + " %; --search-windows " + windows +
+         " finds the same plan again";
+}
+
+}  // namespace harpe
