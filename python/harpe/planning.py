@@ -10,7 +10,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -201,6 +201,7 @@ def plan(
     optimizer_s: Numbers | None = None,
     fit: bool = False,
     quick: bool = False,
+    search_time_s: float | None = None,
     job: str | None = None,
 ) -> Plan:
     """Plans the clocks of one training iteration, with the whole frontier of time and energy::
@@ -224,6 +225,7 @@ def plan(
     :param min_dwell_s: between two changes of a stage's clock, at least
     :param fit: replaces noisy measurements by a smooth fit over the clocks
     :param quick: plans in milliseconds, at a slightly larger gap
+    :param search_time_s: goes on searching for a better plan for so long
     :raises InvalidInputError: inputs are wrong; ``diagnostics`` says where
     :raises InfeasibleError: no plan does what is asked
     """
@@ -251,13 +253,17 @@ def plan(
         "quick": quick,
         "job": job,
     }
-    inputs = _Inputs.of(profile, schedule, options)
+    searched = {**options, "search-time": search_time_s}
+    inputs = _Inputs.of(profile, schedule, searched)
     with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
         out = Path(folder) / "out"
         arguments = inputs.arguments_in(Path(folder), only_tables=True)
         summary = _run([*arguments, "--out", os.fspath(out), "--points", "0"])
         document = json.loads((out / "plan.json").read_text(encoding="utf-8"))
         frontier = json.loads((out / "frontier.json").read_text(encoding="utf-8"))
+    if "search" in summary:  # the same plan again, whatever time it takes
+        windows = {**options, "search-windows": summary["search"]["windows"]}
+        inputs = replace(inputs, options=tuple(_arguments(windows)))
     return _plan_of(summary, document, frontier, inputs)
 
 

@@ -192,3 +192,11 @@ def test_as_text_it_is_one_line_with_the_figures(profile: Path) -> None:
         r" possible",
         str(made),
     )
+
+
+def test_a_search_that_goes_on_saves_the_plan_it_found(profile: Path, tmp_path: Path) -> None:
+    searched = plan(profile, search_time_s=0.2)
+    assert searched.chosen.iteration_energy_j <= plan(profile).chosen.iteration_energy_j
+    searched.save(tmp_path / "saved", points=0)
+    saved = json.loads((tmp_path / "saved/plan.json").read_text())
+    assert saved == searched.document

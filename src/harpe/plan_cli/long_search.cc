@@ -22,21 +22,22 @@ double LongPlanSearch::elapsed() const {
 }
 
 bool LongPlanSearch::go_on(const SearchProgress& progress) {
-  if (!first_) {
-    first_ = progress;
+  if (!outcome_) {
+    outcome_.emplace().gap_before = progress.gap();
     started_ = Clock::now();
     interrupt_.emplace();
     bar_.emplace(console_, "search");
   }
-  last_ = progress;
-  seconds_ = elapsed();
+  outcome_->gap = progress.gap();
+  outcome_->windows = progress.windows;
+  outcome_->seconds = elapsed();
   double done = 0;
-  if (job_.search_time > 0_s) done = seconds_ / job_.search_time.value;
+  if (job_.search_time > 0_s) done = outcome_->seconds / job_.search_time.value;
   if (job_.search_windows)
     done = std::max(done, static_cast<double>(progress.windows) / *job_.search_windows);
   bar_->update(done, "gap " + fixed(100 * progress.gap(), 3) + " %, Ctrl-C keeps the best");
-  is_interrupted_ = interrupt_->interrupted();
-  return !is_interrupted_ && done < 1;
+  outcome_->is_interrupted = interrupt_->interrupted();
+  return !outcome_->is_interrupted && done < 1;
 }
 
 void LongPlanSearch::end() {
@@ -44,14 +45,12 @@ void LongPlanSearch::end() {
   interrupt_.reset();
 }
 
-std::string LongPlanSearch::sentence() const {
-  if (!last_) return "";
-  const std::string windows = std::to_string(last_->windows);
-  std::string text = "the search went on for " + fixed(seconds_, 1) + " s";
-  if (is_interrupted_) text += ", until it was interrupted";
-  return text + ": gap to the bound at the deadline " + fixed(100 * first_->gap(), 3) + " -> " +
-         fixed(100 * last_->gap(), 3) + " %; --search-windows " + windows +
-         " finds the same plan again";
+std::string sentence_of(const SearchOutcome& outcome) {
+  std::string text = "the search went on for " + fixed(outcome.seconds, 1) + " s";
+  if (outcome.is_interrupted) text += ", until it was interrupted";
+  return text + ": gap to the bound at the deadline " + fixed(100 * outcome.gap_before, 3) +
+         " -> " + fixed(100 * outcome.gap, 3) + " %; --search-windows " +
+         std::to_string(outcome.windows) + " finds the same plan again";
 }
 
 }  // namespace harpe

@@ -3,6 +3,7 @@
 /// A search for a better plan that the user lets go on, and can end.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,16 @@
 #include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
+
+/// What such a search came to.
+struct SearchOutcome {
+  double seconds = 0;
+  std::int64_t windows = 0;        ///< with as many the same plan is found again
+  double gap_before = 0, gap = 0;  ///< at the deadline, as fractions
+  bool is_interrupted = false;
+};
+/// One sentence.
+std::string sentence_of(const SearchOutcome& outcome);
 
 /// Shows how the search for the chosen plan comes on, and ends it when its time is over or Ctrl-C
 /// is pressed. Not thread-safe.
@@ -24,8 +35,8 @@ class LongPlanSearch {
   PlanOptions applied_to(PlanOptions options);
   /// Lets Ctrl-C end the program again.
   void end();
-  /// What the search came to, one sentence; "" where none was made.
-  std::string sentence() const;
+  /// Nothing where none was made.
+  const std::optional<SearchOutcome>& outcome() const { return outcome_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -37,9 +48,7 @@ class LongPlanSearch {
   std::optional<InterruptScope> interrupt_;
   std::optional<ProgressBar> bar_;
   Clock::time_point started_;
-  double seconds_ = 0;
-  std::optional<SearchProgress> first_, last_;
-  bool is_interrupted_ = false;
+  std::optional<SearchOutcome> outcome_;
 };
 
 }  // namespace harpe

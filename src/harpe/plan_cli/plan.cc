@@ -101,7 +101,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   }
   std::vector<std::string> notes = inputs.notes;
   if (job.out) std::ranges::move(left_out(*frontier, job), std::back_inserter(notes));
-  if (job.searches_on()) notes.push_back(search.sentence());
+  if (planned->search) notes.push_back(sentence_of(*planned->search));
   if (job.out && planned->chosen.has_knobs()) {
     notes.emplace_back(
         "the plan sets more than clocks, for which a plan for Zeus has no place: "

@@ -138,6 +138,13 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
         {"clock_changes", planned.free_switching->clock_changes()}};
   }
   document["plans"] = std::move(plans);
+  if (const auto& search = planned.search) {
+    document["search"] = {{"seconds", search->seconds},
+                          {"windows", search->windows},
+                          {"gap_before_percent", 100 * search->gap_before},
+                          {"gap_percent", 100 * search->gap},
+                          {"interrupted", search->is_interrupted}};
+  }
   document["notes"] = notes;
   document["files"] = files;
   return json_text(document);

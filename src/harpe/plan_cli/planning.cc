@@ -234,6 +234,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     return error;
   }
   search.end();
+  planned.search = search.outcome();
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {

@@ -38,7 +38,8 @@ struct Planned {
   Plan least_energy;
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
-  std::vector<Plan> along;  ///< along the frontier, fastest first; may be empty
+  std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
+  std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
 };
 
 /// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from

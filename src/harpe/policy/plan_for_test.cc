@@ -14,7 +14,7 @@ namespace harpe {
 namespace {
 
 using Kind = Objective::Kind;
-constexpr PlanOptions kOptions{.effort = Effort::kQuick};
+const PlanOptions kOptions{.effort = Effort::kQuick};
 
 /// Of each stage, in the order of its list.
 std::vector<std::vector<Megahertz>> clocks_of(const Plan& plan) {
