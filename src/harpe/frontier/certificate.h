@@ -26,6 +26,10 @@ namespace harpe {
 /// (weak duality), the minimum going over all operating points k of i. `start` and `end` show that
 /// the bound is the optimum of the relaxation. Checked by `verify_plan` without the solver.
 ///
+/// Where `longest` is given, operating points that take longer are left out, of all of which no
+/// plan that ends by the deadline can use any: they take longer than from the earliest start to the
+/// latest end of the node, with every other node at its fastest.
+///
 /// Nodes are those of `Pipeline`: instructions stage after stage in list order, then rendezvous
 /// transfers, for each part and micro-batch that of the activation it receives, then that of the
 /// gradient. Dependencies are ordered by the node they lead to, then by the one they come from; a
@@ -36,9 +40,10 @@ struct Certificate {
   Seconds time_unit;                          ///< of `start` and `end`
   std::vector<std::int64_t> node_flow;        ///< one a node
   std::vector<std::int64_t> dependency_flow;  ///< one a dependency
-  std::vector<std::int64_t> source_flow;  ///< enters at the start of each node, from no dependency
-  std::vector<std::int64_t> sink_flow;    ///< leaves at the end of each node, into no dependency
-  std::vector<std::int64_t> start, end;   ///< of each node
+  std::vector<std::int64_t> source_flow;   ///< enters at the start of each node, from no dependency
+  std::vector<std::int64_t> sink_flow;     ///< leaves at the end of each node, into no dependency
+  std::vector<std::int64_t> start, end;    ///< of each node
+  std::vector<std::int64_t> longest = {};  ///< of each node, in `time_unit`; may be empty
 };
 
 /// `harpe.certificate/1`, see docs/formats.md.

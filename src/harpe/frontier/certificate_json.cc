@@ -26,6 +26,9 @@ constexpr ListField kLists[] = {
     {"end", &Certificate::end},
 };
 
+/// One that may be left out.
+constexpr const char* kLongestList = "longest";
+
 class CertificateReader {
  public:
   explicit CertificateReader(const std::string& file) : diagnostics_(file) {}
@@ -49,12 +52,13 @@ class CertificateReader {
     certificate_.flow_unit.value = positive(root, "flow_unit_w");
     certificate_.time_unit.value = positive(root, "time_unit_s");
     for (const ListField& field : kLists) read_list(root, field.key, certificate_.*field.list);
+    if (root.find(kLongestList) != nullptr) read_list(root, kLongestList, certificate_.longest);
   }
 
   void check_keys(const JsonValue& root) {
     for (const auto& [key, value] : root.members) {
       const bool known = key == "format" || key == "deadline_s" || key == "flow_unit_w" ||
-                         key == "time_unit_s" ||
+                         key == "time_unit_s" || key == kLongestList ||
                          std::ranges::any_of(kLists, [&](const auto& f) { return key == f.key; });
       if (!known) add(value, "unknown key " + in_quotes(key));
     }
@@ -100,15 +104,17 @@ std::string certificate_json(const Certificate& certificate) {
                      shortest(certificate.deadline.value) +
                      ", \"flow_unit_w\": " + shortest(certificate.flow_unit.value) +
                      ", \"time_unit_s\": " + shortest(certificate.time_unit.value);
-  for (const ListField& field : kLists) {
-    text += ",\n \"" + std::string(field.key) + "\": [";
-    const auto& list = certificate.*field.list;
+
+  const auto add_list = [&](const std::string& key, const std::vector<std::int64_t>& list) {
+    text += ",\n \"" + key + "\": [";
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
       text += std::to_string(list[i]);
     }
     text += ']';
-  }
+  };
+  for (const ListField& field : kLists) add_list(field.key, certificate.*field.list);
+  if (!certificate.longest.empty()) add_list(kLongestList, certificate.longest);
   return text + "}\n";
 }
 

@@ -365,53 +365,6 @@ Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
   return found;
 }
 
-Result<Certificate> Frontier::certificate(Seconds deadline) const {
-  if (!(deadline >= min_time())) {
-    return Error::infeasible("no certificate below the fastest iteration, " +
-                             shortest(min_time().value) + " s");
-  }
-  const Problem& p = data_->problem;
-  const std::int64_t horizon = std::clamp(to_nanoseconds(std::min(deadline, max_time())),
-                                          data_->curve.shortest, data_->curve.longest);
-  const flow::State state = data_->curve.at(p.network, horizon);
-  HARPE_CHECK(flow::is_optimal(p.network, state), "what a certificate says proves its bound");
-  Certificate certificate;
-  certificate.deadline = data_->seconds(horizon);
-  certificate.flow_unit = p.flow_unit;
-  certificate.time_unit = Seconds{1e-9};
-  const std::size_t nodes = p.pipeline.nodes().size();
-  const auto dependencies = p.pipeline.dependencies();
-  certificate.dependency_flow.assign(dependencies.size(), 0);
-  for (std::size_t i = 0; i < nodes; ++i) {
-    certificate.node_flow.push_back(state.flow[p.node_arc[i]]);
-    certificate.start.push_back(state.potential[p.start_node[i]]);
-    certificate.end.push_back(state.potential[p.end_node[i]]);
-  }
-  // What flows at a node's start and not through an arc of its own comes from the one dependency
-  // that was joined, or from the source; and likewise at its end.
-  certificate.source_flow = certificate.node_flow;
-  certificate.sink_flow = certificate.node_flow;
-  for (std::size_t d = 0; d < dependencies.size(); ++d) {
-    if (p.dependency_arc[d] < 0) continue;
-    const std::int64_t flow = state.flow[p.dependency_arc[d]];
-    certificate.dependency_flow[d] = flow;
-    certificate.source_flow[dependencies[d].to] -= flow;
-    certificate.sink_flow[dependencies[d].from] -= flow;
-  }
-  std::vector<int> ways_in(nodes, 0);
-  for (const Dependency& d : dependencies) ways_in[d.to] += !is_implied(p.pipeline, d);
-  for (std::size_t d = 0; d < dependencies.size(); ++d) {
-    if (p.dependency_arc[d] >= 0 || is_implied(p.pipeline, dependencies[d])) continue;
-    const auto [from, to, lag] = dependencies[d];
-    const std::int64_t flow =
-        ways_in[to] == 1 ? certificate.node_flow[to] : certificate.node_flow[from];
-    certificate.dependency_flow[d] = flow;
-    certificate.source_flow[to] -= flow;
-    certificate.sink_flow[from] -= flow;
-  }
-  return certificate;
-}
-
 const Pipeline& Frontier::pipeline() const {
   return data_->problem.pipeline;
 }

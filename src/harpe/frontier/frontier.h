@@ -107,6 +107,11 @@ class Frontier {
   /// breakpoints).
   Joules lower_bound(Seconds deadline) const;
 
+  /// The same, and near `min_time()` a higher bound: options that are too long for any plan to end
+  /// by the deadline are left out of the relaxation, which mixes them in where stages have hardly
+  /// any time to spare. `certificate` proves it. Takes as long as a sweep of the frontier there.
+  Joules tight_lower_bound(Seconds deadline) const;
+
   /// All points where the slope of the lower bound changes, fastest first.
   std::vector<FrontierPoint> points() const;
   /// As many of them as it takes for the straight lines between to be at most that fraction of the
@@ -159,7 +164,8 @@ class Frontier {
                               const PlanOptions& options = {},
                               const std::vector<std::vector<Knobs>>& knobs = {}) const;
 
-  /// Flow and potentials that prove `lower_bound(deadline)`.
+  /// Flow and potentials that prove `lower_bound(deadline)`, or `tight_lower_bound(deadline)` where
+  /// that is higher.
   Result<Certificate> certificate(Seconds deadline) const;
 
   const Pipeline& pipeline() const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harpe/flow/sweep.h"
@@ -31,6 +32,9 @@ struct Frontier::Data {
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
   Plan plan_of(const Assignment& assignment) const;
+  /// The certificate that leaves out options which do not fit, and the sum of effective energies
+  /// that it proves; nothing where it takes long or gains nothing.
+  std::optional<std::pair<Certificate, Joules>> fitting_proof(Seconds deadline) const;
   Assignment search_freely(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;

@@ -172,6 +172,8 @@ TEST(Frontier, PlansOfSmallPipelinesAreOptimalOrNearlySo) {
       const Result<Plan> plan = frontier->plan_for_straggler(deadline);
       ASSERT_TRUE(plan.ok());
       ASSERT_LE(frontier->lower_bound(deadline).value, optimum * (1 + 1e-9));
+      ASSERT_LE(frontier->tight_lower_bound(deadline).value, optimum * (1 + 1e-9));
+      ASSERT_GE(frontier->tight_lower_bound(deadline), frontier->lower_bound(deadline));
       ASSERT_GE(plan->iteration_energy.value, optimum * (1 - 1e-9));
       excess += plan->iteration_energy.value / optimum - 1;
       ++plans;

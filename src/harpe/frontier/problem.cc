@@ -205,12 +205,12 @@ std::vector<HullPoint> hull_of(const OptionTable& table) {
 
 // The hull in integers. Slopes that round to the same rate are joined; a slope that rounds to none
 // makes the slower end useless.
-flow::Curve curve_of(const std::vector<HullPoint>& hull, double flow_unit) {
+flow::Curve curve_of(const std::vector<HullPoint>& hull, Watts flow_unit) {
   flow::Curve curve{{hull[0].length}, {0}};
   for (std::size_t i = 1; i < hull.size(); ++i) {
     const double watts = (hull[i].cost - hull[i - 1].cost) /
                          (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9);
-    const auto rate = static_cast<std::int64_t>(std::floor(watts / flow_unit));
+    const auto rate = static_cast<std::int64_t>(std::floor(watts / flow_unit.value));
     if (rate <= curve.rate.back()) {
       curve.length.back() = hull[i].length;
     } else {
@@ -249,12 +249,16 @@ void quantise(Problem& problem) {
       option.time = picoseconds(option.point.time);
       option.cost = problem.cost(option.effective);
     }
-    table.curve = curve_of(hulls[t], problem.flow_unit.value);
+    table.curve = curve_of(hulls[t], problem.flow_unit);
     table.least_effective = table.options.back().effective;
   }
 }
 
 }  // namespace
+
+flow::Curve curve_of(const OptionTable& table, Watts flow_unit) {
+  return curve_of(hull_of(table), flow_unit);
+}
 
 std::int64_t picoseconds(Seconds time) {
   return 4 * std::llround(time.value * 0.25e12);

@@ -71,6 +71,9 @@ struct Problem {
 Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
                              const CharacterizeOptions& options);
 
+/// The lower convex hull of a table's options as `OptionTable::curve` describes it.
+flow::Curve curve_of(const OptionTable& table, Watts flow_unit);
+
 /// Whether a dependency between two instructions of one stage follows from the order between them.
 /// Such a dependency is no arc of the network.
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency);

@@ -60,6 +60,7 @@ class CertificateVerifier {
   void verify() {
     if (!sizes_fit() || !is_conserved()) return;
     collect_choices();
+    if (!certificate_.longest.empty() && !leave_out_too_long()) return;
     found_.proven_bound = bound(plan_.iteration_time);
     const Joules proven = *found_.proven_bound;
     const bool claims = plan_.lower_bound != Joules{0};
@@ -89,6 +90,7 @@ class CertificateVerifier {
     expect("source flow", certificate_.source_flow.size(), nodes);
     expect("sink flow", certificate_.sink_flow.size(), nodes);
     expect("dependency flow", certificate_.dependency_flow.size(), dependencies);
+    if (!certificate_.longest.empty()) expect("longest", certificate_.longest.size(), nodes);
     expect("start", certificate_.start.size(),
            certificate_.start.empty() && certificate_.end.empty() ? 0 : nodes);
     expect("end", certificate_.end.size(),
@@ -148,6 +150,58 @@ class CertificateVerifier {
       }
       if (points.empty()) choices.push_back({i.time, i.energy - power * i.time});
     }
+  }
+
+  /// Drops what the certificate leaves out, if it takes longer than from the earliest start of its
+  /// node to its latest end.
+  bool leave_out_too_long() {
+    const std::size_t nodes = choices_.size();
+    const Seconds deadline = std::max(plan_.iteration_time, certificate_.deadline);
+    std::vector<Seconds> fastest(nodes, Seconds{std::numeric_limits<double>::infinity()});
+    std::vector<Seconds> start(nodes), end(nodes, deadline);
+    std::vector<std::vector<const RulesGraph::Edge*>> out(nodes);
+    std::vector<int> waits_for(nodes, 0);
+    for (std::size_t i = 0; i < nodes; ++i) {
+      for (const Choice& choice : choices_[i]) fastest[i] = std::min(fastest[i], choice.time);
+    }
+    for (const RulesGraph::Edge& edge : graph_.edges) {
+      out[edge.from].push_back(&edge);
+      ++waits_for[edge.to];
+    }
+    std::vector<int> order;
+    for (std::size_t i = 0; i < nodes; ++i) {
+      if (waits_for[i] == 0) order.push_back(static_cast<int>(i));
+    }
+    for (std::size_t n = 0; n < order.size(); ++n) {
+      const int from = order[n];
+      for (const RulesGraph::Edge* edge : out[from]) {
+        start[edge->to] = std::max(start[edge->to], start[from] + fastest[from] + edge->lag);
+        if (--waits_for[edge->to] == 0) order.push_back(edge->to);
+      }
+    }
+    if (order.size() < nodes) {
+      diagnostics_.add("certificate: its graph has a circle");
+      return false;
+    }
+    for (std::size_t n = order.size(); n-- > 0;) {
+      const int from = order[n];
+      for (const RulesGraph::Edge* edge : out[from])
+        end[from] = std::min(end[from], end[edge->to] - fastest[edge->to] - edge->lag);
+    }
+    const Seconds tolerance = 1e-12 * deadline;  // of sums in another order
+    for (std::size_t i = 0; i < nodes; ++i) {
+      const Seconds longest = certificate_.time_unit * static_cast<double>(certificate_.longest[i]);
+      std::erase_if(choices_[i], [&](const Choice& choice) {
+        if (choice.time <= longest) return false;
+        if (choice.time <= std::max(fastest[i], end[i] - start[i] + tolerance)) {
+          diagnostics_.add("certificate: it leaves out " + text(choice.time) + " for " +
+                           describe(i) + ", which has " + text(end[i] - start[i]));
+        }
+        return true;
+      });
+      if (choices_[i].empty()) return false;
+    }
+    return diagnostics_.empty();
   }
 
   /// Weak duality: what `Certificate` says that its flow proves.

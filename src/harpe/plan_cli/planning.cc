@@ -235,6 +235,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   search.end();
   planned.search = search.outcome();
+  planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time);
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {

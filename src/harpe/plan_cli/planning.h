@@ -39,6 +39,7 @@ struct Planned {
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
   std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
+  Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
 };
 
