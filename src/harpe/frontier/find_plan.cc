@@ -79,7 +79,8 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
   search.kick(passes(layout, 200'000, 20, 20'000));
   const ArcPrices prices(layout, start.close);
   PipelineBeam beam(prices, start.relaxed.front(), start.deadline, start.curvature);
-  const auto width = static_cast<std::size_t>(passes(layout, 350'000, 10, 300));
+  const auto width = static_cast<std::size_t>(
+      std::max(passes(layout, 350'000, 10, 300), passes(layout, 115'000, 0, 4'000)));
   for (const double drift : {2.0, 8.0}) {
     const Assignment found = beam.plan({.width = width, .reach = 2, .drift = drift});
     if (!found.empty()) search.offer(found);

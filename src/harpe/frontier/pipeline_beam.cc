@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace harpe {
 namespace {
@@ -19,7 +20,9 @@ PipelineBeam::PipelineBeam(const ArcPrices& prices, const flow::State& relaxed,
   for (const std::int32_t event : layout_.order()) {
     if (event != problem.network.source && event != problem.network.sink) events_.push_back(event);
   }
-  std::ranges::stable_sort(events_, {}, [&](std::int32_t event) { return expected_[event]; });
+  std::ranges::sort(events_, {}, [&](std::int32_t event) {
+    return std::pair(expected_[event], layout_.place(event));
+  });
   double steps = 0;
   for (std::size_t t = 0; t < problem.tables.size(); ++t) {
     const auto times = layout_.times(static_cast<std::int32_t>(t));
