@@ -62,7 +62,8 @@ double luminance(const std::string& colour) {
 }
 
 double contrast(const std::string& a, const std::string& b) {
-  const auto [dark, light] = std::minmax(luminance(a), luminance(b));
+  const auto [dark, light] =
+      std::minmax({luminance(a), luminance(b)});  // a list: values, not references
   return (light + 0.05) / (dark + 0.05);
 }
 
