@@ -72,6 +72,9 @@ class DemoCluster:
                               *serve_options])
         end = time.monotonic() + 20
         while not (folder / "clock.sock").exists() or not self.is_up():
+            for name, process in self.processes:
+                if process.poll() is not None:
+                    sys.exit(f"the {name} has ended:\n" + (folder / f"{name}.log").read_text().rstrip())
             if time.monotonic() > end:
                 sys.exit("agent and server did not start: see " + str(folder))
             time.sleep(0.05)

@@ -5,7 +5,10 @@ import pathlib
 import re
 import shlex
 
-PARTS = pathlib.Path(__file__).resolve().parent.parent / "src" / "harpe" / "report" / "page"
+HERE = pathlib.Path(__file__).resolve().parent
+PARTS = HERE / "page"  # of an installed copy
+if not PARTS.exists():
+    PARTS = HERE.parent / "src" / "harpe" / "report" / "page"
 STYLE = (PARTS / "page.css").read_text(encoding="utf-8")
 PALETTE = STYLE[:STYLE.index("/* End of the palette. */")]
 

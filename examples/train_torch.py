@@ -248,6 +248,8 @@ def train(arguments):
     if rank == 0 and losses:
         print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration")
         print(f"reported {counts.instructions} instructions, {counts.unexpected} out of order")
+        if counts.version > 0:
+            print("what plans have saved: harpe job list --all")
         if arguments.check:
             expected = reference_losses(arguments)[first:]
             worst = max(abs(a - b) for a, b in zip(losses, expected, strict=True))

@@ -13,6 +13,7 @@
 # What it builds is in build/release, as for everything else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/show-progress.sh
 build=build/release
 installed= running= out=
 for argument in "$@"; do
@@ -39,12 +40,11 @@ else
     trainer=$build/examples/trainer
   fi
   ./scripts/install-dependencies.sh --build
-  log=build/demo.log
-  mkdir -p build
-  echo "Building (the first time takes a few minutes) ..."
   # A folder that was configured for tests stays so.
   configure() { [ -f $build/CMakeCache.txt ] || cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF; }
-  { configure && cmake --build $build --target "${targets[@]}"; } >"$log" 2>&1 || { cat "$log"; exit 1; }
+  compile() { configure && cmake --build $build --target "${targets[@]}"; }
+  echo "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"
+  show_progress build/demo.log compile || exit 1
 fi
 
 say_where() {  # say_where WHAT: how to go on with the command itself
@@ -86,10 +86,11 @@ LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an ite
   "$(field chosen saving_percent)" "$(field chosen iteration_energy_j)" "$(field all_max iteration_energy_j)" \
   "$(field chosen gap_percent)"
 echo "Open the report in a browser: $out/report.html"
-if [ -z "$installed" ]; then
-  say_where "with the commands that plan"
-  echo "With all the others (run, serve, job, profile measure): cmake --build $build --target harpe, then in $build/src/harpe/cli"
-fi
+[ -n "$installed" ] || say_where "with the commands that plan"
 echo "Next:"
 echo "  harpe plan --profile $out/profile.csv --micro-batches 32 --blocking-power 83.64 --slowdown 5"
-echo "  harpe profile measure -- python3 train.py     # the profile of your own training (docs/tutorial.md)"
+if [ -n "$installed" ]; then
+  echo "  harpe profile measure -- python3 train.py     # the profile of your own training (docs/tutorial.md)"
+else
+  echo "  ./scripts/demo.sh run     # builds all commands (run, serve, job, profile measure ...), and trains under a plan"
+fi

@@ -69,8 +69,8 @@ if [ "$(id -u)" -ne 0 ]; then
   fi
   as_root=(sudo)
 fi
-echo "Installing: ${missing[*]}"
+echo "Installing from Debian, which takes a minute or two: ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
   apt-get install --yes --no-remove --no-install-recommends -qq "${missing[@]}" >/dev/null
 finish "$@"

@@ -8,6 +8,7 @@
 # says. HARPE_PACKAGE_MAINTAINER="Name <address>" says whom packages name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/show-progress.sh
 
 case "${1:-}" in -h | --help)
   sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
@@ -26,14 +27,13 @@ export SOURCE_DATE_EPOCH
 options=(--preset package)
 [ -z "${HARPE_PACKAGE_MAINTAINER:-}" ] || options+=("-DHARPE_PACKAGE_MAINTAINER=$HARPE_PACKAGE_MAINTAINER")
 
-log=build/package.log
-mkdir -p build
 rm -rf build/package/packages
-echo "Building (the first time takes a few minutes) ..."
-{
+compile() {
   cmake "${options[@]}" && cmake --build build/package --target harpe_installable &&
     cpack --config build/package/CPackConfig.cmake -B build/package/packages
-} >"$log" 2>&1 || { cat "$log"; exit 1; }
+}
+echo "Building everything (the first time takes many minutes; log: build/package.log)"
+show_progress build/package.log compile || exit 1
 
 # Programs and libraries: at any address, tables that nothing writes to, checked stacks and buffers.
 for file in build/package/src/harpe/cli/{harpe,harpe-agent} build/package/examples/trainer \

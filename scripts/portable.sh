@@ -8,6 +8,7 @@
 # What is not in it: jobs on PostgreSQL, and what others build against (headers, static libraries).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/show-progress.sh
 out=${1:-out/portable}
 parts=$PWD/build/wheel-parts
 build=build/portable
@@ -16,8 +17,6 @@ jobs=${HARPE_JOBS:-$(nproc)}
 mkdir -p "$out"
 ./scripts/standalone-parts.sh
 
-log=build/portable.log
-echo "Building (the first time takes a few minutes) ..."
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 build_and_stage() {
@@ -31,7 +30,8 @@ build_and_stage() {
     DESTDIR=$stage cmake --install $build --strip --component $component || return
   done
 }
-build_and_stage >$log 2>&1 || { cat $log; exit 1; }
+echo "Building everything (the first time takes many minutes; log: build/portable.log)"
+show_progress build/portable.log build_and_stage || exit 1
 
 echo "Checking it"
 harpe=$stage/opt/harpe
