@@ -16,6 +16,7 @@ import collections
 import csv
 import json
 import math
+import os
 import pathlib
 import statistics
 import sys
@@ -200,6 +201,10 @@ def table(result):
         yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
                f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
                f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
+    load, processors = os.getloadavg()[0], os.cpu_count()
+    if load > processors and not all(result[phase]["as_predicted"] for phase in SPANS):
+        yield (f"This machine does other work, too (load {load:.1f} on {processors} processors): where ranks wait for a processor, "
+               "iterations take longer than their GPUs.")
 
 
 def main():
