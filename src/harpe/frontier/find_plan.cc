@@ -84,6 +84,7 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
   for (const double drift : {2.0, 8.0}) {
     const Assignment found = beam.plan({.width = width, .reach = 2, .drift = drift});
     if (!found.empty()) search.offer(found);
+    if (start.curvature == 0) break;  // no drift, no difference
   }
   // As long as the rest takes in a pipeline of a thousand instructions.
   constexpr std::int64_t kWindows = 600;
