@@ -40,15 +40,14 @@ const Milestone* splice_neighbours(PlanSearch& search, std::int64_t deadline,
   return &*(slower - 1);
 }
 
-// The best found. Times are rounded: where the deadline is that of the fastest options, these may
-// end picoseconds after it, and nothing can end sooner.
-Assignment in_time(PlanSearch& search, std::int64_t deadline) {
-  Assignment best = search.best();
-  HARPE_CHECK(!best.empty(), "a search finds at least the fastest plan");
-  const std::int64_t end = search.makespan(best);
-  HARPE_CHECK(end <= deadline || end <= search.makespan(Assignment(best.size(), 0)),
+// Checks that a plan is in time. Times are rounded: where the deadline is that of the fastest
+// options, these may end picoseconds after it, and nothing can end sooner.
+Assignment in_time(PlanSearch& search, Assignment found, std::int64_t deadline) {
+  HARPE_CHECK(!found.empty(), "a search finds at least the fastest plan");
+  const std::int64_t end = search.makespan(found);
+  HARPE_CHECK(end <= deadline || end <= search.makespan(Assignment(found.size(), 0)),
               "a plan ends by its deadline");
-  return best;
+  return found;
 }
 
 }  // namespace
@@ -75,22 +74,24 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
   splice_neighbours(
       search, start.deadline,
       find_milestones(layout, start.around, {start.milestones.begin(), start.milestones.end()}));
-  if (effort == Effort::kQuick) return in_time(search, start.deadline);
+  if (effort == Effort::kQuick) return in_time(search, search.best(), start.deadline);
   search.kick(passes(layout, 200'000, 20, 20'000));
   const ArcPrices prices(layout, start.close);
   PipelineBeam beam(prices, start.relaxed.front(), start.deadline, start.curvature);
+  // Wider in small pipelines, where it takes no longer.
   const auto width = static_cast<std::size_t>(
       std::max(passes(layout, 350'000, 10, 300), passes(layout, 115'000, 0, 4'000)));
   for (const double drift : {2.0, 8.0}) {
     const Assignment found = beam.plan({.width = width, .reach = 2, .drift = drift});
     if (!found.empty()) search.offer(found);
+    if (start.curvature == 0) break;  // no drift, no difference
   }
   // As long as the rest takes in a pipeline of a thousand instructions.
   constexpr std::int64_t kWindows = 600;
-  WindowSearch windows(prices, start.deadline, in_time(search, start.deadline));
+  WindowSearch windows(prices, start.deadline, in_time(search, search.best(), start.deadline));
   windows.begin(kWindows);
   for (std::int64_t i = 0; i < kWindows; ++i) windows.step();
-  return windows.best();
+  return in_time(search, windows.best(), start.deadline);
 }
 
 Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assignment found,
@@ -113,7 +114,7 @@ Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assign
   };
   for (std::int64_t round = kFirstRound;; round = std::min(2 * round, kLongestRound)) {
     for (int i = 0; i < kBeams; ++i) {
-      if (!go_on()) return windows.best();
+      if (!go_on()) return in_time(repair, windows.best(), start.deadline);
       const Assignment again =
           beam.plan({.width = std::max<std::size_t>(10, widest >> random.below(4)),
                      .reach = kReach[random.below(std::size(kReach))],
@@ -125,7 +126,8 @@ Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assign
     }
     windows.begin(round);
     for (std::int64_t i = 0; i < round; ++i) {
-      if ((i % kTold == 0 || tried == search.windows) && !go_on()) return windows.best();
+      if ((i % kTold == 0 || tried == search.windows) && !go_on())
+        return in_time(repair, windows.best(), start.deadline);
       windows.step();
       ++tried;
     }
@@ -151,7 +153,7 @@ Assignment PlansAlong::at(std::int64_t deadline) const {
   } else {
     nearby.offer(Assignment(layout_.problem().table.size(), 0));
   }
-  return in_time(nearby, deadline);
+  return in_time(nearby, nearby.best(), deadline);
 }
 
 }  // namespace harpe
