@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "harpe/cli/cli.h"
-#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
 #include "harpe/command/console.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"

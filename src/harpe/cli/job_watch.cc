@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "harpe/command/interrupt.h"
 #include "harpe/cli/job_dashboard.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
@@ -16,6 +15,7 @@
 #include "harpe/cli/status_fields.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
+#include "harpe/command/interrupt.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 
