@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -149,6 +150,13 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
       return content;
     }
   }
+}
+
+std::string file_digest(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return {};
+  const Result<std::string> text = read_file(path);
+  return text.ok() ? digest_text(fnv1a(*text)) : std::string();
 }
 
 FileStamp file_stamp(const fs::path& path) {

@@ -16,6 +16,10 @@ namespace harpe {
 /// "-" reads standard input.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = 1ULL << 31);
 
+/// `digest_text` of what a regular file has in it; empty for anything else (standard input, a pipe:
+/// what it gave once it does not give again) and where it cannot be read.
+std::string file_digest(const std::filesystem::path& path);
+
 /// Which file a path names, as it was written last: another one than before where this differs.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0;

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <functional>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/test_directory_testing.h"
 
 namespace harpe {
@@ -122,6 +123,17 @@ TEST_F(File, OverTheLimitIsRefused) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), HasSubstr("is over the limit of 4 bytes"));
   EXPECT_FALSE(read_file("/dev/zero", 100000).ok());
+}
+
+TEST_F(File, HasADigestWhereItCanBeReadAgain) {
+  const fs::path file = directory_ / "file", pipe = directory_ / "pipe";
+  ASSERT_TRUE(write_file(file, "text").ok());
+  EXPECT_EQ(file_digest(file), digest_text(fnv1a("text")));
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(file_digest(pipe), "");
+  EXPECT_EQ(file_digest("-"), "");
+  EXPECT_EQ(file_digest(directory_.path()), "");
+  EXPECT_EQ(file_digest(directory_ / "missing"), "");
 }
 
 TEST_F(File, DashIsStandardInput) {

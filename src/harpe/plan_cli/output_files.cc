@@ -5,7 +5,6 @@
 #include <limits>
 #include <system_error>
 
-#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
@@ -101,9 +100,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
                     .command = commands.command_line(kOutputs),
                     .documentation = "man harpe-plan, or harpe plan --help."};
   const auto add = [&](const std::filesystem::path& file) {
-    const Result<std::string> text = read_file(file);
-    source.inputs.emplace_back(file.filename().string(),
-                               text.ok() ? digest_text(fnv1a(*text)) : std::string());
+    source.inputs.emplace_back(file.filename().string(), file_digest(file));
   };
   if (!job_file.empty() && job_file != job.profile) add(job_file);
   add(job.profile);

@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "harpe/base/digest.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
@@ -47,8 +46,8 @@ PageSource page_source(const Commands& commands, const ZeusArguments& arguments)
   std::vector<std::string> names = {"summary_train.csv"};
   for (const std::string& gpu : arguments.gpus) names.push_back("summary_power_" + gpu + ".csv");
   for (const std::string& name : names) {
-    const Result<std::string> text = read_file(std::filesystem::path(arguments.directory) / name);
-    source.inputs.emplace_back(name, text.ok() ? digest_text(fnv1a(*text)) : std::string());
+    source.inputs.emplace_back(name,
+                               file_digest(std::filesystem::path(arguments.directory) / name));
   }
   return source;
 }
