@@ -72,9 +72,7 @@ class LiveMonitor {
     history_.resize(now.window.devices.size());
     for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
       if (now.window.devices[i].error) continue;
-      const bool sensed = i < now.gpus.size() && now.gpus[i].power;
-      const auto power = sensed ? now.gpus[i].power : now.mean[i];
-      if (power) history_[i].add(at, *power);
+      if (const auto power = power_now(now, i)) history_[i].add(at, *power);
     }
     if (state_.paused) return ok_status();
     state_.look = std::move(now);

@@ -74,10 +74,9 @@ std::string title(const MonitorState& state, std::size_t columns, bool coloured)
       columns);
 }
 
-/// Of a GPU what its sensor says, of a CPU the mean since the look before.
+/// Nothing of a device that failed.
 std::optional<Watts> power_of(const Look& look, std::size_t i) {
-  if (look.window.devices[i].error) return std::nullopt;
-  return i < look.gpus.size() && look.gpus[i].power ? look.gpus[i].power : look.mean[i];
+  return look.window.devices[i].error ? std::nullopt : power_now(look, i);
 }
 
 std::string total(const MonitorState& state, std::size_t columns, bool coloured) {

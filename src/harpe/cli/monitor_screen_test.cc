@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 
+#include "harpe/cli/monitor_testing.h"
 #include "harpe/cli/terminal_text.h"
 
 namespace harpe {
@@ -15,21 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-DeviceEnergy device(DeviceEnergy::Kind kind, int index, const std::string& name) {
-  return {.kind = kind,
-          .index = index,
-          .name = name,
-          .uuid = {},
-          .energy = {.energy = {21534.2},
-                     .error = {11.6},
-                     .sensor_error = {1076},
-                     .time = {60},
-                     .source = EnergySource::kCounterAndPower},
-          .error = {},
-          .reasons = {},
-          .processes = {}};
-}
 
 /// So many GPUs, the higher the busier, and a CPU package with memory.
 MonitorState busy_node(int gpus) {
@@ -39,7 +25,8 @@ MonitorState busy_node(int gpus) {
   state.now = Instant{} + Seconds{1000};
   state.look.window.time = {3725};
   for (int i = 0; i < gpus; ++i) {
-    state.look.window.devices.push_back(device(DeviceEnergy::Kind::kGpu, i, "NVIDIA H100 80GB"));
+    state.look.window.devices.push_back(
+        measured_device(DeviceEnergy::Kind::kGpu, i, "NVIDIA H100 80GB"));
     state.look.gpus.push_back({.power = Watts{300.0 + i},
                                .limit = Watts{400},
                                .clock = Megahertz{1410},
@@ -50,8 +37,8 @@ MonitorState busy_node(int gpus) {
                                .highest_clock = Megahertz{1980},
                                .memory = MemoryUse{43ULL << 30U, 80ULL << 30U}});
   }
-  state.look.window.devices.push_back(device(DeviceEnergy::Kind::kCpu, 0, "package-0"));
-  state.look.window.devices.push_back(device(DeviceEnergy::Kind::kDram, 0, "package-0"));
+  state.look.window.devices.push_back(measured_device(DeviceEnergy::Kind::kCpu, 0, "package-0"));
+  state.look.window.devices.push_back(measured_device(DeviceEnergy::Kind::kDram, 0, "package-0"));
   state.look.mean.resize(state.look.window.devices.size(), Watts{102.5});
   state.history.resize(state.look.window.devices.size());
   for (PowerHistory& history : state.history) {

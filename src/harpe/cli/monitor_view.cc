@@ -34,6 +34,11 @@ std::string fault_word(const Error& error) {
   return error.code == ErrorCode::kUnavailable ? "LOST" : "FAULT";
 }
 
+std::optional<Watts> power_now(const Look& look, std::size_t device) {
+  const bool is_sensed = device < look.gpus.size() && look.gpus[device].power;
+  return is_sensed ? look.gpus[device].power : look.mean[device];
+}
+
 GpuView view_of(Gpu& gpu) {
   GpuView view;
   view.power = value_of(gpu.instant_power());
@@ -57,9 +62,7 @@ std::string monitor_line(const Look& look, const std::string& time_of_day) {
       text += " " + fault_word(*device.error);
       continue;
     }
-    const std::optional<Watts> power =
-        i < look.gpus.size() && look.gpus[i].power ? look.gpus[i].power : look.mean[i];
-    text += " " + watts(power, 1) + " W";
+    text += " " + watts(power_now(look, i), 1) + " W";
     if (i < look.gpus.size()) text += " " + megahertz(look.gpus[i].clock) + " MHz";
   }
   return text + "  total " + energy_or_dash(total_of(look.window)) + "\n";
@@ -73,8 +76,7 @@ std::string monitor_csv(const Look& look) {
     const GpuView view = is_gpu ? look.gpus[i] : GpuView{};
     const auto cell = [](const std::string& value) { return value == "-" ? "" : value; };
     const bool has_energy = device.energy.source != EnergySource::kNone;
-    const std::optional<Watts> power =
-        view.power || (is_gpu && device.error) ? view.power : look.mean[i];
+    const std::optional<Watts> power = is_gpu && device.error ? view.power : power_now(look, i);
     text += fixed(look.window.time.value, 6) + "," + device.label() + "," + csv_cell(device.name) +
             "," + cell(watts(power, 3)) + "," +
             (has_energy ? fixed(device.energy.energy.value, 6) : "") + "," +

@@ -2,6 +2,7 @@
 /// \file
 /// What `harpe monitor` shows of one look at all devices. Only for `.cc` files.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct Look {
   std::vector<GpuView> gpus;               ///< as the first devices of `window`
   std::vector<std::optional<Watts>> mean;  ///< of each device since the look before
 };
+
+/// What a device draws at the look: of a GPU by its sensor, else the mean since the look before.
+std::optional<Watts> power_now(const Look& look, std::size_t device);
 
 /// What stands in place of the power of a device that failed.
 std::string fault_word(const Error& error);

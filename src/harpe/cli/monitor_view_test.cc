@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "harpe/cli/measure_output.h"
+#include "harpe/cli/monitor_testing.h"
 #include "harpe/plan_cli/fitted_table.h"
 
 namespace harpe {
@@ -22,27 +23,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-DeviceEnergy device(DeviceEnergy::Kind kind, int index, const std::string& name) {
-  return {.kind = kind,
-          .index = index,
-          .name = name,
-          .uuid = {},
-          .energy = {.energy = {21534.2},
-                     .error = {11.6},
-                     .sensor_error = {1076},
-                     .time = {60},
-                     .source = EnergySource::kCounterAndPower},
-          .error = {},
-          .reasons = {},
-          .processes = {}};
-}
-
 /// So many GPUs at full load, and two CPU packages with memory.
 Look busy_node(int gpus) {
   Look look;
   look.window.time = {60};
   for (int i = 0; i < gpus; ++i) {
-    look.window.devices.push_back(device(DeviceEnergy::Kind::kGpu, i, "NVIDIA A100-SXM4-80GB"));
+    look.window.devices.push_back(
+        measured_device(DeviceEnergy::Kind::kGpu, i, "NVIDIA A100-SXM4-80GB"));
     look.gpus.push_back({.power = Watts{399.8},
                          .limit = Watts{400},
                          .clock = Megahertz{1410},
@@ -52,8 +39,8 @@ Look busy_node(int gpus) {
                          .reasons = EventReasons{EventReasons::kPowerCap}});
   }
   for (int i = 0; i < 2; ++i) {
-    look.window.devices.push_back(device(DeviceEnergy::Kind::kCpu, i, "package-0"));
-    look.window.devices.push_back(device(DeviceEnergy::Kind::kDram, i, "package-0"));
+    look.window.devices.push_back(measured_device(DeviceEnergy::Kind::kCpu, i, "package-0"));
+    look.window.devices.push_back(measured_device(DeviceEnergy::Kind::kDram, i, "package-0"));
   }
   look.mean.resize(look.window.devices.size(), Watts{102.5});
   return look;
