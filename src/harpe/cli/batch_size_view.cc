@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/cli/terminal_text.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/plan_cli/table.h"
@@ -21,10 +22,7 @@ Json parsed(std::string_view text) {
 std::string shown(const Json& object, const char* key) {
   const Json value = object.value(key, Json());
   if (value.is_null()) return "-";
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return text;
+  return printable(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 /// Joules with a unit that leaves few digits.

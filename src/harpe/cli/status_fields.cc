@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "harpe/cli/terminal_text.h"
 #include "harpe/plan_cli/table.h"
 
 namespace harpe {
@@ -27,10 +28,7 @@ std::optional<double> number_in(const Json& object, const char* key) {
 std::string text_in(const Json& object, const char* key) {
   const Json& value = member(object, key);
   if (!value.is_string()) return {};
-  std::string shown = value.get<std::string>();
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return shown;
+  return printable(value.get<std::string>());
 }
 
 std::string whole_in(const Json& object, const char* key) {
