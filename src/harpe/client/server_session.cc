@@ -114,19 +114,7 @@ void ServerSession::tick() {
     listener_.governed(false);
   }
   if (unauthorized_ && !asking_ && link_.renew_token()) next_try_ = now;
-  if (!asking_ && !end_told_ && now >= next_try_) {
-    const bool is_running = stage_ == Stage::kRunning;
-    if (stage_ == Stage::kJob)
-      register_job();
-    else if (is_running && send_notices())
-      ;
-    else if (is_running && !reports_.empty())
-      send_report();
-    else if (is_running && ending_)
-      send_end();
-    else if (!is_running || now >= keep_alive())
-      register_rank();
-  }
+  if (!asking_ && !end_told_ && now >= next_try_) ask(now);
   if (may_listen() && now >= next_listen_) listen();
 }
 
@@ -150,6 +138,16 @@ void ServerSession::register_rank() {
   say_pausing_.reset();
   link_.send("POST", job_path() + "/ranks", rank_registration_json(options_.registration),
              [this](const HttpResult& response) { rank_answered(response); });
+}
+
+/// The next request, if there is one to make.
+void ServerSession::ask(Instant now) {
+  if (stage_ == Stage::kJob) return register_job();
+  if (stage_ != Stage::kRunning) return register_rank();
+  if (send_notices()) return;
+  if (!reports_.empty()) return send_report();
+  if (ending_) return send_end();
+  if (now >= keep_alive()) register_rank();
 }
 
 /// Whether there was something to tell or to ask. Whatever becomes of it, the session is as before.

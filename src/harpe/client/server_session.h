@@ -95,6 +95,7 @@ class ServerSession {
 
   void register_job();
   void register_rank();
+  void ask(Instant now);
   bool send_notices();
   void send_report();
   void send_end();
