@@ -114,6 +114,26 @@ TEST(PlanJob, WhatIsMissingIsNamedAllAtOnce) {
                           "--certificate needs --out, where it is written"));
 }
 
+TEST(PlanJob, ALongerSearchIsForFullPlansWithFreeClockChanges) {
+  const auto with = [](std::vector<JobEntry> more) {
+    more.push_back(option("profile", {"p"}));
+    more.push_back(option("micro-batches", {"1"}));
+    return make_job({}, more);
+  };
+  const auto job = with({option("search-time", {"10s"}), option("search-windows", {"500"})});
+  ASSERT_TRUE(job.ok()) << job.error().text();
+  EXPECT_EQ(job->search_time, Seconds{10});
+  EXPECT_EQ(job->search_windows, 500);
+  EXPECT_THAT(with({option("search-time", {"10s"}), option("quick", {})}).error().text(),
+              HasSubstr("--quick and a longer search exclude each other"));
+  for (const char* late : {"switch-latency", "min-dwell"}) {
+    EXPECT_THAT(with({option("search-windows", {"5"}), option(late, {"1ms"})}).error().text(),
+                HasSubstr("are for plans with free clock changes"));
+  }
+  EXPECT_THAT(with({option("search-windows", {"0"})}).error().text(), HasSubstr("search-windows"));
+  EXPECT_THAT(with({option("search-time", {"-1s"})}).error().text(), HasSubstr("is negative"));
+}
+
 TEST(PlanJob, AScheduleFileBringsItsMicroBatches) {
   const auto job = make_job({}, {option("profile", {"p.csv"}), option("schedule", {"lists.csv"})});
   ASSERT_TRUE(job.ok()) << job.error().text();
