@@ -86,7 +86,7 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
     if (!found.empty()) search.offer(found);
     if (start.curvature == 0) break;  // no drift, no difference
   }
-  // As long as the rest takes in a pipeline of a thousand instructions.
+  // Some 20 ms, whatever the size of the pipeline.
   constexpr std::int64_t kWindows = 600;
   WindowSearch windows(prices, start.deadline, in_time(search, search.best(), start.deadline));
   windows.begin(kWindows);
