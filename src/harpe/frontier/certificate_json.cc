@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -26,8 +27,9 @@ constexpr ListField kLists[] = {
     {"end", &Certificate::end},
 };
 
-/// One that may be left out.
+/// Those that may be left out.
 constexpr const char* kLongestList = "longest";
+constexpr const char* kLoops = "loops";
 
 class CertificateReader {
  public:
@@ -53,12 +55,13 @@ class CertificateReader {
     certificate_.time_unit.value = positive(root, "time_unit_s");
     for (const ListField& field : kLists) read_list(root, field.key, certificate_.*field.list);
     if (root.find(kLongestList) != nullptr) read_list(root, kLongestList, certificate_.longest);
+    if (const JsonValue* loops = root.find(kLoops)) read_loops(*loops);
   }
 
   void check_keys(const JsonValue& root) {
     for (const auto& [key, value] : root.members) {
       const bool known = key == "format" || key == "deadline_s" || key == "flow_unit_w" ||
-                         key == "time_unit_s" || key == kLongestList ||
+                         key == "time_unit_s" || key == kLongestList || key == kLoops ||
                          std::ranges::any_of(kLists, [&](const auto& f) { return key == f.key; });
       if (!known) add(value, "unknown key " + in_quotes(key));
     }
@@ -88,6 +91,25 @@ class CertificateReader {
     }
   }
 
+  void read_loops(const JsonValue& loops) {
+    constexpr const char* kExpected = "expected two paths, each a list of the numbers of its arcs";
+    if (loops.type != Type::kArray) return add(loops, "expected a list of loops");
+    certificate_.loops.reserve(loops.items.size());
+    for (const JsonValue& item : loops.items) {
+      if (item.type != Type::kArray || item.items.size() != 2) return add(item, kExpected);
+      Loop& loop = certificate_.loops.emplace_back();
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (item.items[side].type != Type::kArray) return add(item.items[side], kExpected);
+        for (const JsonValue& arc : item.items[side].items) {
+          const bool is_number =
+              arc.is_integer && arc.integer >= 0 && arc.integer <= std::numeric_limits<int>::max();
+          if (!is_number) return add(arc, kExpected);
+          loop[side].push_back(static_cast<int>(arc.integer));
+        }
+      }
+    }
+  }
+
   void add(const JsonValue& value, std::string message) {
     diagnostics_.add(value.line, value.column, std::move(message));
   }
@@ -95,6 +117,23 @@ class CertificateReader {
   Diagnostics diagnostics_;
   Certificate certificate_;
 };
+
+std::string loops_json(const std::vector<Loop>& loops) {
+  constexpr std::size_t kALine = 5;
+  std::string text = ",\n \"" + std::string(kLoops) + "\": [";
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
+    text += '[';
+    for (std::size_t side = 0; side < 2; ++side) {
+      text += side > 0 ? ", [" : "[";
+      for (std::size_t a = 0; a < loops[i][side].size(); ++a)
+        text += (a > 0 ? ", " : "") + std::to_string(loops[i][side][a]);
+      text += ']';
+    }
+    text += ']';
+  }
+  return text + ']';
+}
 
 }  // namespace
 
@@ -115,6 +154,7 @@ std::string certificate_json(const Certificate& certificate) {
   };
   for (const ListField& field : kLists) add_list(field.key, certificate.*field.list);
   if (!certificate.longest.empty()) add_list(kLongestList, certificate.longest);
+  if (!certificate.loops.empty()) text += loops_json(certificate.loops);
   return text + "}\n";
 }
 

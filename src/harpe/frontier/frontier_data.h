@@ -3,6 +3,7 @@
 /// What a frontier holds. Only for `.cc` files.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,12 @@
 #include "harpe/frontier/switching.h"
 
 namespace harpe {
+
+/// A certificate and the sum of effective energies, per GPU, that it proves.
+struct Proof {
+  Certificate certificate;
+  Joules effective;
+};
 
 struct Frontier::Data {
   explicit Data(Problem p) : problem(std::move(p)), layout(problem) {}
@@ -32,9 +39,16 @@ struct Frontier::Data {
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
   Plan plan_of(const Assignment& assignment) const;
-  /// The certificate that leaves out options which do not fit, and the sum of effective energies
-  /// that it proves; nothing where it takes long or gains nothing.
-  std::optional<std::pair<Certificate, Joules>> fitting_proof(Seconds deadline) const;
+  /// That of the relaxed optimum.
+  Certificate relaxed_certificate(Seconds deadline) const;
+  /// The one that leaves out options which do not fit, and how many of each node do; nothing where
+  /// that gains nothing.
+  std::optional<Certificate> fitting_certificate(Seconds deadline,
+                                                 std::vector<std::size_t>& fitting) const;
+  /// Offers means of the flows of relaxed optima near the deadline.
+  void offer_means(Seconds deadline, const std::function<bool(Certificate)>& is_better) const;
+  /// Of all that is tried, what proves most.
+  Proof best_proof(Seconds deadline) const;
   Assignment search_freely(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;

@@ -120,6 +120,7 @@ TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
         const Result<Certificate> certificate = frontier->certificate(plan->iteration_time);
         ASSERT_TRUE(certificate.ok());
         const Verification verification = verify_plan(*plan, profile, &*certificate);
+        EXPECT_LE(verification.proven_bound->value, plan->iteration_energy.value * (1 + 1e-9));
         EXPECT_EQ(diagnostics_of(verification), "")
             << "at " << plan->iteration_time.value << " s of " << low.value << " to "
             << frontier->max_time().value << " s";
@@ -180,6 +181,38 @@ TEST(Frontier, PlansOfSmallPipelinesAreOptimalOrNearlySo) {
     }
   }
   EXPECT_LT(excess / plans, 0.0003);
+}
+
+// With enough instructions for loops that share some.
+TEST(Frontier, NoPlanIsBelowTheTightBound) {
+  constexpr Case kSmall[] = {{"1f1b", 2, 3, 1, false},
+                             {"gpipe", 3, 2, 1, false},
+                             {"zb-h1", 2, 2, 1, true},
+                             {"1f1b", 3, 2, 1, false}};
+  double gained = 0;
+  for (unsigned seed = 0; seed < seeds(600); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 900);
+    const Case& c = kSmall[seed % std::size(kSmall)];
+    const Profile profile = random_profile(random, c.stages, c.chunks, 2, c.split);
+    const Pipeline pipeline =
+        Pipeline::build(
+            make_schedule(c.schedule, {.stages = c.stages, .micro_batches = c.micro_batches})
+                .value())
+            .value();
+    const Watts power{50};
+    const Frontier frontier = characterize(pipeline, profile, {.blocking_power = power}).value();
+    for (const double share : {0.0, 0.2, 0.5}) {
+      const Seconds low = frontier.min_time();
+      const Seconds deadline = low + (frontier.max_time() - low) * share;
+      const double waiting = c.stages * 50 * deadline.value;
+      const double optimum = brute_force(pipeline, profile, power, deadline) + waiting;
+      const double tight = frontier.tight_lower_bound(deadline).value;
+      ASSERT_LE(tight, optimum * (1 + 1e-9));
+      gained += tight / frontier.lower_bound(deadline).value - 1;
+    }
+  }
+  EXPECT_GT(gained, 0.01);
 }
 
 TEST(Frontier, FallsAndIsConvexUpToTheLeastEnergy) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,12 +15,20 @@
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/certificate.h"
 #include "harpe/frontier/frontier_data.h"
+#include "harpe/frontier/loops.h"
 
 namespace harpe {
 namespace {
 
 // Later than that there is room for nearly every option, and the bound gains nothing.
 constexpr double kNearTheFastest = 1.01;
+
+// Flows of relaxed optima before and after the deadline are tried in a mean with its own: more arcs
+// have a flow then, and what loops lose may rise by more than what the relaxation proves falls.
+constexpr double kReach = 0.012;
+constexpr int kOptima = 9;
+// Shares of a mean. A power of two, so that it is whole in a smaller unit.
+constexpr std::int64_t kShares = 64;
 
 Certificate certificate_of(const Problem& p, const flow::State& state) {
   Certificate certificate;
@@ -112,15 +122,96 @@ Joules proven_by(const Problem& problem, const Certificate& certificate, Seconds
   return sum;
 }
 
+EventArcs events_of(const Pipeline& pipeline) {
+  const auto dependencies = pipeline.dependencies();
+  std::vector<bool> left_out;
+  for (const Dependency& d : dependencies) left_out.push_back(is_implied(pipeline, d));
+  return event_arcs(pipeline.nodes().size(), dependencies, left_out);
+}
+
+// What the arcs of loops must lose next to the flow of a certificate, which is given the loops.
+Joules add_loops(const Problem& problem, const EventArcs& events,
+                 const std::vector<std::size_t>& fitting, Certificate& certificate) {
+  std::vector<Watts> flow;
+  for (const auto* flows : {&certificate.node_flow, &certificate.dependency_flow}) {
+    for (const std::int64_t f : *flows)
+      flow.push_back(certificate.flow_unit * static_cast<double>(f));
+  }
+  certificate.loops = find_loops(events, flow);
+  std::vector<LossyArc> arcs;
+  for (std::size_t i = 0; i < fitting.size(); ++i) {
+    LossyArc& arc = arcs.emplace_back();
+    arc.flow = flow[i];
+    const auto options = std::span(problem.tables[problem.table[i]].options).first(fitting[i]);
+    Joules least{std::numeric_limits<double>::infinity()};
+    for (const Option& k : options) least = std::min(least, k.effective + flow[i] * k.point.time);
+    for (const Option& k : options)
+      arc.choices.push_back({k.point.time, k.effective + flow[i] * k.point.time - least});
+  }
+  const auto dependencies = problem.pipeline.dependencies();
+  for (std::size_t d = 0; d < dependencies.size(); ++d)
+    arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow[fitting.size() + d]});
+  return least_loss(certificate.loops, arcs);
+}
+
+// Means of the flows of relaxed optima.
+class FlowMeans {
+ public:
+  FlowMeans(const Problem& problem, const std::vector<flow::State>& optima) {
+    for (const flow::State& state : optima) flows_.push_back(certificate_of(problem, state));
+  }
+
+  // Whether the integers hold all means, also where a certificate is checked.
+  bool fit() const {
+    const auto numbers = static_cast<std::int64_t>(flows_.front().node_flow.size() +
+                                                   flows_.front().dependency_flow.size());
+    const std::int64_t most =
+        std::numeric_limits<std::int64_t>::max() / ((2 * numbers + 1) * kShares);
+    return std::ranges::all_of(flows_, [&](const Certificate& c) {
+      return std::ranges::all_of(kFlows, [&](const auto flows) {
+        return std::ranges::all_of(c.*flows, [&](std::int64_t f) { return f <= most; });
+      });
+    });
+  }
+
+  Certificate mean(const std::vector<std::int64_t>& shares) const {
+    Certificate sum = flows_.front();
+    sum.flow_unit = sum.flow_unit / static_cast<double>(kShares);
+    for (const auto flows : kFlows) {
+      (sum.*flows).assign((flows_.front().*flows).size(), 0);
+      for (std::size_t k = 0; k < flows_.size(); ++k) {
+        for (std::size_t i = 0; i < (sum.*flows).size() && shares[k] > 0; ++i)
+          (sum.*flows)[i] += shares[k] * (flows_[k].*flows)[i];
+      }
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr std::vector<std::int64_t> Certificate::* kFlows[] = {
+      &Certificate::node_flow, &Certificate::dependency_flow, &Certificate::source_flow,
+      &Certificate::sink_flow};
+  std::vector<Certificate> flows_;
+};
+
 }  // namespace
 
-std::optional<std::pair<Certificate, Joules>> Frontier::Data::fitting_proof(
-    Seconds deadline) const {
-  if (is_large() || deadline > min_time * kNearTheFastest) return {};
+Certificate Frontier::Data::relaxed_certificate(Seconds deadline) const {
+  const std::int64_t end = std::clamp(to_nanoseconds(std::min(deadline, seconds(curve.longest))),
+                                      curve.shortest, curve.longest);
+  const flow::State state = curve.at(problem.network, end);
+  HARPE_CHECK(flow::is_optimal(problem.network, state), "what a certificate says proves its bound");
+  return certificate_of(problem, state);
+}
+
+// Without the options that are too long.
+std::optional<Certificate> Frontier::Data::fitting_certificate(
+    Seconds deadline, std::vector<std::size_t>& fitting) const {
+  if (deadline > min_time * kNearTheFastest) return {};
   const std::int64_t end = picoseconds(deadline);
   // Times are rounded to picoseconds here, and are not where the certificate is checked.
   const std::int64_t tolerance = 8 * longest_chain + end / 1'000'000'000'000;
-  const std::vector<std::size_t> fitting = fitting_options(layout, end, tolerance);
+  fitting = fitting_options(layout, end, tolerance);
   const flow::Network network = network_of(problem, fitting);
   const flow::CostCurve fitted = flow::sweep(network);
   const std::int64_t horizon =
@@ -136,16 +227,70 @@ std::optional<std::pair<Certificate, Joules>> Frontier::Data::fitting_proof(
     certificate.longest.push_back(all_fit ? to_nanoseconds(deadline) + 1
                                           : to_nanoseconds(options[fitting[i]].point.time) - 1);
   }
-  const Joules proven = proven_by(problem, certificate, deadline, fitting);
-  return std::pair(std::move(certificate), proven);
+  return certificate;
+}
+
+Proof Frontier::Data::best_proof(Seconds deadline) const {
+  std::vector<std::size_t> all;
+  for (const int t : problem.table) all.push_back(problem.tables[t].options.size());
+  const Certificate relaxed = relaxed_certificate(deadline);
+  Proof best{relaxed, proven_by(problem, relaxed, deadline, all)};
+  if (is_large()) return best;
+  const EventArcs events = events_of(problem.pipeline);
+  const auto offer = [&](Certificate certificate, const std::vector<std::size_t>& fitting) {
+    const Joules proven = proven_by(problem, certificate, deadline, fitting) +
+                          add_loops(problem, events, fitting, certificate);
+    if (proven > best.effective) best = {std::move(certificate), proven};
+  };
+  offer(relaxed, all);
+  std::vector<std::size_t> fitting;
+  if (auto certificate = fitting_certificate(deadline, fitting))
+    offer(std::move(*certificate), fitting);
+  offer_means(deadline, [&](Certificate mean) {
+    const Joules before = best.effective;
+    mean.deadline = relaxed.deadline;
+    mean.start = relaxed.start;
+    mean.end = relaxed.end;
+    offer(std::move(mean), all);
+    return best.effective > before;
+  });
+  return best;
+}
+
+// Goes from the flow at the deadline to better means, in smaller and smaller steps.
+void Frontier::Data::offer_means(Seconds deadline,
+                                 const std::function<bool(Certificate)>& is_better) const {
+  std::vector<std::int64_t> horizons{horizon(deadline)};
+  for (int i = 0; i < kOptima; ++i)
+    horizons.push_back(horizon(deadline * (1 + kReach * (1 - 2.0 * i / (kOptima - 1)))));
+  std::ranges::sort(horizons, std::greater());
+  const FlowMeans flows(problem, curve.at(problem.network, horizons));
+  if (!flows.fit()) return;
+  const auto own =
+      static_cast<std::size_t>(std::ranges::find(horizons, horizon(deadline)) - horizons.begin());
+  std::vector<std::int64_t> shares(horizons.size(), 0);
+  shares[own] = kShares;
+  int left = passes(layout, 50'000, 8, 24);
+  for (std::int64_t step = kShares / 2; step >= kShares / 8; step /= 2) {
+    for (std::size_t far = 1; far < shares.size(); ++far) {
+      for (const std::size_t to : {own + far, own - far}) {
+        const auto from = std::ranges::max_element(shares) - shares.begin();
+        if (to >= shares.size() || shares[from] < step || left-- <= 0) continue;
+        shares[from] -= step;
+        shares[to] += step;
+        if (is_better(flows.mean(shares))) continue;
+        shares[from] += step;
+        shares[to] -= step;
+      }
+    }
+  }
 }
 
 Joules Frontier::tight_lower_bound(Seconds deadline) const {
-  const auto proof = data_->fitting_proof(deadline);
-  if (!proof) return lower_bound(deadline);
   // Sums of doubles may be off in their last digits, the bound may not.
-  const Joules bound = (proof->second + data_->problem.total_blocking_power() * deadline) *
-                       (data_->problem.gpus_per_stage * (1 - 1e-12));
+  const Joules bound =
+      (data_->best_proof(deadline).effective + data_->problem.total_blocking_power() * deadline) *
+      (data_->problem.gpus_per_stage * (1 - 1e-12));
   return std::max(bound, lower_bound(deadline));
 }
 
@@ -154,16 +299,7 @@ Result<Certificate> Frontier::certificate(Seconds deadline) const {
     return Error::infeasible("no certificate below the fastest iteration, " +
                              shortest(min_time().value) + " s");
   }
-  if (auto proof = data_->fitting_proof(deadline);
-      proof && proof->second > data_->effective(deadline)) {
-    return std::move(proof->first);
-  }
-  const Problem& p = data_->problem;
-  const std::int64_t horizon = std::clamp(to_nanoseconds(std::min(deadline, max_time())),
-                                          data_->curve.shortest, data_->curve.longest);
-  const flow::State state = data_->curve.at(p.network, horizon);
-  HARPE_CHECK(flow::is_optimal(p.network, state), "what a certificate says proves its bound");
-  return certificate_of(p, state);
+  return data_->best_proof(deadline).certificate;
 }
 
 }  // namespace harpe

@@ -1,6 +1,7 @@
 #include <limits>
 #include <utility>
 
+#include "harpe/frontier/loops.h"
 #include "harpe/frontier/verify_parts.h"
 
 namespace harpe::verifying {
@@ -61,6 +62,7 @@ class CertificateVerifier {
     if (!sizes_fit() || !is_conserved()) return;
     collect_choices();
     if (!certificate_.longest.empty() && !leave_out_too_long()) return;
+    if (!certificate_.loops.empty()) find_lost();
     found_.proven_bound = bound(plan_.iteration_time);
     const Joules proven = *found_.proven_bound;
     const bool claims = plan_.lower_bound != Joules{0};
@@ -204,7 +206,7 @@ class CertificateVerifier {
     return diagnostics_.empty();
   }
 
-  /// Weak duality: what `Certificate` says that its flow proves.
+  /// Weak duality: what `Certificate` says that its flow and loops prove.
   Joules bound(Seconds deadline) const {
     Joules sum{0};
     std::int64_t total_flow = 0;
@@ -219,12 +221,50 @@ class CertificateVerifier {
       sum += certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]) *
              graph_.edges[d].lag;
     }
-    sum -= certificate_.flow_unit * static_cast<double>(total_flow) * deadline;
+    sum += lost_ - certificate_.flow_unit * static_cast<double>(total_flow) * deadline;
     return whole_pipeline(plan_, sum, deadline);
   }
 
-  /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost what
-  /// the flow proves.
+  /// What the arcs of the loops must lose together.
+  void find_lost() {
+    const auto& nodes = graph_.nodes;
+    std::vector<Dependency> dependencies;
+    std::vector<bool> left_out;
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
+      const RulesGraph::Edge& edge = graph_.edges[d];
+      dependencies.push_back({edge.from, edge.to, edge.lag});
+      // It follows from the order of the instructions between.
+      const bool is_implied = nodes[edge.from].stage >= 0 && edge.to - edge.from > 1 &&
+                              nodes[edge.from].stage == nodes[edge.to].stage &&
+                              !(edge.lag > Seconds{0});
+      left_out.push_back(is_implied && certificate_.dependency_flow[d] == 0);
+    }
+    const EventArcs events = event_arcs(nodes.size(), dependencies, left_out);
+    for (std::size_t i = 0; i < certificate_.loops.size(); ++i) {
+      if (is_loop(events, certificate_.loops[i])) continue;
+      diagnostics_.add("certificate: loop " + std::to_string(i) +
+                       " is no two paths of at most two arcs between the same events");
+      return;
+    }
+    std::vector<LossyArc> arcs;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      LossyArc& arc = arcs.emplace_back();
+      arc.flow = certificate_.flow_unit * static_cast<double>(certificate_.node_flow[i]);
+      Joules least{std::numeric_limits<double>::infinity()};
+      for (const Choice& k : choices_[i]) least = std::min(least, k.cost + arc.flow * k.time);
+      for (const Choice& k : choices_[i])
+        arc.choices.push_back({k.time, k.cost + arc.flow * k.time - least});
+    }
+    for (std::size_t d = 0; d < dependencies.size(); ++d) {
+      const Watts flow =
+          certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]);
+      arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow});
+    }
+    lost_ = least_loss(certificate_.loops, arcs);
+  }
+
+  /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost no
+  /// more than is proven.
   void check_optimality() {
     const auto at = [&](std::int64_t time) {
       return certificate_.time_unit * static_cast<double>(time);
@@ -266,6 +306,7 @@ class CertificateVerifier {
   Verification& found_;
   Diagnostics& diagnostics_;
   std::vector<std::vector<Choice>> choices_;  // of each node
+  Joules lost_{0};                            // by the arcs of loops
 };
 
 }  // namespace

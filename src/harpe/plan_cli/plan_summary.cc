@@ -82,7 +82,9 @@ std::string tight_bound_text(const Planned& planned) {
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
   return "Of the chosen plan's gap, " + percent(gap - tight_gap, 3) +
-         " lies in the bound: without clocks too slow for that time, no plan needs less than " +
+         " lies in the bound: the times of real clocks do not add up as it takes them to, and no "
+         "plan"
+         " needs\nless than " +
          grouped(planned.tight_bound.value, 1) + " J, " + percent(tight_gap, 3) +
          " below this one (--certificate proves it)\n";
 }

@@ -1,0 +1,160 @@
+// What loops lose, against trying every choice.
+
+#include "harpe/frontier/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harpe/schedule/schedule.h"
+
+namespace harpe {
+namespace {
+
+LossyArc arc(double flow, std::vector<ArcChoice> choices) {
+  return {std::move(choices), Watts{flow}};
+}
+
+TEST(Loops, LoseWhatIsLeastForBothPaths) {
+  // 1.0 s beside 1.1 s: the first waits for 1 J, or runs at 1.2 s for 0.4 J, for which the second
+  // waits for 2 J, or at 1.08 s for 0.3 J and waits for 0.2 J.
+  const std::vector<LossyArc> arcs{
+      arc(10, {{1.0_s, 0_J}, {1.08_s, Joules{0.3}}, {1.2_s, Joules{0.4}}}),
+      arc(20, {{1.1_s, 0_J}})};
+  const std::vector<Loop> loops{Loop{{{0}, {1}}}};
+  EXPECT_NEAR(least_loss(loops, arcs).value, 0.5, 1e-12);
+}
+
+TEST(Loops, ThatAreNoneLoseNothing) {
+  EXPECT_EQ(least_loss({}, std::vector<LossyArc>{arc(1, {{1.0_s, 0_J}})}).value, 0);
+}
+
+TEST(Loops, PayForWaitingOnceWhereTwoShareAnArc) {
+  // Arc 0 is 0.1 s too short in both loops: half of its price in each.
+  const std::vector<LossyArc> arcs{arc(10, {{1.0_s, 0_J}}), arc(50, {{1.1_s, 0_J}}),
+                                   arc(50, {{1.1_s, 0_J}})};
+  const std::vector<Loop> loops{Loop{{{0}, {1}}}, Loop{{{0}, {2}}}};
+  EXPECT_NEAR(least_loss(loops, arcs).value, 1, 1e-12);
+}
+
+struct Random {
+  std::mt19937_64 engine;
+  double between(double low, double high) {
+    return low + (high - low) * static_cast<double>(engine() >> 11) * 0x1p-53;
+  }
+};
+
+std::vector<LossyArc> random_arcs(Random& random, std::size_t n, std::size_t choices) {
+  std::vector<LossyArc> arcs;
+  for (std::size_t a = 0; a < n; ++a) {
+    LossyArc& made = arcs.emplace_back();
+    made.flow = Watts{random.between(0, 30)};
+    for (std::size_t k = 0; k < choices; ++k) {
+      made.choices.push_back(
+          {Seconds{random.between(0.8, 1.2)}, Joules{k == 0 ? 0 : random.between(0, 0.6)}});
+    }
+  }
+  return arcs;
+}
+
+// The least of all choices, each arc being the same in all its loops, and each loop waiting at its
+// share of the least price on a path.
+double by_trying_all(const std::vector<Loop>& loops, const std::vector<LossyArc>& arcs) {
+  std::vector<double> uses(arcs.size(), 0);
+  for (const Loop& loop : loops) {
+    for (const auto& path : loop) {
+      for (const int a : path) ++uses[a];
+    }
+  }
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<std::size_t> choice(arcs.size(), 0);
+  while (true) {
+    double sum = 0;
+    for (std::size_t a = 0; a < arcs.size(); ++a)
+      sum += uses[a] > 0 ? arcs[a].choices[choice[a]].loss.value : 0;
+    for (const Loop& loop : loops) {
+      double time[2] = {0, 0}, price[2] = {1e9, 1e9};
+      for (std::size_t side = 0; side < 2; ++side) {
+        for (const int a : loop[side]) {
+          time[side] += arcs[a].choices[choice[a]].time.value;
+          price[side] = std::min(price[side], arcs[a].flow.value / uses[a]);
+        }
+      }
+      const std::size_t shorter = time[0] < time[1] ? 0 : 1;
+      sum += price[shorter] * std::abs(time[0] - time[1]);
+    }
+    least = std::min(least, sum);
+    std::size_t a = 0;
+    while (a < choice.size() && ++choice[a] == arcs[a].choices.size()) choice[a++] = 0;
+    if (a == choice.size()) return least;
+  }
+}
+
+TEST(Loops, InATreeLoseExactlyTheLeast) {
+  double sum = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random{std::mt19937_64(seed)};
+    const std::vector<LossyArc> arcs = random_arcs(random, 8, 3);
+    // Arcs 1 and 2 are each in two loops, arc 3 in three.
+    const std::vector<Loop> loops{Loop{{{0, 1}, {2}}}, Loop{{{1}, {3, 4}}}, Loop{{{5}, {2}}},
+                                  Loop{{{3}, {6}}}, Loop{{{7}, {3}}}};
+    const double least = least_loss(loops, arcs).value;
+    EXPECT_NEAR(least, by_trying_all(loops, arcs), 1e-9);
+    sum += least;
+  }
+  EXPECT_GT(sum, 1);
+}
+
+TEST(Loops, InACircleLoseNoMoreThanTheLeast) {
+  double least = 0, by_trying = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random{std::mt19937_64(seed)};
+    const std::vector<LossyArc> arcs = random_arcs(random, 6, 3);
+    const std::vector<Loop> loops{Loop{{{0, 1}, {2}}}, Loop{{{1}, {3, 4}}}, Loop{{{4}, {5, 0}}}};
+    const double one = least_loss(loops, arcs).value;
+    const double all = by_trying_all(loops, arcs);
+    EXPECT_LE(one, all + 1e-9);
+    least += one;
+    by_trying += all;
+  }
+  EXPECT_GT(least, 0.5 * by_trying);
+}
+
+TEST(Loops, OfAPipelineLieBetweenNeighbouringStages) {
+  const Pipeline pipeline =
+      Pipeline::build(one_f_one_b({.stages = 4, .micro_batches = 12}).value()).value();
+  const auto dependencies = pipeline.dependencies();
+  const std::size_t nodes = pipeline.nodes().size();
+  std::vector<bool> left_out;
+  for (const Dependency& d : dependencies) {
+    left_out.push_back(pipeline.nodes()[d.from].stage == pipeline.nodes()[d.to].stage &&
+                       d.to - d.from > 1);
+  }
+  const EventArcs events = event_arcs(nodes, dependencies, left_out);
+  const std::vector<Watts> flow(nodes + dependencies.size(), Watts{1});
+  const std::vector<Loop> loops = find_loops(events, flow);
+  // Forward and backward of one stage beside backward and forward of the next, micro-batch by
+  // micro-batch while all stages are at work.
+  EXPECT_GT(loops.size(), 3U * (12 - 4));
+  for (const Loop& loop : loops) {
+    EXPECT_TRUE(is_loop(events, loop));
+    std::vector<int> stages;
+    for (const auto& path : loop) {
+      for (const int a : path) {
+        if (static_cast<std::size_t>(a) < nodes) stages.push_back(pipeline.nodes()[a].stage);
+      }
+    }
+    const auto [low, high] = std::minmax_element(stages.begin(), stages.end());
+    EXPECT_LE(*high - *low, 1);
+  }
+}
+
+}  // namespace
+}  // namespace harpe
