@@ -18,7 +18,7 @@ namespace harpe {
 
 /// Two paths from one event of a pipeline to another: arcs, which are its nodes and, after them,
 /// its dependencies.
-using Loop = std::array<std::vector<int>, 2>;
+using CertificateLoop = std::array<std::vector<int>, 2>;
 
 /// Proof of a lower bound at one deadline: a flow through the pipeline's graph (the marginal power
 /// that a second more would save, per GPU) and the start and end of every node in the relaxed
@@ -29,7 +29,8 @@ using Loop = std::array<std::vector<int>, 2>;
 ///   sum_i min_k (effective energy_ik + f_i time_ik) + sum_d g_d lag_d - F deadline + deadline
 ///   sum_s P_s
 /// (weak duality), the minimum going over all operating points k of i. `start` and `end` show that
-/// the bound is no less than the optimum of the relaxation. Checked by `verify_plan` without the solver.
+/// the bound is no less than the optimum of the relaxation. Checked by `verify_plan` without the
+/// solver.
 ///
 /// Where `longest` is given, operating points that take longer are left out, of all of which no
 /// plan that ends by the deadline can use any: they take longer than from the earliest start to the
@@ -52,7 +53,7 @@ struct Certificate {
   std::vector<std::int64_t> sink_flow;     ///< leaves at the end of each node, into no dependency
   std::vector<std::int64_t> start, end;    ///< of each node
   std::vector<std::int64_t> longest = {};  ///< of each node, in `time_unit`; may be empty
-  std::vector<Loop> loops = {};
+  std::vector<CertificateLoop> loops = {};
 };
 
 /// `harpe.certificate/1`, see docs/formats.md.

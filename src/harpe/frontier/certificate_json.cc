@@ -97,7 +97,7 @@ class CertificateReader {
     certificate_.loops.reserve(loops.items.size());
     for (const JsonValue& item : loops.items) {
       if (item.type != Type::kArray || item.items.size() != 2) return add(item, kExpected);
-      Loop& loop = certificate_.loops.emplace_back();
+      CertificateLoop& loop = certificate_.loops.emplace_back();
       for (std::size_t side = 0; side < 2; ++side) {
         if (item.items[side].type != Type::kArray) return add(item.items[side], kExpected);
         for (const JsonValue& arc : item.items[side].items) {
@@ -118,7 +118,7 @@ class CertificateReader {
   Certificate certificate_;
 };
 
-std::string loops_json(const std::vector<Loop>& loops) {
+std::string loops_json(const std::vector<CertificateLoop>& loops) {
   constexpr std::size_t kALine = 5;
   std::string text = ",\n \"" + std::string(kLoops) + "\": [";
   for (std::size_t i = 0; i < loops.size(); ++i) {

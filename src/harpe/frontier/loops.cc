@@ -155,13 +155,13 @@ void sort_by_time(std::vector<Point>& points) {
 /// The least loss of all loops, tree by tree.
 class LoopTrees {
  public:
-  LoopTrees(std::span<const Loop> loops, std::span<const LossyArc> arcs)
+  LoopTrees(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs)
       : arcs_(arcs),
         uses_(arcs.size(), 0),
         copies_of_(arcs.size()),
         sets_(loops.size()),
         loops_(loops.size()) {
-    for (const Loop& loop : loops) {
+    for (const CertificateLoop& loop : loops) {
       for (const auto& path : loop) {
         for (const int arc : path) ++uses_[arc];
       }
@@ -199,7 +199,7 @@ class LoopTrees {
     int to_parent = -1;                     // copy in common with the loop it is handed on to
   };
 
-  void link(int loop, const Loop& of) {
+  void link(int loop, const CertificateLoop& of) {
     for (std::size_t side = 0; side < 2; ++side) {
       for (const int arc : of[side]) {
         int joined = -1;
@@ -364,13 +364,13 @@ EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies
   return EventMerger(nodes, dependencies, left_out).merge();
 }
 
-std::vector<Loop> find_loops(const EventArcs& events, std::span<const Watts> flow) {
+std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const Watts> flow) {
   std::vector<std::vector<int>> out(events.tail.size());  // arcs of each event
   for (std::size_t a = 0; a < events.tail.size(); ++a) {
     if (events.tail[a] >= 0 && flow[a] > Watts{0})
       out[events.tail[a]].push_back(static_cast<int>(a));
   }
-  std::vector<Loop> loops;
+  std::vector<CertificateLoop> loops;
   for (const std::vector<int>& first : out) {
     if (first.size() < 2 || first.size() > kMostWaysOut) continue;
     std::vector<std::vector<int>> paths;
@@ -382,7 +382,7 @@ std::vector<Loop> find_loops(const EventArcs& events, std::span<const Watts> flo
     }
     for (std::size_t i = 0; i < paths.size(); ++i) {
       for (std::size_t j = i + 1; j < paths.size(); ++j) {
-        Loop loop{paths[i], paths[j]};
+        CertificateLoop loop{paths[i], paths[j]};
         if (events.head[paths[i].back()] == events.head[paths[j].back()] && is_loop(events, loop))
           loops.push_back(std::move(loop));
       }
@@ -391,7 +391,7 @@ std::vector<Loop> find_loops(const EventArcs& events, std::span<const Watts> flo
   return loops;
 }
 
-bool is_loop(const EventArcs& events, const Loop& loop) {
+bool is_loop(const EventArcs& events, const CertificateLoop& loop) {
   const auto is_path = [&](const std::vector<int>& path) {
     const auto is_arc = [&](int a) {
       return a >= 0 && static_cast<std::size_t>(a) < events.tail.size() && events.tail[a] >= 0;
@@ -408,7 +408,7 @@ bool is_loop(const EventArcs& events, const Loop& loop) {
   return first.size() == 1 || second.size() == 1 || events.head[first[0]] != events.head[second[0]];
 }
 
-Joules least_loss(std::span<const Loop> loops, std::span<const LossyArc> arcs) {
+Joules least_loss(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs) {
   return Joules{LoopTrees(loops, arcs).least()};
 }
 

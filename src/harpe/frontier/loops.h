@@ -42,10 +42,10 @@ EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies
 
 /// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow.
 /// \param flow  of each arc
-std::vector<Loop> find_loops(const EventArcs& events, std::span<const Watts> flow);
+std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const Watts> flow);
 
 /// Whether both paths of a loop lead from the same event to the same event by at most two arcs.
-bool is_loop(const EventArcs& events, const Loop& loop);
+bool is_loop(const EventArcs& events, const CertificateLoop& loop);
 
 /// What an arc can be and loses then against the best at its price.
 struct ArcChoice {
@@ -59,6 +59,6 @@ struct LossyArc {
 
 /// What all loops must lose together. Rounded like sums of doubles.
 /// O(loops x n^2 log n) with n choices an arc.
-Joules least_loss(std::span<const Loop> loops, std::span<const LossyArc> arcs);
+Joules least_loss(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs);
 
 }  // namespace harpe

@@ -26,7 +26,7 @@ TEST(Loops, LoseWhatIsLeastForBothPaths) {
   const std::vector<LossyArc> arcs{
       arc(10, {{1.0_s, 0_J}, {1.08_s, Joules{0.3}}, {1.2_s, Joules{0.4}}}),
       arc(20, {{1.1_s, 0_J}})};
-  const std::vector<Loop> loops{Loop{{{0}, {1}}}};
+  const std::vector<CertificateLoop> loops{CertificateLoop{{{0}, {1}}}};
   EXPECT_NEAR(least_loss(loops, arcs).value, 0.5, 1e-12);
 }
 
@@ -38,7 +38,8 @@ TEST(Loops, PayForWaitingOnceWhereTwoShareAnArc) {
   // Arc 0 is 0.1 s too short in both loops: half of its price in each.
   const std::vector<LossyArc> arcs{arc(10, {{1.0_s, 0_J}}), arc(50, {{1.1_s, 0_J}}),
                                    arc(50, {{1.1_s, 0_J}})};
-  const std::vector<Loop> loops{Loop{{{0}, {1}}}, Loop{{{0}, {2}}}};
+  const std::vector<CertificateLoop> loops{CertificateLoop{{{0}, {1}}},
+                                           CertificateLoop{{{0}, {2}}}};
   EXPECT_NEAR(least_loss(loops, arcs).value, 1, 1e-12);
 }
 
@@ -64,9 +65,9 @@ std::vector<LossyArc> random_arcs(Random& random, std::size_t n, std::size_t cho
 
 // The least of all choices, each arc being the same in all its loops, and each loop waiting at its
 // share of the least price on a path.
-double by_trying_all(const std::vector<Loop>& loops, const std::vector<LossyArc>& arcs) {
+double by_trying_all(const std::vector<CertificateLoop>& loops, const std::vector<LossyArc>& arcs) {
   std::vector<double> uses(arcs.size(), 0);
-  for (const Loop& loop : loops) {
+  for (const CertificateLoop& loop : loops) {
     for (const auto& path : loop) {
       for (const int a : path) ++uses[a];
     }
@@ -77,7 +78,7 @@ double by_trying_all(const std::vector<Loop>& loops, const std::vector<LossyArc>
     double sum = 0;
     for (std::size_t a = 0; a < arcs.size(); ++a)
       sum += uses[a] > 0 ? arcs[a].choices[choice[a]].loss.value : 0;
-    for (const Loop& loop : loops) {
+    for (const CertificateLoop& loop : loops) {
       double time[2] = {0, 0}, price[2] = {1e9, 1e9};
       for (std::size_t side = 0; side < 2; ++side) {
         for (const int a : loop[side]) {
@@ -102,8 +103,9 @@ TEST(Loops, InATreeLoseExactlyTheLeast) {
     Random random{std::mt19937_64(seed)};
     const std::vector<LossyArc> arcs = random_arcs(random, 8, 3);
     // Arcs 1 and 2 are each in two loops, arc 3 in three.
-    const std::vector<Loop> loops{Loop{{{0, 1}, {2}}}, Loop{{{1}, {3, 4}}}, Loop{{{5}, {2}}},
-                                  Loop{{{3}, {6}}}, Loop{{{7}, {3}}}};
+    const std::vector<CertificateLoop> loops{
+        CertificateLoop{{{0, 1}, {2}}}, CertificateLoop{{{1}, {3, 4}}}, CertificateLoop{{{5}, {2}}},
+        CertificateLoop{{{3}, {6}}}, CertificateLoop{{{7}, {3}}}};
     const double least = least_loss(loops, arcs).value;
     EXPECT_NEAR(least, by_trying_all(loops, arcs), 1e-9);
     sum += least;
@@ -117,7 +119,9 @@ TEST(Loops, InACircleLoseNoMoreThanTheLeast) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random{std::mt19937_64(seed)};
     const std::vector<LossyArc> arcs = random_arcs(random, 6, 3);
-    const std::vector<Loop> loops{Loop{{{0, 1}, {2}}}, Loop{{{1}, {3, 4}}}, Loop{{{4}, {5, 0}}}};
+    const std::vector<CertificateLoop> loops{CertificateLoop{{{0, 1}, {2}}},
+                                             CertificateLoop{{{1}, {3, 4}}},
+                                             CertificateLoop{{{4}, {5, 0}}}};
     const double one = least_loss(loops, arcs).value;
     const double all = by_trying_all(loops, arcs);
     EXPECT_LE(one, all + 1e-9);
@@ -139,11 +143,11 @@ TEST(Loops, OfAPipelineLieBetweenNeighbouringStages) {
   }
   const EventArcs events = event_arcs(nodes, dependencies, left_out);
   const std::vector<Watts> flow(nodes + dependencies.size(), Watts{1});
-  const std::vector<Loop> loops = find_loops(events, flow);
+  const std::vector<CertificateLoop> loops = find_loops(events, flow);
   // Forward and backward of one stage beside backward and forward of the next, micro-batch by
   // micro-batch while all stages are at work.
   EXPECT_GT(loops.size(), 3U * (12 - 4));
-  for (const Loop& loop : loops) {
+  for (const CertificateLoop& loop : loops) {
     EXPECT_TRUE(is_loop(events, loop));
     std::vector<int> stages;
     for (const auto& path : loop) {

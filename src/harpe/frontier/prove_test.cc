@@ -65,11 +65,13 @@ TEST(TightBound, BelievesNoLoopThatIsNone) {
   const Plan plan = frontier.plan(frontier.min_time() * 1.05).value();
   const Certificate honest = frontier.certificate(plan.iteration_time).value();
   ASSERT_FALSE(honest.loops.empty());
-  const Loop good = honest.loops.front();
+  const CertificateLoop good = honest.loops.front();
   const auto arcs = static_cast<int>(honest.node_flow.size() + honest.dependency_flow.size());
-  for (const Loop& bad :
-       {Loop{good[0], good[0]}, Loop{good[0], {}}, Loop{good[0], {0}}, Loop{good[0], {arcs}},
-        Loop{good[0], {-1}}, Loop{good[0], {good[1][0], good[1][0], good[1][0]}}}) {
+  for (const CertificateLoop& bad :
+       {CertificateLoop{good[0], good[0]}, CertificateLoop{good[0], {}},
+        CertificateLoop{good[0], {0}}, CertificateLoop{good[0], {arcs}},
+        CertificateLoop{good[0], {-1}},
+        CertificateLoop{good[0], {good[1][0], good[1][0], good[1][0]}}}) {
     Certificate wrong = honest;
     wrong.loops.push_back(bad);
     const Verification found = verify_plan(plan, frontier.profile(), &wrong);
@@ -126,7 +128,7 @@ TEST(TightBound, SaysWhereALoopIsNotAsItShouldBe) {
                           .start = {},
                           .end = {},
                           .longest = {},
-                          .loops = {Loop{{{1, 2}, {3}}}}};
+                          .loops = {CertificateLoop{{{1, 2}, {3}}}}};
   std::string text = certificate_json(certificate);
   ASSERT_TRUE(parse_certificate_json(text, "c.json").ok());
   const std::string good = "[[[1, 2], [3]]]";
