@@ -225,7 +225,10 @@ mmdebstrap --quiet --variant=apt --include=systemd,python3 --skip=cleanup/apt --
 mkdir "$root/packages"
 mv "$work/new" "$work/old" "$root/packages"
 cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
-in_root sh -c 'apt-get install --yes -qq /packages/old/*.deb' >"$work/log" 2>&1 || { cat "$work/log"; fail "installation"; }
+install='apt-get install --yes -qq -o Acquire::Retries=5'
+in_root sh -c "$install --download-only /packages/old/*.deb" >"$work/log" 2>&1 ||
+  { cat "$work/log"; in_root sh -c "$install --simulate /packages/old/*.deb" && skip "the mirror sends no packages"; fail "installation"; }
+in_root sh -c "$install /packages/old/*.deb" >"$work/log" 2>&1 || { cat "$work/log"; fail "installation"; }
 
 PACKAGES_ROOT=$root unshare --mount --pid --net --fork --kill-child "$0"
 echo "installed, upgraded, removed and purged"
