@@ -6,7 +6,10 @@
 //
 // DEADLINES: 50 where not given. WINDOWS: how long the search goes on after the default one, see
 // PlanOptions::search_windows; 0 where not given. FILTER: only rows that have this text in their
-// name.
+// name; `seed` leaves models of GPUs alone.
+//
+// Full plans of each model of a GPU, over its imbalances and seeds, come at the end as the table of
+// docs/performance.md: mean and most, to the bound and to the tight one.
 //
 // The gap is that of the plan's energy to the lower bound at the deadline (not at the plan's own,
 // shorter, time); "tight" is that of the best plan to Frontier::tight_lower_bound there.
@@ -22,6 +25,12 @@
 namespace harpe {
 namespace {
 
+struct Size {
+  int stages, micro_batches;
+  friend bool operator==(const Size&, const Size&) = default;
+};
+constexpr Size kSizes[] = {{4, 8}, {8, 12}, {8, 32}, {16, 64}};
+
 struct Summary {
   double gap_sum = 0, gap_most = 0, seconds_sum = 0, seconds_most = 0;
   int plans = 0;
@@ -32,8 +41,14 @@ struct Summary {
     seconds_most = std::max(seconds_most, seconds);
     ++plans;
   }
+  void add(const Summary& other) {
+    gap_sum += other.gap_sum;
+    gap_most = std::max(gap_most, other.gap_most);
+    plans += other.plans;
+  }
+  double mean() const { return gap_sum / plans; }
   void print() const {
-    std::printf("%10.4f%9.4f%9.1f%9.1f", gap_sum / plans, gap_most, 1e3 * seconds_sum / plans,
+    std::printf("%10.4f%9.4f%9.1f%9.1f", mean(), gap_most, 1e3 * seconds_sum / plans,
                 1e3 * seconds_most);
   }
 };
@@ -43,12 +58,19 @@ struct Row {
   std::string name;
   Profile profile;
   Watts blocking_power;
-  int stages = 8, micro_batches = 12;
-  bool tuned = false;  ///< the search's constants were found on it
+  Size size = {8, 12};
+  bool tuned = false;      ///< the search's constants were found on it
+  std::string model = {};  ///< of a GPU, where the profile is of one
 };
 
 struct Effects {
   Summary full, quick, along, longer, tight;
+};
+
+/// Full plans of one model of a GPU, by size in the order of `kSizes`.
+struct ModelSummary {
+  std::string name;
+  std::vector<Summary> full, tight;
 };
 
 class Bench {
@@ -57,12 +79,26 @@ class Bench {
       : deadlines_(deadlines), windows_(windows), filter_(std::move(filter)) {}
 
   void add(Row row) {
-    row.name += " " + std::to_string(row.stages) + "x" + std::to_string(row.micro_batches);
+    row.name +=
+        " " + std::to_string(row.size.stages) + "x" + std::to_string(row.size.micro_batches);
     if (row.name.find(filter_) != std::string::npos) measure(row);
   }
   void print_totals() const {
     if (tuned_.full.plans > 0) print("tuned on", tuned_);
     if (judged_.full.plans > 0) print("judged on", judged_);
+  }
+  void print_models() const {
+    for (const ModelSummary& model : models_) {
+      std::printf("| %s |", model.name.c_str());
+      for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+        if (const Summary& full = model.full[i]; full.plans > 0)
+          std::printf(" %.3f %%, %.3f %%", full.mean(), full.gap_most);
+        if (const Summary& tight = model.tight[i]; tight.plans > 0)
+          std::printf("; %.3f %%, %.3f %%", tight.mean(), tight.gap_most);
+        std::printf(" |");
+      }
+      std::printf("\n");
+    }
   }
   bool right() const { return right_; }
 
@@ -77,8 +113,9 @@ class Bench {
  private:
   void measure(const Row& row) {
     const Frontier frontier =
-        characterize(one_f_one_b({.stages = row.stages, .micro_batches = row.micro_batches}),
-                     row.profile, {.blocking_power = row.blocking_power})
+        characterize(
+            one_f_one_b({.stages = row.size.stages, .micro_batches = row.size.micro_batches}),
+            row.profile, {.blocking_power = row.blocking_power})
             .value();
     Effects mine;
     Effects& all = row.tuned ? tuned_ : judged_;
@@ -113,6 +150,16 @@ class Bench {
     for (std::size_t k = 0; k < times.size(); ++k)
       take(&Effects::along, together[k], frontier.lower_bound(times[k]), times[k], seconds);
     print(row.name, mine);
+    if (!row.model.empty()) add_to_model(row, mine);
+  }
+  void add_to_model(const Row& row, const Effects& effects) {
+    const std::vector<Summary> none(std::size(kSizes));
+    if (models_.empty() || models_.back().name != row.model)
+      models_.push_back({.name = row.model, .full = none, .tight = none});
+    const auto size =
+        static_cast<std::size_t>(std::ranges::find(kSizes, row.size) - std::begin(kSizes));
+    models_.back().full[size].add(effects.full);
+    models_.back().tight[size].add(effects.tight);
   }
   static void print(const std::string& name, const Effects& effects) {
     std::printf("%-32s", name.c_str());
@@ -127,14 +174,11 @@ class Bench {
   std::int64_t windows_;
   std::string filter_;
   Effects tuned_, judged_;
+  std::vector<ModelSummary> models_;
   bool right_ = true;
 };
 
 constexpr Watts kBlockingPower{83.64};
-struct Size {
-  int stages, micro_batches;
-};
-constexpr Size kSizes[] = {{4, 8}, {8, 12}, {8, 32}, {16, 64}};
 
 void add_a100(Bench& bench) {
   for (const char* model : {"gpt3-175b", "bloom-176b"}) {
@@ -144,8 +188,7 @@ void add_a100(Bench& bench) {
       bench.add({.name = model,
                  .profile = as_measured ? profile : bench::stretched(profile, size.stages, true),
                  .blocking_power = kBlockingPower,
-                 .stages = size.stages,
-                 .micro_batches = size.micro_batches,
+                 .size = size,
                  .tuned = model == std::string("gpt3-175b")});
     }
   }
@@ -165,9 +208,9 @@ void add_synthetic(Bench& bench) {
                                             .seed = seed})
                                     .value(),
                      .blocking_power = gpu.blocking_power,
-                     .stages = size.stages,
-                     .micro_batches = size.micro_batches,
-                     .tuned = seed == 1});
+                     .size = size,
+                     .tuned = seed == 1,
+                     .model = std::string(gpu.name)});
         }
       }
     }
@@ -187,8 +230,7 @@ void add_measured(Bench& bench) {
     bench.add({.name = model,
                .profile = read_profile(path).value(),
                .blocking_power = kBlockingPower,
-               .stages = 4,
-               .micro_batches = micro_batches});
+               .size = {4, micro_batches}});
   }
 }
 
@@ -199,6 +241,7 @@ int run(int deadlines, std::int64_t windows, const std::string& filter) {
   add_measured(bench);
   add_synthetic(bench);
   bench.print_totals();
+  bench.print_models();
   std::printf("%s\n", bench.right() ? "all deadlines and bounds hold" : "BROKEN");
   return bench.right() ? 0 : 1;
 }

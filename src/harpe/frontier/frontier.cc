@@ -138,7 +138,8 @@ std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
   return std::llround(std::min(deadline.value * 1e12, kMostPicoseconds)) + 2 * longest_chain;
 }
 
-Assignment Frontier::Data::search_freely(Seconds deadline, const PlanOptions& options) const {
+std::vector<Assignment> Frontier::Data::search_freely(Seconds deadline,
+                                                      const PlanOptions& options) const {
   SearchStart start{.deadline = picoseconds(deadline),
                     .relaxed = {relaxed(deadline)},
                     .around = {},
@@ -164,7 +165,7 @@ Assignment Frontier::Data::search_freely(Seconds deadline, const PlanOptions& op
   } else if (!is_quick) {
     start.close = start.relaxed;
   }
-  Assignment found = find_plan(layout, start, options.effort);
+  std::vector<Assignment> found = {find_plan(layout, start, options.effort)};
   if (is_quick || options.search_windows <= 0) return found;
   const Joules waiting = problem.total_blocking_power() * deadline;
   const double gpus = problem.gpus_per_stage;
@@ -176,12 +177,13 @@ Assignment Frontier::Data::search_freely(Seconds deadline, const PlanOptions& op
           {windows, (effective_sum + waiting) * gpus, (effective(deadline) + waiting) * gpus});
     };
   }
-  return search_on(layout, start, std::move(found), search);
+  found.push_back(search_on(layout, start, found.front(), search));
+  return found;
 }
 
 Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
   if (options.switching()) return search_switching(deadline, options);
-  return plan_of(search_freely(deadline, options));
+  return plan_of(search_freely(deadline, options).back());
 }
 
 // Without a deadline, the fastest plan that is found.
@@ -201,7 +203,7 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
       .min_time = picoseconds(min_time),
       .free_plan =
           [&](std::int64_t end) {
-            return search_freely(seconds_of(end), {.effort = options.effort});
+            return search_freely(seconds_of(end), {.effort = options.effort}).back();
           },
       .price =
           [&](std::int64_t end) {
@@ -312,9 +314,10 @@ Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const 
     return Error::infeasible("no clocks end an iteration within " + shortest(deadline.value) +
                              " s: the fastest takes " + rounded_up(min_time()) + " s");
   }
+  if (!options.switching()) return data_->least_energy_by(deadline, options);
   const Seconds sooner = std::min(deadline, least_energy_time());
   Result<Plan> plan = data_->search(sooner, options);
-  if (!options.switching() || sooner == deadline) return plan;
+  if (sooner == deadline) return plan;
   // Late clocks may rule out the time of least energy, or make a slower plan the better one.
   Result<Plan> slower = data_->search(deadline, options);
   const bool is_better =
@@ -360,7 +363,7 @@ Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>&
 }
 
 Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
-  Result<Plan> found = plan(options.switching() ? max_time() : least_energy_time(), options);
+  Result<Plan> found = plan(max_time(), options);
   if (!found.ok() && options.switching()) found = fastest_plan(options);
   return found;
 }

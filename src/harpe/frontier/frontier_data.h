@@ -49,7 +49,13 @@ struct Frontier::Data {
   void offer_means(Seconds deadline, const std::function<bool(Certificate)>& is_better) const;
   /// Of all that is tried, what proves most.
   Proof best_proof(Seconds deadline) const;
-  Assignment search_freely(Seconds deadline, const PlanOptions& options) const;
+  /// The assignment of least energy found of an iteration that waits until the deadline, after
+  /// those from which the search went on.
+  std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
+  /// The plan of least energy found that ends by the deadline and does not wait for it.
+  Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
+  /// See `Frontier::one_setting`.
+  std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
   /// Whether relaxed optima besides those at hand take too long to step to.

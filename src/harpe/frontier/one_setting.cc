@@ -33,10 +33,9 @@ std::vector<InstructionSetting> common_settings(const Problem& problem) {
 
 }  // namespace
 
-std::vector<OneSettingPoint> Frontier::one_setting() const {
-  const Problem& problem = data_->problem;
+std::vector<std::pair<InstructionSetting, Plan>> Frontier::Data::one_setting_plans() const {
   const auto nodes = problem.pipeline.nodes();
-  std::vector<OneSettingPoint> found;
+  std::vector<std::pair<InstructionSetting, Plan>> found;
   for (const InstructionSetting& setting : common_settings(problem)) {
     std::vector<OperatingPoint> points;
     points.reserve(nodes.size());
@@ -48,9 +47,15 @@ std::vector<OneSettingPoint> Frontier::one_setting() const {
                                                 setting)
                                   : problem.tables[problem.table[i]].all_max);
     }
-    const Plan plan = data_->plan_of(points);
-    found.push_back({setting, plan.iteration_time, plan.iteration_energy});
+    found.emplace_back(setting, plan_of(points));
   }
+  return found;
+}
+
+std::vector<OneSettingPoint> Frontier::one_setting() const {
+  std::vector<OneSettingPoint> found;
+  for (const auto& [setting, plan] : data_->one_setting_plans())
+    found.push_back({setting, plan.iteration_time, plan.iteration_energy});
   return found;
 }
 

@@ -43,11 +43,12 @@ std::size_t traced(const Frontier& frontier, const PlanJob& job) {
                                                : kTracedExcerpt;
 }
 
-ReportPoint report_point(const Plan& plan) {
+ReportPoint report_point(const Plan& plan, Joules tight_bound = Joules{0}) {
   return {.time = plan.iteration_time,
           .energy = plan.iteration_energy,
           .lower_bound = plan.lower_bound,
-          .plan = plan};
+          .plan = plan,
+          .tight_bound = tight_bound};
 }
 
 std::string subtitle(const Plan& plan, const PlanJob& job) {
@@ -69,9 +70,9 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
       input.points, [&](const ReportPoint& point) { return point.time >= chosen.iteration_time; });
   input.chosen = static_cast<std::size_t>(place - input.points.begin());
   if (place != input.points.end() && place->time == chosen.iteration_time) {
-    *place = report_point(chosen);
+    *place = report_point(chosen, planned.tight_bound);
   } else {
-    input.points.insert(place, report_point(chosen));
+    input.points.insert(place, report_point(chosen, planned.tight_bound));
   }
   constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
   for (const FrontierPoint& point : frontier.points(kBoundTolerance))

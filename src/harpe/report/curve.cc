@@ -70,6 +70,11 @@ Seconds least_energy_time(const ReportInput& input) {
   return time;
 }
 
+bool has_tight_bound(const ReportPoint& point) {
+  constexpr double kShown = 2e-5;  // gaps have three decimals
+  return point.lower_bound > Joules{0} && point.tight_bound > point.lower_bound * (1 + kShown);
+}
+
 const ReportPoint& chosen_point(const ReportInput& input) {
   return input.points[std::min(input.chosen, input.points.size() - 1)];
 }

@@ -27,6 +27,9 @@ Seconds fastest_time(const ReportInput& input);
 /// The iteration time of least energy on the bound, or on the points.
 Seconds least_energy_time(const ReportInput& input);
 
+/// Whether the point's higher bound is so much above the other that both are shown.
+bool has_tight_bound(const ReportPoint& point);
+
 /// The point the user asked for.
 const ReportPoint& chosen_point(const ReportInput& input);
 

@@ -28,6 +28,9 @@ struct ReportPoint {
   Joules energy;
   Joules lower_bound;
   Plan plan;
+  /// A higher bound at that time, see `Frontier::tight_lower_bound`; not above `lower_bound` where
+  /// there is none or it was not looked for.
+  Joules tight_bound = Joules{0};
 };
 
 /// Another way to run the same pipeline, shown for comparison.

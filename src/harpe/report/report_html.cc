@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@ struct TableRow {
   Seconds time;
   Joules energy;
   Joules lower_bound;
+  Joules tight_bound = Joules{0};  ///< 0: none to show
 };
 
 /// Digits after the point that tell energies of this size apart to about 7 significant digits.
@@ -30,7 +32,7 @@ int energy_decimals(Joules energy) {
 }
 
 /// Plain digits, no groups: what is pasted elsewhere must stay a number.
-std::string table_row(const TableRow& row, const Plan& all_max) {
+std::string table_row(const TableRow& row, const Plan& all_max, bool with_tight_bound) {
   const auto [time_change, saving] = compare(all_max, row.time, row.energy);
   const int energy = energy_decimals(all_max.iteration_energy);
   const bool has_bound = row.lower_bound > Joules{0};
@@ -44,24 +46,29 @@ std::string table_row(const TableRow& row, const Plan& all_max) {
         has_bound ? fixed(100 * (row.energy / row.lower_bound - 1), 4) : std::string()}) {
     line += concat({"<td>", cell, "</td>"});
   }
+  if (with_tight_bound) {
+    const bool is_known = row.tight_bound > Joules{0};
+    line += concat(
+        {"<td>", is_known ? fixed(row.tight_bound.value, energy) : std::string(), "</td><td>",
+         is_known ? fixed(100 * (row.energy / row.tight_bound - 1), 4) : std::string(), "</td>"});
+  }
   return line += "</tr>\n";
 }
 
 std::string table_rows(const ReportInput& input) {
+  std::string rows;
   const Plan& all_max = input.all_max;
-  std::string rows = table_row({"all-max", " class=\"reference\"", all_max.iteration_time,
-                                all_max.iteration_energy, all_max.lower_bound},
-                               all_max);
-  for (const auto& other : input.comparisons) {
-    rows += table_row({other.name, " class=\"reference\"", other.time, other.energy, Joules{0}},
-                      all_max);
-  }
+  const bool with_tight_bound = std::ranges::any_of(input.points, has_tight_bound);
+  const auto add = [&](const TableRow& row) { rows += table_row(row, all_max, with_tight_bound); };
+  add({"all-max", " class=\"reference\"", all_max.iteration_time, all_max.iteration_energy,
+       all_max.lower_bound});
+  for (const auto& other : input.comparisons)
+    add({other.name, " class=\"reference\"", other.time, other.energy, Joules{0}});
   for (std::size_t i = 0; i < input.points.size(); ++i) {
     const ReportPoint& point = input.points[i];
     const std::string number = std::to_string(i);
-    rows += table_row({number, concat({" data-point=\"", number, "\""}), point.time, point.energy,
-                       point.lower_bound},
-                      all_max);
+    add({number, concat({" data-point=\"", number, "\""}), point.time, point.energy,
+         point.lower_bound, has_tight_bound(point) ? point.tight_bound : Joules{0}});
   }
   return rows;
 }
@@ -113,6 +120,10 @@ std::string whole_page(const ReportInput& input) {
   const std::string words = escape(explanation(input.all_max, chosen));
   const std::string facts = fact_rows(input);
   const std::string rows = table_rows(input);
+  const std::string more_columns =
+      std::ranges::any_of(input.points, has_tight_bound)
+          ? R"(<th scope="col">tightened bound J</th><th scope="col">gap to it %</th>)"
+          : "";
   const std::string transfers = transfer_words(input.all_max);
   const std::string drawn = drawn_words(input, drawn_points(input).size());
   const std::string doubt = doubt_markup(synthetic ? kSyntheticCaption : std::string_view());
@@ -122,6 +133,7 @@ std::string whole_page(const ReportInput& input) {
                                 {"explanation", words},
                                 {"facts", facts},
                                 {"rows", rows},
+                                {"columns", more_columns},
                                 {"transfers", transfers},
                                 {"drawn", drawn},
                                 {"still", still},

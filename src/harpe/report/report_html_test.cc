@@ -82,6 +82,36 @@ TEST(ReportHtml, TableHoldsTheFiguresOfEveryPlan) {
   }
 }
 
+TEST(ReportHtml, ShowsATightenedBoundBesideTheOtherWhereTheyDiffer) {
+  ReportInput input = make_report({}, 3);
+  const std::string_view column = ">tightened bound J</th>";
+  for (ReportPoint& point : input.points) point.tight_bound = point.lower_bound;
+  const std::string alike = report_html(input);
+  EXPECT_THAT(alike, Not(HasSubstr(std::string(column))));
+  EXPECT_THAT(alike, Not(HasSubstr("tightBound\"")));
+
+  ReportPoint& point = input.points[1];
+  point.tight_bound = 0.4 * point.lower_bound + 0.6 * point.energy;
+  input.chosen = 1;
+  const std::string page = report_html(input);
+  EXPECT_THAT(page, HasSubstr(std::string(column)));
+  EXPECT_NEAR(std::stod(cell(page, "1", 7)), point.tight_bound.value, 1e-3);
+  EXPECT_NEAR(std::stod(cell(page, "1", 8)), 100 * (point.energy / point.tight_bound - 1), 1e-4);
+  EXPECT_EQ(cell(page, "2", 7), "");
+  EXPECT_EQ(cell(page, "all-max", 7), "");
+  const std::string words(between(page, "id=\"explanation\">", "</p>"));
+  const auto percent_before = [&](std::string_view end) {
+    const std::string_view before = std::string_view(words).substr(0, words.find(end));
+    const auto digits = before.find_last_not_of("0123456789.");
+    return std::stod(std::string(before.substr(digits + 1)));
+  };
+  EXPECT_NEAR(percent_before("\u00A0% of the best possible"),
+              100 * (point.energy / point.tight_bound - 1), 0.006);
+  EXPECT_NEAR(percent_before("\u00A0% below this plan"),
+              100 * (point.energy / point.lower_bound - 1), 0.006);
+  EXPECT_EQ(html_error(page), "");
+}
+
 TEST(ReportHtml, ShowsThePublishedAllMaxOfGpt3) {
   const auto costs = gpt3_costs();
   if (!costs) GTEST_SKIP() << "the measured profiles are not there (HARPE_SHARED)";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harpe/profile/profile.h"
+#include "harpe/report/curve.h"
 #include "harpe/report/markup.h"
 
 namespace harpe::report {
@@ -22,6 +23,12 @@ std::string speed(double time_change) {
   if (percents < 0) return "no slowdown";
   return concat(
       {percents < kShown ? "less than " : "", percent(std::max(0.1, percents)), " slower"});
+}
+
+/// How far the plan is above a bound; never nothing, for a bound is rounded.
+std::string gap_words(const ReportPoint& point, Joules bound) {
+  const double gap = 100 * (point.energy / bound - 1);
+  return percent(std::max(0.001, gap), gap < 0.1 ? 3 : 2);
 }
 
 std::string saving_words(double saving) {
@@ -58,12 +65,17 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
               in_unit(all_max.iteration_energy.value, energy), " and ",
               in_unit(all_max.iteration_time.value, time), "."});
   // A plan below its bound would be a defect elsewhere: nothing is claimed then.
-  if (point.lower_bound > Joules{0} && point.energy >= (1 - 1e-9) * point.lower_bound) {
-    const double gap = 100 * (point.energy / point.lower_bound - 1);
-    const int decimals = gap < 0.1 ? 3 : 2;
+  const bool is_tight = has_tight_bound(point);
+  const Joules bound = is_tight ? point.tight_bound : point.lower_bound;
+  if (bound > Joules{0} && point.energy >= (1 - 1e-9) * bound) {
     words += concat({" No choice of settings that ends in that time can need less than ",
-                     in_unit(point.lower_bound.value, energy), ": this plan is within ",
-                     percent(std::max(0.001, gap), decimals), " of the best possible."});
+                     in_unit(bound.value, energy), ": this plan is within ",
+                     gap_words(point, bound), " of the best possible."});
+    if (is_tight) {
+      words +=
+          concat({" The curve in the chart is lower there (", gap_words(point, point.lower_bound),
+                  " below this plan): it mixes clocks as no plan can."});
+    }
   }
   return words;
 }

@@ -147,6 +147,10 @@ const chart = (() => {
     }
     element('text', {class: 'strong', x: 0, y: strip.top - 9}, narrow ? 'above the bound, %' : 'energy above the bound, %', svg);
     for (const point of data.points) {
+      if (point.tightBound) {
+        const [at, from, to] = [x(point.time), yGap(gapOf(point)), yGap(point.energy / point.tightBound - 1)];
+        element('path', {class: 'tight', d: `M${at} ${from}V${to}M${at - 3} ${to}h6`}, null, svg);
+      }
       if (gapOf(point) !== null) element('circle', {class: 'point', cx: x(point.time), cy: yGap(gapOf(point)), r: 1.9}, null, svg);
     }
     currentGap = element('circle', {class: 'current', r: 5}, null, svg);
@@ -205,6 +209,10 @@ const chart = (() => {
     if (point.bound > 0) {
       rows.push(['lower bound', energyText(point.bound)]);
       rows.push(['gap', changeText(gapOf(point), 3)]);
+      if (point.tightBound) {
+        rows.push(['tightened bound', energyText(point.tightBound)]);
+        rows.push(['gap to it', changeText(point.energy / point.tightBound - 1, 3)]);
+      }
     }
     return showTip(event, timeText(point.time), rows);
   }

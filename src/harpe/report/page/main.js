@@ -81,7 +81,8 @@ function showFigures(point) {
   const base = data.allMax;
   const body = document.querySelector('#figures tbody');
   const fastest = data.points[0];
-  const gap = plan => (plan.bound > 0 ? fixed(100 * (plan.energy / plan.bound - 1), 3) + NBSP + '%' : '');
+  const above = (energy, bound) => (bound > 0 ? fixed(100 * (energy / bound - 1), 3) + NBSP + '%' : '');
+  const gap = plan => above(plan.energy, plan.bound);
   const perGpu = plan => plan.energy / plan.time / data.gpus;
   const watts = value => `${fixed(value, 1)}${NBSP}W`;
   const share = value => `${fixed(100 * value, 1)}${NBSP}%`;
@@ -94,6 +95,7 @@ function showFigures(point) {
     ['GPU time waiting', share(base.waiting), share(point.waiting), ''],
     ['power per GPU', watts(perGpu(base)), watts(perGpu(point)), change(perGpu(point), perGpu(base))],
     ['above the bound', gap(base), gap(point), ''],
+    ...(point.tightBound ? [['above the tightened bound', '', above(point.energy, point.tightBound), '']] : []),
     ['clock changes', String(base.changes), String(point.changes), ''],
   ];
   body.replaceChildren(...lines.map(([name, ...cells]) => {

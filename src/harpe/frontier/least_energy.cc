@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "harpe/frontier/frontier_data.h"
+
+namespace harpe {
+namespace {
+
+/// Keeps the plan of least energy.
+class Best {
+ public:
+  explicit Best(Plan first) : plan_(std::move(first)) {}
+  bool offer(Plan plan) {
+    if (plan.iteration_energy >= plan_.iteration_energy) return false;
+    plan_ = std::move(plan);
+    return true;
+  }
+  const Plan& plan() const { return plan_; }
+
+ private:
+  Plan plan_;
+};
+
+/// The time nearest to `far`, seen from `near` where the bound is below `energy`, until which it
+/// is.
+Seconds still_below(const Frontier::Data& data, Joules energy, Seconds near, Seconds far) {
+  const auto is_below = [&](Seconds time) {
+    const Joules waiting = data.problem.total_blocking_power() * time;
+    const double gpus = data.problem.gpus_per_stage;
+    return (data.effective(time) + waiting) * gpus < energy;
+  };
+  if (is_below(far)) return far;
+  for (int i = 0; i < 20; ++i) {
+    const Seconds middle = (near + far) * 0.5;
+    (is_below(middle) ? near : far) = middle;
+  }
+  return near;
+}
+
+}  // namespace
+
+// A search weighs energy as if the pipeline waited until the deadline, and the relaxation needs
+// least by T*. With many clocks that is as good as it gets. Where they are few, a plan that ends
+// sooner may need less, or one that ends after T*.
+Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& options) const {
+  constexpr double kFewClocks = 0.003;  // gap of a quick plan
+  constexpr double kReach = 0.005;      // where less time is worth a try, nothing is gained
+  constexpr int kTries = 16;
+  const auto quick = [&](Seconds time) {
+    return plan_of(search_freely(time, {.effort = Effort::kQuick}).back());
+  };
+  // T* counts whole nanoseconds of each instruction, real ones may take a little longer.
+  Seconds time = std::min(deadline, least_energy_time + seconds(longest_chain));
+  Best best(quick(time));
+  if (options.effort == Effort::kQuick) return best.plan();
+  const Joules energy = best.plan().iteration_energy;
+  const Seconds slowest = std::max(time, seconds(curve.longest + longest_chain));
+  const Seconds from = still_below(*this, energy, time, min_time);
+  const Seconds to = still_below(*this, energy, time, std::min(deadline, slowest));
+  if (best.plan().gap() > kFewClocks && to - from > kReach * time) {
+    for (int i = 0; i <= kTries; ++i) {
+      const Seconds other = i < kTries ? from + (to - from) * (1.0 * i / kTries) : to;
+      if (best.offer(quick(other))) time = other;
+    }
+    for (auto& [setting, plan] : one_setting_plans()) {
+      if (plan.iteration_time <= deadline) best.offer(std::move(plan));
+    }
+  }
+  for (const Assignment& found : search_freely(time, options)) best.offer(plan_of(found));
+  return best.plan();
+}
+
+}  // namespace harpe
