@@ -6,6 +6,7 @@
 #   container_test.sh --packages FOLDER   those of scripts/package.sh
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
+. "$source_dir/tests/wait_for_line.sh"
 
 skip() { echo "skipped: $1"; exit 77; }
 fail() { echo "container: $1" >&2; exit 1; }
@@ -26,13 +27,7 @@ if [ "${1:-}" = --run ]; then
     [ -z "$copied" ] || buildah copy --quiet "$container" "$copied" /etc/harpe/ >/dev/null
     buildah run "$container" -- "${entry[@]}" "$@" >"$work/said" 2>&1 &
     process=$!
-    for _ in $(seq 300); do
-      if grep -q "listening on unix\|listening on /" "$work/said"; then return; fi
-      kill -0 $process 2>/dev/null || break
-      sleep 0.1
-    done
-    cat "$work/said"
-    fail "$image did not start"
+    wait_for_line "listening on unix\|listening on /" "$work/said" $process || fail "$image did not start"
   }
   healthy() { buildah run "$container" -- /usr/libexec/harpe/healthy "$1"; }
   # stop PROGRAM: ended by the signal that an engine sends it, not buildah's processes around it.

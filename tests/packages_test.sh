@@ -7,6 +7,7 @@
 #   packages_test.sh --packages FOLDER   those of scripts/package.sh
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
+. "$source_dir/tests/wait_for_line.sh"
 
 skip() { echo "skipped: $1"; exit 77; }
 fail() { echo "packages: $1" >&2; exit 1; }
@@ -40,13 +41,7 @@ start() {
   # As a command, not a function of this shell: what is stopped is the program itself.
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -c "$command" 2>"$root/tmp/$unit.log" &
   process=$!
-  for _ in $(seq 300); do
-    if grep -q "listening on" "$root/tmp/$unit.log"; then return; fi
-    kill -0 $process 2>/dev/null || break
-    sleep 0.1
-  done
-  cat "$root/tmp/$unit.log"
-  fail "$unit did not start"
+  wait_for_line "listening on" "$root/tmp/$unit.log" $process || fail "$unit did not start"
 }
 start_agent() { start harpe-agent --bounding-set=-all,+sys_admin,+sys_nice; }
 start_server() { start harpe-server --reuid=harpe --regid=harpe --init-groups --bounding-set=-all; }

@@ -41,6 +41,23 @@ class Options(ServerTest):
         self.assertEqual(list(self.folder.iterdir()), [config])
 
 
+class Search(ServerTest):
+    def test_a_better_plan_is_searched_for_and_kept(self):
+        self.start("--search-time", "20s")
+        self.begin()
+        self.wait_for(lambda: (self.good("GET", "/v1/jobs/j")["search"] or {}).get("state") in ("searching", "ended"))
+        shown = subprocess.run([self.harpe, "job", "show", "j", "--server", f"http://{self.address}"], capture_output=True, text=True)
+        self.assertRegex(shown.stdout, "\n  search  .* better plan")
+        self.wait_for(lambda: self.good("GET", "/v1/jobs/j")["search"]["state"] == "ended")
+        energy = self.good("GET", "/v1/jobs/j")["plans"][0]["energy_j"]
+        self.kill()
+        self.start("--search-time", "0")
+        self.good("POST", "/v1/jobs/j/ranks", {"data": 0, "stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
+        after = self.good("GET", "/v1/jobs/j")
+        self.assertIsNone(after["search"])
+        self.assertEqual(after["plans"][0]["energy_j"], energy)
+
+
 class Crashes(ServerTest):
     def test_what_was_promised_survives_kill_9(self):
         self.start()

@@ -4,6 +4,7 @@ of Harpe's that raises into training."""
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -136,6 +137,14 @@ def client_for(
             "options are for a client that is not there yet: give one or the other"
         )
     return client, False
+
+
+def is_first_rank() -> bool:
+    """By what launchers say of this process; where none says anything, it counts as the first."""
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
+        if os.environ.get(name):
+            return os.environ[name] == "0"
+    return True
 
 
 def _drop(owner: Any, name: str, value: Any) -> None:

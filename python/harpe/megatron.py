@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .client import Client, start_with
 from .errors import Error, InvalidInputError
-from .hooks import BACKWARD, FORWARD, Steps, Undo
+from .hooks import BACKWARD, FORWARD, Steps, Undo, is_first_rank
 from .streams import recorder_for
 
 if TYPE_CHECKING:
@@ -170,9 +171,20 @@ class Attached:
         except (Error, AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
             # Training has begun by now, and goes on.
             self._failed = True
-            print(f"harpe: training goes on without Harpe: {error}", file=sys.stderr)
+            self._say_failed(error)
             return None
         return self._steps
+
+    def _say_failed(self, error: Exception) -> None:
+        """Mostly the same is wrong on all ranks: the first says it, others where that is asked."""
+        if is_first_rank():
+            print(
+                f"harpe: training goes on without Harpe: {error}. Correct that, and start training "
+                "again; what other ranks say, Python's logger 'harpe' has at level DEBUG",
+                file=sys.stderr,
+            )
+        else:
+            logging.getLogger("harpe").debug("training goes on without Harpe: %s", error)
 
     # --- What the job is --------------------------------------------------------------------------
 
@@ -237,8 +249,9 @@ def attach(
     :param schedules: the module in place of ``megatron.core.pipeline_parallel.schedules``
     :param state: the module in place of ``megatron.core.parallel_state``
 
-    Wrong options are found when the first iteration begins: a line on standard error says what is
-    wrong, and training goes on without Harpe.
+    Wrong options are found when the first iteration begins: the job's first rank says on standard
+    error what is wrong, others at level DEBUG of the logger ``harpe``, and training goes on without
+    Harpe.
     """
     if schedules is None:
         schedules = importlib.import_module("megatron.core.pipeline_parallel.schedules")

@@ -103,13 +103,20 @@ class Plan:
         return self.chosen.gap
 
     def save(
-        self, directory: str | os.PathLike[str], *, points: int = 50, certificate: bool = False
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        points: int = 50,
+        certificate: bool = False,
+        whole_trace: bool = False,
     ) -> list[Path]:
         """Writes what ``harpe plan --out`` does: plan.json, frontier.json, report.html and others,
         from the inputs as they were when this was planned.
 
         :param points: plans along the frontier, which the report lets one choose from
         :param certificate: the proof of the lower bound, too, which ``harpe verify`` checks
+        :param whole_trace: every instruction in trace.json, also above 16,384, where it else has
+            the first, a middle and the last part of the iteration
         """
         if self._inputs is None:
             raise InvalidInputError("this plan was not made by harpe.plan, and has no inputs")
@@ -120,6 +127,7 @@ class Plan:
                 *self._inputs.arguments_in(Path(folder), named="."),
                 *("--out", os.path.abspath(directory), "--points", str(points)),
                 *(["--certificate"] if certificate else []),
+                *(["--whole-trace"] if whole_trace else []),
             ]
             files = run_command(["plan", "--json", *arguments], within=folder)["files"]
             return [Path(directory) / Path(file).name for file in files]

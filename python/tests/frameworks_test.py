@@ -386,6 +386,29 @@ def test_a_job_of_megatrons_that_is_wrong_is_told_once_and_trains_on(
     attached.detach()
 
 
+@pytest.mark.parametrize("variable", ["RANK", "SLURM_PROCID"])
+def test_of_megatrons_ranks_the_first_alone_says_what_is_wrong(
+    variable: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level("DEBUG", logger="harpe")
+    said = []
+    for rank in range(4):
+        monkeypatch.setenv(variable, str(rank))
+        options = {**OPTIONS, "job": "a b"}
+        module = megatron(4, rank)
+        attached = harpe.megatron.attach(schedules=module, state=State(4, rank), **options)
+        module.forward_backward_no_pipelining(model=Chunk(), num_microbatches=4)
+        said.append(capsys.readouterr().err)
+        attached.detach()
+    assert "job" in said[0]
+    assert "Correct that, and start training again" in said[0]
+    assert said[1:] == ["", "", ""]
+    assert len(caplog.records) == 3
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1))
 def test_interleaved_lists_have_everything_once_and_in_order(

@@ -112,6 +112,19 @@ def test_what_is_saved_is_what_was_planned_whatever_becomes_of_the_profile(
     assert plan(Table()).save(tmp_path / "table", points=0)
 
 
+def test_a_trace_is_whole_where_that_is_asked(profile: Path, tmp_path: Path) -> None:
+    micro_batches = 4100  # 16,400 instructions: more than a trace has by itself
+    made = plan(profile, schedule="gpipe", micro_batches=micro_batches, quick=True)
+
+    def instructions(folder: str, *, whole_trace: bool) -> int:
+        made.save(tmp_path / folder, points=0, whole_trace=whole_trace)
+        text = (tmp_path / folder / "trace.json").read_text()
+        return sum(event["ph"] == "X" for event in json.loads(text)["traceEvents"])
+
+    assert 0 < instructions("part", whole_trace=False) < 4 * micro_batches
+    assert instructions("whole", whole_trace=True) >= 4 * micro_batches
+
+
 def test_saving_again_gives_the_same_bytes(profile: Path, tmp_path: Path) -> None:
     made = plan(profile)
     first = made.save(tmp_path / "first", points=0)

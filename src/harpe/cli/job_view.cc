@@ -126,6 +126,20 @@ void add_plans(const Json& status, std::string& view) {
   }
 }
 
+/// A better plan, searched for in the background.
+std::string search_of(const Json& status) {
+  const Json& search = member(status, "search");
+  const std::string state = text_in(search, "state");
+  if (state.empty()) return {};
+  std::string text = state == "searching" ? "a better plan is searched for"
+                     : state == "ended"   ? "the search for a better plan has ended"
+                                          : "a better plan will be searched for";
+  if (state == "halted") text += " once this plan is in force again";
+  const double gained = number_in(search, "gained").value_or(0);
+  if (gained > 0) text += ": " + fixed(100 * gained, 3) + " % less energy";
+  return text;
+}
+
 void add_missing(const Json& status, std::string& view) {
   const Json& missing = member(status, "ranks_missing");
   if (!missing.is_array() || missing.empty()) return;
@@ -289,6 +303,8 @@ std::string job_view(std::string_view given, bool coloured) {
     view += "  pause       " + paused + "\n";
   add_stragglers(status, view);
   add_plans(status, view);
+  if (const std::string search = search_of(status); !search.empty())
+    view += "  search      " + search + "\n";
   const char* const all_max =
       number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
   view += "  iteration   " + seconds_in(status, "iteration_time_s") + " measured, " +

@@ -45,6 +45,21 @@ TEST(JobView, ShowsPaceAndPause) {
                   .starts_with("all ranks have ended to be started again"));
 }
 
+TEST(JobView, SaysWhatTheSearchForABetterPlanIsAt) {
+  const auto said = [](const std::string& search) {
+    const std::string view = job_view("{\"id\": \"a\", \"search\": " + search + "}", false);
+    const std::size_t at = view.find("  search ");
+    return at == std::string::npos ? "" : view.substr(at + 14, view.find('\n', at) - at - 14);
+  };
+  EXPECT_EQ(said(R"({"state": "searching", "windows": 80000, "spent_s": 2, "gained": 0.00021})"),
+            "a better plan is searched for: 0.021 % less energy");
+  EXPECT_EQ(said(R"({"state": "ended", "gained": 0})"), "the search for a better plan has ended");
+  EXPECT_EQ(said(R"({"state": "waiting", "gained": 0})"), "a better plan will be searched for");
+  EXPECT_EQ(said(R"({"state": "halted"})"),
+            "a better plan will be searched for once this plan is in force again");
+  EXPECT_EQ(said("null"), "");
+}
+
 TEST(JobView, ListsWhichJobsPause) {
   const std::string table = jobs_table(
       R"({"jobs": [

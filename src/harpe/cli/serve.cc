@@ -111,6 +111,11 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
   add_parsed(app, "--workers", "COUNT",
              "Jobs whose plans are made at once (default: one less than cores)", options.workers,
              parse_up_to_a_million);
+  add_parsed(
+      app, "--search-time", "DURATION",
+      "Most time for the search for a better plan for a job's objective, in the background; 0: "
+      "there is none (default: 10min)",
+      options.search_time, parse_duration);
   add_parsed(app, "--requests-per-second", "COUNT",
              "Most of one user or address; 0: no limit (default: 20000)",
              options.requests_per_second, parse_rate);

@@ -66,6 +66,11 @@ class Commands {
   /// What runs for a subcommand; empty when it only groups others.
   Action action(const CLI::App& command) const;
 
+  /// Which program has the subcommands that this one lacks, and how to get it; empty: there is
+  /// none.
+  void set_rest(std::string where) { rest_ = std::move(where); }
+  const std::string& rest() const { return rest_; }
+
   /// The arguments of this run as they were given, for an action that hands them on.
   const std::vector<std::string>& arguments() const { return arguments_; }
   void keep_arguments(std::vector<std::string> arguments) { arguments_ = std::move(arguments); }
@@ -82,6 +87,7 @@ class Commands {
   // Subcommands, by the words that name them.
   std::vector<std::vector<std::string>> with_command_, output_left_;
   std::vector<std::string> following_, arguments_;
+  std::string rest_;
 };
 
 /// "harpe 0.9.0", of whichever program this is.

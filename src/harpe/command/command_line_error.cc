@@ -38,7 +38,9 @@ bool takes_file(const CLI::App& command) {
   });
 }
 
-std::string unknown_subcommand(const CLI::App& command, const std::string& word) {
+/// \param rest  see `Commands::rest`
+std::string unknown_subcommand(const CLI::App& command, const std::string& word,
+                               const std::string& rest) {
   std::vector<std::string> known, of_files;
   for (const CLI::App* sub : subcommands(command)) {
     known.push_back(sub->get_name());
@@ -50,19 +52,21 @@ std::string unknown_subcommand(const CLI::App& command, const std::string& word)
     message += "; did you mean '" + *near + "'?";
   } else if (of_files.size() == 1 && std::filesystem::exists(word, no_file)) {
     message += "; did you mean '" + full_name(command) + " " + of_files.front() + " " + word + "'?";
+  } else if (!rest.empty()) {
+    message += ": " + rest;
   }
   return message;
 }
 
 /// Says what is wrong with words that no option takes, and what may have been meant.
 void add_unknown_words(const CLI::App& command, const std::vector<std::string>& words,
-                       Error& error) {
+                       const std::string& rest, Error& error) {
   for (const std::string& word : words) {
     std::string message;
     if (word.starts_with('-')) {
       message = unknown_option(command, word);
     } else if (!subcommands(command).empty()) {
-      message = unknown_subcommand(command, word);
+      message = unknown_subcommand(command, word, rest);
     } else if (error.diagnostics.empty()) {
       message = full_name(command) + " has no place for " + in_quotes(word);
     } else {
@@ -176,7 +180,7 @@ Error command_line_error(Commands& commands, const CLI::ParseError& error) {
   Error found{ErrorCode::kInvalidInput, {}};
   const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (is_missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    add_unknown_words(command, commands.root().remaining(true), found);
+    add_unknown_words(command, commands.root().remaining(true), commands.rest(), found);
   }
   if (is_missing) add_missing(command, found);
   if (found.diagnostics.empty()) {

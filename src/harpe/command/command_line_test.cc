@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,30 @@ TEST(CommandLine, KeepsNoPassword) {
             "harpe carbon report --server https://me:...@head:7787/x@y:z");
   EXPECT_EQ(line_of({"--server", "http://head:7787"}), "harpe --server http://head:7787");
   EXPECT_EQ(line_of({"--server=http://a:b@c"}), "harpe --server=http://a:...@c");
+}
+
+/// What a program with the subcommand `plan` alone says on standard error.
+std::string said_of(const std::vector<std::string>& arguments, const std::string& rest) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const auto make = [&] {
+    auto commands = std::make_unique<Commands>("harpe", "about", "harpe plan");
+    commands->add(commands->root(), "plan", "plans", "harpe plan",
+                  [](Console&) -> Result<Outcome> { return Outcome{}; });
+    commands->set_rest(rest);
+    return commands;
+  };
+  EXPECT_EQ(run_program(make, arguments, console), 2);
+  return err.str();
+}
+
+TEST(CommandLine, OfAPartSaysWhichProgramHasTheRest) {
+  const std::string rest = "this program only plans: take the other one";
+  EXPECT_EQ(said_of({"run", "--", "sleep", "1"}, rest),
+            "error: harpe has no subcommand 'run': " + rest + " (see harpe --help)\n");
+  EXPECT_EQ(said_of({"run"}, ""), "error: harpe has no subcommand 'run' (see harpe --help)\n");
+  EXPECT_EQ(said_of({"pla"}, rest),
+            "error: harpe has no subcommand 'pla'; did you mean 'plan'? (see harpe --help)\n");
 }
 
 }  // namespace

@@ -280,6 +280,10 @@ class Job {
   /// in force then changes only for a better one.
   void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
                      bool better_follow = false);
+  /// A search by `search_request` has found a plan. Taken where that is for the same objective
+  /// still and takes less energy, by `SearchCourse::kWorthwhile` at least. \returns  whether it is
+  /// \param better  the job's plans with that one in place of the one before
+  bool found_better(std::uint64_t ticket, std::shared_ptr<const PlanTable> better, Seconds now);
   /// About once a second: ends what has an end, falls back to all-max when ranks fall silent.
   void tick(Seconds now);
 
@@ -325,6 +329,10 @@ class Job {
   Result<PlanInForce> plan_in_force(int pipeline) const;
   /// What is to be planned now, by the newest ticket.
   CharacterizeRequest characterize_request() const;
+  /// Of what a search for a better plan is for: another one where that would begin anew; 0: nothing
+  /// is to be searched for now.
+  std::uint64_t search_ticket() const;
+  CharacterizeRequest search_request() const;  ///< for its objective alone
 
   // As texts. Everything but the reports of the last iterations, those who gather, and the plans,
   // which are kept apart (`PlanTable::stored_text`).

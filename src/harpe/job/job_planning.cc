@@ -252,6 +252,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
         "another list: training goes on at all-max");
   }
   plans = std::make_shared<const PlanTable>(std::move(table));
+  search_ticket = ++ticket;
   effects.plans = effects.save = true;
   baseline.explain([&](std::span<const Seconds> computing) { return explained_by(computing); });
   retry_at.reset();
@@ -280,6 +281,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
 void Job::State::improve_plans(PlanTable table, Seconds now) {
   if (!plans || !fits(table)) return;
   plans = std::make_shared<const PlanTable>(std::move(table));
+  search_ticket = ++ticket;
   effects.plans = effects.save = true;
   deploy_choice(now, "better plans are ready");
 }
@@ -310,6 +312,7 @@ void Job::State::take_objective_plan(Result<PlanTable> table, Seconds now) {
   objective_ticket = 0;
   if (!plans || !table.ok() || !fits(*table)) return;
   plans = std::make_shared<const PlanTable>(PlanTable::merged(*plans, *table));
+  search_ticket = ++ticket;
   effects.plans = effects.save = true;
   deploy_choice(now, pace ? "" : "the plan for its objective is ready");
 }

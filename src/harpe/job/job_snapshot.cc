@@ -307,6 +307,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
   ranks.count_silence_from(now);
   away.assign(away.size(), true);
   version += kVersionsSkipped;
+  search_ticket = ++ticket;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
   for (const Straggler& one : declared_stragglers) declare(one);
   // What was measured of the slow ones holds until their times show something else.

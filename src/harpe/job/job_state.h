@@ -102,6 +102,7 @@ struct Job::State {
   Profiling* profiling() { return std::get_if<Profiling>(&phase); }
   const Profiling* profiling() const { return std::get_if<Profiling>(&phase); }
   Running* running() { return std::get_if<Running>(&phase); }
+  const Running* running() const { return std::get_if<Running>(&phase); }
   Probe* probe() { return running() == nullptr ? nullptr : std::get_if<Probe>(&running()->look); }
   SettlingStages* settling() {
     return running() == nullptr ? nullptr : std::get_if<SettlingStages>(&running()->look);
@@ -275,6 +276,9 @@ struct Job::State {
   void ask_for_objective_plan();
   void take_objective_plan(Result<PlanTable> table, Seconds now);
 
+  // Better plans: job_search.cc.
+  bool may_search() const;
+
   // As it was stored: job_snapshot.cc.
   void read_wanted(Fields& fields, Diagnostics& diagnostics);
   void read_history(Fields& fields, Seconds now);
@@ -330,6 +334,7 @@ struct Job::State {
   std::uint64_t ticket = 0;            ///< of the newest characterization asked for
   std::uint64_t plans_ticket = 0;      ///< of those for `plans`
   std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
+  std::uint64_t search_ticket = 0;     ///< of a search for better than the plan for the objective
   std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
   bool redeploy = false;                     ///< once it is known where the ranks are
 

@@ -23,6 +23,13 @@ Profile with_reserve(const Profile& profile, double reserve) {
   return profile.with_entries(std::move(entries));
 }
 
+/// By the profile that iterations are compared with.
+void recount(const JobSpec& spec, const CharacterizeRequest& request, const Frontier& frontier,
+             PlanTable& plans) {
+  if (request.reserve > 0 || request.compare_with || spec.fit)
+    plans.recount(frontier.pipeline().schedule(), request.compare_with.value_or(request.profile));
+}
+
 }  // namespace
 
 Result<Pipeline> planned_pipeline(const JobSpec& spec) {
@@ -59,8 +66,19 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
                                   .plan = plan_options(spec, only_one ? Effort::kFull : effort),
                                   .wanted = wanted},
                                  progress));
-  if (request.reserve > 0 || request.compare_with || spec.fit)
-    plans.recount(frontier.pipeline().schedule(), request.compare_with.value_or(request.profile));
+  recount(spec, request, frontier, plans);
+  return plans;
+}
+
+Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
+                              const Frontier& frontier, std::int64_t windows,
+                              const std::function<bool(const SearchProgress&)>& go_on) {
+  PlanOptions options = plan_options(spec, Effort::kFull);
+  options.search_windows = windows;
+  options.go_on = go_on;
+  PlanTable plans = HARPE_TRY(PlanTable::build(
+      frontier, {.plans = 0, .objective = request.objective, .plan = std::move(options)}));
+  recount(spec, request, frontier, plans);
   return plans;
 }
 

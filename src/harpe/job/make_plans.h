@@ -2,6 +2,7 @@
 /// \file
 /// The work behind a `CharacterizeRequest`.
 
+#include <cstdint>
 #include <functional>
 
 #include "harpe/base/result.h"
@@ -27,5 +28,11 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
                              const Frontier& frontier, Effort effort, int most,
                              const std::function<bool()>& wanted = {},
                              const Progress& progress = {});
+
+/// The plan for the request's objective alone, by a search that goes on (see `PlanOptions`), and
+/// the fastest. The same number of windows gives the same plan.
+Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
+                              const Frontier& frontier, std::int64_t windows,
+                              const std::function<bool(const SearchProgress&)>& go_on);
 
 }  // namespace harpe

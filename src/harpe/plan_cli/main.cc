@@ -6,16 +6,23 @@
 
 #include "harpe/plan_cli/plan_cli.h"
 
+namespace {
+
+constexpr const char* kPlansAlone =
+    "this program has the commands that plan alone. All of them: cmake --build build/release "
+    "--target harpe, then build/release/src/harpe/cli/harpe; or a package or the wheel, as "
+    "docs/install.md says";
+
+}  // namespace
+
 int main(int argc, char** argv) {
   harpe::Console console = harpe::Console::of_process();
   const auto planning = [] {
     auto commands = std::make_unique<harpe::Commands>(
-        "harpe",
-        std::string(harpe::kAboutHarpe) +
-            "\n\nThis program has the commands that plan alone. All of them: cmake --build "
-            "build/release --target harpe, then in build/release/src/harpe/cli.",
+        "harpe", std::string(harpe::kAboutHarpe) + "\n\nNote: " + kPlansAlone + ".",
         harpe::kHarpeExamples);
     harpe::add_planning_commands(*commands);
+    commands->set_rest(kPlansAlone);
     return commands;
   };
   return harpe::run_program(planning, std::vector<std::string>(argv + 1, argv + argc), console);

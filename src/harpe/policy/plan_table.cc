@@ -62,15 +62,17 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
                                    const Progress& progress) {
   if (options.plans < 0) return Error::invalid("a plan table cannot have fewer than 0 plans");
   PlanTable table;
-  const Plan all_max = frontier.all_max(options.plan);
+  PlanOptions usual = options.plan;
+  usual.search_windows = 0;
+  const Plan all_max = frontier.all_max(usual);
   table.all_max_ = table_plan(all_max);
   table.waiting_power_ = waiting_power_of(all_max);
 
-  const Plan fastest = HARPE_TRY(frontier.fastest_plan(options.plan));
+  const Plan fastest = HARPE_TRY(frontier.fastest_plan(usual));
   std::vector<TablePlan> found{table_plan(fastest)};
   const bool along = options.plans > 0 || !options.times.empty();
   if (along) {
-    const Result<Plan> least = frontier.least_energy_plan(options.plan);
+    const Result<Plan> least = frontier.least_energy_plan(usual);
     if (least.ok()) found.push_back(table_plan(*least));
   }
   const Seconds first = found.front().time;
@@ -85,13 +87,13 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
       return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
     if (progress) progress(static_cast<double>(i) / static_cast<double>(times.size()));
     // Late clocks may rule out times next to the shortest; the table then has one plan less.
-    if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], options.plan); plan.ok())
+    if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], usual); plan.ok())
       found.push_back(table_plan(*plan));
   }
 
   if (options.objective) {
     table.objective_ = options.objective;
-    const ReferenceTimes reference = reference_times(frontier, fastest, all_max, options.plan);
+    const ReferenceTimes reference = reference_times(frontier, fastest, all_max, usual);
     if (const auto plan = plan_for(frontier, *options.objective, reference, options.plan);
         plan.ok()) {
       found.push_back(table_plan(*plan));
@@ -164,6 +166,15 @@ void PlanTable::recount(const Schedule& schedule, const Profile& profile) {
   };
   recounted(all_max_);
   for (TablePlan& plan : plans_) recounted(plan);
+}
+
+double objective_gain(const PlanTable& known, const PlanTable& found) {
+  const auto one = known.for_objective(), other = found.for_objective();
+  if (!one || !other || known.objective() != found.objective()) return 0;
+  const TablePlan &before = known.plans()[*one], &after = found.plans()[*other];
+  Joules less = before.energy - after.energy;
+  if (known.objective()->is_straggler()) less -= known.waiting_power() * (before.time - after.time);
+  return less / before.energy;
 }
 
 std::optional<std::size_t> PlanTable::for_objective() const {

@@ -54,6 +54,7 @@ class PlanTable {
     /// For pipelines that wait until these times, beside the fastest; empty: `plans` of them.
     std::vector<Seconds> times = {};
     std::optional<Objective> objective = {};  ///< of one pipeline: its plan is among them
+    /// How plans are found; a search that goes on is for the objective's alone.
     PlanOptions plan;
     std::function<bool()> wanted = {};  ///< asked before each plan; when it says no, `kUnavailable`
   };
@@ -113,5 +114,10 @@ class PlanTable {
   Watts waiting_power_{};
   std::vector<std::size_t> best_;  ///< of least energy among `plans_` up to each position
 };
+
+/// By how much of its energy the plan for the objective in `found` is better than the one in
+/// `known`, of the same frontier and objective: below 0 where it is worse, 0 where either lacks
+/// one. What a pipeline draws while it waits for a straggler counts, too.
+double objective_gain(const PlanTable& known, const PlanTable& found);
 
 }  // namespace harpe

@@ -269,5 +269,58 @@ TEST(PlanTable, DamagedOnesAreRefusedWithTheirPlace) {
   EXPECT_FALSE(PlanTable::parse(text.substr(0, text.size() / 2), "table").ok());
 }
 
+TEST(PlanTable, SearchesOnForThePlanOfTheObjectiveAlone) {
+  const Frontier frontier = frontier_of();
+  int told = 0;
+  PlanTable::Options options{.plans = 5,
+                             .plan = {.search_windows = 100, .go_on = [&](const SearchProgress&) {
+                                        ++told;
+                                        return true;
+                                      }}};
+  const PlanTable without = *PlanTable::build(frontier, options);
+  EXPECT_EQ(told, 0);
+  options.objective = Objective{Objective::Kind::kSlowdown, 0.03};
+  const PlanTable with = *PlanTable::build(frontier, options);
+  EXPECT_GT(told, 0);
+  options.plan = {};
+  const PlanTable usual = *PlanTable::build(frontier, options);
+  EXPECT_GE(objective_gain(usual, with), 0);
+  EXPECT_EQ(with.plans().size(), usual.plans().size());
+}
+
+TEST(PlanTable, AGainIsOfThePlanForTheSameObjective) {
+  const Frontier frontier = frontier_of();
+  const auto table = [&](const Objective& objective, Effort effort) {
+    return *PlanTable::build(frontier,
+                             {.plans = 0, .objective = objective, .plan = {.effort = effort}});
+  };
+  const double time = frontier.min_time().value * 1.2;
+  for (const Objective& objective :
+       {Objective{Objective::Kind::kSlowdown, 0.01}, Objective{Objective::Kind::kDeadline, time},
+        Objective{Objective::Kind::kStragglerTime, time},
+        Objective{Objective::Kind::kLeastEnergy, 0}}) {
+    const PlanTable quick = table(objective, Effort::kQuick),
+                    full = table(objective, Effort::kFull);
+    const TablePlan& worse = quick.plans()[*quick.for_objective()];
+    const TablePlan& better = full.plans()[*full.for_objective()];
+    const double gain = objective_gain(quick, full);
+    EXPECT_GE(gain, 0);
+    EXPECT_LE(objective_gain(full, quick), 0);
+    EXPECT_EQ(objective_gain(full, full), 0);
+    if (!objective.is_straggler()) {
+      EXPECT_NEAR(gain, 1 - better.energy / worse.energy, 1e-12);
+    } else {  // both wait until then
+      const auto waited = [&](const TablePlan& plan) {
+        return plan.energy + full.waiting_power() * (Seconds{time} - plan.time);
+      };
+      EXPECT_NEAR(gain, (waited(worse) - waited(better)) / worse.energy, 1e-12);
+    }
+  }
+  const PlanTable one = table({Objective::Kind::kSlowdown, 0.01}, Effort::kQuick);
+  const PlanTable other = table({Objective::Kind::kSlowdown, 0.10}, Effort::kFull);
+  EXPECT_EQ(objective_gain(one, other), 0);
+  EXPECT_EQ(objective_gain(one, table_of(frontier)), 0) << "it has none";
+}
+
 }  // namespace
 }  // namespace harpe

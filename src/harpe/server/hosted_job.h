@@ -97,6 +97,11 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   struct Work;
   std::shared_ptr<Work> work;  ///< the characterization under way
 
+  // For the searcher.
+  struct Search;
+  std::shared_ptr<Search> search;  ///< for a better plan; null: there was none
+  Instant search_followed;         ///< when it was last seen whether there should be one
+
  private:
   void note_use(const std::vector<ReportedUse>& reported, Seconds now);
 

@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kKnownBodies = 8;
 /// A body of this size is read, and its digest made, in a moment.
 constexpr std::size_t kSmallBody = 64 * 1024;
+constexpr Seconds kSearchFollowed{0.5};
 
 /// Null where it is none, or of another kind.
 JobPtr training_job(const HostedPtr& hosted) {
@@ -38,6 +39,10 @@ std::string JobRegistry::random_incarnation() {
 JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
     : hosting_(hosting),
       options_(std::move(options)),
+      searcher_(loop, hosting.clock(), options_.search, hosting.options().make_workers,
+                [this](const JobPtr& job, std::uint64_t ticket,
+                       const std::shared_ptr<const PlanTable>& plans,
+                       const std::string& json) { return take_better(job, ticket, plans, json); }),
       planner_(loop, options_.workers, hosting.options().make_workers,
                [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
                       const std::string& json,
@@ -49,7 +54,10 @@ JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
 }
 
 JobRegistry::~JobRegistry() {
-  for (const JobPtr& job : jobs()) planner_.cancel(job);
+  for (const JobPtr& job : jobs()) {
+    planner_.cancel(job);
+    searcher_.halt(job);
+  }
 }
 
 JobPtr JobRegistry::find(const std::string& id) const {
@@ -248,6 +256,14 @@ void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
     }
   }
   if (job->job.ended()) planner_.cancel(job);
+  // What a search depends on changes with these; all else is seen within a tick.
+  const bool is_news = effects.assignments || effects.plans || effects.characterize ||
+                       !effects.more_plans.empty() || job->job.ended();
+  const Instant now = hosting_.clock().now();
+  if (is_news || now - job->search_followed >= kSearchFollowed) {
+    job->search_followed = now;
+    searcher_.follow(job);
+  }
   if (effects.assignments) {
     ++counts_.plan_changes;
     job->assignments_at = hosting_.clock().now();
@@ -262,6 +278,17 @@ void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket, const Result<
     one.characterized(ticket, plans, at, better_follow);
     if (one.plans() != before) job->unsaved_plans = json;
     return true;
+  });
+}
+
+bool JobRegistry::take_better(const JobPtr& job, std::uint64_t ticket,
+                              const std::shared_ptr<const PlanTable>& plans,
+                              const std::string& json) {
+  if (job->is_over()) return false;
+  return act(job, [&](Job& one, Seconds at) {
+    const bool taken = one.found_better(ticket, plans, at);
+    if (taken) job->unsaved_plans = json;
+    return taken;
   });
 }
 

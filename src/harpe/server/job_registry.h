@@ -21,6 +21,7 @@
 #include "harpe/server/hosted_job.h"
 #include "harpe/server/hosting.h"
 #include "harpe/server/job_planner.h"
+#include "harpe/server/plan_searcher.h"
 
 namespace harpe {
 
@@ -37,6 +38,7 @@ class JobRegistry final : private JobServices {
   struct Options {
     int workers = 1;  ///< characterizations at once
     std::function<std::string()> new_incarnation = random_incarnation;
+    SearchLimits search = {};  ///< for better plans than jobs run by, in the background
     /// What a specification that is new here may not ask for.
     std::function<Status(const JobSpec&)> check = {};
     /// Takes the place of what each specification says of profiling; a profile that it brings, and
@@ -102,6 +104,7 @@ class JobRegistry final : private JobServices {
 
   const RegistryCounts& counts() const { return counts_; }
   const JobPlanner& planner() const { return planner_; }
+  const PlanSearcher& searcher() const { return searcher_; }
 
  private:
   struct Incoming;
@@ -117,13 +120,23 @@ class JobRegistry final : private JobServices {
                const std::string& json, bool better_follow);
 
   void follow(const JobPtr& job, JobEffects effects) override;
-  void rest(const JobPtr& job) override { planner_.cancel_search(job); }
-  void leave(const JobPtr& job) override { planner_.cancel(job); }
+  void rest(const JobPtr& job) override {
+    planner_.cancel_search(job);
+    searcher_.halt(job);
+  }
+  void leave(const JobPtr& job) override {
+    planner_.cancel(job);
+    searcher_.halt(job);
+  }
+  bool take_better(const JobPtr& job, std::uint64_t ticket,
+                   const std::shared_ptr<const PlanTable>& plans, const std::string& json);
 
   Hosting& hosting_;
   const Options options_;
   RegistryCounts counts_;
-  JobPlanner planner_;  // last: its threads end before what they work on goes
+  // Last: their threads end before what they work on goes.
+  PlanSearcher searcher_;
+  JobPlanner planner_;
 };
 
 }  // namespace harpe

@@ -356,6 +356,7 @@ std::string status_text(const ServerContext& context, const HostedJob& job) {
   const ServiceClock& time = registry.time();
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = OrderedJson::parse(characterization_text(job));
+  document["search"] = OrderedJson::parse(search_text(job));
   const Activity activity = registry.hosting().activity(job);
   document.update(OrderedJson::parse(
       "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));

@@ -2,6 +2,7 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
+#include "harpe/server/plan_searcher.h"
 
 namespace harpe {
 namespace {
@@ -56,6 +57,15 @@ std::string characterization_text(const HostedJob& job) {
   if (!work) return "null";
   return std::string("{\"running\":") + (work->running ? "true" : "false") +
          ",\"fraction\":" + shortest(work->fraction) + "}";
+}
+
+std::string search_text(const HostedJob& job) {
+  if (job.search == nullptr) return "null";
+  const HostedJob::Search& search = *job.search;
+  return std::string("{\"state\":\"") + name_of(search.is) +
+         "\",\"windows\":" + std::to_string(search.course.windows()) +
+         ",\"spent_s\":" + shortest(search.course.spent().value) +
+         ",\"gained\":" + shortest(search.gained) + "}";
 }
 
 std::string listed_text(const JobSummary& summary, Activity activity, const ServiceClock& time,

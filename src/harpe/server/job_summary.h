@@ -22,6 +22,9 @@ std::string activity_text(Activity activity, Seconds heard, std::optional<Second
 /// How far its plans are; "null" where none are made.
 std::string characterization_text(const HostedJob& job);
 
+/// How the search for a better plan than the one it runs by comes on; "null" where there was none.
+std::string search_text(const HostedJob& job);
+
 /// The object of a list. \param summary  whose text may be empty: written by an older Harpe
 /// \param job  in memory; null: it is not
 std::string listed_text(const JobSummary& summary, Activity activity, const ServiceClock& time,

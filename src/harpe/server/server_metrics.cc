@@ -68,6 +68,13 @@ void planner_families(MetricsText& metrics, const JobRegistry& registry) {
       count(planner.running()));
   one(metrics, "characterizations_waiting", MetricType::kGauge, "Jobs that wait for a worker.",
       count(planner.waiting()));
+  const PlanSearcher& searcher = registry.searcher();
+  one(metrics, "plan_searches_running", MetricType::kGauge,
+      "Searches for a better plan than the one that a job runs by.", searcher.is_running() ? 1 : 0);
+  one(metrics, "plan_searches_waiting", MetricType::kGauge, "Jobs that wait for such a search.",
+      count(searcher.waiting()));
+  one(metrics, "better_plans_total", MetricType::kCounter, "Better plans that these have found.",
+      count(searcher.found()));
 }
 
 void store_families(MetricsText& metrics, const JobRegistry& registry) {

@@ -271,6 +271,7 @@ TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
     begin(server, "j");
     ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
     plans = server.ask("GET", "/v1/jobs/j/plans").body;
+    EXPECT_TRUE(server.ask("GET", "/v1/jobs/j").json()["search"].is_null()) << "it is not wanted";
   }
   const auto frontier =
       characterize(one_f_one_b({.stages = 2, .micro_batches = 4}),

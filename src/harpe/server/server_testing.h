@@ -132,6 +132,7 @@ class TestServer {
     std::size_t most_memory = std::size_t{4} << 30;
     MachineClocks clocks = MachineClocks::system();
     std::optional<ProfilingOptions> only_profile = {};
+    SearchLimits search = {};
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -174,7 +175,9 @@ class TestServer {
                      .clocks = options_.clocks},
                     [](const std::string&) {});
     JobRegistry registry(loop, hosting,
-                         {.workers = options_.workers, .only_profile = options_.only_profile});
+                         {.workers = options_.workers,
+                          .search = options_.search,
+                          .only_profile = options_.only_profile});
     RecurringJobs recurring_jobs(hosting);
     EXPECT_TRUE(hosting.restore().ok());
     ServerApi api(registry, recurring_jobs,

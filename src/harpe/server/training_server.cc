@@ -273,6 +273,7 @@ Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
 /// \param feeds  must outlive the registry
 JobRegistry::Options registry_options(const ServerOptions& options, const CarbonFeeds& feeds) {
   return {.workers = options.workers,
+          .search = {.time = options.search_time},
           .check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, feeds); },
           .only_profile = options.only_profile};
 }

@@ -33,6 +33,7 @@ struct ServerOptions {
   std::string peer_url;
   std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
   int workers = 1;                          ///< characterizations at once
+  Seconds search_time{600};                 ///< for better plans, see `SearchLimits`
   /// See `JobRegistry::Options`: for servers that measure a profile and make no plans.
   std::optional<ProfilingOptions> only_profile = {};
   /// Sources of carbon intensity that jobs may choose from (carbon_source/source_specification.h).
