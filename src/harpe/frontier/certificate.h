@@ -16,9 +16,14 @@
 
 namespace harpe {
 
-/// Two paths from one event of a pipeline to another: arcs, which are its nodes and, after them,
-/// its dependencies.
-using CertificateLoop = std::array<std::vector<int>, 2>;
+/// Two paths from one event of a pipeline to another. Arcs are its nodes and, after them, its
+/// dependencies.
+struct CertificateLoop {
+  std::array<std::vector<int>, 2> paths;
+  int parent = -1;  ///< an earlier loop that has an arc in common with it, or -1
+  int common = -1;  ///< that arc, at one operating point in both
+  friend bool operator==(const CertificateLoop&, const CertificateLoop&) = default;
+};
 
 /// Proof of a lower bound at one deadline: a flow through the pipeline's graph (the marginal power
 /// that a second more would save, per GPU) and the start and end of every node in the relaxed

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -92,22 +94,36 @@ class CertificateReader {
   }
 
   void read_loops(const JsonValue& loops) {
-    constexpr const char* kExpected = "expected two paths, each a list of the numbers of its arcs";
     if (loops.type != Type::kArray) return add(loops, "expected a list of loops");
     certificate_.loops.reserve(loops.items.size());
     for (const JsonValue& item : loops.items) {
-      if (item.type != Type::kArray || item.items.size() != 2) return add(item, kExpected);
+      const bool has_parent = item.type == Type::kArray && item.items.size() == 3;
+      if (item.type != Type::kArray || (item.items.size() != 2 && !has_parent))
+        return add(item, "expected two paths and, where it has one, a parent");
       CertificateLoop& loop = certificate_.loops.emplace_back();
+      std::vector<int> parent;
       for (std::size_t side = 0; side < 2; ++side) {
-        if (item.items[side].type != Type::kArray) return add(item.items[side], kExpected);
-        for (const JsonValue& arc : item.items[side].items) {
-          const bool is_number =
-              arc.is_integer && arc.integer >= 0 && arc.integer <= std::numeric_limits<int>::max();
-          if (!is_number) return add(arc, kExpected);
-          loop[side].push_back(static_cast<int>(arc.integer));
-        }
+        if (!read_numbers(item.items[side], loop.paths[side])) return;
       }
+      if (!has_parent) continue;
+      if (!read_numbers(item.items[2], parent)) return;
+      if (parent.size() != 2) return add(item.items[2], "expected a loop and an arc");
+      loop.parent = parent[0];
+      loop.common = parent[1];
     }
+  }
+
+  bool read_numbers(const JsonValue& value, std::vector<int>& numbers) {
+    const auto is_number = [](const JsonValue& item) {
+      return item.is_integer && item.integer >= 0 &&
+             item.integer <= std::numeric_limits<int>::max();
+    };
+    if (value.type != Type::kArray || !std::ranges::all_of(value.items, is_number)) {
+      add(value, "expected a list of numbers of arcs or loops");
+      return false;
+    }
+    for (const JsonValue& item : value.items) numbers.push_back(static_cast<int>(item.integer));
+    return true;
   }
 
   void add(const JsonValue& value, std::string message) {
@@ -118,18 +134,21 @@ class CertificateReader {
   Certificate certificate_;
 };
 
+std::string numbers_json(std::span<const int> numbers) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+  return text + ']';
+}
+
 std::string loops_json(const std::vector<CertificateLoop>& loops) {
   constexpr std::size_t kALine = 5;
   std::string text = ",\n \"" + std::string(kLoops) + "\": [";
   for (std::size_t i = 0; i < loops.size(); ++i) {
+    const CertificateLoop& loop = loops[i];
     if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
-    text += '[';
-    for (std::size_t side = 0; side < 2; ++side) {
-      text += side > 0 ? ", [" : "[";
-      for (std::size_t a = 0; a < loops[i][side].size(); ++a)
-        text += (a > 0 ? ", " : "") + std::to_string(loops[i][side][a]);
-      text += ']';
-    }
+    text += '[' + numbers_json(loop.paths[0]) + ", " + numbers_json(loop.paths[1]);
+    if (loop.parent >= 0) text += ", " + numbers_json(std::array{loop.parent, loop.common});
     text += ']';
   }
   return text + ']';

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harpe/frontier/disjoint_sets.h"
+
 namespace harpe {
 namespace {
 
@@ -18,127 +20,6 @@ constexpr std::size_t kMostWaysOut = 8;
 constexpr int kLargestTree = 16;
 // Choices of an arc with which the least of a tree is bounded from above first.
 constexpr std::size_t kFewChoices = 5;
-
-class DisjointSets {
- public:
-  explicit DisjointSets(std::size_t n) : parent_(n), size_(n, 1) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
-  int root(int i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  int size(int i) { return size_[root(i)]; }
-  void join(int a, int b) {
-    a = root(a);
-    b = root(b);
-    if (a == b) return;
-    parent_[b] = a;
-    size_[a] += size_[b];
-  }
-
- private:
-  std::vector<int> parent_, size_;
-};
-
-/// Finds which starts and ends of nodes are one event.
-class EventMerger {
- public:
-  EventMerger(std::size_t nodes, std::span<const Dependency> dependencies,
-              const std::vector<bool>& left_out)
-      : dependencies_(dependencies),
-        left_out_(left_out),
-        into_(nodes),
-        out_of_(nodes),
-        events_(2 * nodes) {
-    for (std::size_t d = 0; d < dependencies.size(); ++d) {
-      if (left_out[d]) continue;
-      out_of_[dependencies[d].from].push_back(static_cast<int>(d));
-      into_[dependencies[d].to].push_back(static_cast<int>(d));
-    }
-  }
-
-  EventArcs merge() {
-    std::vector<bool> is_done(into_.size(), false);
-    for (std::size_t from = 0; from < into_.size(); ++from) {
-      if (!is_done[from]) merge_around(static_cast<int>(from), is_done);
-    }
-    merge_outermost();
-    EventArcs arcs;
-    for (int i = 0; i < static_cast<int>(into_.size()); ++i) add(arcs, start_of(i), end_of(i));
-    for (std::size_t d = 0; d < dependencies_.size(); ++d) {
-      const Dependency& dependency = dependencies_[d];
-      if (left_out_[d]) {
-        add(arcs, 0, 0);
-      } else {
-        add(arcs, end_of(dependency.from), start_of(dependency.to));
-      }
-    }
-    return arcs;
-  }
-
- private:
-  static int start_of(int node) { return 2 * node; }
-  static int end_of(int node) { return 2 * node + 1; }
-
-  void add(EventArcs& arcs, int from, int to) {
-    const int tail = events_.root(from), head = events_.root(to);
-    arcs.tail.push_back(tail == head ? -1 : tail);
-    arcs.head.push_back(tail == head ? -1 : head);
-  }
-
-  // All starts that wait for the end of a node, all ends that these wait for, and so on.
-  void merge_around(int from, std::vector<bool>& is_done) {
-    std::vector<int> ends{from}, starts;
-    is_done[from] = true;
-    std::size_t links = 0;
-    bool has_lag = false;
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      for (const int d : out_of_[ends[i]]) {
-        ++links;
-        has_lag |= dependencies_[d].lag > Seconds{0};
-        const int to = dependencies_[d].to;
-        if (std::ranges::find(starts, to) != starts.end()) continue;
-        starts.push_back(to);
-        for (const int back : into_[to]) {
-          const int other = dependencies_[back].from;
-          if (is_done[other]) continue;
-          is_done[other] = true;
-          ends.push_back(other);
-        }
-      }
-    }
-    if (starts.empty()) return;
-    const bool all_wait_for_all = !has_lag && links == ends.size() * starts.size();
-    for (const int end : ends) {
-      for (const int d : out_of_[end]) {
-        const Dependency& dependency = dependencies_[d];
-        const bool is_only = out_of_[end].size() == 1 || into_[dependency.to].size() == 1;
-        if (all_wait_for_all || (is_only && !(dependency.lag > Seconds{0})))
-          events_.join(end_of(end), start_of(dependency.to));
-      }
-    }
-  }
-
-  void merge_outermost() {
-    int first = -1, last = -1;
-    for (int i = 0; i < static_cast<int>(into_.size()); ++i) {
-      if (into_[i].empty()) {
-        if (first >= 0) events_.join(first, start_of(i));
-        first = start_of(i);
-      }
-      if (out_of_[i].empty()) {
-        if (last >= 0) events_.join(last, end_of(i));
-        last = end_of(i);
-      }
-    }
-  }
-
-  std::span<const Dependency> dependencies_;
-  const std::vector<bool>& left_out_;
-  std::vector<std::vector<int>> into_, out_of_;  // dependencies at each node
-  DisjointSets events_;
-};
 
 /// A choice of one or two arcs of a path, or the remainder of a path.
 struct Point {
@@ -156,26 +37,14 @@ void sort_by_time(std::vector<Point>& points) {
 class LoopTrees {
  public:
   LoopTrees(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs)
-      : arcs_(arcs),
-        uses_(arcs.size(), 0),
-        copies_of_(arcs.size()),
-        sets_(loops.size()),
-        loops_(loops.size()) {
-    for (const CertificateLoop& loop : loops) {
-      for (const auto& path : loop) {
-        for (const int arc : path) ++uses_[arc];
-      }
-    }
-    for (std::size_t i = 0; i < loops.size(); ++i) link(static_cast<int>(i), loops[i]);
-    for (Copy& copy : copies_) copy.share = 1.0 / static_cast<double>(copies_of_[copy.arc].size());
+      : arcs_(arcs), uses_(arcs.size(), 0), copies_of_(arcs.size(), 0), loops_(loops.size()) {
+    for (std::size_t i = 0; i < loops.size(); ++i) add(loops[i], i);
+    for (Copy& copy : copies_) copy.share = 1.0 / copies_of_[copy.arc];
   }
 
   double least() {
     double sum = 0;
-    std::vector<bool> is_seen(loops_.size(), false);
-    for (std::size_t root = 0; root < loops_.size(); ++root) {
-      if (is_seen[root]) continue;
-      const std::vector<int> tree = unfold(static_cast<int>(root), is_seen);
+    for (std::vector<int>& tree : trees_) {
       // No answer has a choice that loses more by itself than a whole other answer.
       offer_few(tree);
       const double most = least_of(tree);
@@ -189,57 +58,43 @@ class LoopTrees {
   /// An arc in some loops of one tree. There it has one choice.
   struct Copy {
     int arc;
-    std::vector<int> loops;
     double share = 1;                // of what the arc loses
-    std::vector<int> offered;        // choices of the arc
+    std::vector<int> offered = {};   // choices of the arc
     std::vector<double> below = {};  // least loss of the loops beyond, for each of them
   };
   struct CopiedLoop {
-    std::array<std::vector<int>, 2> paths;  // of copies
-    int to_parent = -1;                     // copy in common with the loop it is handed on to
+    std::array<std::vector<int>, 2> paths = {};  // of copies
+    int to_parent = -1;                          // copy in common with its parent
+    std::size_t tree = 0;
   };
 
-  void link(int loop, const CertificateLoop& of) {
-    for (std::size_t side = 0; side < 2; ++side) {
-      for (const int arc : of[side]) {
-        int joined = -1;
-        for (const int copy : copies_of_[arc]) {
-          const int tree = copies_[copy].loops.front();
-          if (arcs_[arc].choices.size() < 2 || sets_.root(tree) == sets_.root(loop) ||
-              sets_.size(tree) + sets_.size(loop) > kLargestTree)
-            continue;
-          sets_.join(tree, loop);
-          joined = copy;
-          break;
-        }
-        if (joined < 0) {
-          joined = static_cast<int>(copies_.size());
-          copies_.push_back({.arc = arc, .loops = {}, .offered = {}});
-          copies_of_[arc].push_back(joined);
-        }
-        copies_[joined].loops.push_back(loop);
-        loops_[loop].paths[side].push_back(joined);
-      }
-    }
-  }
-
-  /// The loops of a tree, each before those that hand on to it.
-  std::vector<int> unfold(int root, std::vector<bool>& is_seen) {
-    std::vector<int> tree{root};
-    is_seen[root] = true;
-    for (std::size_t i = 0; i < tree.size(); ++i) {
-      for (const auto& path : loops_[tree[i]].paths) {
+  void add(const CertificateLoop& loop, std::size_t i) {
+    CopiedLoop& mine = loops_[i];
+    mine.tree = trees_.size();
+    if (loop.parent >= 0) {
+      const CopiedLoop& parent = loops_[loop.parent];
+      mine.tree = parent.tree;
+      for (const auto& path : parent.paths) {
         for (const int copy : path) {
-          for (const int other : copies_[copy].loops) {
-            if (is_seen[other]) continue;
-            is_seen[other] = true;
-            loops_[other].to_parent = copy;
-            tree.push_back(other);
-          }
+          if (copies_[copy].arc == loop.common) mine.to_parent = copy;
         }
       }
+    } else {
+      trees_.emplace_back();
     }
-    return tree;
+    trees_[mine.tree].push_back(static_cast<int>(i));
+    for (std::size_t side = 0; side < 2; ++side) {
+      for (const int arc : loop.paths[side]) {
+        ++uses_[arc];
+        int copy = mine.to_parent;
+        if (loop.parent < 0 || arc != loop.common) {
+          copy = static_cast<int>(copies_.size());
+          copies_.push_back({.arc = arc});
+          ++copies_of_[arc];
+        }
+        mine.paths[side].push_back(copy);
+      }
+    }
   }
 
   template <class Offer>
@@ -350,24 +205,81 @@ class LoopTrees {
   }
 
   std::span<const LossyArc> arcs_;
-  std::vector<int> uses_;                    // of each arc, by loops
-  std::vector<std::vector<int>> copies_of_;  // of each arc
-  DisjointSets sets_;                        // of loops: trees
+  std::vector<int> uses_, copies_of_;  // of each arc
   std::vector<CopiedLoop> loops_;
   std::vector<Copy> copies_;
+  std::vector<std::vector<int>> trees_;  // of loops, each after its parent
 };
+
+/// Joins loops that have arcs with a choice in common to trees.
+class TreeMaker {
+ public:
+  TreeMaker(const std::vector<CertificateLoop>& loops, std::span<const LossyArc> arcs)
+      : loops_(loops), links_(loops.size()), trees_(loops.size()) {
+    std::vector<std::vector<int>> with(arcs.size());  // loops with each arc
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      for (const auto& path : loops[i].paths) {
+        for (const int arc : path) {
+          if (arcs[arc].choices.size() > 1) link(static_cast<int>(i), arc, with[arc]);
+          with[arc].push_back(static_cast<int>(i));
+        }
+      }
+    }
+  }
+
+  /// The loops, each after its parent.
+  std::vector<CertificateLoop> in_order() const {
+    std::vector<CertificateLoop> ordered;
+    std::vector<bool> is_seen(loops_.size(), false);
+    for (std::size_t root = 0; root < loops_.size(); ++root) {
+      if (is_seen[root]) continue;
+      std::vector<int> tree{static_cast<int>(root)};
+      const auto first = static_cast<int>(ordered.size());
+      is_seen[root] = true;
+      ordered.push_back(loops_[root]);
+      for (std::size_t i = 0; i < tree.size(); ++i) {
+        for (const auto& [other, arc] : links_[tree[i]]) {
+          if (is_seen[other]) continue;
+          is_seen[other] = true;
+          tree.push_back(other);
+          ordered.push_back({loops_[other].paths, first + static_cast<int>(i), arc});
+        }
+      }
+    }
+    return ordered;
+  }
+
+ private:
+  void link(int loop, int arc, const std::vector<int>& others) {
+    for (const int other : others) {
+      if (trees_.root(other) == trees_.root(loop) ||
+          trees_.size(other) + trees_.size(loop) > kLargestTree)
+        continue;
+      trees_.join(other, loop);
+      links_[loop].emplace_back(other, arc);
+      links_[other].emplace_back(loop, arc);
+      return;
+    }
+  }
+
+  const std::vector<CertificateLoop>& loops_;
+  std::vector<std::vector<std::pair<int, int>>> links_;  // of each loop: another, common arc
+  DisjointSets trees_;
+};
+
+bool is_loop(const EventArcs& events, const std::vector<int>& first,
+             const std::vector<int>& second) {
+  if (first.front() == second.front() || first.back() == second.back()) return false;
+  if (events.head[first.back()] != events.head[second.back()]) return false;
+  return first.size() == 1 || second.size() == 1 || events.head[first[0]] != events.head[second[0]];
+}
 
 }  // namespace
 
-EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies,
-                     const std::vector<bool>& left_out) {
-  return EventMerger(nodes, dependencies, left_out).merge();
-}
-
-std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const Watts> flow) {
+std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const LossyArc> arcs) {
   std::vector<std::vector<int>> out(events.tail.size());  // arcs of each event
   for (std::size_t a = 0; a < events.tail.size(); ++a) {
-    if (events.tail[a] >= 0 && flow[a] > Watts{0})
+    if (events.tail[a] >= 0 && arcs[a].flow > Watts{0})
       out[events.tail[a]].push_back(static_cast<int>(a));
   }
   std::vector<CertificateLoop> loops;
@@ -382,30 +294,11 @@ std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const
     }
     for (std::size_t i = 0; i < paths.size(); ++i) {
       for (std::size_t j = i + 1; j < paths.size(); ++j) {
-        CertificateLoop loop{paths[i], paths[j]};
-        if (events.head[paths[i].back()] == events.head[paths[j].back()] && is_loop(events, loop))
-          loops.push_back(std::move(loop));
+        if (is_loop(events, paths[i], paths[j])) loops.push_back({{paths[i], paths[j]}});
       }
     }
   }
-  return loops;
-}
-
-bool is_loop(const EventArcs& events, const CertificateLoop& loop) {
-  const auto is_path = [&](const std::vector<int>& path) {
-    const auto is_arc = [&](int a) {
-      return a >= 0 && static_cast<std::size_t>(a) < events.tail.size() && events.tail[a] >= 0;
-    };
-    if (path.empty() || path.size() > 2 || !std::ranges::all_of(path, is_arc)) return false;
-    return path.size() == 1 || events.head[path[0]] == events.tail[path[1]];
-  };
-  const auto& [first, second] = loop;
-  if (!is_path(first) || !is_path(second)) return false;
-  if (first.front() == second.front() || first.back() == second.back()) return false;
-  if (events.tail[first.front()] != events.tail[second.front()] ||
-      events.head[first.back()] != events.head[second.back()])
-    return false;
-  return first.size() == 1 || second.size() == 1 || events.head[first[0]] != events.head[second[0]];
+  return TreeMaker(loops, arcs).in_order();
 }
 
 Joules least_loss(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs) {

@@ -40,13 +40,6 @@ struct EventArcs {
 EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies,
                      const std::vector<bool>& left_out);
 
-/// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow.
-/// \param flow  of each arc
-std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const Watts> flow);
-
-/// Whether both paths of a loop lead from the same event to the same event by at most two arcs.
-bool is_loop(const EventArcs& events, const CertificateLoop& loop);
-
 /// What an arc can be and loses then against the best at its price.
 struct ArcChoice {
   Seconds time;
@@ -56,6 +49,10 @@ struct LossyArc {
   std::vector<ArcChoice> choices;
   Watts flow;
 };
+
+/// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow, in
+/// trees, each after its parent.
+std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const LossyArc> arcs);
 
 /// What all loops must lose together. Rounded like sums of doubles.
 /// O(loops x n^2 log n) with n choices an arc.

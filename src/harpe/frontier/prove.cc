@@ -132,25 +132,23 @@ EventArcs events_of(const Pipeline& pipeline) {
 // What the arcs of loops must lose next to the flow of a certificate, which is given the loops.
 Joules add_loops(const Problem& problem, const EventArcs& events,
                  const std::vector<std::size_t>& fitting, Certificate& certificate) {
-  std::vector<Watts> flow;
-  for (const auto* flows : {&certificate.node_flow, &certificate.dependency_flow}) {
-    for (const std::int64_t f : *flows)
-      flow.push_back(certificate.flow_unit * static_cast<double>(f));
-  }
-  certificate.loops = find_loops(events, flow);
+  const auto flow_of = [&](std::int64_t units) {
+    return certificate.flow_unit * static_cast<double>(units);
+  };
   std::vector<LossyArc> arcs;
   for (std::size_t i = 0; i < fitting.size(); ++i) {
     LossyArc& arc = arcs.emplace_back();
-    arc.flow = flow[i];
+    arc.flow = flow_of(certificate.node_flow[i]);
     const auto options = std::span(problem.tables[problem.table[i]].options).first(fitting[i]);
     Joules least{std::numeric_limits<double>::infinity()};
-    for (const Option& k : options) least = std::min(least, k.effective + flow[i] * k.point.time);
+    for (const Option& k : options) least = std::min(least, k.effective + arc.flow * k.point.time);
     for (const Option& k : options)
-      arc.choices.push_back({k.point.time, k.effective + flow[i] * k.point.time - least});
+      arc.choices.push_back({k.point.time, k.effective + arc.flow * k.point.time - least});
   }
   const auto dependencies = problem.pipeline.dependencies();
   for (std::size_t d = 0; d < dependencies.size(); ++d)
-    arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow[fitting.size() + d]});
+    arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow_of(certificate.dependency_flow[d])});
+  certificate.loops = find_loops(events, arcs);
   return least_loss(certificate.loops, arcs);
 }
 

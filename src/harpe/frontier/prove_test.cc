@@ -65,17 +65,20 @@ TEST(TightBound, BelievesNoLoopThatIsNone) {
   const Plan plan = frontier.plan(frontier.min_time() * 1.05).value();
   const Certificate honest = frontier.certificate(plan.iteration_time).value();
   ASSERT_FALSE(honest.loops.empty());
-  const CertificateLoop good = honest.loops.front();
+  const auto& [first, second] = honest.loops.front().paths;
   const auto arcs = static_cast<int>(honest.node_flow.size() + honest.dependency_flow.size());
+  const auto count = static_cast<int>(honest.loops.size());
   for (const CertificateLoop& bad :
-       {CertificateLoop{good[0], good[0]}, CertificateLoop{good[0], {}},
-        CertificateLoop{good[0], {0}}, CertificateLoop{good[0], {arcs}},
-        CertificateLoop{good[0], {-1}},
-        CertificateLoop{good[0], {good[1][0], good[1][0], good[1][0]}}}) {
+       {CertificateLoop{{first, first}}, CertificateLoop{{first, {}}},
+        CertificateLoop{{first, {0}}}, CertificateLoop{{first, {arcs}}},
+        CertificateLoop{{first, {-1}}}, CertificateLoop{{first, {second[0], second[0]}}},
+        CertificateLoop{{first, {second[0], second[0], second[0]}}},
+        CertificateLoop{{first, second}, count, first[0]},
+        CertificateLoop{{first, second}, 0, arcs - 1}}) {
     Certificate wrong = honest;
     wrong.loops.push_back(bad);
     const Verification found = verify_plan(plan, frontier.profile(), &wrong);
-    const std::string name = "loop " + std::to_string(honest.loops.size()) + " is";
+    const std::string name = "loop " + std::to_string(count) + ": ";
     EXPECT_TRUE(std::ranges::any_of(found.diagnostics, [&](const std::string& text) {
       return text.find(name) != std::string::npos;
     }));
@@ -128,14 +131,15 @@ TEST(TightBound, SaysWhereALoopIsNotAsItShouldBe) {
                           .start = {},
                           .end = {},
                           .longest = {},
-                          .loops = {CertificateLoop{{{1, 2}, {3}}}}};
+                          .loops = {CertificateLoop{{{{1, 2}, {3}}}}}};
   std::string text = certificate_json(certificate);
   ASSERT_TRUE(parse_certificate_json(text, "c.json").ok());
   const std::string good = "[[[1, 2], [3]]]";
   const std::size_t at = text.find(good);
   ASSERT_NE(at, std::string::npos);
-  for (const char* bad : {"3", "[3]", "[[3]]", "[[[1], [2], [3]]]", "[[[1], 2]]", "[[[1], [-2]]]",
-                          "[[[1], [0.5]]]", "[[[1], [3000000000]]]"}) {
+  for (const char* bad :
+       {"3", "[3]", "[[3]]", "[[[1], [2], [3]]]", "[[[1], 2]]", "[[[1], [-2]]]", "[[[1], [0.5]]]",
+        "[[[1], [3000000000]]]", "[[[1], [2], [0]]]", "[[[1], [2], [0, 1], [2]]]"}) {
     std::string wrong = text;
     wrong.replace(at, good.size(), bad);
     const auto read = parse_certificate_json(wrong, "c.json");

@@ -1,7 +1,6 @@
 #include <limits>
 #include <utility>
 
-#include "harpe/frontier/loops.h"
 #include "harpe/frontier/verify_parts.h"
 
 namespace harpe::verifying {
@@ -227,40 +226,23 @@ class CertificateVerifier {
 
   /// What the arcs of the loops must lose together.
   void find_lost() {
-    const auto& nodes = graph_.nodes;
-    std::vector<Dependency> dependencies;
-    std::vector<bool> left_out;
-    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
-      const RulesGraph::Edge& edge = graph_.edges[d];
-      dependencies.push_back({edge.from, edge.to, edge.lag});
-      // It follows from the order of the instructions between.
-      const bool is_implied = nodes[edge.from].stage >= 0 && edge.to - edge.from > 1 &&
-                              nodes[edge.from].stage == nodes[edge.to].stage &&
-                              !(edge.lag > Seconds{0});
-      left_out.push_back(is_implied && certificate_.dependency_flow[d] == 0);
-    }
-    const EventArcs events = event_arcs(nodes.size(), dependencies, left_out);
-    for (std::size_t i = 0; i < certificate_.loops.size(); ++i) {
-      if (is_loop(events, certificate_.loops[i])) continue;
-      diagnostics_.add("certificate: loop " + std::to_string(i) +
-                       " is no two paths of at most two arcs between the same events");
-      return;
-    }
-    std::vector<LossyArc> arcs;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      LossyArc& arc = arcs.emplace_back();
-      arc.flow = certificate_.flow_unit * static_cast<double>(certificate_.node_flow[i]);
+    std::vector<LoopArc> arcs;
+    const auto flow_of = [&](std::int64_t units) {
+      return certificate_.flow_unit * static_cast<double>(units);
+    };
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      LoopArc& arc = arcs.emplace_back();
+      arc.flow = flow_of(certificate_.node_flow[i]);
       Joules least{std::numeric_limits<double>::infinity()};
       for (const Choice& k : choices_[i]) least = std::min(least, k.cost + arc.flow * k.time);
       for (const Choice& k : choices_[i])
         arc.choices.push_back({k.time, k.cost + arc.flow * k.time - least});
     }
-    for (std::size_t d = 0; d < dependencies.size(); ++d) {
-      const Watts flow =
-          certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]);
-      arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow});
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
+      arcs.push_back(
+          {{{graph_.edges[d].lag, Joules{0}}}, flow_of(certificate_.dependency_flow[d])});
     }
-    lost_ = least_loss(certificate_.loops, arcs);
+    lost_ = lost_by_loops(graph_, arcs, certificate_.loops, diagnostics_);
   }
 
   /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost no

@@ -1,10 +1,13 @@
 #pragma once
 /// \file
-/// What the parts of `verify_plan` have in common. For verify.cc and verify_certificate.cc only.
+/// What the parts of `verify_plan` have in common. For verify.cc, verify_certificate.cc and
+/// verify_loops.cc only.
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "harpe/base/text.h"
 #include "harpe/frontier/rules_graph.h"
@@ -31,6 +34,21 @@ inline Joules whole_pipeline(const Plan& plan, Joules effective, Seconds time) {
   for (const Watts power : plan.blocking_power) blocking += power;
   return (effective + blocking * time) * plan.gpus_per_stage;
 }
+
+/// A node or dependency: what it can take, and what it loses then against its best choice at the
+/// price of its flow.
+struct LoopArc {
+  struct Choice {
+    Seconds time;
+    Joules loss;
+  };
+  std::vector<Choice> choices;
+  Watts flow;
+};
+/// What the arcs of loops (nodes, then edges) must lose together, see `Certificate`; 0 where a loop
+/// is none, which it adds to `diagnostics`.
+Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
+                     std::span<const CertificateLoop> loops, Diagnostics& diagnostics);
 
 /// Adds to `found` what the certificate proves for the plan, and to `errors` what does not hold.
 void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
