@@ -184,6 +184,30 @@ Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options
   return plan_of(search_freely(deadline, options));
 }
 
+LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline) const {
+  // Late clocks make seconds worth more, as they would be at an earlier deadline.
+  constexpr double kSooner[] = {0, 0.005, 0.01, 0.02, 0.04};
+  LateBound bound(layout, costs, deadline,
+                  8 * longest_chain + picoseconds(deadline) / 1'000'000'000'000);
+  if (is_large()) {
+    bound.offer(relaxed(deadline));
+  } else {
+    std::vector<std::int64_t> horizons;
+    for (const double sooner : kSooner) {
+      const std::int64_t at = horizon(deadline * (1 - sooner));
+      if (horizons.empty() || at < horizons.back()) horizons.push_back(at);
+    }
+    curve.visit(problem.network, horizons, [&](const flow::State& state) { bound.offer(state); });
+  }
+  double pairs = 1;
+  for (const LateCosts::Stage& stage : costs.stages())
+    pairs += static_cast<double>(stage.nodes.size()) *
+             static_cast<double>(stage.settings.size() * stage.settings.size());
+  constexpr double kPairs = 1e9;
+  bound.climb(static_cast<int>(std::clamp(kPairs / pairs, 20.0, 200.0)));
+  return bound;
+}
+
 // Without a deadline, the fastest plan that is found.
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
@@ -212,7 +236,8 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
   if (response.choices.empty()) {
     std::string text = "no plan found";
     if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
-    text += " when clocks are up to " + shortest(options.switch_latency.value) + " s late";
+    text +=
+        " when clocks are up to " + shortest(options.switch_latency.longest().value) + " s late";
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
     if (response.fastest >= 0)

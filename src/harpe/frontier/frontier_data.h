@@ -10,6 +10,7 @@
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/find_plan.h"
 #include "harpe/frontier/frontier.h"
+#include "harpe/frontier/late_bound.h"
 #include "harpe/frontier/problem.h"
 #include "harpe/frontier/search_order.h"
 #include "harpe/frontier/switching.h"
@@ -35,6 +36,14 @@ struct Frontier::Data {
   /// The certificate that leaves out options which do not fit, and the sum of effective energies
   /// that it proves; nothing where it takes long or gains nothing.
   std::optional<std::pair<Certificate, Joules>> fitting_proof(Seconds deadline) const;
+  /// The same of plans whose clocks come late; nothing where none ends by the deadline.
+  std::optional<std::pair<Certificate, Joules>> late_proof(Seconds deadline,
+                                                           const LatencyByClock& latency) const;
+  /// That of the two which proves more.
+  std::optional<std::pair<Certificate, Joules>> tight_proof(Seconds deadline,
+                                                            const PlanOptions& options) const;
+  /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
+  LateBound climbed_bound(const LateCosts& costs, Seconds deadline) const;
   Assignment search_freely(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;

@@ -20,26 +20,22 @@ namespace {
 // Later than that there is room for nearly every option, and the bound gains nothing.
 constexpr double kNearTheFastest = 1.01;
 
-Certificate certificate_of(const Problem& p, const flow::State& state) {
+// Of a flow through the network, without starts and ends.
+Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& arc_flow) {
   Certificate certificate;
-  certificate.deadline = Seconds{static_cast<double>(state.horizon(p.network)) * 1e-9};
   certificate.flow_unit = p.flow_unit;
   certificate.time_unit = Seconds{1e-9};
   const std::size_t nodes = p.pipeline.nodes().size();
   const auto dependencies = p.pipeline.dependencies();
   certificate.dependency_flow.assign(dependencies.size(), 0);
-  for (std::size_t i = 0; i < nodes; ++i) {
-    certificate.node_flow.push_back(state.flow[p.node_arc[i]]);
-    certificate.start.push_back(state.potential[p.start_node[i]]);
-    certificate.end.push_back(state.potential[p.end_node[i]]);
-  }
+  for (std::size_t i = 0; i < nodes; ++i) certificate.node_flow.push_back(arc_flow[p.node_arc[i]]);
   // What flows at a node's start and not through an arc of its own comes from the one dependency
   // that was joined, or from the source; and likewise at its end.
   certificate.source_flow = certificate.node_flow;
   certificate.sink_flow = certificate.node_flow;
   for (std::size_t d = 0; d < dependencies.size(); ++d) {
     if (p.dependency_arc[d] < 0) continue;
-    const std::int64_t flow = state.flow[p.dependency_arc[d]];
+    const std::int64_t flow = arc_flow[p.dependency_arc[d]];
     certificate.dependency_flow[d] = flow;
     certificate.source_flow[dependencies[d].to] -= flow;
     certificate.sink_flow[dependencies[d].from] -= flow;
@@ -54,6 +50,16 @@ Certificate certificate_of(const Problem& p, const flow::State& state) {
     certificate.dependency_flow[d] = flow;
     certificate.source_flow[to] -= flow;
     certificate.sink_flow[from] -= flow;
+  }
+  return certificate;
+}
+
+Certificate certificate_of(const Problem& p, const flow::State& state) {
+  Certificate certificate = certificate_of(p, state.flow);
+  certificate.deadline = Seconds{static_cast<double>(state.horizon(p.network)) * 1e-9};
+  for (std::size_t i = 0; i < p.pipeline.nodes().size(); ++i) {
+    certificate.start.push_back(state.potential[p.start_node[i]]);
+    certificate.end.push_back(state.potential[p.end_node[i]]);
   }
   return certificate;
 }
@@ -140,8 +146,31 @@ std::optional<std::pair<Certificate, Joules>> Frontier::Data::fitting_proof(
   return std::pair(std::move(certificate), proven);
 }
 
-Joules Frontier::tight_lower_bound(Seconds deadline) const {
-  const auto proof = data_->fitting_proof(deadline);
+std::optional<std::pair<Certificate, Joules>> Frontier::Data::late_proof(
+    Seconds deadline, const LatencyByClock& latency) const {
+  const LateCosts costs(problem, latency);
+  LateBound bound = climbed_bound(costs, deadline);
+  auto proof = bound.proof();
+  if (!proof) return {};
+  Certificate certificate = certificate_of(problem, proof->flow);
+  certificate.deadline = deadline;
+  certificate.longest = std::move(proof->longest_nanoseconds);
+  certificate.latency = latency;
+  return std::pair(std::move(certificate), proof->effective);
+}
+
+std::optional<std::pair<Certificate, Joules>> Frontier::Data::tight_proof(
+    Seconds deadline, const PlanOptions& options) const {
+  auto best = fitting_proof(deadline);
+  if (options.switch_latency.longest() > Seconds{0}) {
+    auto late = late_proof(deadline, options.switch_latency);
+    if (late && (!best || late->second > best->second)) best = std::move(late);
+  }
+  return best;
+}
+
+Joules Frontier::tight_lower_bound(Seconds deadline, const PlanOptions& options) const {
+  const auto proof = data_->tight_proof(deadline, options);
   if (!proof) return lower_bound(deadline);
   // Sums of doubles may be off in their last digits, the bound may not.
   const Joules bound = (proof->second + data_->problem.total_blocking_power() * deadline) *
@@ -149,12 +178,12 @@ Joules Frontier::tight_lower_bound(Seconds deadline) const {
   return std::max(bound, lower_bound(deadline));
 }
 
-Result<Certificate> Frontier::certificate(Seconds deadline) const {
+Result<Certificate> Frontier::certificate(Seconds deadline, const PlanOptions& options) const {
   if (!(deadline >= min_time())) {
     return Error::infeasible("no certificate below the fastest iteration, " +
                              shortest(min_time().value) + " s");
   }
-  if (auto proof = data_->fitting_proof(deadline);
+  if (auto proof = data_->tight_proof(deadline, options);
       proof && proof->second > data_->effective(deadline)) {
     return std::move(proof->first);
   }

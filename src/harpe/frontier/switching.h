@@ -31,13 +31,17 @@ using PointChoices = std::vector<int>;
 /// Searches choices under late changes of settings. Deterministic.
 class SwitchingSearch {
  public:
-  SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell);
+  SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell);
 
   /// The makespan (picoseconds), late changes included; negative where a stage changes its
   /// setting twice within the minimum dwell.
   std::int64_t makespan(const PointChoices& choices);
   /// Effective energy, late changes included.
   std::int64_t cost(const PointChoices& choices) const;
+  /// What a choice costs more or less than the next, on average.
+  double average_step() const;
+  /// What every pipeline node takes, its late change included, picoseconds.
+  std::vector<std::int64_t> durations(const PointChoices& choices) const;
   /// The late change ahead of every pipeline node.
   std::vector<LateChange> changes(const PointChoices& choices) const;
   std::vector<OperatingPoint> points(const PointChoices& choices) const;
@@ -80,8 +84,6 @@ class SwitchingSearch {
     return choices_of(node)[choices[node]];
   }
   int setting(const PointChoices& choices, int node) const { return choice(choices, node).setting; }
-  /// What a choice costs more or less than the next, on average.
-  double average_step() const;
   void number_settings();
   LateChange change(int node, const Choice& choice, int setting_before) const;
   int choice_at(int node, int setting) const {
@@ -92,7 +94,7 @@ class SwitchingSearch {
 
   const SearchOrder& layout_;
   const Problem& problem_;
-  Seconds latency_;
+  LatencyByClock latency_;
   std::int64_t min_dwell_;
   std::vector<std::vector<Choice>> choices_;   // of each table, settings rising
   std::vector<InstructionSetting> settings_;   // of all choices, rising
