@@ -211,16 +211,13 @@ LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline
 // Without a deadline, the fastest plan that is found.
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
-  const Transfers& transfers = problem.pipeline.transfers();
-  if (transfers.mode == Transfers::Mode::kRendezvous && !transfers.none()) {
-    return Error::invalid(
-        "a switch latency or minimum dwell cannot be planned together with blocking (rendezvous) "
-        "transfers; give the transfers as overlapped");
-  }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const LateCosts costs(problem, options.switch_latency);
   const SwitchingTask task{
       .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
       .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
+      .stage_moves =
+          passes(layout, options.effort == Effort::kQuick ? 500'000 : 4'000'000, 200, 6'000),
       .thorough = options.effort == Effort::kFull,
       .min_time = picoseconds(min_time),
       .free_plan =
@@ -231,8 +228,9 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
           [&](std::int64_t end) {
             return static_cast<double>(relaxed(seconds_of(end)).value) *
                    (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
-          }};
-  const SwitchingAnswer response = find_choices(search, task);
+          },
+      .bound = [&](std::int64_t end) { return climbed_bound(costs, seconds_of(end)); }};
+  const SwitchingAnswer response = find_choices(search, costs, task);
   if (response.choices.empty()) {
     std::string text = "no plan found";
     if (deadline) text += " that ends within " + shortest(deadline->value) + " s";

@@ -74,8 +74,7 @@ struct PlanOptions {
   /// clocks or by the new clock; 0 plans for free switching. With it, the plan changes a stage's
   /// setting only where that pays, and its time and energy hold for every delay up to this one.
   LatencyByClock switch_latency = {};
-  /// Least seconds between two changes of a stage's setting. Neither goes together with blocking
-  /// transfers (`kInvalidInput`).
+  /// Least seconds between two changes of a stage's setting.
   Seconds min_dwell{0};
 
   /// Whether changing a clock is anything but free.

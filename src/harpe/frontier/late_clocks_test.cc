@@ -50,8 +50,7 @@ TEST(LateClocks, PlansWithLateClocksHoldAndKeepTheDwell) {
       const Seconds deadline = frontier.min_time() * slowdown;
       const Result<Plan> plan = frontier.plan(deadline, options);
       if (!plan.ok()) {
-        const bool blocking = frontier.pipeline().transfers().mode == Transfers::Mode::kRendezvous;
-        EXPECT_EQ(plan.error().code, blocking ? ErrorCode::kInvalidInput : ErrorCode::kInfeasible);
+        EXPECT_EQ(plan.error().code, ErrorCode::kInfeasible);
         continue;
       }
       EXPECT_LE(plan->iteration_time.value, deadline.value * (1 + 1e-9));
@@ -289,7 +288,7 @@ TEST(LateCertificate, ProvesTheBoundThatPlansComeNear) {
       const Joules bound = one.frontier.tight_lower_bound(one.plan.iteration_time, one.options);
       EXPECT_NEAR(found.proven_bound->value / bound.value, 1, 1e-9);
       EXPECT_GT(bound, one.frontier.lower_bound(one.plan.iteration_time) * 1.0005);
-      EXPECT_LT(one.plan.iteration_energy, bound * 1.05);
+      EXPECT_LT(one.plan.iteration_energy, bound * 1.02);
       const Certificate read =
           parse_certificate_json(certificate_json(one.certificate), "c.json").value();
       EXPECT_EQ(read.latency, latency);
