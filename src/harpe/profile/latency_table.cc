@@ -13,9 +13,9 @@
 namespace harpe {
 namespace {
 
-constexpr double kHighestTableClock = 100'000;  // MHz
-constexpr double kLongestTableLatency = 3600;   // s: what is longer is no time of a clock
-constexpr double kWholeClock = 1e-6;            // files written by pandas have 1410.0
+constexpr int kHighestTableClock = 100'000;    // MHz
+constexpr double kLongestTableLatency = 3600;  // s: what is longer is no time of a clock
+constexpr double kWholeClock = 1e-6;           // files written by pandas have 1410.0
 
 class LatencyTableReader {
  public:
@@ -71,8 +71,9 @@ class LatencyTableReader {
     const bool is_time = seconds && *seconds >= 0 && *seconds <= kLongestTableLatency;
     if (!is_clock) {
       diagnostics_.add(row.line, frequency.column,
-                       "frequency: expected whole MHz from 1 to " + shortest(kHighestTableClock) +
-                           ", found " + in_quotes(frequency.text));
+                       "frequency: expected whole MHz from 1 to " +
+                           std::to_string(kHighestTableClock) + ", found " +
+                           in_quotes(frequency.text));
     }
     if (!is_time) {
       diagnostics_.add(row.line, latency.column,
