@@ -7,12 +7,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/instruction/setting.h"
 
 namespace harpe {
 
@@ -44,6 +46,12 @@ struct CertificateLoop {
 /// Where `loops` is given, what the arcs of these loops must lose, as their times do not add up, is
 /// added to the bound (loops.h).
 ///
+/// Where `latency` is given, the bound is one for plans whose settings come up to so late. What an
+/// instruction takes then depends on the setting before it, too: the sum of the minima over its
+/// computations becomes, for each stage, the minimum over all settings of its list, in which the
+/// last comes before the first. There are no loops then, and
+/// `start` and `end` are empty.
+///
 /// Nodes are those of `Pipeline`: instructions stage after stage in list order, then rendezvous
 /// transfers, for each part and micro-batch that of the activation it receives, then that of the
 /// gradient. Dependencies are ordered by the node they lead to, then by the one they come from; a
@@ -59,6 +67,7 @@ struct Certificate {
   std::vector<std::int64_t> start, end;    ///< of each node
   std::vector<std::int64_t> longest = {};  ///< of each node, in `time_unit`; may be empty
   std::vector<CertificateLoop> loops = {};
+  std::optional<LatencyByClock> latency = {};  ///< of the plans that the bound holds for
 };
 
 /// `harpe.certificate/1`, see docs/formats.md.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/certificate.h"
 
@@ -32,6 +33,8 @@ constexpr ListField kLists[] = {
 /// Those that may be left out.
 constexpr const char* kLongestList = "longest";
 constexpr const char* kLoops = "loops";
+constexpr const char* kLatency = "latency";
+constexpr double kLongestLatency = 1e6;  // s
 
 class CertificateReader {
  public:
@@ -58,12 +61,40 @@ class CertificateReader {
     for (const ListField& field : kLists) read_list(root, field.key, certificate_.*field.list);
     if (root.find(kLongestList) != nullptr) read_list(root, kLongestList, certificate_.longest);
     if (const JsonValue* loops = root.find(kLoops)) read_loops(*loops);
+    if (const JsonValue* latency = root.find(kLatency)) read_latency(*latency);
+  }
+
+  void read_latency(const JsonValue& list) {
+    const std::size_t before = diagnostics_.count();
+    std::vector<LatencyByClock::Entry> entries;
+    const auto is_pair = [](const JsonValue& item) {
+      return item.type == Type::kArray && item.items.size() == 2 && item.items[0].is_integer &&
+             item.items[1].type == Type::kNumber;
+    };
+    if (list.type != Type::kArray || list.items.empty())
+      return add(list, "expected a list of [MHz, seconds]");
+    for (const JsonValue& item : list.items) {
+      if (!is_pair(item)) {
+        add(item, "expected [MHz, seconds]");
+        continue;
+      }
+      const std::int64_t clock = item.items[0].integer;
+      const double latency = item.items[1].number;
+      if (clock < 0 || clock > kHighestClock) add(item, "expected a clock from 0 MHz");
+      if (!(latency >= 0 && latency <= kLongestLatency)) add(item, "expected seconds from 0");
+      const Megahertz of{static_cast<int>(std::clamp<std::int64_t>(clock, 0, kHighestClock))};
+      if (std::ranges::find(entries, of, &LatencyByClock::Entry::clock) != entries.end())
+        add(item, "this clock is there already");
+      entries.push_back({of, Seconds{latency}});
+    }
+    if (diagnostics_.count() == before) certificate_.latency = LatencyByClock(std::move(entries));
   }
 
   void check_keys(const JsonValue& root) {
     for (const auto& [key, value] : root.members) {
       const bool known = key == "format" || key == "deadline_s" || key == "flow_unit_w" ||
                          key == "time_unit_s" || key == kLongestList || key == kLoops ||
+                         key == kLatency ||
                          std::ranges::any_of(kLists, [&](const auto& f) { return key == f.key; });
       if (!known) add(value, "unknown key " + in_quotes(key));
     }
@@ -174,6 +205,15 @@ std::string certificate_json(const Certificate& certificate) {
   for (const ListField& field : kLists) add_list(field.key, certificate.*field.list);
   if (!certificate.longest.empty()) add_list(kLongestList, certificate.longest);
   if (!certificate.loops.empty()) text += loops_json(certificate.loops);
+  if (certificate.latency) {
+    text += ",\n \"" + std::string(kLatency) + "\": [";
+    const char* separator = "";
+    for (const LatencyByClock::Entry& entry : certificate.latency->entries()) {
+      text += std::exchange(separator, ", ") + ("[" + std::to_string(entry.clock.value)) + ", " +
+              shortest(entry.latency.value) + "]";
+    }
+    text += ']';
+  }
   return text + "}\n";
 }
 

@@ -186,19 +186,40 @@ Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options
   return plan_of(search_freely(deadline, options).back());
 }
 
+LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline) const {
+  // Late clocks make seconds worth more, as they would be at an earlier deadline.
+  constexpr double kSooner[] = {0, 0.005, 0.01, 0.02, 0.04};
+  LateBound bound(layout, costs, deadline,
+                  8 * longest_chain + picoseconds(deadline) / 1'000'000'000'000);
+  if (is_large()) {
+    bound.offer(relaxed(deadline));
+  } else {
+    std::vector<std::int64_t> horizons;
+    for (const double sooner : kSooner) {
+      const std::int64_t at = horizon(deadline * (1 - sooner));
+      if (horizons.empty() || at < horizons.back()) horizons.push_back(at);
+    }
+    curve.visit(problem.network, horizons, [&](const flow::State& state) { bound.offer(state); });
+  }
+  double pairs = 1;
+  for (const LateCosts::Stage& stage : costs.stages())
+    pairs += static_cast<double>(stage.nodes.size()) *
+             static_cast<double>(stage.settings.size() * stage.settings.size());
+  constexpr double kPairs = 1e9;
+  bound.climb(static_cast<int>(std::clamp(kPairs / pairs, 20.0, 200.0)));
+  return bound;
+}
+
 // Without a deadline, the fastest plan that is found.
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
-  const Transfers& transfers = problem.pipeline.transfers();
-  if (transfers.mode == Transfers::Mode::kRendezvous && !transfers.none()) {
-    return Error::invalid(
-        "a switch latency or minimum dwell cannot be planned together with blocking (rendezvous) "
-        "transfers; give the transfers as overlapped");
-  }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const LateCosts costs(problem, options.switch_latency);
   const SwitchingTask task{
       .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
       .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
+      .stage_moves =
+          passes(layout, options.effort == Effort::kQuick ? 500'000 : 4'000'000, 200, 6'000),
       .thorough = options.effort == Effort::kFull,
       .min_time = picoseconds(min_time),
       .free_plan =
@@ -209,12 +230,14 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
           [&](std::int64_t end) {
             return static_cast<double>(relaxed(seconds_of(end)).value) *
                    (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
-          }};
-  const SwitchingAnswer response = find_choices(search, task);
+          },
+      .bound = [&](std::int64_t end) { return climbed_bound(costs, seconds_of(end)); }};
+  const SwitchingAnswer response = find_choices(search, costs, task);
   if (response.choices.empty()) {
     std::string text = "no plan found";
     if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
-    text += " when clocks are up to " + shortest(options.switch_latency.value) + " s late";
+    text +=
+        " when clocks are up to " + shortest(options.switch_latency.longest().value) + " s late";
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
     if (response.fastest >= 0)

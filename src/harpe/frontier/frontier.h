@@ -70,16 +70,15 @@ struct PlanOptions {
   std::int64_t search_windows = 0;
   /// Told how that search comes on, a hundred times a second or so; false ends it.
   std::function<bool(const SearchProgress&)> go_on = {};
-  /// Seconds by which a new setting may come into force late, whichever part of it changes; 0 plans
-  /// for free switching. With it, the plan changes a stage's setting only where that pays, and its
-  /// time and energy hold for every delay up to this one.
-  Seconds switch_latency{0};
-  /// Least seconds between two changes of a stage's setting. Neither goes together with blocking
-  /// transfers (`kInvalidInput`).
+  /// Seconds by which a new setting may come into force late, whichever part of it changes, for all
+  /// clocks or by the new clock; 0 plans for free switching. With it, the plan changes a stage's
+  /// setting only where that pays, and its time and energy hold for every delay up to this one.
+  LatencyByClock switch_latency = {};
+  /// Least seconds between two changes of a stage's setting.
   Seconds min_dwell{0};
 
   /// Whether changing a clock is anything but free.
-  bool switching() const { return switch_latency > Seconds{0} || min_dwell > Seconds{0}; }
+  bool switching() const { return switch_latency.longest() > Seconds{0} || min_dwell > Seconds{0}; }
 };
 
 /// A point where the relaxed frontier changes its slope.
@@ -110,9 +109,10 @@ class Frontier {
   /// The same or a higher bound, which `certificate` proves. Around loops of the pipeline's graph
   /// the times of real options do not add up: what that must cost is added (loops.h). And near
   /// `min_time()` options that are too long for any plan to end by the deadline are left out of the
-  /// relaxation. Takes about as long as a plan; in pipelines of over some 12,000 instructions it is
-  /// `lower_bound`.
-  Joules tight_lower_bound(Seconds deadline) const;
+  /// relaxation. With a switch latency in `options` a bound for plans whose clocks come so late,
+  /// whatever their dwell. Takes about as long as a plan; in pipelines of over some 12,000
+  /// instructions it is `lower_bound` where clocks are not late.
+  Joules tight_lower_bound(Seconds deadline, const PlanOptions& options = {}) const;
 
   /// All points where the slope of the lower bound changes, fastest first.
   std::vector<FrontierPoint> points() const;
@@ -166,9 +166,9 @@ class Frontier {
                               const PlanOptions& options = {},
                               const std::vector<std::vector<Knobs>>& knobs = {}) const;
 
-  /// Flow and potentials that prove `lower_bound(deadline)`, or `tight_lower_bound(deadline)` where
-  /// that is higher.
-  Result<Certificate> certificate(Seconds deadline) const;
+  /// Flow and potentials that prove `lower_bound(deadline)`, or `tight_lower_bound` of the same
+  /// options where that is higher.
+  Result<Certificate> certificate(Seconds deadline, const PlanOptions& options = {}) const;
 
   const Pipeline& pipeline() const;
   const Profile& profile() const;

@@ -11,6 +11,7 @@
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/find_plan.h"
 #include "harpe/frontier/frontier.h"
+#include "harpe/frontier/late_bound.h"
 #include "harpe/frontier/problem.h"
 #include "harpe/frontier/search_order.h"
 #include "harpe/frontier/switching.h"
@@ -47,8 +48,12 @@ struct Frontier::Data {
                                                  std::vector<std::size_t>& fitting) const;
   /// Offers means of the flows of relaxed optima near the deadline.
   void offer_means(Seconds deadline, const std::function<bool(Certificate)>& is_better) const;
+  /// A proof for plans whose clocks come late; nothing where none ends by the deadline.
+  std::optional<Proof> late_proof(Seconds deadline, const LatencyByClock& latency) const;
   /// Of all that is tried, what proves most.
-  Proof best_proof(Seconds deadline) const;
+  Proof best_proof(Seconds deadline, const PlanOptions& options) const;
+  /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
+  LateBound climbed_bound(const LateCosts& costs, Seconds deadline) const;
   /// The assignment of least energy found of an iteration that waits until the deadline, after
   /// those from which the search went on.
   std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;

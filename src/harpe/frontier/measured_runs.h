@@ -82,7 +82,7 @@ inline Workload read_workload(const std::filesystem::path& data, const Row& cons
   workload.micro_batches = static_cast<int>(number(constants, "microbatches"));
   workload.blocking_power = {number(constants, "p_blocking_w")};
   workload.profile = must(read_profile(data / (workload.name + ".csv")));
-  workload.options.switch_latency = {number(constants, "switch_delay_s")};
+  workload.options.switch_latency = Seconds{number(constants, "switch_delay_s")};
   workload.options.fixed_extra = {number(constants, "fixed_extra_s")};
   std::istringstream loads(constants.at("load_s_per_stage"));
   for (double load; loads >> load;) workload.options.load.push_back({load});

@@ -30,11 +30,10 @@ class StageReplay {
   }
 
   Cost replay(const PlannedInstruction& i) {
-    if (i.kind == InstructionKind::kSwitch) return {};
     const auto points = profile_.points(stage_, i.chunk, i.kind);
     Cost cost = at(points, i);
     if (i.clock != Megahertz{0}) {
-      if (i.setting() != setting_) cost = late(points, cost);
+      if (i.setting() != setting_) cost = late(points, cost, i.clock);
       changes_ += i.setting() != setting_;
       setting_ = i.setting();
     }
@@ -57,23 +56,32 @@ class StageReplay {
   }
 
   /// The first seconds run at the setting before.
-  Cost late(std::span<const OperatingPoint> points, const Cost& on_time) const {
+  Cost late(std::span<const OperatingPoint> points, const Cost& on_time, Megahertz asked) const {
     const auto before = at_setting(points, setting_);
-    if (!before || latency_ <= Seconds{0}) return on_time;
-    const double w = before->time <= latency_ ? 1.0 : latency_ / before->time;
+    const Seconds latency = latency_.to(asked);
+    if (!before || latency <= Seconds{0}) return on_time;
+    const double w = before->time <= latency ? 1.0 : latency / before->time;
     return {w * before->time + (1 - w) * on_time.time,
             w * before->energy + (1 - w) * on_time.energy};
   }
 
   const std::vector<PlannedInstruction>& list_;
   const Profile& profile_;
-  Seconds latency_;
+  LatencyByClock latency_;
   Seconds load_;
   Watts blocking_power_;
   int stage_;
   InstructionSetting setting_;
   std::size_t changes_ = 0;
 };
+
+/// A `switch` runs nothing, and what is late is replayed. In a list of its own it would keep a
+/// blocking transfer to the instruction after it from beginning with the one before.
+Plan without_switches(Plan plan) {
+  for (auto& list : plan.instructions)
+    std::erase_if(list, [](const auto& i) { return i.kind == InstructionKind::kSwitch; });
+  return plan;
+}
 
 Status check(const Plan& plan, const PredictOptions& options) {
   Diagnostics diagnostics;
@@ -89,7 +97,11 @@ Status check(const Plan& plan, const PredictOptions& options) {
   const auto is_time = [](Seconds time) { return time.value >= 0 && time.value < 1e9; };
   if (!std::ranges::all_of(options.load, is_time))
     diagnostics.add("load times must not be negative");
-  if (!is_time(options.switch_latency)) diagnostics.add("the switch latency must not be negative");
+  for (const LatencyByClock::Entry& entry : options.switch_latency.entries()) {
+    if (is_time(entry.latency)) continue;
+    diagnostics.add("the switch latency must not be negative");
+    break;
+  }
   if (!is_time(options.fixed_extra)) diagnostics.add("the fixed extra must not be negative");
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
@@ -97,8 +109,9 @@ Status check(const Plan& plan, const PredictOptions& options) {
 
 }  // namespace
 
-Result<Prediction> predict(const Plan& plan, const Profile& profile,
+Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
                            const PredictOptions& options) {
+  const Plan plan = without_switches(with_switches);
   auto schedule = HARPE_TRY(schedule_of(plan));
   const auto pipeline =
       HARPE_TRY(Pipeline::build(std::move(schedule), options.transfers.value_or(plan.transfers)));

@@ -17,7 +17,7 @@ namespace harpe {
 
 struct PredictOptions {
   /// Seconds from asking for a clock (at the instruction's start) until it is in force.
-  Seconds switch_latency{0};
+  LatencyByClock switch_latency = {};
   /// Seconds of data loading right ahead of every forward, once its input has arrived: none, or one
   /// entry a stage. Comes on top of `load` instructions in the plan.
   std::vector<Seconds> load = {};

@@ -41,7 +41,7 @@ TEST(Predict, WithoutOptionsTakesWhatThePlanSays) {
 TEST(Predict, TheFirstSecondsAfterAChangeRunAtTheClockBefore) {
   const OneStage one;
   const Plan plan = one.plan(2000, 1000);
-  const Prediction found = predicted(plan, one.profile, {.switch_latency = {0.1}});
+  const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.1}});
   // Forward starts at the 1000 MHz of the backward before it: 0.1 of its 0.4 s. Backward starts at
   // 2000 MHz: 0.1 of 0.4 s.
   const double forward = 0.25 * 0.4 + 0.75 * 0.2;
@@ -54,7 +54,8 @@ TEST(Predict, TheFirstSecondsAfterAChangeRunAtTheClockBefore) {
 
 TEST(Predict, AnInstructionShorterThanTheLatencyRunsAtTheClockBefore) {
   const OneStage one;
-  const Prediction found = predicted(one.plan(2000, 1000), one.profile, {.switch_latency = {5}});
+  const Prediction found =
+      predicted(one.plan(2000, 1000), one.profile, {.switch_latency = Seconds{5}});
   EXPECT_NEAR(found.iteration_time.value, 0.4 + 0.4, 1e-12);
   EXPECT_NEAR(found.iteration_energy.value, 2 * (80 + 200), 1e-12);
 }
@@ -62,7 +63,7 @@ TEST(Predict, AnInstructionShorterThanTheLatencyRunsAtTheClockBefore) {
 TEST(Predict, WithoutAChangeNothingIsLate) {
   const OneStage one;
   const Plan plan = one.plan(1000, 1000);
-  const Prediction found = predicted(plan, one.profile, {.switch_latency = {0.1}});
+  const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.1}});
   EXPECT_EQ(found.iteration_time, plan.iteration_time);
   EXPECT_EQ(found.clock_changes, 0U);
 }
@@ -72,7 +73,7 @@ TEST(Predict, InstructionsWithoutAClockKeepTheOneBefore) {
   Plan plan = one.plan(2000, 2000);
   plan.instructions[0].insert(plan.instructions[0].begin() + 1,
                               {.kind = InstructionKind::kReduce, .time = {0.3}, .energy = {9}});
-  const Prediction found = predicted(plan, one.profile, {.switch_latency = {0.1}});
+  const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.1}});
   EXPECT_EQ(found.clock_changes, 0U);
   EXPECT_NEAR(found.iteration_time.value, 0.2 + 0.3 + 0.4, 1e-12);
   EXPECT_NEAR(found.iteration_energy.value, 2 * (100 + 9 + 200), 1e-12);
@@ -85,7 +86,7 @@ TEST(Predict, ReplaysSwitchesInsteadOfThePlansAllowanceForThem) {
   careful.instructions[0].insert(
       careful.instructions[0].begin(),
       {.kind = InstructionKind::kSwitch, .time = {0.05}, .energy = {2.5}});
-  const PredictOptions options{.switch_latency = {0.1}};
+  const PredictOptions options{.switch_latency = Seconds{0.1}};
   EXPECT_EQ(predicted(careful, one.profile, options).iteration_time,
             predicted(plan, one.profile, options).iteration_time);
   EXPECT_EQ(predicted(careful, one.profile, options).iteration_energy,
@@ -157,7 +158,7 @@ TEST(Predict, ErrorsNameWhatIsWrong) {
     return diagnostics_of(predict(plan, profile, options));
   };
   EXPECT_THAT(error(test_plan(), {.load = {{1}}}), HasSubstr("load: expected one time for each"));
-  EXPECT_THAT(error(test_plan(), {.switch_latency = {-1}}), HasSubstr("switch latency"));
+  EXPECT_THAT(error(test_plan(), {.switch_latency = Seconds{-1}}), HasSubstr("switch latency"));
   EXPECT_THAT(error(test_plan(), {.fixed_extra = {std::nan("")}}), HasSubstr("fixed extra"));
   Plan plan = test_plan();
   plan.instructions[1][0].chunk = 3;

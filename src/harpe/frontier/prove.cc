@@ -30,26 +30,22 @@ constexpr int kOptima = 9;
 // Shares of a mean. A power of two, so that it is whole in a smaller unit.
 constexpr std::int64_t kShares = 64;
 
-Certificate certificate_of(const Problem& p, const flow::State& state) {
+// Of a flow through the network, without starts and ends.
+Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& arc_flow) {
   Certificate certificate;
-  certificate.deadline = Seconds{static_cast<double>(state.horizon(p.network)) * 1e-9};
   certificate.flow_unit = p.flow_unit;
   certificate.time_unit = Seconds{1e-9};
   const std::size_t nodes = p.pipeline.nodes().size();
   const auto dependencies = p.pipeline.dependencies();
   certificate.dependency_flow.assign(dependencies.size(), 0);
-  for (std::size_t i = 0; i < nodes; ++i) {
-    certificate.node_flow.push_back(state.flow[p.node_arc[i]]);
-    certificate.start.push_back(state.potential[p.start_node[i]]);
-    certificate.end.push_back(state.potential[p.end_node[i]]);
-  }
+  for (std::size_t i = 0; i < nodes; ++i) certificate.node_flow.push_back(arc_flow[p.node_arc[i]]);
   // What flows at a node's start and not through an arc of its own comes from the one dependency
   // that was joined, or from the source; and likewise at its end.
   certificate.source_flow = certificate.node_flow;
   certificate.sink_flow = certificate.node_flow;
   for (std::size_t d = 0; d < dependencies.size(); ++d) {
     if (p.dependency_arc[d] < 0) continue;
-    const std::int64_t flow = state.flow[p.dependency_arc[d]];
+    const std::int64_t flow = arc_flow[p.dependency_arc[d]];
     certificate.dependency_flow[d] = flow;
     certificate.source_flow[dependencies[d].to] -= flow;
     certificate.sink_flow[dependencies[d].from] -= flow;
@@ -64,6 +60,16 @@ Certificate certificate_of(const Problem& p, const flow::State& state) {
     certificate.dependency_flow[d] = flow;
     certificate.source_flow[to] -= flow;
     certificate.sink_flow[from] -= flow;
+  }
+  return certificate;
+}
+
+Certificate certificate_of(const Problem& p, const flow::State& state) {
+  Certificate certificate = certificate_of(p, state.flow);
+  certificate.deadline = Seconds{static_cast<double>(state.horizon(p.network)) * 1e-9};
+  for (std::size_t i = 0; i < p.pipeline.nodes().size(); ++i) {
+    certificate.start.push_back(state.potential[p.start_node[i]]);
+    certificate.end.push_back(state.potential[p.end_node[i]]);
   }
   return certificate;
 }
@@ -228,11 +234,15 @@ std::optional<Certificate> Frontier::Data::fitting_certificate(
   return certificate;
 }
 
-Proof Frontier::Data::best_proof(Seconds deadline) const {
+Proof Frontier::Data::best_proof(Seconds deadline, const PlanOptions& options) const {
   std::vector<std::size_t> all;
   for (const int t : problem.table) all.push_back(problem.tables[t].options.size());
   const Certificate relaxed = relaxed_certificate(deadline);
   Proof best{relaxed, proven_by(problem, relaxed, deadline, all)};
+  if (options.switch_latency.longest() > Seconds{0}) {
+    auto late = late_proof(deadline, options.switch_latency);
+    if (late && late->effective > best.effective) best = std::move(*late);
+  }
   if (is_large()) return best;
   const EventArcs events = events_of(problem.pipeline);
   const auto offer = [&](Certificate certificate, const std::vector<std::size_t>& fitting) {
@@ -284,20 +294,33 @@ void Frontier::Data::offer_means(Seconds deadline,
   }
 }
 
-Joules Frontier::tight_lower_bound(Seconds deadline) const {
+std::optional<Proof> Frontier::Data::late_proof(Seconds deadline,
+                                                const LatencyByClock& latency) const {
+  const LateCosts costs(problem, latency);
+  LateBound bound = climbed_bound(costs, deadline);
+  auto proof = bound.proof();
+  if (!proof) return {};
+  Certificate certificate = certificate_of(problem, proof->flow);
+  certificate.deadline = deadline;
+  certificate.longest = std::move(proof->longest_nanoseconds);
+  certificate.latency = latency;
+  return Proof{std::move(certificate), proof->effective};
+}
+
+Joules Frontier::tight_lower_bound(Seconds deadline, const PlanOptions& options) const {
+  const Joules proven = data_->best_proof(deadline, options).effective;
   // Sums of doubles may be off in their last digits, the bound may not.
-  const Joules bound =
-      (data_->best_proof(deadline).effective + data_->problem.total_blocking_power() * deadline) *
-      (data_->problem.gpus_per_stage * (1 - 1e-12));
+  const Joules bound = (proven + data_->problem.total_blocking_power() * deadline) *
+                       (data_->problem.gpus_per_stage * (1 - 1e-12));
   return std::max(bound, lower_bound(deadline));
 }
 
-Result<Certificate> Frontier::certificate(Seconds deadline) const {
+Result<Certificate> Frontier::certificate(Seconds deadline, const PlanOptions& options) const {
   if (!(deadline >= min_time())) {
     return Error::infeasible("no certificate below the fastest iteration, " +
                              shortest(min_time().value) + " s");
   }
-  return data_->best_proof(deadline).certificate;
+  return data_->best_proof(deadline, options).certificate;
 }
 
 }  // namespace harpe

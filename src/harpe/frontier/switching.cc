@@ -4,13 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace harpe {
 
-SwitchingSearch::SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell)
+SwitchingSearch::SwitchingSearch(const SearchOrder& layout, LatencyByClock latency,
+                                 Seconds min_dwell)
     : layout_(layout),
       problem_(layout.problem()),
-      latency_(latency),
+      latency_(std::move(latency)),
       min_dwell_(std::llround(std::min(min_dwell.value * 1e12, kMostPicoseconds))),
       choices_(layout.problem().tables.size()),
       stage_nodes_(layout.problem().pipeline.schedule().stages),
@@ -91,8 +93,9 @@ LateChange SwitchingSearch::change(int node, const Choice& option, int setting_b
   const PipelineNode& place = problem_.pipeline.nodes()[node];
   const auto points = problem_.profile.points(place.stage, place.chunk, place.instruction.kind);
   LateChange worst;
+  const Seconds latency = latency_.to(option.point.clock);
   const auto consider = [&](const OperatingPoint& old) {
-    const double share = old.time > latency_ ? latency_ / old.time : 1.0;
+    const double share = old.time > latency ? latency / old.time : 1.0;
     const Watts power = problem_.blocking_power[place.stage];
     const Joules more = effective_energy(old, power) - effective_energy(option.point, power);
     const double time = share * (old.time - option.point.time).value * 1e12;
@@ -139,15 +142,21 @@ std::int64_t SwitchingSearch::cost(const PointChoices& choices) const {
   return sum;
 }
 
-std::int64_t SwitchingSearch::makespan(const PointChoices& choices) {
+std::vector<std::int64_t> SwitchingSearch::durations(const PointChoices& choices) const {
   const auto late = changes(choices);
+  std::vector<std::int64_t> durations;
+  durations.reserve(choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    durations.push_back(choice(choices, static_cast<int>(i)).time + late[i].time);
+  return durations;
+}
+
+std::int64_t SwitchingSearch::makespan(const PointChoices& choices) {
+  const auto duration = durations(choices);
   std::fill(start_.begin(), start_.end(), 0);
   for (const std::int32_t u : layout_.order()) {
     for (const auto& arc : layout_.out(u)) {
-      std::int64_t length = arc.lag;
-      if (arc.node >= 0) {
-        length = choice(choices, arc.node).time + late[arc.node].time;
-      }
+      const std::int64_t length = arc.node >= 0 ? duration[arc.node] : arc.lag;
       start_[arc.event] = std::max(start_[arc.event], start_[u] + length);
     }
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "harpe/frontier/late_bound.h"
 #include "harpe/frontier/search_order.h"
 
 namespace harpe {
@@ -31,13 +32,17 @@ using PointChoices = std::vector<int>;
 /// Searches choices under late changes of settings. Deterministic.
 class SwitchingSearch {
  public:
-  SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell);
+  SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell);
 
   /// The makespan (picoseconds), late changes included; negative where a stage changes its
   /// setting twice within the minimum dwell.
   std::int64_t makespan(const PointChoices& choices);
   /// Effective energy, late changes included.
   std::int64_t cost(const PointChoices& choices) const;
+  /// What a choice costs more or less than the next, on average.
+  double average_step() const;
+  /// What every pipeline node takes, its late change included, picoseconds.
+  std::vector<std::int64_t> durations(const PointChoices& choices) const;
   /// The late change ahead of every pipeline node.
   std::vector<LateChange> changes(const PointChoices& choices) const;
   std::vector<OperatingPoint> points(const PointChoices& choices) const;
@@ -60,6 +65,9 @@ class SwitchingSearch {
   /// the instruction before, too. Until it ends by `deadline`, or nothing helps.
   void repair(PointChoices& choices, std::int64_t deadline);
 
+  const SearchOrder& layout() const { return layout_; }
+  bool has_dwell() const { return min_dwell_ > 0; }
+
   // Both try so many moves that give a run of instructions of one stage one setting.
   /// Brings the makespan down.
   void shorten(PointChoices& choices, int moves);
@@ -80,8 +88,6 @@ class SwitchingSearch {
     return choices_of(node)[choices[node]];
   }
   int setting(const PointChoices& choices, int node) const { return choice(choices, node).setting; }
-  /// What a choice costs more or less than the next, on average.
-  double average_step() const;
   void number_settings();
   LateChange change(int node, const Choice& choice, int setting_before) const;
   int choice_at(int node, int setting) const {
@@ -92,7 +98,7 @@ class SwitchingSearch {
 
   const SearchOrder& layout_;
   const Problem& problem_;
-  Seconds latency_;
+  LatencyByClock latency_;
   std::int64_t min_dwell_;
   std::vector<std::vector<Choice>> choices_;   // of each table, settings rising
   std::vector<InstructionSetting> settings_;   // of all choices, rising
@@ -106,12 +112,15 @@ class SwitchingSearch {
 struct SwitchingTask {
   std::optional<std::int64_t> deadline;  ///< without one, the fastest
   int moves = 0;                         ///< of each local search
+  int stage_moves = 0;                   ///< of each search by `StageSearch`
   bool thorough = true;
   std::int64_t min_time = 0;  ///< under free switching
   /// A good assignment under free switching that ends by a time.
   std::function<Assignment(std::int64_t end)> free_plan;
   /// What a picosecond is worth there, in cost units.
   std::function<double(std::int64_t end)> price;
+  /// The bound for late settings there, with a good flow.
+  std::function<LateBound(std::int64_t end)> bound;
 };
 
 struct SwitchingAnswer {
@@ -119,7 +128,10 @@ struct SwitchingAnswer {
   std::int64_t fastest = -1;  ///< the shortest makespan on the way, if any
 };
 
-/// The cheapest choices found from simple ones and from plans for free switching.
-SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task);
+/// The cheapest choices found from those that are cheapest at the prices of the bound and from
+/// plans for free switching; under a minimum dwell, or where the former end too late, from simple
+/// ones and from more of the latter.
+SwitchingAnswer find_choices(SwitchingSearch& search, const LateCosts& costs,
+                             const SwitchingTask& task);
 
 }  // namespace harpe

@@ -62,6 +62,10 @@ class CertificateVerifier {
     collect_choices();
     if (!certificate_.longest.empty() && !leave_out_too_long()) return;
     if (!certificate_.loops.empty()) find_lost();
+    if (certificate_.latency) {
+      check_late_changes(plan_, profile_, *certificate_.latency, diagnostics_);
+      if (!diagnostics_.empty()) return;
+    }
     found_.proven_bound = bound(plan_.iteration_time);
     const Joules proven = *found_.proven_bound;
     const bool claims = plan_.lower_bound != Joules{0};
@@ -191,18 +195,41 @@ class CertificateVerifier {
     }
     const Seconds tolerance = 1e-12 * deadline;  // of sums in another order
     for (std::size_t i = 0; i < nodes; ++i) {
-      const Seconds longest = certificate_.time_unit * static_cast<double>(certificate_.longest[i]);
+      const Seconds longest = longest_of(i);
+      const Seconds room = std::max(fastest[i], end[i] - start[i] + tolerance);
+      const auto add_too_soon = [&](Seconds time) {
+        diagnostics_.add("certificate: it leaves out " + text(time) + " for " + describe(i) +
+                         ", which has " + text(end[i] - start[i]));
+      };
       std::erase_if(choices_[i], [&](const Choice& choice) {
         if (choice.time <= longest) return false;
-        if (choice.time <= std::max(fastest[i], end[i] - start[i] + tolerance)) {
-          diagnostics_.add("certificate: it leaves out " + text(choice.time) + " for " +
-                           describe(i) + ", which has " + text(end[i] - start[i]));
-        }
+        if (choice.time <= room) add_too_soon(choice.time);
         return true;
       });
+      if (certificate_.latency && is_computation(i)) {
+        const auto time = left_out_too_soon(plan_, profile_, *certificate_.latency,
+                                            graph_.nodes[i].stage, late_instruction(i), room);
+        if (time) add_too_soon(*time);
+      }
       if (choices_[i].empty()) return false;
     }
     return diagnostics_.empty();
+  }
+
+  bool is_computation(std::size_t node) const {
+    const PlannedInstruction* const entry = graph_.nodes[node].entry;
+    return entry != nullptr && !is_fixed_time(entry->kind) &&
+           !profile_.points(graph_.nodes[node].stage, entry->chunk, entry->kind).empty();
+  }
+  Seconds longest_of(std::size_t node) const {
+    if (certificate_.longest.empty()) return Seconds{std::numeric_limits<double>::infinity()};
+    return certificate_.time_unit * static_cast<double>(certificate_.longest[node]);
+  }
+  Watts flow_of(std::size_t node) const {
+    return certificate_.flow_unit * static_cast<double>(certificate_.node_flow[node]);
+  }
+  LateInstruction late_instruction(std::size_t node) const {
+    return {.entry = graph_.nodes[node].entry, .flow = flow_of(node), .longest = longest_of(node)};
   }
 
   /// Weak duality: what `Certificate` says that its flow and loops prove.
@@ -210,12 +237,14 @@ class CertificateVerifier {
     Joules sum{0};
     std::int64_t total_flow = 0;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
-      const Watts flow = certificate_.flow_unit * static_cast<double>(certificate_.node_flow[i]);
+      total_flow += certificate_.source_flow[i];
+      if (certificate_.latency && is_computation(i)) continue;
+      const Watts flow = flow_of(i);
       Joules least{std::numeric_limits<double>::infinity()};
       for (const Choice& k : choices_[i]) least = std::min(least, k.cost + flow * k.time);
       sum += least;
-      total_flow += certificate_.source_flow[i];
     }
+    if (certificate_.latency) sum += least_of_late_stages();
     for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
       sum += certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]) *
              graph_.edges[d].lag;
@@ -227,22 +256,36 @@ class CertificateVerifier {
   /// What the arcs of the loops must lose together.
   void find_lost() {
     std::vector<LoopArc> arcs;
-    const auto flow_of = [&](std::int64_t units) {
-      return certificate_.flow_unit * static_cast<double>(units);
-    };
+    if (certificate_.latency) {
+      diagnostics_.add("certificate: loops prove nothing of plans whose settings come late");
+      return;
+    }
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       LoopArc& arc = arcs.emplace_back();
-      arc.flow = flow_of(certificate_.node_flow[i]);
+      arc.flow = flow_of(i);
       Joules least{std::numeric_limits<double>::infinity()};
       for (const Choice& k : choices_[i]) least = std::min(least, k.cost + arc.flow * k.time);
       for (const Choice& k : choices_[i])
         arc.choices.push_back({k.time, k.cost + arc.flow * k.time - least});
     }
     for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
-      arcs.push_back(
-          {{{graph_.edges[d].lag, Joules{0}}}, flow_of(certificate_.dependency_flow[d])});
+      const Watts flow =
+          certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]);
+      arcs.push_back({{{graph_.edges[d].lag, Joules{0}}}, flow});
     }
     lost_ = lost_by_loops(graph_, arcs, certificate_.loops, diagnostics_);
+  }
+
+  /// Nodes of a stage stand in the order of its list.
+  Joules least_of_late_stages() const {
+    std::vector<std::vector<LateInstruction>> lists(plan_.stages);
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      if (is_computation(i)) lists[graph_.nodes[i].stage].push_back(late_instruction(i));
+    }
+    Joules sum{0};
+    for (int stage = 0; stage < plan_.stages; ++stage)
+      sum += least_of_late_stage(plan_, profile_, *certificate_.latency, stage, lists[stage]);
+    return sum;
   }
 
   /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost no

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,29 @@ Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
 /// Adds to `found` what the certificate proves for the plan, and to `errors` what does not hold.
 void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
                         const Certificate& certificate, Verification& found,
+                        Diagnostics& diagnostics);
+
+// verify_late.cc
+
+/// A computation of a stage, for the check of a bound of late settings.
+struct LateInstruction {
+  const PlannedInstruction* entry = nullptr;
+  Watts flow;       ///< through its node
+  Seconds longest;  ///< what takes longer is left out
+};
+
+/// Least sum of effective energies plus flow times time of one iteration of a stage, over all
+/// settings, each of which comes late after another; that before the first is the last.
+Joules least_of_late_stage(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
+                           int stage, std::span<const LateInstruction> list);
+
+/// What an instruction may take, late, that is left out of the bound though there is room for it.
+std::optional<Seconds> left_out_too_soon(const Plan& plan, const Profile& profile,
+                                         const LatencyByClock& latency, int stage,
+                                         const LateInstruction& i, Seconds room);
+
+/// That the plan counts for each change of a setting what its coming late may cost.
+void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
                         Diagnostics& diagnostics);
 
 }  // namespace harpe::verifying

@@ -1,7 +1,9 @@
 #include "harpe/instruction/setting.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -21,6 +23,29 @@ std::string text_of(const Knobs& knobs) {
 std::string text_of(const InstructionSetting& setting) {
   const std::string clock = std::to_string(setting.clock.value) + " MHz";
   return setting.knobs.empty() ? clock : clock + ", " + text_of(setting.knobs);
+}
+
+LatencyByClock::LatencyByClock(std::vector<Entry> entries) : entries_(std::move(entries)) {
+  HARPE_CHECK(!entries_.empty(), "a latency holds for some clock");
+  std::ranges::sort(entries_, {}, &Entry::clock);
+}
+
+Seconds LatencyByClock::to(Megahertz clock) const {
+  const auto above = std::ranges::lower_bound(entries_, clock, {}, &Entry::clock);
+  if (above == entries_.end()) return entries_.back().latency;
+  if (above == entries_.begin() || above->clock == clock) return above->latency;
+  return std::max(above->latency, (above - 1)->latency);
+}
+
+Seconds LatencyByClock::longest() const {
+  return std::ranges::max(entries_, {}, &Entry::latency).latency;
+}
+
+std::string text_of(const LatencyByClock& latency) {
+  const auto [least, most] =
+      std::ranges::minmax(latency.entries(), {}, &LatencyByClock::Entry::latency);
+  const std::string text = shortest(most.latency.value) + " s";
+  return least.latency == most.latency ? text : shortest(least.latency.value) + " to " + text;
 }
 
 }  // namespace harpe

@@ -6,7 +6,9 @@
 ///   std::puts(harpe::text_of(setting).c_str());  // 1410 MHz, 250 W
 
 #include <compare>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "harpe/base/units.h"
 #include "harpe/instruction/knobs.h"
@@ -20,6 +22,34 @@ struct InstructionSetting {
   friend constexpr bool operator==(const InstructionSetting&, const InstructionSetting&) = default;
   friend constexpr auto operator<=>(const InstructionSetting&, const InstructionSetting&) = default;
 };
+
+/// How late a new setting may come into force: one time for all, or by the clock that is asked for,
+/// on which it depends most (arXiv 2502.20075).
+class LatencyByClock {
+ public:
+  struct Entry {
+    Megahertz clock;
+    Seconds latency;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+
+  LatencyByClock(Seconds of_all = Seconds{0}) : entries_{{Megahertz{0}, of_all}} {}
+  /// \param entries  at least one, no clock twice, in any order
+  explicit LatencyByClock(std::vector<Entry> entries);
+
+  /// Of a clock that is not given, the longer one of its neighbours', as nothing is known between.
+  Seconds to(Megahertz clock) const;
+  Seconds longest() const;
+  /// By rising clock; one alone holds for all clocks.
+  std::span<const Entry> entries() const { return entries_; }
+  friend bool operator==(const LatencyByClock&, const LatencyByClock&) = default;
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// For people: "0.01 s", "0.005 to 0.2 s".
+std::string text_of(const LatencyByClock& latency);
 
 /// For people: "memory 1215 MHz, 250 W, sm12", what is not given left out.
 std::string text_of(const Knobs& knobs);

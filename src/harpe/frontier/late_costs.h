@@ -1,0 +1,80 @@
+#pragma once
+/// \file
+/// What computations take when their setting comes late, see switching.h: as tables, for searches
+/// along the list of a stage.
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "harpe/frontier/problem.h"
+#include "harpe/instruction/setting.h"
+
+namespace harpe {
+
+/// Seconds and joules (effective energy) of every computation at every setting after every other.
+/// Rounded nowhere, so that they are never above what a plan counts in integers.
+class LateCosts {
+ public:
+  /// No choice costs as much.
+  static constexpr double kNever = 1e30;
+
+  struct Stage {
+    std::vector<int> nodes;                    ///< its computations, in order
+    std::vector<InstructionSetting> settings;  ///< of all of them, rising
+  };
+  /// Of all computations with the same points. Rows are settings before, columns settings now.
+  struct Table {
+    std::size_t settings = 0;
+    std::vector<double> time, cost;  ///< `cost` is `kNever` where now is not measured
+    std::vector<int> point;          ///< of each setting, in the profile; -1: not measured
+    double longest = 0;              ///< of all times
+
+    std::span<const double> times_after(std::size_t before) const {
+      return std::span(time).subspan(before * settings, settings);
+    }
+    std::span<const double> costs_after(std::size_t before) const {
+      return std::span(cost).subspan(before * settings, settings);
+    }
+  };
+
+  LateCosts(const Problem& problem, const LatencyByClock& latency);
+
+  std::span<const Stage> stages() const { return stages_; }
+  const Table& table(int node) const { return tables_[problem_.table[node]]; }
+  const Problem& problem() const { return problem_; }
+
+ private:
+  void fill(Table& table, const Stage& stage, int node, const LatencyByClock& latency) const;
+
+  const Problem& problem_;
+  std::vector<Stage> stages_;
+  std::vector<Table> tables_;  // as in the problem; empty where there is no choice
+};
+
+/// The least of cost plus price times time over one round of a stage: of its list, whose first
+/// computation follows its last. O(list x settings^2), a few times that where the ends meet badly.
+class LateRound {
+ public:
+  explicit LateRound(const LateCosts& costs) : costs_(costs) {}
+
+  /// \param price    of a second, W, one a node of the pipeline
+  /// \param longest  seconds, one a node: what takes longer is left out
+  /// \param setting  of each node of the stage, in its `settings`: the choices (output)
+  /// \returns  joules; `LateCosts::kNever` where nothing is left
+  double cheapest(int stage, std::span<const double> price, std::span<const double> longest,
+                  std::vector<int>& setting);
+
+ private:
+  void run(const LateCosts::Stage& stage, std::span<const double> price,
+           std::span<const double> longest);
+  /// Goes back from a setting of the last; the setting before the first.
+  int trace(const LateCosts::Stage& stage, std::span<const double> price,
+            std::span<const double> longest, int last, std::vector<int>& setting) const;
+
+  const LateCosts& costs_;
+  std::vector<double> least_;  // after so many computations, at each setting
+};
+
+}  // namespace harpe

@@ -1,0 +1,23 @@
+#pragma once
+/// \file
+/// Files that say how late a setting comes into force, by the clock that is asked for.
+///
+///   const harpe::Result<harpe::LatencyByClock> latency = harpe::read_latency_table("late.csv");
+///   if (latency.ok()) plan_with({.switch_latency = *latency});
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/instruction/setting.h"
+
+namespace harpe {
+
+/// CSV with the columns `frequency` (MHz) and `latency` (s) in any order, a row for each clock.
+/// Diagnostics carry line and column, all of them at once: columns that are missing, unknown or
+/// there twice, what is no number or out of range, a clock that comes twice, a table without rows.
+Result<LatencyByClock> parse_latency_table(std::string_view text, const std::string& file);
+Result<LatencyByClock> read_latency_table(const std::filesystem::path& path);
+
+}  // namespace harpe
