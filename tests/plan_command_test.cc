@@ -338,6 +338,25 @@ TEST_F(PlanCommandWithLateClocks, APowerCapIsMet) {
   }
 }
 
+// What lies in late clocks themselves is said, proven by the certificate, and follows a table.
+TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
+  write("late.csv", "frequency,latency\n210,0.03\n1200,0.01\n1980,0.005\n");
+  const std::vector<std::string> late = {"--slowdown",     "1%",      "--switch-latency",
+                                         path("late.csv"), "--quick", "--certificate",
+                                         "--points",       "0",       "--out",
+                                         path("out")};
+  EXPECT_THAT(plan(late).out, HasSubstr("No plan whose clocks come so late needs less than"));
+  const Said verified =
+      harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
+                  "--certificate", path("out/certificate.json")});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(read("out/certificate.json"),
+              HasSubstr("\"latency\": [[210, 0.03], [1200, 0.01], [1980, 0.005]]"));
+  const json plans = summary(late)["plans"];
+  EXPECT_GT(plans["chosen"]["tight_bound_j"], plans["chosen"]["lower_bound_j"]);
+  EXPECT_LE(plans["chosen"]["tight_bound_j"], plans["chosen"]["iteration_energy_j"]);
+}
+
 TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {
   const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5%"})["plans"];
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["chosen"]["iteration_time_s"]);

@@ -172,7 +172,7 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
   HARPE_TRY(check("transfer-forward", job.transfer_forward, true));
   HARPE_TRY(check("transfer-backward", job.transfer_backward, true));
   HARPE_TRY(check("load", job.load, true));
-  return check("switch-latency", {job.switch_latency}, false);
+  return check("switch-latency", {job.switch_latency.longest()}, false);
 }
 
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,

@@ -3,6 +3,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
+#include "harpe/plan_cli/given_latency.h"
 #include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
@@ -51,9 +52,10 @@ std::string text_of(const JsonValue& value) {
   return value.string;
 }
 
-/// Paths, and schedules that are files, are relative to the job file.
+/// Paths, and schedules and latencies that are files, are relative to the job file.
 bool is_path(const JobKey& key, const std::string& value) {
   if (value.empty() || value == "-") return false;
+  if (key.name == "switch-latency") return is_latency_table(value);
   return key.is_path || (key.name == "schedule" && value.find_first_of("./") != std::string::npos);
 }
 

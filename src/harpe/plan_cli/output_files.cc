@@ -106,6 +106,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
   if (!job_file.empty() && job_file != job.profile) add(job_file);
   add(job.profile);
   if (job.schedule_is_file) add(job.schedule);
+  if (!job.latency_table.empty()) add(job.latency_table);
   source.inputs.emplace_back("all that the plans are made from",
                              inputs_digest(frontier, planned.chosen));
   return source;
@@ -128,7 +129,8 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   files.emplace_back("report.html", report_html(input));
   if (job.fit) files.emplace_back(kFittedProfile, profile_csv(frontier.profile(), "fitted"));
   if (job.certificate) {
-    const Certificate certificate = HARPE_TRY(frontier.certificate(planned.chosen.iteration_time));
+    const Certificate certificate =
+        HARPE_TRY(frontier.certificate(planned.chosen.iteration_time, options_of(job)));
     files.emplace_back(kCertificate, certificate_json(certificate));
   }
   return files;
@@ -202,6 +204,7 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
 Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job) {
   std::vector<std::filesystem::path> inputs = {job.profile};
   if (job.schedule_is_file) inputs.emplace_back(job.schedule);
+  if (!job.latency_table.empty()) inputs.push_back(job.latency_table);
   for (const char* const name : kOutputNames) {
     if (std::string_view(name) == kFittedProfile && !job.fit) continue;
     for (const std::filesystem::path& input : inputs) {

@@ -11,6 +11,7 @@
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/planning.h"
+#include "harpe/profile/latency_table.h"
 
 namespace harpe {
 namespace {
@@ -60,7 +61,9 @@ Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
 
 Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
                          Console& console) {
-  const PlanJob job = HARPE_TRY(read_plan_job(arguments));
+  PlanJob job = HARPE_TRY(read_plan_job(arguments));
+  if (!job.latency_table.empty())
+    job.switch_latency = HARPE_TRY(read_latency_table(job.latency_table));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));

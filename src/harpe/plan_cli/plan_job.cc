@@ -5,6 +5,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/given_latency.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -110,6 +111,14 @@ Status set_straggler(PlanJob& job, Values values) {
   return ok_status();
 }
 
+Status set_switch_latency(PlanJob& job, Values values) {
+  HARPE_TRY(expect_one(values));
+  job.latency_table.clear();
+  if (is_latency_table(values.front())) return set_path(values, job.latency_table);
+  job.switch_latency = HARPE_TRY(parse_seconds(values.front()));
+  return ok_status();
+}
+
 constexpr int kMaxCount = 1'000'000;
 constexpr int kMostWindows = 1'000'000'000;
 constexpr std::string_view kInputs = "Pipeline";
@@ -184,11 +193,10 @@ std::vector<JobKey> make_keys() {
        [](PlanJob& job, Values) {
          return job.objective = {Objective::Kind::kLeastEnergy}, ok_status();
        }},
-      {"switch-latency", "SECONDS", kSwitching,
-       "Time until a new clock is in force, s; changes are then made only where they pay (default "
-       "0)",
-       false, false,
-       [](PlanJob& job, Values v) { return set_parsed(v, job.switch_latency, parse_seconds); }},
+      {"switch-latency", "SECONDS|FILE", kSwitching,
+       "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
+       "(MHz), latency (s); changes are then made only where they pay (default 0)",
+       false, false, set_switch_latency},
       {"min-dwell", "SECONDS", kSwitching,
        "Least time between two clock changes of a stage, s (default 0)", false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.min_dwell, parse_seconds); }},
@@ -270,7 +278,7 @@ void check_complete(const PlanJob& job, Error& error) {
     error.diagnostics.push_back(
         {.message = "--quick and a longer search exclude each other: give one of them"});
   }
-  if (job.switch_latency > 0_s || job.min_dwell > 0_s) {
+  if (job.switch_latency.longest() > 0_s || !job.latency_table.empty() || job.min_dwell > 0_s) {
     error.diagnostics.push_back(
         {.message = "--search-time and --search-windows are for plans with free clock changes: "
                     "leave them away, or --switch-latency and --min-dwell"});

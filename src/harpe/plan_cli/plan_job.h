@@ -11,6 +11,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/instruction/setting.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 
@@ -33,7 +34,8 @@ struct PlanJob {
   std::vector<Seconds> load, reduce, optimizer;
 
   Objective objective;
-  Seconds switch_latency{0};
+  LatencyByClock switch_latency;
+  std::filesystem::path latency_table;  ///< that `switch_latency` is to be read from; may be empty
   Seconds min_dwell{0};
   bool quick = false;
   Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`

@@ -22,6 +22,12 @@ Result<PlanJob> job_of(std::string_view toml, const std::vector<JobEntry>& optio
   return make_job(entries, options);
 }
 
+PlanJob must_be_job(std::string_view toml) {
+  Result<PlanJob> job = job_of(toml);
+  EXPECT_TRUE(job.ok()) << (job.ok() ? "" : job.error().text());
+  return job.ok() ? *std::move(job) : PlanJob{};
+}
+
 std::vector<std::string> diagnostics_of(const Error& error) {
   std::vector<std::string> texts;
   for (const Diagnostic& diagnostic : error.diagnostics) texts.push_back(diagnostic.text());
@@ -132,6 +138,21 @@ TEST(PlanJob, ALongerSearchIsForFullPlansWithFreeClockChanges) {
   }
   EXPECT_THAT(with({option("search-windows", {"0"})}).error().text(), HasSubstr("search-windows"));
   EXPECT_THAT(with({option("search-time", {"-1s"})}).error().text(), HasSubstr("is negative"));
+}
+
+TEST(PlanJob, ASwitchLatencyIsATimeOrATable) {
+  const auto latency_of = [](const char* value) {
+    return must_be_job(std::string("profile = \"p.csv\"\nmicro-batches = 4\nswitch-latency = ") +
+                       value);
+  };
+  EXPECT_EQ(latency_of("0.01").switch_latency.longest(), Seconds{0.01});
+  EXPECT_EQ(latency_of("\"10ms\"").switch_latency.longest(), Seconds{0.01});
+  EXPECT_TRUE(latency_of("\"10ms\"").latency_table.empty());
+  EXPECT_EQ(latency_of("\"late.csv\"").latency_table, "jobs/late.csv");
+  const auto typo = job_of("profile = \"p.csv\"\nmicro-batches = 4\nswitch-latency = \"10mss\"");
+  ASSERT_FALSE(typo.ok());
+  EXPECT_THAT(diagnostics_of(typo.error()),
+              ElementsAre(HasSubstr("jobs/job.toml:3:18: switch-latency: expected a time")));
 }
 
 TEST(PlanJob, AScheduleFileBringsItsMicroBatches) {

@@ -51,11 +51,15 @@ void add_all(const Error& from, Error& to) {
   to.diagnostics.insert(to.diagnostics.end(), from.diagnostics.begin(), from.diagnostics.end());
 }
 
+}  // namespace
+
 PlanOptions options_of(const PlanJob& job) {
   return {.effort = job.quick ? Effort::kQuick : Effort::kFull,
           .switch_latency = job.switch_latency,
           .min_dwell = job.min_dwell};
 }
+
+namespace {
 
 /// The plan as it is when it waits until `time`; unchanged where it ends later.
 Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
@@ -235,7 +239,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   search.end();
   planned.search = search.outcome();
-  planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time);
+  planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time, options);
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {

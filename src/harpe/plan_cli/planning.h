@@ -30,6 +30,9 @@ struct PlanInputs {
 /// in other units; warns of what may not be meant.
 Result<PlanInputs> read_inputs(const PlanJob& job, Console& console);
 
+/// How the plans of a job are to be searched for.
+PlanOptions options_of(const PlanJob& job);
+
 /// The plans that a summary and a report show.
 struct Planned {
   Plan all_max;

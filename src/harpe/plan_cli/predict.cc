@@ -6,6 +6,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/given_latency.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/plan_cli/plan_cli.h"
@@ -20,11 +21,14 @@ struct PredictArguments {
   PredictOptions options;
   std::vector<Seconds> load, transfer_forward, transfer_backward;
   bool blocking_transfers = false;
+  std::string switch_latency;
 };
 
 /// The options for this plan, whose stages and boundaries are known only now.
 Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments) {
   PredictOptions options = arguments.options;
+  if (!arguments.switch_latency.empty())
+    options.switch_latency = HARPE_TRY(given_latency(arguments.switch_latency));
   Diagnostics diagnostics;
   options.load = per_stage(arguments.load, plan.stages, "load", "stages", diagnostics);
   if (!arguments.transfer_forward.empty() || !arguments.transfer_backward.empty()) {
@@ -92,9 +96,10 @@ void add_predict_command(Commands& commands) {
       ->required()
       ->group("Arguments");
   add_text(app, "--profile", "FILE", "Measured profile (CSV)", arguments->profile)->required();
-  add_parsed(app, "--switch-latency", "SECONDS",
-             "Time until a new clock is in force, s (default 0)", arguments->options.switch_latency,
-             parse_seconds);
+  add_text(app, "--switch-latency", "SECONDS|FILE",
+           "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
+           "(MHz), latency (s) (default 0)",
+           arguments->switch_latency);
   add_parsed(app, "--load", "SECONDS[,...]",
              "Loading ahead of every forward, s, one for all stages or one each", arguments->load,
              parse_seconds_list);
