@@ -43,12 +43,13 @@ class Options(ServerTest):
 
 class Search(ServerTest):
     def test_a_better_plan_is_searched_for_and_kept(self):
-        self.start("--search-time", "20s")
+        self.start("--search-time", "5s")
         self.begin()
-        self.wait_for(lambda: (self.good("GET", "/v1/jobs/j")["search"] or {}).get("state") in ("searching", "ended"))
-        shown = subprocess.run([self.harpe, "job", "show", "j", "--server", f"http://{self.address}"], capture_output=True, text=True)
+        self.wait_for(lambda: (self.good("GET", "/v1/jobs/j")["search"] or {}).get("state") in ("searching", "ended"), 240)
+        shown = subprocess.run([self.harpe, "job", "show", "j", "--server", f"http://{self.address}"],
+                               capture_output=True, text=True, timeout=60)
         self.assertRegex(shown.stdout, "\n  search  .* better plan")
-        self.wait_for(lambda: self.good("GET", "/v1/jobs/j")["search"]["state"] == "ended")
+        self.wait_for(lambda: self.good("GET", "/v1/jobs/j")["search"]["state"] == "ended", 240)
         energy = self.good("GET", "/v1/jobs/j")["plans"][0]["energy_j"]
         self.kill()
         self.start("--search-time", "0")

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "harpe/job/make_plans.h"
@@ -16,6 +17,12 @@ using nlohmann::json;
 
 /// Slices of 500, 1000, 2000 ... windows.
 constexpr SearchLimits kLimits{.time = Seconds{120}, .first = 500, .least = 2000};
+
+/// Searches give way to all other work, which tests that run at once would make long.
+std::unique_ptr<Workers> without_nice(Workers::Options options) {
+  options.nice = 0;
+  return WorkerPool::make(options);
+}
 
 /// One of some dozen random profiles for which 2,000 windows find a better plan than
 /// `Effort::kFull` does: another one has to be looked for where that finds the best itself.
@@ -75,7 +82,8 @@ TEST(PlanSearch, HandsOutWhatItFindsAndKeepsItOverARestart) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
   std::string plans;
   {
-    const TestServer server({.store = *Store::open("sqlite:" + file), .search = kLimits});
+    const TestServer server(
+        {.store = *Store::open("sqlite:" + file), .search = kLimits, .make_workers = without_nice});
     begin_search(server);
     ASSERT_TRUE(eventually([&] { return state(server) == "ended"; })) << status(server);
     const json now = status(server);
@@ -95,7 +103,8 @@ TEST(PlanSearch, HandsOutWhatItFindsAndKeepsItOverARestart) {
   // Begun anew, and for less: nothing is put back.
   SearchLimits little = kLimits;
   little.least = little.first;
-  const TestServer server({.store = *Store::open("sqlite:" + file), .search = little});
+  const TestServer server(
+      {.store = *Store::open("sqlite:" + file), .search = little, .make_workers = without_nice});
   ASSERT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).status, 200) << "it wakes";
   ASSERT_TRUE(eventually([&] { return state(server) == "ended"; })) << status(server);
   EXPECT_EQ(status(server)["search"]["gained"], 0);
@@ -110,7 +119,7 @@ bool is_searching(const TestServer& server) {
 TEST(PlanSearch, IsForOneJobAtATimeAndEndsAtOnceWhereItIsNotWanted) {
   SearchLimits endless = kLimits;
   endless.first = endless.least = endless.most = std::int64_t{1} << 40;
-  const TestServer server({.search = endless});
+  const TestServer server({.search = endless, .make_workers = without_nice});
   begin_search(server);
   ASSERT_TRUE(eventually([&] { return state(server) == "searching"; }));
   begin_search(server, "k");

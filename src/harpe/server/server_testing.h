@@ -26,6 +26,7 @@
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
+#include "harpe/server/worker_pool.h"
 
 namespace harpe {
 
@@ -133,6 +134,7 @@ class TestServer {
     MachineClocks clocks = MachineClocks::system();
     std::optional<ProfilingOptions> only_profile = {};
     SearchLimits search = {};
+    MakeWorkers make_workers = WorkerPool::make;
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -172,7 +174,8 @@ class TestServer {
                     {.most_jobs = options_.most_jobs,
                      .most_memory = options_.most_memory,
                      .lifetimes = options_.lifetimes,
-                     .clocks = options_.clocks},
+                     .clocks = options_.clocks,
+                     .make_workers = options_.make_workers},
                     [](const std::string&) {});
     JobRegistry registry(loop, hosting,
                          {.workers = options_.workers,
