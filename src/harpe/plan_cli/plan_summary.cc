@@ -92,9 +92,7 @@ std::string tight_bound_text(const Planned& planned) {
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
   return "Of the chosen plan's gap, " + percent(gap - tight_gap, 3) +
-         " lies in the bound: the times of real clocks do not add up as it takes them to, and no "
-         "plan"
-         " needs\nless than " +
+         " lies in the bound, which mixes clocks as no plan can: none needs less\nthan " +
          grouped(planned.tight_bound.value, 1) + " J, " + percent(tight_gap, 3) +
          " below this one (--certificate proves it)\n";
 }
