@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -156,7 +157,8 @@ TEST(Commands, ASynthesizedProfileIsReproducibleAndChecks) {
   EXPECT_EQ(csv.out, harpe({"synth", "--stages", "2", "--seed", "7"}).out);
   EXPECT_NE(csv.out, harpe({"synth", "--stages", "2", "--seed", "8"}).out);
 
-  const auto file = std::filesystem::path(testing::TempDir()) / "commands_test_profile.csv";
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("harpe_profile_" + std::to_string(::getpid()) + ".csv");
   std::ofstream(file) << csv.out;
   const Said check = harpe({"profile", "check", file.string(), "--blocking-power", "83.64"});
   EXPECT_EQ(check.status, 0);

@@ -1,6 +1,7 @@
 #include "harpe/http_client/authorities.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -19,8 +20,8 @@ class Authorities : public testing::Test {
   }
 
   const std::filesystem::path folder_ = [] {
-    const std::filesystem::path path =
-        std::filesystem::path(testing::TempDir()) / "harpe-authorities-test";
+    const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                       ("harpe_authorities_" + std::to_string(::getpid()));
     std::filesystem::remove_all(path);
     std::filesystem::create_directories(path);
     return path;

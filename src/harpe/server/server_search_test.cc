@@ -1,6 +1,7 @@
 // Better plans, searched for in the background while jobs train.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -78,7 +79,7 @@ Joules energy_after(std::int64_t windows) {
 }
 
 TEST(PlanSearch, HandsOutWhatItFindsAndKeepsItOverARestart) {
-  const std::string file = ::testing::TempDir() + "harpe_search.db";
+  const std::string file = ::testing::TempDir() + "harpe_search_" + std::to_string(::getpid());
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
   std::string plans;
   {

@@ -262,7 +262,7 @@ TEST(Server, HundredJobsAtOnceDoNotBlockIt) {
 }
 
 TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
-  const std::string file = ::testing::TempDir() + "harpe_best_plans.db";
+  const std::string file = ::testing::TempDir() + "harpe_best_plans_" + std::to_string(::getpid());
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
   const auto store = [&] { return *Store::open("sqlite:" + file); };
   std::string plans;
