@@ -124,7 +124,8 @@ function(harpe_test)
   if(HARPE_TEST_PROGRAMS)
     set(test ${HARPE_TEST_PREFIX}${TEST_ROOM}/${TEST_NAME})
     add_test(NAME ${test} COMMAND ${TEST_NAME} --gtest_brief=1)
-    set_tests_properties(${test} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
+    math(EXPR timeout "4 * ${TEST_TIMEOUT}")  # of all cases, one after another
+    set_tests_properties(${test} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${timeout})
     return()
   endif()
   gtest_discover_tests(${TEST_NAME}

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-constexpr int kJobs = 200;
+constexpr int kJobs = HARPE_UNDER_SANITIZERS ? 40 : 200;
 constexpr unsigned kSeed = 4711;
 
 struct Noise {
