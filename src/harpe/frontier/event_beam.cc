@@ -1,6 +1,7 @@
 #include "harpe/frontier/event_beam.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -140,19 +141,22 @@ void EventBeam::assign_slots() {
   slot_.resize(events_.size());
   free_slots_.clear();
   slots_ = 0;
+  freed_.resize(events_.size());
   for (std::int32_t i = 0; i < n; ++i) {
+    freed_[i].clear();
     if (free_slots_.empty()) free_slots_.push_back(static_cast<std::int32_t>(slots_++));
     slot_[i] = free_slots_.back();
     free_slots_.pop_back();
     // A slot is free again for the event after the last that asks for it.
-    if (last_use_[i] == i) free_slots_.push_back(slot_[i]);
+    if (last_use_[i] == i) freed_[i].push_back(slot_[i]);
     for (const Arc& arc : layout_.in(events_[i])) {
       if (!is_inside(arc.event)) continue;
       std::int32_t& last = last_use_[place_[arc.event]];
       if (last != i) continue;
-      free_slots_.push_back(slot_[place_[arc.event]]);
+      freed_[i].push_back(slot_[place_[arc.event]]);
       last = -1;  // two arcs may come from one event
     }
+    free_slots_.insert(free_slots_.end(), freed_[i].begin(), freed_[i].end());
   }
 }
 
@@ -228,24 +232,45 @@ void EventBeam::keep_least(std::size_t i, std::size_t width) {
   const auto is_less = [](const Branch& a, const Branch& b) {
     return std::tie(a.rank, a.time, a.parent) < std::tie(b.rank, b.time, b.parent);
   };
-  if (branches_.size() > width) {
-    const auto end = branches_.begin() + static_cast<std::ptrdiff_t>(width);
-    std::nth_element(branches_.begin(), end, branches_.end(), is_less);
-    branches_.erase(end, branches_.end());
-  }
-  std::ranges::sort(branches_, is_less);  // in an order that does not depend on the library
-  losses_.resize(branches_.size());
-  steps_[i].resize(branches_.size());
-  for (std::size_t k = 0; k < branches_.size(); ++k) {
-    const Branch& branch = branches_[k];
-    const std::int64_t* from = rows_.data() + static_cast<std::size_t>(branch.parent) * slots_;
-    std::int64_t* to = next_rows_.data() + k * slots_;
-    std::copy(from, from + slots_, to);
-    to[slot_[i]] = branch.time;
-    losses_[k] = branch.loss;
-    steps_[i][k] = {branch.time, branch.parent};
+  next_losses_.clear();
+  steps_[i].clear();
+  seen_.assign(std::bit_ceil(2 * width), -1);
+  std::size_t kept = 0;
+  for (auto next = branches_.begin(); next != branches_.end() && kept < width;) {
+    const auto left = static_cast<std::size_t>(branches_.end() - next);
+    const auto end = next + static_cast<std::ptrdiff_t>(std::min(width, left));
+    if (end != branches_.end()) std::nth_element(next, end, branches_.end(), is_less);
+    std::sort(next, end, is_less);  // in an order that does not depend on the library
+    for (; next != end && kept < width; ++next) {
+      const std::int64_t* from = rows_.data() + static_cast<std::size_t>(next->parent) * slots_;
+      std::int64_t* to = next_rows_.data() + kept * slots_;
+      std::copy(from, from + slots_, to);
+      to[slot_[i]] = next->time;
+      for (const std::int32_t slot : freed_[i]) to[slot] = 0;
+      if (!is_new(kept)) continue;
+      next_losses_.push_back(next->loss);
+      steps_[i].push_back({next->time, next->parent});
+      ++kept;
+    }
   }
   std::swap(rows_, next_rows_);
+  std::swap(losses_, next_losses_);
+}
+
+// Whether no row before has the same times, and so the same future: the first of them loses least.
+bool EventBeam::is_new(std::size_t row) {
+  const std::int64_t* times = next_rows_.data() + row * slots_;
+  std::uint64_t hash = 0;
+  for (std::size_t k = 0; k < slots_; ++k)
+    hash = (hash ^ static_cast<std::uint64_t>(times[k])) * 0x9E3779B97F4A7C15U;
+  const std::size_t mask = seen_.size() - 1;
+  for (std::size_t at = (hash >> 32) & mask;; at = (at + 1) & mask) {
+    if (seen_[at] < 0) {
+      seen_[at] = static_cast<std::int32_t>(row);
+      return true;
+    }
+    if (std::equal(times, times + slots_, next_rows_.data() + seen_[at] * slots_)) return false;
+  }
 }
 
 void EventBeam::settle(std::size_t winner, EventTimes& time) const {

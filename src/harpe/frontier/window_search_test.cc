@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "harpe/frontier/event_beam.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/frontier/frontier_data.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/profile/profile.h"
 #include "harpe/profile/synth.h"
 
 namespace harpe {
@@ -91,6 +93,58 @@ TEST(EventBeam, LosesWhatAnAnswerCosts) {
     EXPECT_LE(s.makespan(after), s.picoseconds());
   }
   EXPECT_GE(improved, 5);
+}
+
+/// One stage, three clocks, times in whole milliseconds.
+Frontier chain_of(int micro_batches) {
+  const Profile profile = parse_profile(R"(stage,instruction,frequency,time,energy
+0,forward,1400,0.010,4.0
+0,forward,1000,0.013,2.9
+0,forward,800,0.017,2.65
+0,backward,1400,0.020,8.0
+0,backward,1000,0.026,5.8
+0,backward,800,0.034,5.3
+)",
+                                        "profile.csv")
+                              .value();
+  return characterize(one_f_one_b({.stages = 1, .micro_batches = micro_batches}), profile,
+                      {.blocking_power = 70_W})
+      .value();
+}
+
+// In a chain, what has the same end has the same future: 30 partial answers, no two of which do,
+// find what of 3^10 is best; 60 of any do not.
+TEST(EventBeam, FollowsNoTwoAnswersWithTheSameFuture) {
+  for (const double share : {0.1, 0.3, 0.5, 0.7, 0.9}) {
+    SCOPED_TRACE(share);
+    const Searched s(chain_of(5), share);
+    const std::size_t nodes = s.problem.table.size();
+    ASSERT_EQ(nodes, 10U);
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (int code = 0; code < 59049; ++code) {
+      Assignment choice(nodes);
+      std::int64_t time = 0;
+      for (std::size_t i = 0, rest = code; i < nodes; ++i, rest /= 3) {
+        choice[i] = static_cast<int>(rest % 3);
+        time += s.layout.times(s.problem.table[i])[choice[i]];
+      }
+      if (time <= s.picoseconds()) least = std::min(least, s.cost(choice));
+    }
+    EventTimes time(s.problem.network.nodes);
+    Assignment choice(nodes, 0);
+    s.layout.set_earliest(choice, time);
+    time[s.problem.network.sink] = s.picoseconds();
+    std::vector<std::int32_t> events;
+    for (const std::int32_t event : s.layout.order()) {
+      if (event != s.problem.network.source && event != s.problem.network.sink)
+        events.push_back(event);
+    }
+    EventBeam beam(s.prices);
+    SearchRandom random;
+    const double most = 2 * beam.loss(events, time);
+    ASSERT_TRUE(beam.retime(events, time, {.width = 30, .most = most}, random));
+    EXPECT_EQ(s.layout.fit(time, choice), least);
+  }
 }
 
 TEST(WindowSearch, EndsByTheDeadlineAndIsNeverWorse) {
