@@ -101,6 +101,16 @@ Status send_message(int socket, const std::string& text, int descriptor = -1) {
                    "cannot answer: " + std::generic_category().message(errno));
 }
 
+/// The last that a peer hears. What it has said is read first, and it can say no more: closed with
+/// something unread, the socket would tell it of a reset in place of the reason.
+void refuse(int socket, const std::string& reason) {
+  ::shutdown(socket, SHUT_RD);
+  std::array<char, 1> unread{};
+  while (::recv(socket, unread.data(), unread.size(), MSG_DONTWAIT) > 0) {
+  }
+  (void)send_message(socket, "error " + reason);
+}
+
 /// Binds the address; takes the place of a socket on which no process listens.
 Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::path& path) {
   const auto* place = reinterpret_cast<const sockaddr*>(&address);
@@ -200,11 +210,9 @@ void ClockListener::accept() {
     return;
   }
   auto peer = peer_of_socket(socket.get());
-  if (!peer.ok()) return;
-  if (const std::string reason = refusal(*peer); !reason.empty()) {
-    (void)send_message(socket.get(), "error " + reason);
-    return;
-  }
+  if (!peer.ok()) return refuse(socket.get(), peer.error().text());
+  if (const std::string reason = refusal(*peer); !reason.empty())
+    return refuse(socket.get(), reason);
   add(std::move(socket), *std::move(peer));
 }
 
@@ -250,7 +258,7 @@ void ClockListener::hear(int socket) {
       parse_clock_request(std::string_view(text.data(), static_cast<std::size_t>(size)));
   const Status status = request.ok() ? respond(connection, *request) : Status(request.error());
   if (status.ok()) return;
-  (void)send_message(socket, "error " + status.error().text());
+  refuse(socket, status.error().text());
   close(socket);
 }
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -28,12 +29,18 @@ class ClockListenerTest : public ::testing::Test {
   }
 
   void start(Seconds patience = ClockListener::kPatience) {
+    open(patience);
+    run();
+  }
+  void open(Seconds patience = ClockListener::kPatience) {
     ClockListener::Leases leases;
     leases.may_set_clocks = [this](const Peer&) { return allowed_.load(); };
     leases.take = leases_take();
     auto listener = ClockListener::open(loop_, path_, 0600, std::move(leases), patience);
     ASSERT_TRUE(listener.ok()) << listener.error().text();
     listener_ = *std::move(listener);
+  }
+  void run() {
     thread_ = std::thread([this] { loop_.run(); });
   }
   static std::function<Result<Lease>(const Peer&, const LeaseRequest&)> leases_take() {
@@ -57,6 +64,35 @@ TEST_F(ClockListenerTest, WhoMaySetNoClocksIsToldSoAndTakesNoPlace) {
     EXPECT_THAT(client.hear(), HasSubstr("does not let you set clocks"));
     EXPECT_EQ(client.hear(), "");
   }
+}
+
+/// Until the agent has hung up.
+void wait_for_end(const ClockSocketClient& client) {
+  pollfd watched{client.socket(), 0, 0};
+  ASSERT_EQ(::poll(&watched, 1, 20'000), 1);
+}
+
+// As a client does, which does not wait for the agent to accept it, and may be slow to listen.
+TEST_F(ClockListenerTest, WhoHasAskedAlreadyIsToldWhyItIsRefused) {
+  allowed_ = false;
+  open();
+  ClockSocketClient client(path_);
+  client.say("harpe.clock/1 take 1 0 x");
+  client.say("renew 1");
+  run();
+  wait_for_end(client);
+  EXPECT_THAT(client.hear(), HasSubstr("does not let you set clocks"));
+  EXPECT_EQ(client.hear(), "");
+}
+
+TEST_F(ClockListenerTest, WhoHasAskedMoreAlreadyIsToldWhyItIsRefused) {
+  open();
+  ClockSocketClient client(path_);
+  client.say("harpe.clock/1 take 1 0 x");
+  client.say("renew 1");
+  run();
+  wait_for_end(client);
+  EXPECT_EQ(client.hear(), "error it is held");
 }
 
 TEST_F(ClockListenerTest, WhoAsksForNothingIsClosed) {
