@@ -43,7 +43,7 @@ std::string specification() {
   return json({{"data", 1},
                {"stages", 3},
                {"schedule", "1f1b"},
-               {"micro_batches", 8},
+               {"micro_batches", 12},
                {"blocking_power_w", 80},
                {"plans", 1},
                {"objective", {{"slowdown", 0.03}}},
