@@ -51,7 +51,7 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
     return plan_of(search_freely(time, {.effort = Effort::kQuick}).back());
   };
   // T* counts whole nanoseconds of each instruction, real ones may take a little longer.
-  Seconds time = std::min(deadline, least_energy_time + seconds(longest_chain));
+  Seconds time = std::min(deadline, least_energy_time + seconds(longest_chain)), other = time;
   Best best(quick(time));
   if (options.effort == Effort::kQuick) return best.plan();
   const Joules energy = best.plan().iteration_energy;
@@ -60,14 +60,26 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
   const Seconds to = still_below(*this, energy, time, std::min(deadline, slowest));
   if (best.plan().gap() > kFewClocks && to - from > kReach * time) {
     for (int i = 0; i <= kTries; ++i) {
-      const Seconds other = i < kTries ? from + (to - from) * (1.0 * i / kTries) : to;
-      if (best.offer(quick(other))) time = other;
+      const Seconds tried = i < kTries ? from + (to - from) * (1.0 * i / kTries) : to;
+      if (best.offer(quick(tried))) other = tried;
     }
     for (auto& [setting, plan] : one_setting_plans()) {
       if (plan.iteration_time <= deadline) best.offer(std::move(plan));
     }
   }
-  for (const Assignment& found : search_freely(time, options)) best.offer(plan_of(found));
+  const auto search = [&](Seconds until, const PlanOptions& how) {
+    bool is_better = false;
+    for (const Assignment& found : search_freely(until, how))
+      is_better |= best.offer(plan_of(found));
+    return is_better;
+  };
+  if (other != time) {
+    // Which of the two is better a quick plan cannot tell.
+    search(other, {});
+    if (!search(time, {})) time = other;
+    if (options.search_windows == 0) return best.plan();
+  }
+  search(time, options);
   return best.plan();
 }
 
