@@ -30,7 +30,8 @@ Result<std::string> plan_document(const JobSpec& spec, const PlanInForce& in_for
 
 Result<std::string> certificate_document(const JobSpec& spec, const PlanInForce& in_force) {
   const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
-  const Certificate certificate = HARPE_TRY(again.frontier.certificate(again.plan.iteration_time));
+  const Certificate certificate =
+      HARPE_TRY(again.frontier.certificate(again.plan.iteration_time, plan_options(spec)));
   return certificate_json(certificate);
 }
 
