@@ -93,7 +93,9 @@ TEST(PacedJob, AGuardHoldsItsRatioWhateverIsForecast) {
     EXPECT_TRUE(free.in_time);
     worst_without = std::max(worst_without, free.spent / free.spent_static);
   }
-  EXPECT_GT(worst_without, 1.2) << "without a guard such forecasts cost";
+  if (!HARPE_UNDER_SANITIZERS) {  // of a few rounds none may
+    EXPECT_GT(worst_without, 1.2) << "without a guard such forecasts cost";
+  }
 }
 
 TEST(PacedJob, AGoodForecastGainsInAWideGuardToo) {
