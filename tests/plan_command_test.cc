@@ -96,12 +96,13 @@ TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
 }
 
 TEST_F(PlanCommand, TheReportSaysWhatItWasMadeOf) {
-  ASSERT_EQ(plan({"--points", "0", "--job", "two words", "--out", path("out")}).status, 0);
+  ASSERT_EQ(plan({"--quick", "--points", "0", "--job", "two words", "--out", path("out")}).status,
+            0);
   const std::string page = read("out/report.html");
   const auto frontier = json::parse(read("out/frontier.json"));
   EXPECT_THAT(page, AllOf(HasSubstr("<code>harpe plan --profile " + path("profile.csv") +
-                                    " --micro-batches 6 --blocking-power 83.64 --points 0 --job "
-                                    "&#39;two words&#39;</code>"),
+                                    " --micro-batches 6 --blocking-power 83.64 --quick --points 0 "
+                                    "--job &#39;two words&#39;</code>"),
                           HasSubstr(digest_text(fnv1a(read("profile.csv")))),
                           HasSubstr(frontier["inputs_digest"].get<std::string>())));
 }
