@@ -171,9 +171,10 @@ void Job::State::started_again(RankBook book, Seconds now) {
   plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
   profiling_began = last_profiling = 0;
   effects.save = true;
-  add_event(
-      JobEvent::Level::kInfo, now,
-      "training has started again (run " + quoted(ranks.run()) + " after " + quoted(before) + ")");
+  const std::string names = ranks.run() == before
+                                ? std::string()
+                                : " (run " + quoted(ranks.run()) + " after " + quoted(before) + ")";
+  add_event(JobEvent::Level::kInfo, now, "training has started again" + names);
   if (ranks.complete()) ranks_complete(now);
 }
 
