@@ -33,7 +33,7 @@ class LatencyByClock {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
-  LatencyByClock(Seconds of_all = Seconds{0}) : entries_{{Megahertz{0}, of_all}} {}
+  LatencyByClock(Seconds of_all = Seconds{0}) : entries_{{Megahertz{0}, of_all}} {}  // NOLINT
   /// \param entries  at least one, no clock twice, in any order
   explicit LatencyByClock(std::vector<Entry> entries);
 
