@@ -35,6 +35,7 @@ struct HardProfile {
   int clocks = 4;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it by that name.
 void PrintTo(const HardProfile& profile, std::ostream* out) {
   *out << profile.name;
 }

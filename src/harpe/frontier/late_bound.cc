@@ -178,8 +178,8 @@ void LateBound::step(Flow& flow, double rate) {
 void LateBound::climb(int steps) {
   if (best_.arc.empty() || best_.proves >= LateCosts::kNever) return;
   double time = 0;
-  for (std::size_t i = 0; i < problem_.table.size(); ++i)
-    time += problem_.tables[problem_.table[i]].options.front().point.time.value;
+  for (const int table : problem_.table)
+    time += problem_.tables[table].options.front().point.time.value;
   if (!(time > 0)) return;
   constexpr double kSmaller = 0.7;
   constexpr int kPatience = 6;
