@@ -87,7 +87,7 @@ void PlanSearcher::start_next() {
   if (waiting_.empty()) return;
   const auto next = std::ranges::min_element(
       waiting_, {}, [](const JobPtr& one) { return one->search->course.slice(); });
-  const JobPtr job = *next;
+  const JobPtr job = std::move(*next);
   waiting_.erase(next);
   const SearchPtr search = job->search;
   if (frontier_of_.lock() != search) frontier_.reset();
