@@ -40,7 +40,7 @@ void PrintTo(const HardProfile& profile, std::ostream* out) {
   *out << profile.name;
 }
 
-const HardProfile kHardProfiles[] = {
+constexpr HardProfile kHardProfiles[] = {
     {"two_clocks", [](const Curve&) {}, 2},
     {"whole_milliseconds",
      [](const Curve& curve) {
