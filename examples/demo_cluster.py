@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 BLOCKING_W = 83.64
 PATIENCE_S = 120  # without progress, with a machine that does much else
 LONGEST_S = 600
+TOLD_S = 15  # how often it is said what is waited for
 JOB = "demo"
 SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
 # They warm up in seconds rather than in a minute, so that what is measured early holds later.
@@ -47,6 +49,8 @@ class DemoCluster:
             for old in self.folder.glob(pattern):
                 old.unlink()
         self.processes = []
+        for end in (signal.SIGTERM, signal.SIGHUP):  # whoever started processes ends them
+            signal.signal(end, lambda number, _: sys.exit(128 + number))
         self.url = None
         self.control = self.folder / "control"
 
@@ -143,7 +147,7 @@ class DemoCluster:
             return {"phase": "registering", "newest_iteration": -1, "version": 0}
 
     def wait(self, what, holds):
-        begun = moved = time.monotonic()
+        begun = moved = told = time.monotonic()
         newest = None
         while True:
             status = self.status()
@@ -154,6 +158,10 @@ class DemoCluster:
                 newest, moved = status["newest_iteration"], now
             if now > min(moved + PATIENCE_S, begun + LONGEST_S):
                 sys.exit(f"{what} did not happen within {now - begun:.0f} s: {json.dumps(status)}")
+            if now > told + TOLD_S:
+                print(f"   waiting for {what}: {status['phase']}, iteration {status['newest_iteration']}, {now - begun:.0f} s",
+                      file=sys.stderr, flush=True)
+                told = now
             time.sleep(0.2)
 
     def wait_for_plans(self):

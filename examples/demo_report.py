@@ -101,21 +101,21 @@ def signed(percent):
     return "0.0" if text in ("-0.0", "+0.0") else text
 
 
-def doubt(one, before=", "):
+def doubt(one, before="", after=""):
     """Why the savings of a phase are not to be believed; empty where they are."""
     why = []
     if abs(one["saved_percent"]) <= one["saved_error_percent"]:
         why.append("not distinguishable from zero")
     if not one["as_predicted"]:
         why.append("measured and predicted disagree")
-    return before + ", ".join(why) if why else ""
+    return before + ", ".join(why) + after if why else ""
 
 
 def saved(one):
     """Green only where it is certain."""
     certain = " certain" if one["saved_percent"] > 0 and not doubt(one) else ""
     return (f"<b class=\"saved{certain}\">{one['saved_percent']:.1f} ± {one['saved_error_percent']:.1f} %</b>"
-            f"{html.escape(doubt(one))}")
+            f"{html.escape(doubt(one, ' (', ')'))}")
 
 
 def padded(values, share=0.08):
@@ -181,12 +181,16 @@ def page(result, history, spans, frontier, events, source):
     slower = planned["slowdown_percent"]
     same = abs(slower) < max(0.25, planned["slowdown_error_percent"])
     pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+    unquiet = "" if all(result[phase]["as_predicted"] for phase in spans) else (
+        '<p class="note">Measured and predicted disagree, so that these figures are no result: where a machine does much else, ranks wait '
+        "for a processor, and iterations take longer than their GPUs. Run it again where it is quiet.</p>")
     pipelines = legend([(0, "pipeline 0"), (1, "pipeline 1")])
     body = f"""<div class="prose">
 <section>
 <p class="lead">Two pipelines of four stages trained together. Pipeline 0 saved {saved(planned)} of its
 energy with its plan, {pace}, and {saved(straggling)}
 while the other pipeline straggled and it did not need to hurry.</p>
+{unquiet}
 <p class="note">The GPUs are modelled on A100 SXM whose clocks take 10 ms to change; agent, server, ranks, sockets and plans are real.
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
 </section>
