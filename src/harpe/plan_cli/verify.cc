@@ -106,7 +106,8 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
                      " J, gap " + fixed(gap, 4) + " %\n";
   text += found.proven_bound
               ? "the certificate proves that no plan ending by then needs less than " +
-                    grouped(found.proven_bound->value, 1) + " J\n"
+                    grouped(found.proven_bound->value, 1) + " J, " +
+                    fixed(100 * (found.energy / *found.proven_bound - 1), 4) + " % below this one\n"
               : "no certificate given: the plan's lower bound is its own word" +
                     certificate_beside(file) + "\n";
   return Outcome{.text = text, .json = json_text(document)};
