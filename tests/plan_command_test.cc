@@ -27,10 +27,8 @@ class PlanCommand : public CommandTest {
     EXPECT_EQ(harpe_says({"synth", "--stages", "4", "--out", path("profile.csv")}).status, 0);
   }
 
-  /// Runs `harpe plan` on the profile with 6 micro-batches. Under sanitizers the search is short.
+  /// Runs `harpe plan` on the profile with 6 micro-batches.
   Said plan(std::vector<std::string> more) const {
-    if (HARPE_UNDER_SANITIZERS && std::ranges::find(more, "--quick") == more.end())
-      more.emplace_back("--quick");
     const std::vector<std::string> start = {"plan",
                                             "--profile",
                                             path("profile.csv"),
