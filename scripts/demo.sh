@@ -84,7 +84,7 @@ field() {  # field PLAN KEY: a number of the summary
 echo
 LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an iteration needs %.1f %% less energy than at\nmaximum clocks (%.0f J instead of %.0f J). No choice of clocks at this speed can save more than another %.3f %%.\n' \
   "$(field chosen saving_percent)" "$(field chosen iteration_energy_j)" "$(field all_max iteration_energy_j)" \
-  "$(field chosen gap_percent)"
+  "$(LC_ALL=C awk -v needs="$(field chosen iteration_energy_j)" -v bound="$(field chosen tight_bound_j)" 'BEGIN { print 100 * (1 - bound / needs) }')"
 echo "Open the report in a browser: $out/report.html"
 [ -n "$installed" ] || say_where "with the commands that plan"
 echo "Next:"
