@@ -138,4 +138,6 @@ if(TARGET harpe)
   install(FILES ${packaging}/sysusers/harpe.conf DESTINATION lib/sysusers.d COMPONENT command)
   install(FILES ${packaging}/server.toml DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/simulations DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+  # Programs name these pages by their paths in the repository.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 endif()
