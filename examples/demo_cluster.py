@@ -1,6 +1,7 @@
 """The processes of a demonstration: an agent on simulated GPUs, a server, a trainer of two pipelines with four stages each,
 which talk over real sockets. What run_demo.py and run_carbon_demo.py have in common."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -41,16 +42,33 @@ POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210
 LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # by a demonstration before
 
 
+def end_on_signals():
+    """Whoever started processes ends them, also where a signal ends it."""
+    ends = [end for end in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(end) is not signal.SIG_IGN]  # as nohup has it
+
+    def leave(number, _):
+        for end in ends:
+            signal.signal(end, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for end in ends:
+        signal.signal(end, leave)
+
+
 class DemoCluster:
     def __init__(self, harpe, trainer, folder):
         self.harpe, self.trainer, self.folder = harpe.resolve(), trainer.resolve(), pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.folder / "lock", "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another demonstration runs in {self.folder}: end it, or give another --out")
+        end_on_signals()
         for pattern in LEFT_BEHIND:
             for old in self.folder.glob(pattern):
                 old.unlink()
         self.processes = []
-        for end in (signal.SIGTERM, signal.SIGHUP):  # whoever started processes ends them
-            signal.signal(end, lambda number, _: sys.exit(128 + number))
         self.url = None
         self.control = self.folder / "control"
 

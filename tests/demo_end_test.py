@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""A demonstration that a signal ends leaves no process, and another one does not touch what is of one that runs.
+Usage: demo_end_test.py RUN_DEMO HARPE TRAINER"""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, HARPE, TRAINER = sys.argv[1:4]
+
+
+def running(folder):
+    """Command lines that name the folder."""
+    found = []
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes()
+        except OSError:
+            continue  # it has ended meanwhile
+        if str(folder).encode() in words:
+            found.append(words)
+    return found
+
+
+class DemoEnd(unittest.TestCase):
+    def test_a_signal_ends_it_with_all_it_started(self):
+        with tempfile.TemporaryDirectory() as name:
+            out = pathlib.Path(name) / "demo"
+            command = [sys.executable, PROGRAM, "--harpe", HARPE, "--trainer", TRAINER, "--out", out]
+            demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(demo.kill)
+            end = time.monotonic() + 60
+            while not (out / "trainer.log").exists():
+                self.assertLess(time.monotonic(), end, "no training has begun")
+                time.sleep(0.1)
+            stored = (out / "jobs.db").stat().st_ino
+            second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn(f"another demonstration runs in {out}", second.stderr)
+            self.assertEqual((out / "jobs.db").stat().st_ino, stored)
+            self.assertGreater(len(running(out)), 2)
+            demo.send_signal(signal.SIGTERM)
+            self.assertEqual(demo.wait(30), 128 + signal.SIGTERM)
+            end = time.monotonic() + 20
+            while running(out):
+                self.assertLess(time.monotonic(), end, running(out))
+                time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
