@@ -94,13 +94,12 @@ TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
 }
 
 TEST_F(PlanCommand, TheReportSaysWhatItWasMadeOf) {
-  ASSERT_EQ(plan({"--quick", "--points", "0", "--job", "two words", "--out", path("out")}).status,
-            0);
+  ASSERT_EQ(plan({"--points", "0", "--job", "two words", "--out", path("out")}).status, 0);
   const std::string page = read("out/report.html");
   const auto frontier = json::parse(read("out/frontier.json"));
   EXPECT_THAT(page, AllOf(HasSubstr("<code>harpe plan --profile " + path("profile.csv") +
-                                    " --micro-batches 6 --blocking-power 83.64 --quick --points 0 "
-                                    "--job &#39;two words&#39;</code>"),
+                                    " --micro-batches 6 --blocking-power 83.64 --points 0 --job "
+                                    "&#39;two words&#39;</code>"),
                           HasSubstr(digest_text(fnv1a(read("profile.csv")))),
                           HasSubstr(frontier["inputs_digest"].get<std::string>())));
 }
@@ -548,6 +547,19 @@ TEST_F(PlanCommandWithLateClocks, LateSwitchesCostEnergyAndTheSummarySaysHowMuch
   EXPECT_GE(late["plans"]["free_switching"]["clock_changes"].get<double>(),
             chosen(late, "clock_changes"));
   EXPECT_THAT(plan({"--switch-latency", "10ms"}).out, HasSubstr("with free switching"));
+}
+
+TEST_F(PlanCommand, AProfileLooksRightWhereNothingIsRemarked) {
+  const auto checked = [&] { return harpe_says({"profile", "check", path("profile.csv")}).out; };
+  EXPECT_THAT(checked(), HasSubstr("\nNothing looks wrong.\n"));
+  std::string copied = read("profile.csv");
+  std::istringstream lines(copied);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("0,")) copied += "4" + line.substr(1) + '\n';
+  }
+  write("profile.csv", copied);
+  EXPECT_THAT(checked(),
+              AllOf(HasSubstr("copies, not measurements"), Not(HasSubstr("Nothing looks wrong"))));
 }
 
 TEST_F(PlanCommand, EnergiesOfAnyMagnitudeGiveTheSameClocks) {

@@ -40,7 +40,7 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool c
   Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest MHz", "thriftiest MHz",
                         "time noise", "energy noise"}}};
   std::string remarks;
-  bool is_suspicious = false;
+  bool looks_right = check.notes.empty();
   const auto remark = [&](const InstructionCheck& entry, const std::string& text) {
     remarks += label(entry, profile.has_chunks()) + ": " + text + '\n';
   };
@@ -56,14 +56,14 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool c
     if (!entry.missing.empty()) remark(entry, "not measured: " + clocks_text(entry.missing));
     for (const std::string& sentence : entry.suspicious) {
       remark(entry, painted("suspicious: ", Paint::kBold, coloured) + sentence);
-      is_suspicious = true;
     }
+    looks_right = looks_right && entry.missing.empty() && entry.suspicious.empty();
   }
   for (const std::string& note : check.notes) remarks += note + '\n';
   remarks +=
       "Pareto: clocks that no other beats in time and energy; plans are made of these.\n"
       "Hull: those of them on the lower convex curve.\n";
-  if (!is_suspicious) remarks += "Nothing looks wrong.\n";
+  if (looks_right) remarks += "Nothing looks wrong.\n";
   return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
          " stages, " + std::to_string(profile.entries().size()) + " instructions\n\n" +
          table.text(coloured) + "\n" + remarks;
