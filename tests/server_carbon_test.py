@@ -172,7 +172,8 @@ class Carbon(ServerTest):
 class Offered(Carbon):
     def test_clients_choose_among_what_the_operator_offers(self):
         self.start("--carbon", self.write_grid(), "--carbon", "302.5")
-        sources = self.until(lambda: [one for one in self.good("GET", "/v1/carbon")["sources"] if one["now"]] or None)
+        self.until(lambda: all(one["now"] for one in self.good("GET", "/v1/carbon")["sources"]))
+        sources = self.good("GET", "/v1/carbon")["sources"]
         self.assertEqual(sources[0]["source"], "file")
         self.assertEqual(sources[0]["forecast"]["ladder"], "provider")
         terms = {"iterations": 100, "deadline_factor": 1.5}
