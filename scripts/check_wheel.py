@@ -20,7 +20,7 @@ SYSTEMS = {"libc.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.
 PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent")
 LIBRARIES = ("harpe/_client.abi3.so", "harpe/simulated_nvml/libnvidia-ml.so.1")
 OTHERS = ("harpe/__init__.py", "harpe/py.typed", "harpe/_client.pyi", "harpe/_command.py", "harpe/planning.py",
-          "harpe/measuring.py", "harpe/simulations/a100x4.toml", "harpe/licenses/curl.txt",
+          "harpe/measuring.py", "harpe/simulations/a100x4.toml", "harpe/docs/tutorial.md", "harpe/licenses/curl.txt",
           "harpe/licenses/openssl.txt")
 LARGEST = 16 << 20
 

@@ -82,6 +82,7 @@ use_command() {
   grep -q "A100" <<<"$said" || fail "the simulated NVML: $said"
   if in_root ldconfig -p | grep nvidia-ml; then fail "the simulated NVML is found by programs that did not ask for it"; fi
   in_root ldconfig -p | grep -q libharpe_client.so.1 || fail "libharpe_client.so.1 is not found"
+  in_root sh -c 'test -f "$(harpe --help | tail -1 | tr -d " ")/tutorial.md"' || fail "harpe --help names no pages"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
   # A program against libharpe-dev.

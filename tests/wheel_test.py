@@ -87,6 +87,11 @@ class Wheel(unittest.TestCase):
         self.assertIn("agent", self.check("harpe", "agent", "--help"))
         self.assertEqual(self.check("harpe", "--version"), self.check("python", "-m", "harpe", "--version"))
 
+    def test_help_says_where_the_pages_are(self):
+        folder = pathlib.Path(self.check("harpe", "--help").split()[-1])
+        self.assertEqual(folder, self.simulations.parent / "docs")
+        self.assertIn("harpe.start", (folder / "python.md").read_text(encoding="utf-8"))
+
     def test_python_plans_and_measures(self):
         said = self.python(
             "import harpe\n"

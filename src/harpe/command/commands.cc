@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <ostream>
 #include <span>
+#include <system_error>
 
 #include "harpe/base/text.h"
 #include "harpe/command/command.h"
@@ -64,7 +66,12 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
   try {
     commands.root().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    console.out << help_text(commands.chosen());
+    const CLI::App& command = commands.chosen();
+    console.out << help_text(command);
+    if (&command == &commands.root()) {
+      std::error_code unknown;
+      console.out << documentation_text(std::filesystem::read_symlink("/proc/self/exe", unknown));
+    }
     return 0;
   } catch (const CLI::CallForVersion&) {
     console.out << commands.root().get_name() << " " HARPE_VERSION "\n";

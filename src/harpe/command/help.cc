@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
+#include <system_error>
 
 #include "harpe/base/text.h"
 
@@ -208,6 +209,16 @@ std::string help_text(const CLI::App& command) {
     for (const std::string& line : lines_of(command.get_footer())) text += "  " + line + '\n';
   }
   return text;
+}
+
+std::string documentation_text(const std::filesystem::path& own) {
+  const std::filesystem::path prefix = own.parent_path().parent_path();
+  for (const auto& folder : {prefix / "share/doc/harpe/docs", prefix / "docs"}) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(folder / "tutorial.md", ignored))
+      return "\nPages named docs/...:\n  " + folder.string() + '\n';
+  }
+  return "";
 }
 
 std::string man_page(const CLI::App& command) {

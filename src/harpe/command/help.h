@@ -2,6 +2,7 @@
 /// \file
 /// Help and man pages, both from the same description of the commands.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std
 
 /// What `--help` prints: at most 80 columns.
 std::string help_text(const CLI::App& command);
+/// Where the pages are that programs name docs/..., as the end of a program's help; empty where
+/// they are not below the folder of the executable at `own` (a wheel) or its prefix.
+std::string documentation_text(const std::filesystem::path& own);
 /// The manual page (section 1) in roff.
 std::string man_page(const CLI::App& command);
 
