@@ -112,6 +112,10 @@ TEST_F(Headline, SaysWhenAPlanIsFasterOrNeedsMore) {
   EXPECT_EQ(of(9.9999, 1000.1), "Same computation, no slowdown: the same energy.");
 }
 
+TEST_F(Headline, CallsNoPlanFasterForTheNoiseOfAProfile) {
+  EXPECT_EQ(of(9.98, 933), "Same computation, no slowdown: 6.7\u00A0% less energy.");
+}
+
 TEST(Explanation, ClaimsNoBoundThatThePlanContradicts) {
   Plan all_max;
   all_max.iteration_time = {10};

@@ -11,6 +11,8 @@ namespace harpe::report {
 namespace {
 
 constexpr double kShown = 0.05;  ///< percent that one decimal shows as at least 0.1
+/// Percent by which a plan is called faster: profiles have about 0.2 % of noise.
+constexpr double kFaster = 0.5;
 
 std::string percent(double value, int decimals = 1) {
   return concat({fixed(value, decimals), "\u00A0%"});
@@ -19,7 +21,7 @@ std::string percent(double value, int decimals = 1) {
 std::string speed(double time_change) {
   const double percents = 100 * time_change;
   if (std::abs(time_change) <= 1e-9) return "no slowdown";
-  if (percents <= -kShown) return percent(-percents) + " faster";
+  if (percents <= -kFaster) return percent(-percents) + " faster";
   if (percents < 0) return "no slowdown";
   return concat(
       {percents < kShown ? "less than " : "", percent(std::max(0.1, percents)), " slower"});
