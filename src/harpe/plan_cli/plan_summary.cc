@@ -10,6 +10,8 @@
 namespace harpe {
 namespace {
 
+constexpr double kShownSlowdown = 5e-5;  ///< the least that the table shows as other than 0.00 %
+
 /// The figures of one plan, against the fastest possible iteration and all-max.
 struct Figures {
   std::string name;
@@ -117,6 +119,8 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
       "\nslowdown: against the fastest possible iteration; saving: against all-max"
       " (every clock at its maximum);\ngap: proven distance to the least energy possible at "
       "that time\n";
+  if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown))
+    text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
   if (planned.free_switching) {
     text += switching_text(planned);
     text += late_bound_text(planned);
