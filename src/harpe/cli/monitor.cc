@@ -17,6 +17,7 @@
 #include "harpe/cli/monitor_live.h"
 #include "harpe/cli/monitor_look.h"
 #include "harpe/cli/monitor_view.h"
+#include "harpe/cli/terminal_text.h"
 #include "harpe/command/console.h"
 #include "harpe/command/interrupt.h"
 #include "harpe/command/options.h"
@@ -117,10 +118,10 @@ Result<std::optional<WindowEnergy>> print_looks(const MonitorArguments& argument
 
 void print_summary(const WindowEnergy& used, Console& console) {
   const int columns = console.out_is_terminal ? terminal_size().columns : 0;
-  console.out << "\n"
-              << seconds_text(used.time.value) << "\n"
-              << energy_table(used, columns, console.colour_out);
-  for (const std::string& line : energy_remarks(used)) console.out << wrapped_text(line, columns);
+  std::string text = energy_table(used, columns, console.colour_out);
+  for (const std::string& line : energy_remarks(used)) text += wrapped_text(line, columns);
+  console.out << "\n" << seconds_text(used.time.value) << "\n";
+  console.out << (console.utf8 ? text : ascii_text(text));
 }
 
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {
