@@ -122,7 +122,7 @@ class DemoCluster:
         return (f"The server is at {self.url} while this runs. In another terminal:\n"
                 f"   {harpe} job watch {JOB} --server {self.url}\n"
                 f"   {harpe} job show {JOB} --server {self.url}\n"
-                f"   curl -s {self.url}/v1/jobs/{JOB}/log\n")
+                f"   {harpe} job watch {JOB} --events --server {self.url}\n")
 
     def start_trainer(self, iterations=100000, forward_s=0.03):
         return self.start("trainer", [
