@@ -24,7 +24,7 @@ namespace {
 // Five steps of usual counters.
 constexpr Seconds kLead{0.5};
 // Sound devices settle within half a second or so.
-constexpr Seconds kLongestSettling{2}, kPause{0.01}, kLongestStop{0.2};
+constexpr Seconds kLongestSettling{2}, kLongestStop{0.2};
 
 /// The devices and what watches them. Calls may come from any thread.
 class Meter {
@@ -72,13 +72,8 @@ class Meter {
 
   /// \param settles  the devices are read until their counters have stepped after the end
   Result<WindowEnergy> end(const std::string& name, bool settles) {
-    if (!settles) return monitor_->end(name);
-    Clock& clock = system_clock();
-    const Instant at = clock.now();
-    while (!monitor_->settled(at) && clock.now() < at + kLongestSettling) {
-      clock.sleep_until(clock.now() + kPause);
-    }
-    return monitor_->end(name, at);
+    return settles ? end_settled(*monitor_, name, kLongestSettling, system_clock())
+                   : monitor_->end(name);
   }
 
   EnergyMonitor& monitor() const { return *monitor_; }

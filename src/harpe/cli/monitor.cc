@@ -42,6 +42,7 @@ struct MonitorArguments {
 constexpr const char* kWindow = "monitor";
 // Counters step every 100 ms: before, the first look would say nothing.
 constexpr Seconds kFirstLook{0.2};
+constexpr Seconds kLongestSettling{1};  // of sensors at the end
 constexpr Seconds kLongestStop{2};  // a call that takes longer is not waited for at the end
 
 /// Looks as lines, or for programs.
@@ -168,9 +169,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   } else {
     used = HARPE_TRY(print_looks(arguments, *monitor, views, simulated, *interrupts, console));
   }
-  if (!used) {
-    used = HARPE_TRY(monitor->end(kWindow));
-  }
+  if (!used) used = HARPE_TRY(end_settled(*monitor, kWindow, kLongestSettling, system_clock()));
   if (!console.json && !arguments.csv) print_summary(*used, console);
   if (!monitor->stop(kLongestStop)) {
     // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.

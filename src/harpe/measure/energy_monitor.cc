@@ -379,4 +379,13 @@ Result<std::unique_ptr<EnergyMonitor>> EnergyMonitor::start(std::span<Gpu* const
       std::make_unique<Monitor>(gpus, cpus, std::move(options), clock));
 }
 
+Result<WindowEnergy> end_settled(EnergyMonitor& monitor, const std::string& name, Seconds longest,
+                                 Clock& clock) {
+  constexpr Seconds kBetweenLooks{0.01};
+  const Instant at = clock.now();
+  while (!monitor.settled(at) && clock.now() < at + longest)
+    clock.sleep_until(clock.now() + kBetweenLooks);
+  return monitor.end(name, at);
+}
+
 }  // namespace harpe

@@ -145,4 +145,9 @@ class EnergyMonitor {
   virtual std::uint64_t rounds() const = 0;  ///< readings of the devices so far, on average
 };
 
+/// Ends a window that ends now once all is read that makes its end known better, or after
+/// `longest`. Until a counter's next step, an end is known less well by far.
+Result<WindowEnergy> end_settled(EnergyMonitor& monitor, const std::string& name, Seconds longest,
+                                 Clock& clock);
+
 }  // namespace harpe

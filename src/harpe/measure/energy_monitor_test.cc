@@ -104,6 +104,51 @@ TEST_F(Monitoring, ARunningWindowCanBeLookedAt) {
   expect_energy(end("run").devices[0], 600);
 }
 
+/// Samples are taken while one sleeps by it.
+class SampledClock final : public Clock {
+ public:
+  SampledClock(ManualClock& clock, EnergyMonitor& monitor) : clock_(clock), monitor_(monitor) {}
+  Instant now() const override { return clock_.now(); }
+  void sleep_until(Instant until) override {
+    clock_.sleep_until(until);
+    monitor_.poll();
+  }
+
+ private:
+  ManualClock& clock_;
+  EnergyMonitor& monitor_;
+};
+
+TEST_F(Monitoring, AnEndIsKnownBetterOnceTheCounterHasStepped) {
+  // Power that nothing is known of between steps.
+  const auto power = [](double time) { return 250 + 150 * std::sin(40 * time); };
+  const auto energy = [](double time) { return 250 * time - 3.75 * std::cos(40 * time); };
+  TestGpu gpu(clock_, 0, power, energy);
+  gpu.has_instant = gpu.has_average = false;
+  EnergyMonitor& monitor = start({&gpu});
+  for (const char* name : {"lead", "now", "settled", "impatient"}) {
+    ASSERT_TRUE(monitor.begin(name).ok());
+    pass(0.5);
+  }
+  const double truth = gpu.truth();
+  SampledClock clock(clock_, monitor);
+  pass(0.04);
+  const WindowEnergy now = end("now");
+  const Instant asked = clock_.now();
+  const double used = gpu.truth();
+  const auto settled = end_settled(monitor, "settled", Seconds{1}, clock);
+  ASSERT_TRUE(settled.ok());
+  EXPECT_EQ(settled->end.ns, asked.ns);
+  EXPECT_GT(clock_.now(), asked);
+  EXPECT_LT(clock_.now() - asked, Seconds{0.3});
+  EXPECT_LT(settled->devices[0].energy.error, now.devices[0].energy.error);
+  EXPECT_GT(used, truth);
+  gpu.failure = Error::of(ErrorCode::kUnavailable, "gone");
+  const Instant second = clock_.now();
+  EXPECT_TRUE(end_settled(monitor, "impatient", Seconds{0.2}, clock).ok());
+  EXPECT_LE(clock_.now() - second, Seconds{0.22});
+}
+
 TEST_F(Monitoring, ALostDeviceIsMarkedAndTheOthersAreRight) {
   TestGpu sound(clock_, 0, 100), lost(clock_, 1, 200);
   EnergyMonitor& monitor = start({&sound, &lost});
