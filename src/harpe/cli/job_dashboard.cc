@@ -99,7 +99,9 @@ void add_trend(const Json& status, const JobTrend& trend, std::vector<Row>& rows
   std::string text;
   if (const auto power = trend.power()) {
     text = watts(power->value) + " over the last iterations";
-    if (all_max) text += ", " + change_text(power->value / *all_max - 1) + " against all-max";
+    // While profiling goes on, clocks are tried, and nothing is saved by them.
+    if (all_max && !member(status, "profiling").is_object())
+      text += ", " + change_text(power->value / *all_max - 1) + " against all-max";
   }
   if (all_max)
     text += (text.empty() ? "" : " ") + std::string("(") + watts(*all_max) + " at all-max)";

@@ -59,6 +59,15 @@ TEST(JobDashboard, SaysWhatOneWantsToKnowFirst) {
   EXPECT_LT(view.find("iteration  "), view.find("plan  "));
 }
 
+TEST(JobDashboard, ClaimsNothingOfPowerWhileProfiling) {
+  std::string profiled = status(10, 7200);
+  const std::string none = R"("profiling": null)";
+  profiled.replace(profiled.find(none), none.size(),
+                   R"("profiling": {"iterations_left": 5, "time_left_s": 2, "slowdown": 0.1})");
+  const std::string view = job_dashboard(look_at(profiled), ten_iterations(), 100, 0, false);
+  EXPECT_THAT(view, HasSubstr("1800 W over the last iterations (4500 W at all-max)"));
+}
+
 TEST(JobDashboard, FitsAnyTerminal) {
   for (const int columns : {24, 40, 60, 80, 132, 250}) {
     for (const int lines : {0, 5, 12, 24, 60}) {

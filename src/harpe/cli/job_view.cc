@@ -126,6 +126,18 @@ void add_plans(const Json& status, std::string& view) {
   }
 }
 
+/// The time of the slowest plan, and what iterations were measured to take beyond it.
+std::string predicted(const Json& status) {
+  constexpr double kShown = 5e-4;  // of an iteration
+  std::string text = seconds_in(status, "predicted_time_s") + " predicted";
+  const auto time = number_in(status, "predicted_time_s");
+  double slowest = 0;
+  for (const Json& plan : member(status, "plans"))
+    slowest = std::max(slowest, number_in(plan, "time_s").value_or(0));
+  if (!time || slowest <= 0 || *time - slowest < kShown * *time) return text;
+  return text + " (" + seconds_text(*time - slowest) + " of it outside of the plan, as measured)";
+}
+
 /// A better plan, searched for in the background.
 std::string search_of(const Json& status) {
   const Json& search = member(status, "search");
@@ -308,8 +320,7 @@ std::string job_view(std::string_view given, bool coloured) {
   const char* const all_max =
       number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
   view += "  iteration   " + seconds_in(status, "iteration_time_s") + " measured, " +
-          seconds_in(status, "predicted_time_s") + " predicted, " + seconds_in(status, all_max) +
-          " at all-max\n";
+          predicted(status) + ", " + seconds_in(status, all_max) + " at all-max\n";
   view += "  saved       " +
           painted(saved(status) + " against all-max" + saved_share(status), Paint::kGreen,
                   coloured && is_claimed(status)) +

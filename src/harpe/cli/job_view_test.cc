@@ -27,6 +27,19 @@ TEST(JobView, ShowsWhereAJobStands) {
   }
 }
 
+TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
+  const auto of = [](const std::string& predicted) {
+    return job_view(R"({"id": "a", "plans": [{"plan": 0, "pipelines": 2, "time_s": 0.7188}],
+                        "iteration_time_s": 0.721, "predicted_time_s": )" +
+                        predicted + "}",
+                    false);
+  };
+  EXPECT_NE(of("0.721").find("721.000 ms predicted (2.200 ms of it outside of the plan"),
+            std::string::npos)
+      << of("0.721");
+  EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
+}
+
 TEST(JobView, ShowsPaceAndPause) {
   const std::string view = job_view(
       R"({"id": "a", "pace": {"iteration_time_s": 16.4, "pause": true, "resumes": 1800014400,
