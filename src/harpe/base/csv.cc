@@ -140,6 +140,15 @@ std::string csv_form_remark(std::string_view text) {
          (form.decimal_comma ? ", decimal commas are read as points" : "");
 }
 
+bool begins_like_json(std::string_view text) {
+  bool begins = false;
+  each_line(text, [&](std::string_view line) {
+    begins = line.front() == '{' || line.front() == '[';
+    return false;
+  });
+  return begins;
+}
+
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines) {
   const CsvForm form = csv_form(text);

@@ -35,6 +35,9 @@ CsvForm csv_form(std::string_view text);
 /// commas.
 std::string csv_form_remark(std::string_view text);
 
+/// Whether the first line with content begins as JSON does, and no table of Harpe's.
+bool begins_like_json(std::string_view text);
+
 /// Splits `text` into rows by the separator of its csv_form(); decimal commas become points.
 /// Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with
 /// `""` for a quote. With `keep_empty_lines`, an empty line gives a row without cells (schedules

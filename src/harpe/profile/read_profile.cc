@@ -401,6 +401,12 @@ bool says_synthetic(std::string_view text) {
 
 Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
+  if (begins_like_json(text)) {
+    diagnostics.add(1, 1,
+                    "this is JSON, and no profile: expected a table with the columns "
+                    "stage,instruction,frequency,time,energy");
+    return Error::invalid(std::move(diagnostics));
+  }
   const std::vector<CsvRow> rows = split_csv(text, diagnostics);
   if (rows.empty()) {
     if (diagnostics.empty()) {

@@ -68,6 +68,12 @@ TEST(ParseProfile, AcceptsCrlfByteOrderMarkAndQuotes) {
   EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward), ElementsAre(point(1410, 0.5, 200)));
 }
 
+TEST(ParseProfile, SaysWhereAFileIsAPlan) {
+  expect_error("{\"format\": \"harpe.plan/1\", \"job\": \"a\",\n \"stages\": 2}\n", 1, 1,
+               "this is JSON");
+  expect_error("# a comment\n[1, 2]\n", 1, 1, "this is JSON");
+}
+
 TEST(ParseProfile, ReadsChunks) {
   const Profile profile = parsed(
       "stage,chunk,instruction,frequency,time,energy\n0,0,forward,1410,1,2\n0,1,forward,1410,3,"
