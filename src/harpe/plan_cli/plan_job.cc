@@ -96,7 +96,7 @@ Status set_slowdown(PlanJob& job, Values values) {
   HARPE_TRY(set_parsed(values, percent, parse_percent));
   if (may_be_fraction(values.front())) {
     job.warnings.push_back("slowdown " + std::string(trim(values.front())) + " is taken as " +
-                           shortest(percent, 4) + " %; for a fraction of that much write " +
+                           shortest(percent, 4) + " %; if it is a fraction, write " +
                            shortest(100 * percent, 4) + "%");
   }
   job.objective = {Objective::Kind::kSlowdown, percent / 100};
@@ -173,7 +173,7 @@ std::vector<JobKey> make_keys() {
       {"optimizer", "SECONDS[,...]", kTimes, "Optimizer step at the end of each stage, s", false,
        false, [](PlanJob& job, Values v) { return set_list(v, job.optimizer, parse_seconds); }},
       {"slowdown", "PERCENT", kObjectives,
-       "Take that much longer than the fastest possible iteration: 5%, 5 or 0.05 (default: "
+       "Take that many percent longer than the fastest possible iteration: 5% or 5 (default: "
        "--slowdown 0)",
        true, false, set_slowdown},
       {"deadline", "SECONDS", kObjectives, "End the iteration by then, s", true, false,
