@@ -45,8 +45,8 @@ Error unknown_source(std::string_view text) {
   auto near = nearest(lower(word), words);
   if (!near) near = nearest(word, words);
   return Error::invalid("there is no source " + in_quotes(text) +
-                        (near ? "; did you mean " + *near + "?" : "") + " " +
-                        (near ? "Otherwise, " : "") + what_there_is());
+                        (near ? "; did you mean " + *near + "? Otherwise, " : ": ") +
+                        what_there_is());
 }
 
 bool is_zone_name(std::string_view zone) {
