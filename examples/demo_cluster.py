@@ -105,7 +105,8 @@ class DemoCluster:
     def source(self):
         """What made a page of this, for framed_page."""
         said = subprocess.run([self.harpe, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        command = [os.path.relpath(sys.argv[0])]
+        near = os.path.relpath(sys.argv[0])
+        command = [sys.argv[0] if near.startswith("..") else near]
         words = iter(sys.argv[1:])
         for word in words:
             if word == "--out":
@@ -114,7 +115,7 @@ class DemoCluster:
                 command.append(word)
         simulation = (self.folder / "simulation.toml").read_text().replace(str(self.folder), ".")
         return {"program": said, "command": command, "inputs": [("simulation.toml", digest(simulation))],
-                "documentation": "docs/simulated-gpus.md, docs/jobs.md, scripts/demo.sh."}
+                "documentation": "docs/simulated-gpus.md, docs/jobs.md."}
 
     def how_to_look(self):
         """What to type in another terminal while this runs."""
