@@ -37,6 +37,10 @@ char separator_of(std::string_view line) {
   return tab ? '\t' : ',';
 }
 
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
 bool is_decimal_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -140,13 +144,19 @@ std::string csv_form_remark(std::string_view text) {
          (form.decimal_comma ? ", decimal commas are read as points" : "");
 }
 
-bool begins_like_json(std::string_view text) {
-  bool begins = false;
+std::string_view name_of_other_form(std::string_view text) {
+  std::string_view name;
   each_line(text, [&](std::string_view line) {
-    begins = line.front() == '{' || line.front() == '[';
+    const std::string_view inside = line.substr(std::min(line.find_first_not_of('['), line.size()));
+    const bool is_header = line.front() == '[' && !inside.empty() && is_letter(inside.front());
+    if (is_header || line.find('=') < line.find(',')) {
+      name = "TOML";
+    } else if (line.front() == '{' || line.front() == '[') {
+      name = "JSON";
+    }
     return false;
   });
-  return begins;
+  return name;
 }
 
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,

@@ -35,8 +35,9 @@ CsvForm csv_form(std::string_view text);
 /// commas.
 std::string csv_form_remark(std::string_view text);
 
-/// Whether the first line with content begins as JSON does, and no table of Harpe's.
-bool begins_like_json(std::string_view text);
+/// "JSON" or "TOML" where the first line with content is as theirs, and as no table's of Harpe;
+/// else empty.
+std::string_view name_of_other_form(std::string_view text);
 
 /// Splits `text` into rows by the separator of its csv_form(); decimal commas become points.
 /// Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with

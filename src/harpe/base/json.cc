@@ -70,7 +70,7 @@ std::string readable(std::string_view message) {
   constexpr std::string_view kLiteral = "invalid literal; last read: ", kLast = "; last read: ";
   std::string text;
   if (message.starts_with(kLiteral)) {
-    text = "expected a value at the end of " + std::string(message.substr(kLiteral.size()));
+    text = "expected a value, at " + std::string(message.substr(kLiteral.size()));
   } else if (const auto last = message.find(kLast); last != std::string_view::npos) {
     text = std::string(message.substr(0, last)) + ", at " +
            std::string(message.substr(last + kLast.size()));

@@ -82,7 +82,7 @@ TEST(ParseJson, RefusesWhatRfc8259DoesNotAllow) {
 
 TEST(ParseJson, PointsAtTheFault) {
   EXPECT_THAT(error("{\"a\": 1,\n \"b\": x}"),
-              StartsWith("f:2:7: not valid JSON: expected a value at the end of '\"b\": x'"));
+              StartsWith("f:2:7: not valid JSON: expected a value, at '\"b\": x'"));
   EXPECT_THAT(error("[1,\n2"), StartsWith("f:2:1: "));
   EXPECT_THAT(error("[1e999]"), HasSubstr("number overflow"));
   EXPECT_EQ(error(""), "f:1:1: expected a JSON value, but the text is empty");

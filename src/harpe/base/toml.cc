@@ -421,8 +421,30 @@ JsonValue read_toml(std::string_view text, Diagnostics& diagnostics) {
   return Reader(without_byte_order_mark(text), diagnostics).read();
 }
 
+namespace {
+
+// The line, from 1, of the first content where it begins neither a table nor a key with a value;
+// else 0.
+int line_of_another_form(std::string_view text) {
+  text = without_byte_order_mark(text);
+  for (int line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view content = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (content.empty() || content.starts_with('#')) continue;
+    return content.starts_with('[') || content.find('=') != std::string_view::npos ? 0 : line;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
+  if (const int line = line_of_another_form(text); line > 0) {
+    diagnostics.add(line, 1, "this is no TOML: expected a table such as [name], or key = value");
+    return Error::invalid(std::move(diagnostics));
+  }
   JsonValue root = read_toml(text, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return root;

@@ -40,6 +40,16 @@ TEST(Toml, AllErrorsComeAtOnceWithLineAndColumn) {
   EXPECT_THAT(broken.error().text(), testing::HasSubstr("a.toml:5:1: expected ',' or ']'"));
 }
 
+TEST(Toml, SaysOnceThatAFileIsNone) {
+  for (const char* text : {"# a table\nstage,time\n0,1\n1,2\n", "{\"a\": 1,\n\"b\": 2}\n"}) {
+    const auto broken = parse_toml(text, "a.csv");
+    ASSERT_FALSE(broken.ok());
+    EXPECT_EQ(broken.error().diagnostics.size(), 1U) << broken.error().text();
+    EXPECT_THAT(broken.error().text(), testing::HasSubstr("this is no TOML"));
+  }
+  EXPECT_TRUE(parsed("\n# nothing\n").members.empty());
+}
+
 TEST(Toml, RefusesWhatTomlDoes) {
   for (const char* text : {"a = nan",
                            "a = [inf]",
@@ -125,10 +135,10 @@ TEST(Toml, DotsOfKeysNestNoDeeperThanItSays) {
   }
 }
 
-/// Processor time of the calling thread, the least of three times.
+/// Processor time of the calling thread, the least of five times.
 double seconds_of(const std::function<void()>& work) {
   double least = 1e9;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 5; ++i) {
     timespec begin{}, end{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     work();
@@ -149,9 +159,10 @@ double seconds_to_read(const std::string& begin, int keys, const std::string& be
 TEST(Toml, TakesLittleMoreTimeAKeyWhereATableHasManyKeys) {
   for (const auto& [before, after] : {std::pair("k", " = 1\n"), std::pair("[k", "]\n"),
                                       std::pair("a.k", " = {x = 1}\n"), std::pair("[[k", "]]\n")}) {
-    // Where each key is compared with those before it, four times the keys take 16 times as long.
+    // Where each key is compared with those before it, four times the keys take 16 times as long;
+    // else some four times, and more where other programs use the caches.
     const double few = seconds_to_read("", 5'000, before, after);
-    EXPECT_LT(seconds_to_read("", 20'000, before, after), 9 * few) << before << after;
+    EXPECT_LT(seconds_to_read("", 20'000, before, after), 12 * few) << before << after;
   }
 }
 

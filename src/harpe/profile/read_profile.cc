@@ -401,10 +401,11 @@ bool says_synthetic(std::string_view text) {
 
 Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
-  if (begins_like_json(text)) {
+  if (const std::string_view form = name_of_other_form(text); !form.empty()) {
     diagnostics.add(1, 1,
-                    "this is JSON, and no profile: expected a table with the columns "
-                    "stage,instruction,frequency,time,energy");
+                    "this is " + std::string(form) +
+                        ", and no profile: expected a table with the columns "
+                        "stage,instruction,frequency,time,energy");
     return Error::invalid(std::move(diagnostics));
   }
   const std::vector<CsvRow> rows = split_csv(text, diagnostics);

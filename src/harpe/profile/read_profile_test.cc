@@ -72,6 +72,8 @@ TEST(ParseProfile, SaysWhereAFileIsAPlan) {
   expect_error("{\"format\": \"harpe.plan/1\", \"job\": \"a\",\n \"stages\": 2}\n", 1, 1,
                "this is JSON");
   expect_error("# a comment\n[1, 2]\n", 1, 1, "this is JSON");
+  expect_error("[[gpu]]\nmodel = \"a40\"\n", 1, 1, "this is TOML");
+  expect_error("profile = \"p.csv\"\n", 1, 1, "this is TOML");
 }
 
 TEST(ParseProfile, ReadsChunks) {
