@@ -49,12 +49,12 @@ class CertificateReader {
  private:
   void read_document(const JsonValue& root) {
     if (root.type != Type::kObject) return add(root, "expected a certificate, an object");
-    check_keys(root);
     const JsonValue* format = root.find("format");
     if (format == nullptr || format->string != "harpe.certificate/1") {
       return add(format == nullptr ? root : *format,
                  "expected \"format\": \"harpe.certificate/1\"");
     }
+    check_keys(root);
     certificate_.deadline.value = positive(root, "deadline_s");
     certificate_.flow_unit.value = positive(root, "flow_unit_w");
     certificate_.time_unit.value = positive(root, "time_unit_s");

@@ -92,14 +92,14 @@ class PlanReader {
  private:
   void read_document(const JsonValue& root) {
     if (root.type != Type::kObject) return add(root, "expected a plan, an object");
-    check_keys(root,
-               {"format", "job", "schedule", "stages", "microbatches", "chunks", "gpus_per_stage",
-                "blocking_power_w", "transfers", "placement", "copies", "synthetic",
-                "iteration_time_s", "iteration_energy_j", "lower_bound_j", "instructions"});
     const JsonValue* format = root.find("format");
     if (format == nullptr || format->string != "harpe.plan/1") {
       return add(format == nullptr ? root : *format, "expected \"format\": \"harpe.plan/1\"");
     }
+    check_keys(root,
+               {"format", "job", "schedule", "stages", "microbatches", "chunks", "gpus_per_stage",
+                "blocking_power_w", "transfers", "placement", "copies", "synthetic",
+                "iteration_time_s", "iteration_energy_j", "lower_bound_j", "instructions"});
     plan_.job = string(root, "job");
     plan_.schedule = string(root, "schedule");
     plan_.synthetic = flag(root, "synthetic");

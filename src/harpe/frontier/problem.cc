@@ -80,7 +80,7 @@ std::string describe(const TableKey& key, bool chunks) {
 std::string remedy(InstructionKind kind) {
   if (kind == InstructionKind::kWeight)
     return "; it splits backwards: measure the input gradient as backward, the weight gradient as "
-           "weight";
+           "weight (harpe synth --split-backward: from a model of a GPU)";
   if (kind == InstructionKind::kRecompute)
     return "; it recomputes activations: measure that by itself as recompute";
   return "";
