@@ -170,7 +170,7 @@ void add_plan_command(Commands& commands) {
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
       "    --slowdown 5% --certificate --out plan\n"
-      "harpe plan --profile gpt3.csv --schedule zb-h1 --micro-batches 32 \\\n"
+      "harpe plan --profile gpt3.csv --micro-batches 32 \\\n"
       "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
       "harpe plan job.toml --deadline 16.5s",
       [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });

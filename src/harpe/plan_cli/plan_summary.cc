@@ -119,8 +119,11 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
       "\nslowdown: against the fastest possible iteration; saving: against all-max"
       " (every clock at its maximum);\ngap: proven distance to the least energy possible at "
       "that time\n";
-  if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown))
+  if (job.objective.is_straggler()) {
+    text += "All of them wait for the straggler, in time and energy\n";
+  } else if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown)) {
     text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
+  }
   if (planned.free_switching) {
     text += switching_text(planned);
     text += late_bound_text(planned);
