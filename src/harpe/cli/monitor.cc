@@ -43,7 +43,7 @@ constexpr const char* kWindow = "monitor";
 // Counters step every 100 ms: before, the first look would say nothing.
 constexpr Seconds kFirstLook{0.2};
 constexpr Seconds kLongestSettling{1};  // of sensors at the end
-constexpr Seconds kLongestStop{2};  // a call that takes longer is not waited for at the end
+constexpr Seconds kLongestStop{2};      // a call that takes longer is not waited for at the end
 
 /// Looks as lines, or for programs.
 class Printer {
@@ -122,7 +122,7 @@ void print_summary(const WindowEnergy& used, Console& console) {
   std::string text = energy_table(used, columns, console.colour_out);
   for (const std::string& line : energy_remarks(used)) text += wrapped_text(line, columns);
   console.out << "\n" << seconds_text(used.time.value) << "\n";
-  console.out << (console.utf8 ? text : ascii_text(text));
+  console.out << (console.utf8 || !console.out_is_terminal ? text : ascii_text(text));
 }
 
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {

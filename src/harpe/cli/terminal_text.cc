@@ -49,6 +49,11 @@ std::size_t paint_of(std::string_view text) {
   return end == std::string_view::npos ? text.size() : end + 1;
 }
 
+/// A digit, or what stands in place of a number that is not known.
+bool is_figure(char c) {
+  return (c >= '0' && c <= '9') || c == '?';
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -70,9 +75,11 @@ std::string ascii_text(std::string_view text) {
     const auto level = std::ranges::find(kLevels, one);
     if (level != kLevels.end()) {
       ascii += kAsciiLevels[static_cast<std::size_t>(level - kLevels.begin())];
-    } else if (text.starts_with("± ")) {
+    } else if (one == "±") {
+      // A number moves a column to the left, so that the width stays.
+      const std::string_view after = text.substr(bytes);
       ascii += "+-";
-      text.remove_prefix(1);
+      if (after.size() > 1 && after[0] == ' ' && is_figure(after[1])) text.remove_prefix(1);
     } else if (one == "…") {
       ascii += '~';
     } else {

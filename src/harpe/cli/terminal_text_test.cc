@@ -45,6 +45,11 @@ TEST(AsciiText, KeepsTheWidth) {
   EXPECT_EQ(shown_width(ascii), shown_width(text));
 }
 
+TEST(AsciiText, KeepsWordsAfterTheSignApart) {
+  EXPECT_EQ(ascii_text("12 ± 3 J, ± ? kJ"), "12 +-3 J, +-? kJ");
+  EXPECT_EQ(ascii_text("± is the error"), "+- is the error");
+}
+
 TEST(Bar, IsAsWideAsItIsToldAndAsFullAsItsShare) {
   EXPECT_EQ(bar(0.5, "50%", 12, Paint::kGreen, false), "[|||||  50%]");
   EXPECT_EQ(bar(0, "0%", 12, Paint::kGreen, false), "[        0%]");
