@@ -140,7 +140,7 @@ const chart = (() => {
     const high = widestGap * 1.12;
     yGap = gap => strip.bottom - (gap / high) * (strip.bottom - strip.top);
     element('path', {class: 'axis', d: `M${frame.left} ${strip.top}V${strip.bottom}H${frame.right}`}, null, svg);
-    const marks = ticks(0, 100 * high, 2);
+    const marks = [2, 3].map(count => ticks(0, 100 * high, count)).find(found => found.values.length > 1);
     for (const mark of marks.values) {
       element('path', {class: 'axis', d: `M${frame.left} ${yGap(mark / 100)}h-4`}, null, svg);
       element('text', {class: 'e', x: frame.left - 8, y: yGap(mark / 100) + 4}, fixed(mark, marks.decimals), svg);
