@@ -196,7 +196,8 @@ To be quick, profiling here may make training up to twice as long for a while; b
 </section>
 <section><h2>An iteration of pipeline 0, by its GPUs' own counters</h2>
 {table(rows)}
-<p class="note">Saved against all-max, where it would have waited for the straggler, too; ± is the half-width of the 95 %
+<p class="note">Predicted: the plan, and what iterations were measured to take outside of any plan. Saved against all-max,
+where it would have waited for the straggler, too; ± is the half-width of the 95 %
 interval, of the measurement at all-max and of this one. {DOUBT}</p></section>
 <section><h2>Energy of an iteration</h2>
 {figure(over_time(history, result, spans, "energy_j", "J", "Energy of an iteration over time") + pipelines,

@@ -104,7 +104,7 @@ class Demo(DemoCluster):
                             or version not in (None, now["version"]))
             if now["newest_iteration"] >= last:
                 break
-            self.say("   its assignment changed meanwhile: measured again")
+            self.say("   its plan changed meanwhile: measured again")
             first = self.settle(now, 4)
         return first
 
@@ -209,6 +209,7 @@ def table(result):
         yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
                f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
                f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
+    yield "Saved: against all-max, where it would have waited for the straggler, too."
     load, processors = os.getloadavg()[0], os.cpu_count()
     if load > processors and not all(result[phase]["as_predicted"] for phase in SPANS):
         yield (f"This machine does other work, too (load {load:.1f} on {processors} processors): where ranks wait for a processor, "
