@@ -1,5 +1,6 @@
 #include "harpe/base/toml.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -415,16 +416,7 @@ class Reader {
   int line_ = 1;
 };
 
-}  // namespace
-
-JsonValue read_toml(std::string_view text, Diagnostics& diagnostics) {
-  return Reader(without_byte_order_mark(text), diagnostics).read();
-}
-
-namespace {
-
-// The line, from 1, of the first content where it begins neither a table nor a key with a value;
-// else 0.
+// The line, from 1, of the first content where that is neither a table nor a key; else 0.
 int line_of_another_form(std::string_view text) {
   text = without_byte_order_mark(text);
   for (int line = 1; !text.empty(); ++line) {
@@ -438,6 +430,10 @@ int line_of_another_form(std::string_view text) {
 }
 
 }  // namespace
+
+JsonValue read_toml(std::string_view text, Diagnostics& diagnostics) {
+  return Reader(without_byte_order_mark(text), diagnostics).read();
+}
 
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
