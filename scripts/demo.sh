@@ -79,7 +79,7 @@ echo "3. The plan checked by code that knows nothing of the solver."
 
 summary=$("$harpe" plan --profile "$out/profile.csv" --micro-batches 32 --blocking-power 83.64 --json)
 field() {  # field PLAN KEY: a number of the summary
-  sed -n "/\"$1\": {/,/}/s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" <<<"$summary" | head -n 1
+  sed -n "/\"$1\": {/,/}/{s/.*\"$2\": \([-0-9.e+]*\).*/\1/;T;p;q}" <<<"$summary"
 }
 echo
 LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an iteration needs %.1f %% less energy than at\nmaximum clocks (%.0f J instead of %.0f J). No choice of clocks at this speed can save more than another %.3f %%.\n' \

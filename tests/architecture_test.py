@@ -249,6 +249,25 @@ class PublicHeaders(unittest.TestCase):
                               "harpe/base/c.h: is not there"])
 
 
+def early_readers(text):
+    """Lines of a script with pipefail where a reader may end before its writer, which then fails, now and then."""
+    if "pipefail" not in text:
+        return []
+    return [line.strip() for line in text.splitlines()
+            if re.search(r"\|\s*(grep\s+-\w*[qm]|head\b)", line) and "|| true" not in line and "sh -c" not in line]
+
+
+class Scripts(unittest.TestCase):
+    def test_no_pipe_fails_because_its_reader_is_content(self):
+        scripts = [*ROOT.glob("*/*.sh"), ROOT / ".ci/run"]
+        self.assertGreater(len(scripts), 10)
+        self.assertEqual({str(file): lines for file in scripts if (lines := early_readers(file.read_text()))}, {})
+
+    def test_such_pipes_are_found(self):
+        self.assertEqual(early_readers("set -o pipefail\nldconfig -p | grep -q libc\ngrep -q a <<<$b\na | head -n 1\n"),
+                         ["ldconfig -p | grep -q libc", "a | head -n 1"])
+
+
 class Checker(unittest.TestCase):
     """The checker finds what it is there to find."""
 

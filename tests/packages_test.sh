@@ -81,7 +81,7 @@ use_command() {
   said=$(in_root env HARPE_SIMULATION=/$simulation LD_LIBRARY_PATH="/$nvml" harpe devices 2>&1)
   grep -q "A100" <<<"$said" || fail "the simulated NVML: $said"
   if in_root ldconfig -p | grep nvidia-ml; then fail "the simulated NVML is found by programs that did not ask for it"; fi
-  in_root ldconfig -p | grep -q libharpe_client.so.1 || fail "libharpe_client.so.1 is not found"
+  in_root ldconfig -p | grep libharpe_client.so.1 >/dev/null || fail "libharpe_client.so.1 is not found"
   in_root sh -c 'test -f "$(harpe --help | tail -1 | tr -d " ")/tutorial.md"' || fail "harpe --help names no pages"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
