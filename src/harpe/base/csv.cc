@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harpe/base/content_lines.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -10,18 +11,6 @@ namespace {
 std::string_view name_of_separator(char separator) {
   if (separator == ';') return "';'";
   return separator == '\t' ? "a tab" : "a comma";
-}
-
-/// Calls `look` with the lines that are neither empty nor comments until it returns false.
-template <class Look>
-void each_line(std::string_view text, Look look) {
-  text = without_byte_order_mark(text);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && !line.starts_with('#') && !look(line)) return;
-  }
 }
 
 char separator_of(std::string_view line) {
@@ -123,7 +112,7 @@ class LineSplitter {
 CsvForm csv_form(std::string_view text) {
   CsvForm form;
   bool is_first = true;
-  each_line(text, [&](std::string_view line) {
+  each_content_line(text, [&](int, std::string_view line) {
     if (is_first) form.separator = separator_of(line);
     is_first = false;
     if (form.separator != ';') return false;
@@ -144,19 +133,19 @@ std::string csv_form_remark(std::string_view text) {
          (form.decimal_comma ? ", decimal commas are read as points" : "");
 }
 
-std::string_view name_of_other_form(std::string_view text) {
-  std::string_view name;
-  each_line(text, [&](std::string_view line) {
+std::optional<OtherForm> other_form(std::string_view text) {
+  std::optional<OtherForm> form;
+  each_content_line(text, [&](int number, std::string_view line) {
     const std::string_view inside = line.substr(std::min(line.find_first_not_of('['), line.size()));
     const bool is_header = line.front() == '[' && !inside.empty() && is_letter(inside.front());
     if (is_header || line.find('=') < line.find(',')) {
-      name = "TOML";
+      form = {number, "TOML"};
     } else if (line.front() == '{' || line.front() == '[') {
-      name = "JSON";
+      form = {number, "JSON"};
     }
     return false;
   });
-  return name;
+  return form;
 }
 
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,

@@ -2,6 +2,7 @@
 /// \file
 /// Tables with separated columns, with the position of every cell for error messages.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,9 +36,14 @@ CsvForm csv_form(std::string_view text);
 /// commas.
 std::string csv_form_remark(std::string_view text);
 
-/// "JSON" or "TOML" where the first line with content is as theirs, and as no table's of Harpe;
-/// else empty.
-std::string_view name_of_other_form(std::string_view text);
+/// What a file is that is no table.
+struct OtherForm {
+  int line = 0;           ///< the first with content
+  std::string_view name;  ///< "JSON" or "TOML"
+};
+
+/// By the first line with content, where that is as theirs, and as no table's of Harpe.
+std::optional<OtherForm> other_form(std::string_view text);
 
 /// Splits `text` into rows by the separator of its csv_form(); decimal commas become points.
 /// Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with

@@ -1,6 +1,5 @@
 #include "harpe/base/toml.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/content_lines.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -416,17 +416,14 @@ class Reader {
   int line_ = 1;
 };
 
-// The line, from 1, of the first content where that is neither a table nor a key; else 0.
+// The first line with content where that is neither a table nor a key; else 0.
 int line_of_another_form(std::string_view text) {
-  text = without_byte_order_mark(text);
-  for (int line = 1; !text.empty(); ++line) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view content = trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (content.empty() || content.starts_with('#')) continue;
-    return content.starts_with('[') || content.find('=') != std::string_view::npos ? 0 : line;
-  }
-  return 0;
+  int found = 0;
+  each_content_line(text, [&](int number, std::string_view line) {
+    if (!line.starts_with('[') && line.find('=') == std::string_view::npos) found = number;
+    return false;
+  });
+  return found;
 }
 
 }  // namespace

@@ -401,9 +401,9 @@ bool says_synthetic(std::string_view text) {
 
 Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
-  if (const std::string_view form = name_of_other_form(text); !form.empty()) {
-    diagnostics.add(1, 1,
-                    "this is " + std::string(form) +
+  if (const auto other = other_form(text)) {
+    diagnostics.add(other->line, 1,
+                    "this is " + std::string(other->name) +
                         ", and no profile: expected a table with the columns "
                         "stage,instruction,frequency,time,energy");
     return Error::invalid(std::move(diagnostics));

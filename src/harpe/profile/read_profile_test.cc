@@ -68,10 +68,10 @@ TEST(ParseProfile, AcceptsCrlfByteOrderMarkAndQuotes) {
   EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward), ElementsAre(point(1410, 0.5, 200)));
 }
 
-TEST(ParseProfile, SaysWhereAFileIsAPlan) {
+TEST(ParseProfile, SaysWhereAFileIsOfAnotherForm) {
   expect_error("{\"format\": \"harpe.plan/1\", \"job\": \"a\",\n \"stages\": 2}\n", 1, 1,
                "this is JSON");
-  expect_error("# a comment\n[1, 2]\n", 1, 1, "this is JSON");
+  expect_error("# a comment\n[1, 2]\n", 2, 1, "this is JSON");
   expect_error("[[gpu]]\nmodel = \"a40\"\n", 1, 1, "this is TOML");
   expect_error("profile = \"p.csv\"\n", 1, 1, "this is TOML");
 }
