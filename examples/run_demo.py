@@ -99,10 +99,13 @@ class Demo(DemoCluster):
         promised goes to all-max for some, and a better plan may be found: then it is measured again."""
         for left in reversed(range(MOST_TRIES)):
             self.predictions[phase] = began = self.status()
-            last, version = first + SPANS[phase], began["version"] if left else None
-            now = self.wait("more iterations", lambda now, last=last, version=version: now["newest_iteration"] >= last
-                            or version not in (None, now["version"]))
-            if now["newest_iteration"] >= last:
+
+            def is_whole(now):
+                return now["newest_iteration"] >= first + SPANS[phase]
+
+            now = self.wait("more iterations",
+                            lambda now: is_whole(now) or (left > 0 and now["version"] != began["version"]))
+            if is_whole(now):
                 break
             self.say("   its plan changed meanwhile: measured again")
             first = self.settle(now, 4)
