@@ -467,6 +467,28 @@ TEST_F(PlanCommand, EveryGoalIsMet) {
   EXPECT_LE(chosen(least, "iteration_energy_j"), chosen(slower, "iteration_energy_j"));
 }
 
+TEST_F(PlanCommand, TheTableSaysHowItsPlansAreTimed) {
+  const std::string waits = "All of them wait for the straggler";
+  const std::string no_fastest = "all-max is no fastest plan";
+  const auto table_of = [&](const std::string& time_at_highest,
+                            const std::vector<std::string>& more) {
+    std::ofstream(path("two.csv")) << "stage,instruction,frequency,time,energy\n"
+                                      "0,forward,1410," +
+                                          time_at_highest +
+                                          ",40\n"
+                                          "0,forward,1200,0.11,30\n"
+                                          "0,backward,1410,0.2,80\n0,backward,1200,0.22,70\n";
+    std::vector<std::string> line = {"plan", "--profile", path("two.csv"), "--micro-batches", "2"};
+    line.insert(line.end(), more.begin(), more.end());
+    const Said said = harpe_says(line);
+    EXPECT_EQ(said.status, 0) << said.err;
+    return said.out;
+  };
+  EXPECT_THAT(table_of("0.1", {}), AllOf(Not(HasSubstr(waits)), Not(HasSubstr(no_fastest))));
+  EXPECT_THAT(table_of("0.1", {"--straggler", "1.3x"}), HasSubstr(waits));
+  EXPECT_THAT(table_of("0.12", {}), HasSubstr(no_fastest));
+}
+
 TEST_F(PlanCommand, AJobFileAsksForTheSameAsOptions) {
   write("job.toml",
         "profile = \"profile.csv\"\nmicrobatches = 6\nblocking-power = 83.64\n"

@@ -58,6 +58,8 @@ TEST(SourceSpecification, SaysWhatThereIsAndWhatMayHaveBeenMeant) {
   EXPECT_TRUE(says("wattime:CAISO_NORTH", "did you mean watttime?"));
   EXPECT_TRUE(says("nowhere-at-all", "entsoe:10Y1001A1001A82H"));
   EXPECT_TRUE(says("", "a source is"));
+  EXPECT_TRUE(says("381g", "there is no source '381g': a source is"));
+  EXPECT_TRUE(says("wattime:X", "did you mean watttime? Otherwise, a source is"));
   EXPECT_TRUE(says("uk:18", "1 to 17"));
   EXPECT_TRUE(says("uk:London", "1 to 17"));
   EXPECT_TRUE(says("electricity-maps", "needs a zone, as in electricity-maps:DE"));
