@@ -154,6 +154,10 @@ TEST(PlanJson, RefusesListsThatDoNotFit) {
       error("\"chunks\": 1", "\"transfers\": {\"mode\": \"overlapped\", \"forward_s\": [1]}"),
       HasSubstr("expected 2 times"));
   EXPECT_THAT(error("harpe.plan/1", "harpe.plan/9"), HasSubstr("expected \"format\""));
+  const auto other =
+      parse_plan_json("{\"format\": \"harpe.frontier/1\", \"points\": [], \"job\": 1}", "f");
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().diagnostics.size(), 1U) << other.error().text();
   EXPECT_THAT(error("\"job\"", "\"jobs\""), HasSubstr("p:1:36: unknown key 'jobs'"));
   EXPECT_THAT(error("\"iteration_time_s\"", "\"seconds\""),
               HasSubstr("\"iteration_time_s\" is missing"));
