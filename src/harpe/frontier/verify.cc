@@ -83,10 +83,20 @@ class Verifier {
   }
 
   void check_operating_points() {
+    std::vector<std::string> faults;
+    std::size_t instructions = 0;
     each([&](int stage, const PlannedInstruction& i) {
-      const std::string diagnostic = operating_point_fault(stage, i);
-      if (!diagnostic.empty()) diagnostics_.add(describe(stage, i) + diagnostic);
+      ++instructions;
+      const std::string fault = operating_point_fault(stage, i);
+      if (!fault.empty()) faults.push_back(describe(stage, i) + fault);
     });
+    if (2 * faults.size() > instructions) {
+      return diagnostics_.add(
+          "the plan was made of another profile: " + std::to_string(faults.size()) + " of " +
+          std::to_string(instructions) +
+          " instructions are not as this one has them, the first of them " + faults.front());
+    }
+    for (std::string& fault : faults) diagnostics_.add(std::move(fault));
   }
 
   std::string operating_point_fault(int stage, const PlannedInstruction& i) const {

@@ -22,11 +22,12 @@ inline bool close(double a, double b) {
   return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
+// Finer than tolerances, without the digits that sums add.
 inline std::string text(Seconds time) {
-  return shortest(time.value) + " s";
+  return shortest(time.value, 12) + " s";
 }
 inline std::string text(Joules energy) {
-  return shortest(energy.value) + " J";
+  return shortest(energy.value, 9) + " J";
 }
 
 /// Of all GPUs, from the sum of effective energies of one GPU a stage.

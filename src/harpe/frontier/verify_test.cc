@@ -13,7 +13,9 @@ using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Le;
 using testing::SizeIs;
+using testing::StartsWith;
 
 struct Case {
   Plan plan;
@@ -340,10 +342,21 @@ TEST(Verify, CountsFixedTimesOfThePlan) {
   EXPECT_THAT(verify_plan(c.plan, c.profile, nullptr).diagnostics, Not(IsEmpty()));
 }
 
+TEST(Verify, SaysThatTheProfileIsAnother) {
+  Case c = fastest_case();
+  for (auto& list : c.plan.instructions) {
+    for (auto& i : list) i.energy = i.energy * 1.01;
+  }
+  EXPECT_THAT(diagnostics(c),
+              Contains(AllOf(StartsWith("the plan was made of another profile: 24 of 24"),
+                             HasSubstr("stage 0 forward"), HasSubstr("J in the profile"))));
+  EXPECT_THAT(diagnostics(c), SizeIs(Le(3U)));
+}
+
 TEST(Verify, CountsTheErrorsItDoesNotTell) {
   Case c = fastest_case();
   for (auto& list : c.plan.instructions) {
-    for (auto& i : list) i.clock = {1};
+    for (auto& i : list) i.energy = {-1};
   }
   EXPECT_THAT(diagnostics(c), AllOf(SizeIs(21), Contains("and 4 more errors")));
 }
