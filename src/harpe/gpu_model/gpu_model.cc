@@ -74,8 +74,10 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
 std::vector<GpuModel> matched_models() {
   return {
       {.name = "a100-sxm",
-       .description = "NVIDIA A100 SXM, matched to the stage profiles of GPT-3 175B and Bloom "
-                      "176B measured for Perseus (SOSP 2024)",
+       .description =
+           "NVIDIA A100 SXM, matched to the stage profiles of GPT-3 175B and Bloom "
+           "176B measured for Perseus (SOSP 2024), on GPUs that drew up to 480 W: their limit was "
+           "above the board's 400 W",
        .min_clock = {210},
        .max_clock = {1410},
        .static_power = {55},
