@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 namespace harpe {
@@ -12,6 +11,16 @@ namespace {
 // Of an instruction. Fewer take less time, but answers for large pipelines get worse; most of the
 // others lose more than a plan does anywhere.
 constexpr std::size_t kOptions = 12;
+
+/// Futures are sums of these, so that one changes in O(1) as an event is added. Two that differ are
+/// taken for one once in 2^64 times or so: then a partial answer is not followed.
+std::uint64_t hash_of(std::int32_t slot, std::int64_t time) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U, kOther = 0xBF58476D1CE4E5B9U;
+  std::uint64_t x = static_cast<std::uint64_t>(time) + kOdd * static_cast<std::uint64_t>(slot + 1);
+  x = (x ^ (x >> 30)) * kOther;
+  x = (x ^ (x >> 27)) * kOdd;
+  return x ^ (x >> 31);
+}
 
 }  // namespace
 
@@ -94,6 +103,7 @@ bool EventBeam::retime(std::span<const std::int32_t> events, EventTimes& time,
   next_rows_.resize(rows_.size());
   if (steps_.size() < events.size()) steps_.resize(events.size());
   losses_.assign(1, 0.0);
+  futures_.assign(1, 0);
   bool found = true;
   for (std::size_t i = 0; i < events.size() && found; ++i) {
     found = extend(i, time, options, random);
@@ -220,7 +230,8 @@ double EventBeam::loss_of(std::size_t i, std::int64_t then, const std::int64_t* 
 void EventBeam::add_branch(std::size_t i, std::int32_t parent, std::int64_t then, double loss,
                            const Options& options, SearchRandom& random) {
   if (loss > options.most) return;
-  double rank = loss + options.blur * random.fraction();
+  double rank = loss;
+  if (options.blur > 0) rank += options.blur * random.fraction();
   if (options.drift > 0) {
     const auto way = static_cast<double>(then - (*options.expected)[events_[i]]);
     rank += options.drift * flow_[i] * way * way;
@@ -228,49 +239,76 @@ void EventBeam::add_branch(std::size_t i, std::int32_t parent, std::int64_t then
   branches_.push_back({rank, loss, then, parent});
 }
 
+// Makes the branches that are ranked first the partial answers, in the order in which they were
+// found: of the library's order nothing is left.
 void EventBeam::keep_least(std::size_t i, std::size_t width) {
-  const auto is_less = [](const Branch& a, const Branch& b) {
-    return std::tie(a.rank, a.time, a.parent) < std::tie(b.rank, b.time, b.parent);
-  };
+  double last = std::numeric_limits<double>::infinity();
+  std::size_t of_last = branches_.size();  // how many of that rank are kept
+  if (branches_.size() > width) {
+    ranks_.clear();
+    for (const Branch& branch : branches_) ranks_.push_back(branch.rank);
+    const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(width);
+    std::nth_element(ranks_.begin(), end - 1, ranks_.end());
+    last = *(end - 1);
+    of_last = static_cast<std::size_t>(std::count(ranks_.begin(), end, last));
+  }
   next_losses_.clear();
+  next_futures_.clear();
+  next_ranks_.clear();
   steps_[i].clear();
   seen_.assign(std::bit_ceil(2 * width), -1);
-  std::size_t kept = 0;
-  for (auto next = branches_.begin(); next != branches_.end() && kept < width;) {
-    const auto left = static_cast<std::size_t>(branches_.end() - next);
-    const auto end = next + static_cast<std::ptrdiff_t>(std::min(width, left));
-    if (end != branches_.end()) std::nth_element(next, end, branches_.end(), is_less);
-    std::sort(next, end, is_less);  // in an order that does not depend on the library
-    for (; next != end && kept < width; ++next) {
-      const std::int64_t* from = rows_.data() + static_cast<std::size_t>(next->parent) * slots_;
-      std::int64_t* to = next_rows_.data() + kept * slots_;
-      std::copy(from, from + slots_, to);
-      to[slot_[i]] = next->time;
-      for (const std::int32_t slot : freed_[i]) to[slot] = 0;
-      if (!is_new(kept)) continue;
-      next_losses_.push_back(next->loss);
-      steps_[i].push_back({next->time, next->parent});
-      ++kept;
+  std::int32_t parent = -1;
+  std::uint64_t future = 0;
+  for (const Branch& branch : branches_) {
+    if (branch.rank > last) continue;
+    if (branch.rank == last) {
+      if (of_last == 0) continue;
+      --of_last;
     }
+    if (branch.parent != parent) {
+      parent = branch.parent;
+      future = future_without(i, parent);
+    }
+    keep(i, branch, future);
   }
   std::swap(rows_, next_rows_);
   std::swap(losses_, next_losses_);
+  std::swap(futures_, next_futures_);
 }
 
-// Whether no row before has the same times, and so the same future: the first of them loses least.
-bool EventBeam::is_new(std::size_t row) {
-  const std::int64_t* times = next_rows_.data() + row * slots_;
-  std::uint64_t hash = 0;
-  for (std::size_t k = 0; k < slots_; ++k)
-    hash = (hash ^ static_cast<std::uint64_t>(times[k])) * 0x9E3779B97F4A7C15U;
-  const std::size_t mask = seen_.size() - 1;
-  for (std::size_t at = (hash >> 32) & mask;; at = (at + 1) & mask) {
-    if (seen_[at] < 0) {
-      seen_[at] = static_cast<std::int32_t>(row);
-      return true;
-    }
-    if (std::equal(times, times + slots_, next_rows_.data() + seen_[at] * slots_)) return false;
+// The future of a partial answer, but for event i and without what no event after it asks for.
+std::uint64_t EventBeam::future_without(std::size_t i, std::int32_t parent) const {
+  const std::int64_t* row = rows_.data() + static_cast<std::size_t>(parent) * slots_;
+  std::uint64_t future = futures_[parent];
+  for (const std::int32_t slot : freed_[i]) {
+    if (slot != slot_[i]) future -= hash_of(slot, row[slot]);
   }
+  return future;
+}
+
+// Keeps a branch, in place of another with the same future that is ranked behind it.
+void EventBeam::keep(std::size_t i, const Branch& branch, std::uint64_t future) {
+  const bool is_asked_for = last_use_[i] != static_cast<std::int32_t>(i);
+  if (is_asked_for) future += hash_of(slot_[i], branch.time);
+  const std::size_t mask = seen_.size() - 1;
+  std::size_t at = future & mask;
+  while (seen_[at] >= 0 && next_futures_[seen_[at]] != future) at = (at + 1) & mask;
+  if (const std::int32_t other = seen_[at]; other >= 0) {
+    if (branch.rank >= next_ranks_[other]) return;
+    next_ranks_[other] = branch.rank;
+    next_losses_[other] = branch.loss;
+    steps_[i][other] = {branch.time, branch.parent};
+    return;
+  }
+  seen_[at] = static_cast<std::int32_t>(next_losses_.size());
+  const std::int64_t* from = rows_.data() + static_cast<std::size_t>(branch.parent) * slots_;
+  std::int64_t* to = next_rows_.data() + next_losses_.size() * slots_;
+  std::copy(from, from + slots_, to);
+  to[slot_[i]] = branch.time;
+  next_ranks_.push_back(branch.rank);
+  next_losses_.push_back(branch.loss);
+  next_futures_.push_back(future);
+  steps_[i].push_back({branch.time, branch.parent});
 }
 
 void EventBeam::settle(std::size_t winner, EventTimes& time) const {

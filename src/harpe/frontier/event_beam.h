@@ -54,8 +54,8 @@ class ArcPrices {
 /// Gives some events new times, one after the other in the order of time, all others staying when
 /// they are. Of all partial answers the few are followed that lose least: an option off the convex
 /// hull, of which measured profiles are full, is tried where it loses little. Of partial answers
-/// with the same future, as two clocks in the one order or the other, one is followed.
-/// Deterministic.
+/// with the same future, as two clocks in the one order or the other, one is followed: the one that
+/// is ranked first. Deterministic.
 class EventBeam {
  public:
   struct Options {
@@ -103,7 +103,8 @@ class EventBeam {
   void add_branch(std::size_t i, std::int32_t parent, std::int64_t then, double loss,
                   const Options& options, SearchRandom& random);
   void keep_least(std::size_t i, std::size_t width);
-  bool is_new(std::size_t row);
+  void keep(std::size_t i, const Branch& branch, std::uint64_t future);
+  std::uint64_t future_without(std::size_t i, std::int32_t parent) const;
   void settle(std::size_t winner, EventTimes& time) const;
   bool is_inside(std::int32_t event) const { return place_[event] >= 0; }
   /// When an event is in a partial answer.
@@ -122,10 +123,12 @@ class EventBeam {
   std::vector<std::vector<std::int32_t>> freed_;  // slots that no event after asks for
   std::size_t slots_ = 0;
   std::vector<std::int64_t> rows_, next_rows_;
-  std::vector<double> losses_, next_losses_;  // of the partial answers
-  std::vector<std::int32_t> seen_;            // a hash table of the rows that are kept
+  std::vector<double> losses_, next_losses_;           // of the partial answers
+  std::vector<std::uint64_t> futures_, next_futures_;  // likewise
   std::vector<Branch> branches_;
-  std::vector<std::vector<Step>> steps_;  // of each event: what was followed
+  std::vector<double> ranks_, next_ranks_;  // scratch
+  std::vector<std::int32_t> seen_;          // a hash table of the partial answers that are kept
+  std::vector<std::vector<Step>> steps_;    // of each event: what was followed
 };
 
 }  // namespace harpe
