@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 from ._command import command_path
 from .drawing import frontier_picture, html_paragraph, html_table
-from .errors import Diagnostic, InvalidInputError, UnavailableError, error_of
+from .errors import Diagnostic, Error, InvalidInputError, UnavailableError, error_of
 
 __all__ = ["FrontierPoint", "Plan", "PlanFigures", "plan"]
 
@@ -24,7 +25,9 @@ _SYNTHETIC = (
     "Synthetic profile: times and energies come from a model of a GPU, not from measurements."
 )
 
-Numbers = float | Sequence[float]
+Quantity = float | str
+"""A number, or a text with its unit: ``"250ms"``, ``"2.4kW"``."""
+Quantities = Quantity | Sequence[float]
 """One for all, or one each."""
 
 
@@ -129,7 +132,7 @@ class Plan:
                 *(["--certificate"] if certificate else []),
                 *(["--whole-trace"] if whole_trace else []),
             ]
-            files = run_command(["plan", "--json", *arguments], within=folder)["files"]
+            files = _run(arguments, within=folder)["files"]
             return [Path(directory) / Path(file).name for file in files]
 
     def __str__(self) -> str:
@@ -190,26 +193,26 @@ def plan(
     *,
     micro_batches: int,
     schedule: str | os.PathLike[str] = "1f1b",
-    blocking_power: Numbers,
+    blocking_power: Quantities,
     stages: int | None = None,
     chunks: int | None = None,
     gpus_per_stage: int | None = None,
-    slowdown: float | None = None,
-    deadline_s: float | None = None,
-    straggler_s: float | None = None,
-    power_cap_w: float | None = None,
+    slowdown: float | str | None = None,
+    deadline_s: Quantity | None = None,
+    straggler_s: Quantity | None = None,
+    power_cap_w: Quantity | None = None,
     least_energy: bool = False,
-    switch_latency_s: float | None = None,
-    min_dwell_s: float | None = None,
-    transfer_forward_s: Numbers | None = None,
-    transfer_backward_s: Numbers | None = None,
+    switch_latency_s: Quantity | None = None,
+    min_dwell_s: Quantity | None = None,
+    transfer_forward_s: Quantities | None = None,
+    transfer_backward_s: Quantities | None = None,
     transfer_mode: str | None = None,
-    load_s: Numbers | None = None,
-    reduce_s: Numbers | None = None,
-    optimizer_s: Numbers | None = None,
+    load_s: Quantities | None = None,
+    reduce_s: Quantities | None = None,
+    optimizer_s: Quantities | None = None,
     fit: bool = False,
     quick: bool = False,
-    search_time_s: float | None = None,
+    search_time_s: Quantity | None = None,
     job: str | None = None,
 ) -> Plan:
     """Plans the clocks of one training iteration, with the whole frontier of time and energy::
@@ -219,6 +222,7 @@ def plan(
         plan.save("plan")
 
     At most one objective is given (``slowdown`` to ``least_energy``); none is ``slowdown=0``.
+    Seconds and watts may be texts with another unit, as for the command: ``"250ms"``, ``"2.4kW"``.
 
     :param profile: a file with the columns of docs/formats.md, or a table that can ``to_csv``
     :param micro_batches: of one iteration
@@ -226,8 +230,9 @@ def plan(
     :param blocking_power: W of a GPU that waits; or one for each stage
     :param stages: by default those of the profile
     :param chunks: of the model a stage, for interleaved schedules (default 2)
-    :param slowdown: so much longer than the fastest iteration: 0.05 is 5 %
-    :param straggler_s: the iteration time of a pipeline that this one waits for
+    :param slowdown: so much longer than the fastest iteration: 0.05 or ``"5%"``
+    :param straggler_s: the iteration time of a pipeline that this one waits for, or ``"1.2x"``
+        that at all-max
     :param power_cap_w: of the whole pipeline, on average
     :param switch_latency_s: until a new clock is in force
     :param min_dwell_s: between two changes of a stage's clock, at least
@@ -237,14 +242,13 @@ def plan(
     :raises InvalidInputError: inputs are wrong; ``diagnostics`` says where
     :raises InfeasibleError: no plan does what is asked
     """
-    _not_below_zero("slowdown", slowdown)
     options = {
         "microbatches": micro_batches,
         "stages": stages,
         "chunks": chunks,
         "gpus-per-stage": gpus_per_stage,
         "blocking-power": blocking_power,
-        "slowdown": None if slowdown is None else 100 * slowdown,
+        "slowdown": None if slowdown is None else _percentage(slowdown),
         "deadline": deadline_s,
         "straggler": straggler_s,
         "power-cap": power_cap_w,
@@ -394,18 +398,67 @@ def _arguments(options: Mapping[str, Any]) -> Iterable[str]:
 
 def _number(name: str, number: Any) -> str:
     if isinstance(number, bool) or not hasattr(number, "__float__"):
-        raise InvalidInputError(f"{name.replace('-', '_')} is a number, not {number!r}")
+        raise InvalidInputError(f"{_parameter(name)} is a number, not {number!r}")
     return repr(number) if isinstance(number, int) else repr(float(number))
 
 
-def _not_below_zero(name: str, value: float | None) -> None:
-    if value is not None and not value >= 0:
-        raise InvalidInputError(f"{name} is a fraction of 0 or more, not {value!r}")
+def _percentage(slowdown: Any) -> str:
+    """A fraction, or a percentage as text, as the command takes it."""
+    if isinstance(slowdown, str) and slowdown.rstrip().endswith("%"):
+        return slowdown
+    if isinstance(slowdown, (bool, str)) or not hasattr(slowdown, "__float__"):
+        raise InvalidInputError(
+            f"slowdown is a fraction such as 0.05, or a text such as '5%', not {slowdown!r}"
+        )
+    if not slowdown >= 0:
+        raise InvalidInputError(f"slowdown is a fraction of 0 or more, not {slowdown!r}")
+    # The least energy takes hardly ever twice as long; who writes so much counts in percent.
+    if slowdown >= 1:
+        raise InvalidInputError(
+            f"slowdown is a fraction: {slowdown:g} is {100 * slowdown:g} %; is"
+            f" {slowdown / 100:g} meant? (for the least energy, however long it takes:"
+            " least_energy=True)"
+        )
+    return repr(100 * float(slowdown))
 
 
-def _run(arguments: Sequence[str]) -> dict[str, Any]:
+# The command's options whose parameters have other names: with the unit of a plain number.
+_PARAMETERS = {
+    "microbatches": "micro_batches",
+    "deadline": "deadline_s",
+    "straggler": "straggler_s",
+    "power-cap": "power_cap_w",
+    "least-energy": "least_energy=True",
+    "switch-latency": "switch_latency_s",
+    "min-dwell": "min_dwell_s",
+    "transfer-forward": "transfer_forward_s",
+    "transfer-backward": "transfer_backward_s",
+    "load": "load_s",
+    "reduce": "reduce_s",
+    "optimizer": "optimizer_s",
+    "search-time": "search_time_s",
+}
+
+
+def _parameter(option: str) -> str:
+    return _PARAMETERS.get(option, option.replace("-", "_"))
+
+
+def _in_python(text: str) -> str:
+    """What the command says, with parameters in place of its options."""
+    return re.sub(r"(?<!\S)--([a-z][a-z-]*)", lambda option: _parameter(option[1]), text)
+
+
+def _run(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
     """Runs ``harpe plan``; its summary."""
-    return run_command(["plan", "--json", *arguments])
+    try:
+        summary = run_command(["plan", "--json", *arguments], within)
+    except Error as error:
+        said = [replace(one, message=_in_python(one.message)) for one in error.diagnostics]
+        text = "\n".join(map(str, said)) or str(error)
+        raise error_of(error.code, text, diagnostics=said) from None
+    doubts = [*summary.get("warnings", []), *summary["notes"]]
+    return {**summary, "notes": [_in_python(note) for note in doubts]}
 
 
 def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:

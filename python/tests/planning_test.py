@@ -149,13 +149,17 @@ def test_wrong_rows_are_named_by_file_line_and_column(profile: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"micro_batches": 0}, harpe.InvalidInputError, "--micro-batches: expected a whole number"),
-        ({"micro_batches": "many"}, harpe.InvalidInputError, "--micro-batches"),
+        ({"micro_batches": 0}, harpe.InvalidInputError, "micro_batches: expected a whole number"),
+        ({"micro_batches": "many"}, harpe.InvalidInputError, "micro_batches"),
         ({"schedule": "3f2b"}, harpe.Error, "3f2b"),
         ({"slowdown": -0.1}, harpe.InvalidInputError, "slowdown is a fraction of 0 or more"),
+        ({"slowdown": "5"}, harpe.InvalidInputError, "or a text such as '5%', not '5'"),
+        ({"slowdown": [0.1]}, harpe.InvalidInputError, "slowdown is a fraction such as 0.05"),
         ({"blocking_power": [70, None]}, harpe.InvalidInputError, "blocking_power is a number"),
-        ({"slowdown": 0.0, "deadline_s": 3.0}, harpe.InvalidInputError, "--deadline"),
+        ({"load_s": [None]}, harpe.InvalidInputError, "load_s is a number"),
+        ({"slowdown": 0.0, "deadline_s": 3.0}, harpe.InvalidInputError, "deadline_s and slowdown"),
         ({"deadline_s": 1e-3}, harpe.InfeasibleError, "0.001 s"),
+        ({"straggler_s": 0.2}, harpe.InfeasibleError, "straggler_s 0.2 s is an iteration of"),
         ({"profile": 7}, harpe.InvalidInputError, "a profile is a file or a table"),
     ],
 )
@@ -164,6 +168,29 @@ def test_what_cannot_be_planned_is_said(
 ) -> None:
     with pytest.raises(kind, match=re.escape(message)):
         plan(options.pop("profile", profile), **options)
+
+
+@pytest.mark.parametrize("percent", [1, 5, 250.0])
+def test_a_slowdown_in_percent_is_refused_in_words_of_fractions(
+    profile: Path, percent: float
+) -> None:
+    said = f"slowdown is a fraction: {percent:g} is {100 * percent:g} %; is {percent / 100:g} meant"
+    with pytest.raises(harpe.InvalidInputError, match=re.escape(said)):
+        plan(profile, slowdown=percent)
+
+
+def test_quantities_may_have_their_units(profile: Path) -> None:
+    assert plan(profile, slowdown="5%").document == plan(profile, slowdown=0.05).document
+    assert plan(profile, deadline_s="1500ms").document == plan(profile, deadline_s=1.5).document
+    assert plan(profile, straggler_s="1.2x").objective == "straggler 1.2 x all-max"
+
+
+def test_what_the_command_notes_and_warns_of_is_in_the_notes_in_words_of_python(
+    profile: Path,
+) -> None:
+    assert plan(profile).notes == ()
+    (note,) = plan(profile, deadline_s=3.0).notes
+    assert note.startswith("deadline_s 3 s is past the least energy")
 
 
 def test_a_profile_that_is_missing_is_an_error_of_files_too(tmp_path: Path) -> None:
