@@ -193,7 +193,7 @@ def plan(
     *,
     micro_batches: int,
     schedule: str | os.PathLike[str] = "1f1b",
-    blocking_power: Quantities,
+    blocking_power: Quantities | None = None,
     stages: int | None = None,
     chunks: int | None = None,
     gpus_per_stage: int | None = None,
@@ -227,7 +227,8 @@ def plan(
     :param profile: a file with the columns of docs/formats.md, or a table that can ``to_csv``
     :param micro_batches: of one iteration
     :param schedule: a name that ``harpe schedule`` knows, or a file
-    :param blocking_power: W of a GPU that waits; or one for each stage
+    :param blocking_power: W of a GPU that waits; or one for each stage. Left out it counts as 0,
+        and ``notes`` says so
     :param stages: by default those of the profile
     :param chunks: of the model a stage, for interleaved schedules (default 2)
     :param slowdown: so much longer than the fastest iteration: 0.05 or ``"5%"``

@@ -189,6 +189,8 @@ def test_what_the_command_notes_and_warns_of_is_in_the_notes_in_words_of_python(
     profile: Path,
 ) -> None:
     assert plan(profile).notes == ()
+    (note,) = harpe.plan(profile, micro_batches=6).notes
+    assert note.startswith("no blocking_power given: waiting GPUs are counted with 0 W")
     (note,) = plan(profile, deadline_s=3.0).notes
     assert note.startswith("deadline_s 3 s is past the least energy")
 
