@@ -128,7 +128,7 @@ class Measurement:
             return f"{label}being measured"
         parts = [_seconds(self.seconds)]
         if self.joules is None:
-            parts.append("no device gave its energy" + (": see notes" if self.notes else ""))
+            parts.append("no device gave its energy" + (": see .notes" if self.notes else ""))
         else:
             parts.append(_energy(self.joules, self.joules_error, self.missing_s))
             if self.watts is not None:
