@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from .drawing import html_paragraph, html_table
-from .errors import Error, error_of
+from .errors import Error, InvalidInputError, error_of
 from .planning import run_command
 
 try:
@@ -343,7 +343,18 @@ def _known_intensity(carbon: str | float) -> Carbon | None:
     try:
         return Carbon(*_client.carbon_intensity(text))
     except _client.Failure as failure:
-        raise error_of(*failure.args) from None
+        raise (_unknown_source(text) or error_of(*failure.args)) from None
+
+
+def _unknown_source(text: str) -> Error | None:
+    """What the command says of it: it knows all sources, the module countries alone."""
+    try:
+        _provided_intensity(text)
+    except InvalidInputError as error:
+        return InvalidInputError(str(error).replace("SOURCE:", "carbon:", 1))
+    except Error:
+        pass  # without the command, or its answer
+    return None
 
 
 def _provided_intensity(source: str) -> Carbon:

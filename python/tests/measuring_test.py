@@ -193,6 +193,23 @@ def test_what_is_wrong_is_said_before_the_block(
             pytest.fail("the block ran")
 
 
+@pytest.mark.skipif(not Path(COMMAND).is_file(), reason="HARPE_COMMAND is not built")
+def test_an_unknown_source_is_refused_with_all_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARPE_COMMAND", COMMAND)
+    said = (
+        r"carbon: there is no source 'Germany': a source is a number in g/kWh .* such as DE .*, uk"
+    )
+    with pytest.raises(harpe.InvalidInputError, match=said):
+        harpe.measure(carbon="Germany")
+    with pytest.raises(harpe.InvalidInputError, match=r"carbon: entsoe needs a zone, as in"):
+        harpe.measure(carbon="entsoe")
+    monkeypatch.setenv("HARPE_COMMAND", "/nowhere/harpe")
+    with pytest.raises(harpe.InvalidInputError, match=r"no yearly mean is known for .*'GERMANY'"):
+        harpe.measure(carbon="Germany")
+
+
 def test_a_measurement_is_used_once(no_devices: None) -> None:
     once = harpe.measure()
     with once:
