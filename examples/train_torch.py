@@ -22,6 +22,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -260,7 +261,11 @@ def train(arguments):
 
 
 def start_all(arguments):
-    """Every rank as a process of this machine; the first failure ends them all."""
+    """Every rank as a process of this machine; the first failure, or a signal, ends them all."""
+    asked = []  # not an exception, which could come between the start of a rank and its being known
+    for end in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(end) is not signal.SIG_IGN:
+            signal.signal(end, lambda number, _: asked.append(number))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -273,16 +278,20 @@ def start_all(arguments):
         )
         for rank in range(ranks)
     ]
-    try:
-        while any(process.poll() is None for process in processes):
-            if any(process.poll() for process in processes):
-                break
-            time.sleep(0.05)
-    finally:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-    return max(process.wait() != 0 for process in processes)
+    while any(process.poll() is None for process in processes):
+        if asked or any(process.poll() for process in processes):
+            break
+        time.sleep(0.05)
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    failed = max(process.wait() != 0 for process in processes)
+    return 128 + asked[0] if asked else failed
 
 
 def main():

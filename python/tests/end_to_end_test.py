@@ -4,10 +4,12 @@ sockets. Only the GPUs are simulated. And the client of the server, against the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -363,3 +365,25 @@ def test_training_pauses_when_it_is_asked_to_and_stays_the_same(
     assert "reported 4800 instructions, 0 out of order" in house.said("training")
     assert job.pause() is None
     assert job.status()["stragglers"] == []
+
+
+def children(parent: int) -> list[int]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if int(file.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(file.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_what_started_the_ranks_ends_them_too(
+    house: House, package: Path, torch: None, ends: signal.Signals
+) -> None:
+    path = f"{package.parent}:{SIMULATED_NVML}"
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--iterations", 1_000_000]
+    training = house.start("training", *example, PYTHONPATH=path, HARPE_SERVER="")
+    ranks = house.wait("ranks", lambda: len(found := children(training.pid)) == STAGES and found)
+    training.send_signal(ends)
+    assert training.wait(60) == 128 + ends, house.said("training")
+    assert [rank for rank in ranks if Path(f"/proc/{rank}").exists()] == []
