@@ -19,6 +19,8 @@ namespace {
 constexpr Seconds kPowerSpan{30}, kShortestSpan{3};
 /// What is known of an iteration's energy when it ends comes with its reports, all at once.
 constexpr double kFewestIterations = 4;
+/// Other clocks are assigned for an iteration that comes some after the newest one reported.
+constexpr double kUntilFollowed = 6;
 constexpr std::size_t kMostTimes = 500, kLabel = 12, kEventsAtLeast = 3, kMostEvents = 12;
 constexpr std::size_t kTrendColumns = 60;
 constexpr std::size_t kAligned = 50;  // columns
@@ -58,7 +60,7 @@ std::vector<Row> rows_of(const std::string& view) {
       row.painted = true;
     }
     if (label == "saved" && row.text.find("disting") == std::string::npos &&
-        row.text.find("disagree") == std::string::npos && row.text[0] != '-' &&
+        row.text.find("than predicted") == std::string::npos && row.text[0] != '-' &&
         row.text[0] != '0') {
       row.paint = Paint::kGreen;
       row.painted = true;
@@ -148,11 +150,18 @@ void JobTrend::add(std::string_view given, Instant now) {
   const auto iteration = number_in(status, "newest_iteration");
   const auto joules = number_in(status, "energy_j");
   if (!iteration || !joules) return;
-  if (!looks_.empty() && looks_.back().iteration == *iteration) return;
-  // Training that starts again counts from another number.
-  if (!looks_.empty() && (*iteration < looks_.back().iteration || *joules < looks_.back().joules))
+  if (const auto version = number_in(status, "version"); version != version_) {
+    if (version_) settled_from_ = *iteration + kUntilFollowed;
+    version_ = version;
     looks_.clear();
-  looks_.push_back({now, *iteration, *joules});
+  }
+  if (*iteration == iteration_) return;
+  // Training that starts again counts from another number.
+  if (*iteration < iteration_) settled_from_ = 0;
+  if (*iteration < iteration_ || (!looks_.empty() && *joules < looks_.back().joules))
+    looks_.clear();
+  iteration_ = *iteration;
+  if (*iteration >= settled_from_) looks_.push_back({now, *iteration, *joules});
   while (looks_.size() > 2 && now - looks_[1].at >= kPowerSpan &&
          *iteration - looks_[1].iteration >= kFewestIterations) {
     looks_.pop_front();

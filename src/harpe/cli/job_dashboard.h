@@ -19,8 +19,8 @@ class JobTrend {
   /// \param status  as `job_status_json` gives it
   void add(std::string_view status, Instant now);
 
-  /// Mean over the last half minute or some iterations, whatever is longer, of what ranks reported;
-  /// none: too little was seen, or nothing was reported lately.
+  /// Mean over the last half minute or some iterations, whatever is longer, of what ranks reported
+  /// since they were assigned other clocks; none: too little was seen, or nothing was lately.
   std::optional<Watts> power() const;
   /// One of each look at which another iteration had been reported, oldest first.
   const std::deque<double>& iteration_times() const { return times_; }
@@ -32,6 +32,9 @@ class JobTrend {
   };
   std::deque<Look> looks_;  ///< those that brought something new
   std::deque<double> times_;
+  std::optional<double> version_;  ///< of what ranks are assigned
+  double settled_from_ = 0;        ///< the iteration from which all follow it
+  double iteration_ = -1;          ///< that was reported last
   Instant newest_{};
 };
 

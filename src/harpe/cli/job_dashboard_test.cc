@@ -111,6 +111,23 @@ TEST(JobTrend, ClaimsNoPowerOfTooLittleOrOfLongAgo) {
   EXPECT_FALSE(trend.power());
 }
 
+TEST(JobTrend, CountsPowerFromWhereOtherClocksAreFollowed) {
+  JobTrend trend;
+  const auto add = [&](int iteration, double joules, int version) {
+    std::string seen = status(iteration, joules);
+    seen.insert(seen.size() - 1, R"(, "version": )" + std::to_string(version));
+    trend.add(seen, Instant{} + Seconds{1.0 * iteration});
+  };
+  for (int i = 0; i <= 40; ++i) add(i, 900.0 * i, 1);
+  EXPECT_NEAR(trend.power()->value, 900, 1);
+  // Clocks that were assigned at iteration 40 are set from 44 on.
+  for (int i = 41; i <= 44; ++i) add(i, 900.0 * i, 2);
+  EXPECT_FALSE(trend.power());
+  for (int i = 45; i <= 52; ++i) add(i, 900.0 * 44 + 600.0 * (i - 44), 2);
+  EXPECT_NEAR(trend.power()->value, 600, 1);
+  EXPECT_EQ(trend.iteration_times().size(), 53U);
+}
+
 TEST(Sparkline, RisesFromTheLeastToTheGreatest) {
   EXPECT_EQ(sparkline({}, 10), "");
   EXPECT_EQ(sparkline({1, 1.001, 1}, 10), "▁▁▁");
