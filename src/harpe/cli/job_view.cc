@@ -42,7 +42,12 @@ std::string saved(const Json& status) {
   std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
                      fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
   if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
-  if (!as_predicted(status)) text += " (measured and predicted disagree)";
+  if (!as_predicted(status)) {
+    const double ratio = number_in(status, "iteration_time_s").value_or(0) /
+                         number_in(status, "predicted_time_s").value_or(1);
+    text += " (iterations take " + fixed(100 * std::abs(ratio - 1), 0) + " % " +
+            (ratio > 1 ? "more" : "less") + " time than predicted)";
+  }
   return text;
 }
 
