@@ -76,7 +76,7 @@ std::string late_bound_text(const Planned& planned) {
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
   return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J, " +
          (cost >= 0.0005 ? percent(cost, 3) + " more than that with free switching and " : "") +
-         percent(gap, 3) + " below this one (--certificate proves it)\n";
+         percent(gap, 3) + " below this one (proof: --certificate)\n";
 }
 
 std::string switching_text(const Planned& planned) {
@@ -96,7 +96,7 @@ std::string tight_bound_text(const Planned& planned) {
   return "Of the chosen plan's gap, " + percent(gap - tight_gap, 3) +
          " lies in the bound, which mixes clocks as no plan can: none needs less\nthan " +
          grouped(planned.tight_bound.value, 1) + " J, " + percent(tight_gap, 3) +
-         " below this one (--certificate proves it)\n";
+         " below this one (proof: --certificate)\n";
 }
 
 }  // namespace
