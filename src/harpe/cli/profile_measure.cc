@@ -327,7 +327,7 @@ void add_profile_measure_command(Commands& commands) {
       "profile is complete, and 1 where training ended first: "
       "what there is of the profile is then beside its file, as profile.partial.csv.",
       "harpe profile measure -- python3 train.py\n"
-      "harpe profile measure --stop -- torchrun --nproc-per-node 4 train.py\n"
+      "harpe profile measure --stop -- torchrun --nproc_per_node 4 train.py\n"
       "harpe profile measure --max-slowdown 50% --clocks 12 --out gpt3.csv -- ./train.sh\n"
       "harpe profile measure --tcp 0.0.0.0:7788 -- srun train.sh",
       [arguments, &commands](Console& console) {
