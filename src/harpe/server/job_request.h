@@ -25,7 +25,8 @@ inline HttpResponse not_found(const std::string& what) {
 }
 
 inline HttpResponse no_such_job(const std::string& id) {
-  return not_found("there is no job " + id + "; register it with PUT /v1/jobs/" + id);
+  return not_found("there is no job " + id +
+                   ": no rank has registered it yet, or its name is another one");
 }
 
 inline HttpResponse json_text_response(int status, std::string text) {
