@@ -62,7 +62,8 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool c
   for (const std::string& note : check.notes) remarks += note + '\n';
   return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
          " stages, " + std::to_string(profile.entries().size()) + " instructions\n" +
-         (looks_right ? "Nothing looks wrong.\n" : "Some of it looks wrong: see below the table.\n") +
+         (looks_right ? "Nothing looks wrong.\n"
+                      : "Some of it looks wrong: see below the table.\n") +
          "\n" + table.text(coloured) + "\n" + remarks +
          "Pareto: clocks that no other beats in time and energy; plans are made of these.\n"
          "Hull: those of them on the lower convex curve.\n";
