@@ -4,7 +4,7 @@
     examples/train_power_limit.py --optimizer harpe             # harpe.PowerOptimizer, a callback
     harpe run --optimize energy --max-slowdown 3% -- examples/train_power_limit.py --optimizer steps
     examples/train_power_limit.py --optimizer zeus              # Zeus's own, through Harpe's agent
-    torchrun --nproc-per-node 2 examples/train_power_limit.py --optimizer harpe
+    torchrun --nproc_per_node 2 examples/train_power_limit.py --optimizer harpe
 
 The computation is the same in all of them, and the loss to the last digit. Without a GPU it is on the
 CPU; with HARPE_SIMULATION each step also keeps a simulated GPU busy for as long as a real one would be

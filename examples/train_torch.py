@@ -2,7 +2,7 @@
 """A pipeline written by hand over torch.distributed, with Harpe: 1F1B over gloo, on CPUs.
 
     examples/train_torch.py --data 2 --stages 2              # starts all ranks on this machine
-    torchrun --nproc-per-node 4 examples/train_torch.py --data 2 --stages 2
+    torchrun --nproc_per_node 4 examples/train_torch.py --data 2 --stages 2
 
 What a training script adds for Harpe is marked "Harpe:"; server and job come from HARPE_SERVER and
 HARPE_JOB, and without them training is what it was. Processes really exchange activations and
