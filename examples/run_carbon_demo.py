@@ -84,7 +84,7 @@ class CarbonDemo(DemoCluster):
                                     idle_w=IDLE_W)
         trainer = self.start_trainer(forward_s=FORWARD_S)
         self.say(self.how_to_look())
-        self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
+        self.say(f"1. A job of {PIPELINES} pipelines with {STAGES} stages each trains, and is profiled on its way.")
         planned = self.wait_for_plans()
         fastest = planned["predicted_time_s"]
         # It begins when the evening does, so that there is something to wait for.

@@ -56,7 +56,7 @@ class Demo(DemoCluster):
         trainer = self.start_trainer()
         self.say(self.how_to_look())
 
-        self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
+        self.say(f"1. A job of {PIPELINES} pipelines with {STAGES} stages each trains, and is profiled on its way.")
         planned = self.wait_for_plans()
         self.say(f"   planned after {planned['newest_iteration'] + 1} iterations, all of them training.")
         moments, self.predictions = {}, {}
@@ -75,7 +75,7 @@ class Demo(DemoCluster):
         self.ask("DELETE", f"/v1/jobs/{JOB}/stragglers/1")
         moments["recovered"] = self.steady("recovered", self.settle(self.status(), 4))
         frontier = self.ask("GET", f"/v1/jobs/{JOB}/frontier")
-        events = [one["text"] for one in self.ask("GET", f"/v1/jobs/{JOB}/log")["events"] if one["kind"] != "phase"]
+        events = [one["text"] for one in self.events()]
         self.control.write_text("stop\n")
         trainer.wait(20)
         result = self.evaluate(moments)
@@ -96,8 +96,10 @@ class Demo(DemoCluster):
 
     def steady(self, phase, first):
         """Waits for the iterations of a phase, all by one assignment; the first of them. A job whose iterations take longer than
-        promised goes to all-max for some, and a better plan may be found: then it is measured again."""
+        promised goes to all-max for some, a better plan may be found, and a straggler that was declared is seen some iterations
+        later: then it is measured again."""
         for left in reversed(range(MOST_TRIES)):
+            heard = max((event["sequence"] for event in self.events()), default=0)
             self.predictions[phase] = began = self.status()
 
             def is_whole(now):
@@ -107,9 +109,12 @@ class Demo(DemoCluster):
                             lambda now: is_whole(now) or (left > 0 and now["version"] != began["version"]))
             if is_whole(now):
                 break
-            self.say("   its plan changed meanwhile: measured again")
+            self.say(changed(self.events(after=heard)))
             first = self.settle(now, 4)
         return first
+
+    def events(self, after=0):
+        return [one for one in self.ask("GET", f"/v1/jobs/{JOB}/log?after={after}")["events"] if one["kind"] != "phase"]
 
     def read_iterations(self):
         self.begin, self.counter = {}, {}
@@ -173,6 +178,18 @@ class Demo(DemoCluster):
                                      abs(found.energy_j / entry["predicted_energy_j"] - 1) <= self.arguments.energy_within)
             result[phase] = entry
         return result
+
+
+def changed(events):
+    """For people: why the plans are others now, and whether that is bad."""
+    why = events[-1] if events else {"kind": "info", "text": "better ones are ready"}
+    if why["kind"] == "warning":
+        remark = "That happens where this machine does much else, too"
+    elif "times as long since iteration" in why["text"]:
+        remark = "It now sees in the ranks' own times what was declared to it: as it should be"
+    else:
+        remark = "As it should be"
+    return f"   The server has changed the plans ({why['text']}).\n   {remark}. This phase is measured anew."
 
 
 Measured = collections.namedtuple("Measured", "time_s energy_j time_error_s energy_error_j")
