@@ -92,9 +92,9 @@ class Verifier {
     });
     if (2 * faults.size() > instructions) {
       return diagnostics_.add(
-          "the plan was made of another profile: " + std::to_string(faults.size()) + " of " +
+          "the plan is not one of this profile: " + std::to_string(faults.size()) + " of " +
           std::to_string(instructions) +
-          " instructions are not as this one has them, the first of them " + faults.front());
+          " instructions are not as it has them, the first of them " + faults.front());
     }
     for (std::string& fault : faults) diagnostics_.add(std::move(fault));
   }

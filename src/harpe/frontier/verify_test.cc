@@ -348,7 +348,7 @@ TEST(Verify, SaysThatTheProfileIsAnother) {
     for (auto& i : list) i.energy = i.energy * 1.01;
   }
   EXPECT_THAT(diagnostics(c),
-              Contains(AllOf(StartsWith("the plan was made of another profile: 24 of 24"),
+              Contains(AllOf(StartsWith("the plan is not one of this profile: 24 of 24"),
                              HasSubstr("stage 0 forward"), HasSubstr("J in the profile"))));
   EXPECT_THAT(diagnostics(c), SizeIs(Le(3U)));
 }
