@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from ._run_command import run_command
 from .drawing import html_paragraph, html_table
 from .errors import Error, InvalidInputError, error_of
-from .planning import run_command
 
 try:
     from . import _client

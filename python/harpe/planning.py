@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ._command import command_path
+from ._plan_options import arguments_of, in_python, percentage
+from ._run_command import run_command
 from .drawing import frontier_picture, html_paragraph, html_table
-from .errors import Diagnostic, Error, InvalidInputError, UnavailableError, error_of
+from .errors import Error, InvalidInputError, error_of
 
 __all__ = ["FrontierPoint", "Plan", "PlanFigures", "plan"]
 
@@ -249,7 +248,7 @@ def plan(
         "chunks": chunks,
         "gpus-per-stage": gpus_per_stage,
         "blocking-power": blocking_power,
-        "slowdown": None if slowdown is None else _percentage(slowdown),
+        "slowdown": None if slowdown is None else percentage(slowdown),
         "deadline": deadline_s,
         "straggler": straggler_s,
         "power-cap": power_cap_w,
@@ -276,7 +275,7 @@ def plan(
         frontier = json.loads((out / "frontier.json").read_text(encoding="utf-8"))
     if "search" in summary:  # the same plan again, whatever time it takes
         windows = {**options, "search-windows": summary["search"]["windows"]}
-        inputs = replace(inputs, options=tuple(_arguments(windows)))
+        inputs = replace(inputs, options=tuple(arguments_of(windows)))
     return _plan_of(summary, document, frontier, inputs)
 
 
@@ -357,7 +356,7 @@ class _Inputs:
             )
         is_file = isinstance(schedule, os.PathLike) or os.path.isfile(schedule)
         order = _file(schedule) if is_file else str(schedule)
-        return _Inputs(table, order, tuple(_arguments(options)))
+        return _Inputs(table, order, tuple(arguments_of(options)))
 
     def arguments_in(
         self, folder: Path, *, only_tables: bool = False, named: str | None = None
@@ -384,120 +383,13 @@ def _file(path: str | os.PathLike[str]) -> _Input:
     return _Input(named.name or "profile.csv", content, os.fspath(path))
 
 
-def _arguments(options: Mapping[str, Any]) -> Iterable[str]:
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        if value is True:
-            yield f"--{name}"
-        elif isinstance(value, str):
-            yield from (f"--{name}", value)
-        else:
-            numbers = value if isinstance(value, Iterable) else [value]
-            yield from (f"--{name}", ",".join(_number(name, number) for number in numbers))
-
-
-def _number(name: str, number: Any) -> str:
-    if isinstance(number, bool) or not hasattr(number, "__float__"):
-        raise InvalidInputError(f"{_parameter(name)} is a number, not {number!r}")
-    return repr(number) if isinstance(number, int) else repr(float(number))
-
-
-def _percentage(slowdown: Any) -> str:
-    """A fraction, or a percentage as text, as the command takes it."""
-    if isinstance(slowdown, str) and slowdown.rstrip().endswith("%"):
-        return slowdown
-    if isinstance(slowdown, (bool, str)) or not hasattr(slowdown, "__float__"):
-        raise InvalidInputError(
-            f"slowdown is a fraction such as 0.05, or a text such as '5%', not {slowdown!r}"
-        )
-    if not slowdown >= 0:
-        raise InvalidInputError(f"slowdown is a fraction of 0 or more, not {slowdown!r}")
-    # The least energy takes hardly ever twice as long; who writes so much counts in percent.
-    if slowdown >= 1:
-        raise InvalidInputError(
-            f"slowdown is a fraction: {slowdown:g} is {100 * slowdown:g} %; is"
-            f" {slowdown / 100:g} meant? (for the least energy, however long it takes:"
-            " least_energy=True)"
-        )
-    return repr(100 * float(slowdown))
-
-
-# The command's options whose parameters have other names: with the unit of a plain number.
-_PARAMETERS = {
-    "microbatches": "micro_batches",
-    "deadline": "deadline_s",
-    "straggler": "straggler_s",
-    "power-cap": "power_cap_w",
-    "least-energy": "least_energy=True",
-    "switch-latency": "switch_latency_s",
-    "min-dwell": "min_dwell_s",
-    "transfer-forward": "transfer_forward_s",
-    "transfer-backward": "transfer_backward_s",
-    "load": "load_s",
-    "reduce": "reduce_s",
-    "optimizer": "optimizer_s",
-    "search-time": "search_time_s",
-}
-
-
-def _parameter(option: str) -> str:
-    return _PARAMETERS.get(option, option.replace("-", "_"))
-
-
-def _in_python(text: str) -> str:
-    """What the command says, with parameters in place of its options."""
-    return re.sub(r"(?<!\S)--([a-z][a-z-]*)", lambda option: _parameter(option[1]), text)
-
-
 def _run(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
     """Runs ``harpe plan``; its summary."""
     try:
         summary = run_command(["plan", "--json", *arguments], within)
     except Error as error:
-        said = [replace(one, message=_in_python(one.message)) for one in error.diagnostics]
+        said = [replace(one, message=in_python(one.message)) for one in error.diagnostics]
         text = "\n".join(map(str, said)) or str(error)
         raise error_of(error.code, text, diagnostics=said) from None
     doubts = [*summary.get("warnings", []), *summary["notes"]]
-    return {**summary, "notes": [_in_python(note) for note in doubts]}
-
-
-def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
-    """Runs the command with ``--json`` among the arguments, in a folder; what it prints."""
-    program = command_path()
-    if program is None:
-        raise UnavailableError(
-            "the harpe command is missing: install the package with pip, which builds it, or name "
-            "the program in HARPE_COMMAND"
-        )
-    if os.path.dirname(program):
-        program = os.path.abspath(program)
-    try:
-        done = subprocess.run(
-            [program, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            cwd=within,
-        )
-    except OSError as error:
-        raise UnavailableError(f"{program}: {error.strerror}") from None
-    try:
-        said = json.loads(done.stdout)
-    except ValueError:
-        said = None
-    if done.returncode == 0 and isinstance(said, dict):
-        return said
-    if isinstance(said, dict) and "error" in said:
-        raise _error_in(said["error"])
-    told = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-    raise error_of("internal", f"{program} failed: {told}")
-
-
-def _error_in(said: Mapping[str, Any]) -> Exception:
-    diagnostics = [
-        Diagnostic(each["message"], each["file"], each["line"], each["column"])
-        for each in said["diagnostics"]
-    ]
-    text = "\n".join(str(each) for each in diagnostics)
-    return error_of(said["code"], text, diagnostics=diagnostics)
+    return {**summary, "notes": [in_python(note) for note in doubts]}

@@ -1,0 +1,77 @@
+"""What ``harpe.plan`` is given, as options of ``harpe plan``; its answers in words of Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import InvalidInputError
+
+__all__ = ["arguments_of", "in_python", "percentage"]
+
+
+def arguments_of(options: Mapping[str, Any]) -> Iterable[str]:
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            yield f"--{name}"
+        elif isinstance(value, str):
+            yield from (f"--{name}", value)
+        else:
+            numbers = value if isinstance(value, Iterable) else [value]
+            yield from (f"--{name}", ",".join(_number(name, number) for number in numbers))
+
+
+def _number(name: str, number: Any) -> str:
+    if isinstance(number, bool) or not hasattr(number, "__float__"):
+        raise InvalidInputError(f"{_parameter(name)} is a number, not {number!r}")
+    return repr(number) if isinstance(number, int) else repr(float(number))
+
+
+def percentage(slowdown: Any) -> str:
+    """A fraction, or a percentage as text, as the command takes it."""
+    if isinstance(slowdown, str) and slowdown.rstrip().endswith("%"):
+        return slowdown
+    if isinstance(slowdown, (bool, str)) or not hasattr(slowdown, "__float__"):
+        raise InvalidInputError(
+            f"slowdown is a fraction such as 0.05, or a text such as '5%', not {slowdown!r}"
+        )
+    if not slowdown >= 0:
+        raise InvalidInputError(f"slowdown is a fraction of 0 or more, not {slowdown!r}")
+    # The least energy takes hardly ever twice as long; who writes so much counts in percent.
+    if slowdown >= 1:
+        raise InvalidInputError(
+            f"slowdown is a fraction: {slowdown:g} is {100 * slowdown:g} %; is"
+            f" {slowdown / 100:g} meant? (for the least energy, however long it takes:"
+            " least_energy=True)"
+        )
+    return repr(100 * float(slowdown))
+
+
+# The command's options whose parameters have other names: with the unit of a plain number.
+_PARAMETERS = {
+    "microbatches": "micro_batches",
+    "deadline": "deadline_s",
+    "straggler": "straggler_s",
+    "power-cap": "power_cap_w",
+    "least-energy": "least_energy=True",
+    "switch-latency": "switch_latency_s",
+    "min-dwell": "min_dwell_s",
+    "transfer-forward": "transfer_forward_s",
+    "transfer-backward": "transfer_backward_s",
+    "load": "load_s",
+    "reduce": "reduce_s",
+    "optimizer": "optimizer_s",
+    "search-time": "search_time_s",
+}
+
+
+def _parameter(option: str) -> str:
+    return _PARAMETERS.get(option, option.replace("-", "_"))
+
+
+def in_python(text: str) -> str:
+    """What the command says, with parameters in place of its options."""
+    return re.sub(r"(?<!\S)--([a-z][a-z-]*)", lambda option: _parameter(option[1]), text)
