@@ -37,6 +37,11 @@ std::uint64_t PauseBoard::waiting() const {
   return waiting_;
 }
 
+std::int64_t PauseBoard::reached() const {
+  const MutexLock lock(mutex_);
+  return asked_ ? iteration_ - 1 : iteration_;
+}
+
 std::optional<PauseRequest> PauseBoard::before(std::int64_t iteration) {
   const MutexLock lock(mutex_);
   waiting_ = 0;

@@ -34,6 +34,9 @@ class PauseBoard {
   void governed(bool is_governed);
   /// The pause in which training waits, or waited last where it may wait on; 0: it does not.
   std::uint64_t waiting() const;
+  /// The newest iteration that training goes through, or has, without a pause before it; -1: none.
+  /// Before a later one it looks by all that was taken until now, or waits.
+  std::int64_t reached() const;
 
   // By training.
   std::optional<PauseRequest> before(std::int64_t iteration);

@@ -36,9 +36,12 @@ class PauseBoardTest : public ::testing::Test {
 TEST_F(PauseBoardTest, TrainingWaitsUntilItIsToGoOn) {
   board_.governed(true);
   ask();
+  EXPECT_EQ(board_.reached(), -1);
   EXPECT_FALSE(board_.before(9));
+  EXPECT_EQ(board_.reached(), 9);
   EXPECT_TRUE(board_.wait(kForEver)) << "it is not asked";
   ASSERT_TRUE(board_.before(10));
+  EXPECT_EQ(board_.reached(), 9) << "it is to wait before 10";
   std::atomic<bool> gone_on = false;
   std::thread training([&] { gone_on = board_.wait(kForEver); });
   EXPECT_TRUE(eventually([&] { return board_.waiting() == 1; }));
@@ -48,6 +51,7 @@ TEST_F(PauseBoardTest, TrainingWaitsUntilItIsToGoOn) {
   training.join();
   EXPECT_TRUE(gone_on);
   EXPECT_EQ(board_.waiting(), 0U);
+  EXPECT_EQ(board_.reached(), 10);
   EXPECT_FALSE(board_.before(10));
 }
 

@@ -49,6 +49,7 @@ ServerSession::Listener Reporter::listener() {
                 publish(governed);
                 parts_.pauses.governed(governed);
               },
+          .reached = [this] { return parts_.pauses.reached(); },
           .notices = parts_.notices};
 }
 

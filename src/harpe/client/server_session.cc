@@ -175,6 +175,7 @@ void ServerSession::send_report() {
   sending_ = std::move(reports_.front());
   reports_.pop_front();
   sending_->known = known_;
+  sending_->reached = listener_.reached ? listener_.reached() : -1;
   sending_->epoch = known_epoch_;
   sending_->incarnation = options_.registration.incarnation;
   link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),

@@ -55,6 +55,8 @@ class ServerSession {
     std::function<void(const std::string&)> log;
     /// Clocks are the server's, or (false) free: nothing has confirmed that for `patience`.
     std::function<void(bool)> governed;
+    /// `IterationReport::reached`, by the assignments taken until now; empty: not said.
+    std::function<std::int64_t()> reached;
     /// What the rank has to say to people goes through the server; null: it does not.
     NoticeRelay* notices = nullptr;
   };
@@ -66,8 +68,8 @@ class ServerSession {
   /// When `tick` has something to do, if nothing comes in before.
   Instant next() const;
 
-  /// Takes a report to send; its `session` and `known` are filled in. Of too many that wait (a
-  /// server away for long) the oldest are dropped.
+  /// Takes a report to send; its `session`, `known` and `reached` are filled in. Of too many that
+  /// wait (a server away for long) the oldest are dropped.
   void report(IterationReport report);
   std::size_t waiting() const { return reports_.size() + (sending_ ? 1 : 0); }
 

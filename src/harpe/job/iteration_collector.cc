@@ -11,8 +11,9 @@
 namespace harpe {
 namespace {
 
-constexpr std::int64_t kAhead = 3;    // of the newest, that still are with the others
-constexpr std::int64_t kBehind = 16;  // late reports
+constexpr std::int64_t kAhead = 3;             // of the newest, that still are with the others
+constexpr std::int64_t kBehind = 16;           // late reports
+constexpr std::int64_t kMostUnsent = 100'000;  // iterations that a rank may be ahead of its report
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
@@ -23,7 +24,7 @@ IterationCollector::IterationCollector(JobShape shape, const ScheduleWork& work)
 void IterationCollector::reset() {
   open_.clear();
   finished_.clear();
-  newest_ = last_finished_ = -1;
+  newest_ = last_finished_ = reached_ = -1;
   std::ranges::fill(astray_, -1);
   astray_count_ = 0;
 }
@@ -86,6 +87,11 @@ bool IterationCollector::follow(std::size_t rank, std::int64_t iteration) {
   return true;
 }
 
+std::int64_t IterationCollector::reached(const IterationReport& report) {
+  if (report.reached < 0) return report.iteration + 1;
+  return std::clamp(report.reached, report.iteration, report.iteration + kMostUnsent);
+}
+
 Result<IterationCollector::Added> IterationCollector::add(const IterationReport& report) {
   HARPE_TRY(check(report));
   const std::size_t rank = shape_.index(report.coordinates);
@@ -95,12 +101,16 @@ Result<IterationCollector::Added> IterationCollector::add(const IterationReport&
     last_finished_ = report.iteration - 1;
   }
   if (report.iteration > newest_ + kAhead || report.iteration < newest_ - kBehind) {
-    added.moved = follow(rank, report.iteration);
-    if (!added.moved || report.iteration > newest_ + kAhead) return added;
+    const std::int64_t before = newest_, on_the_way = reached_;
+    if (!follow(rank, report.iteration)) return added;
+    added.moved = newest_ <= before || newest_ > on_the_way;
+    if (!added.moved) reached_ = on_the_way;
+    if (report.iteration > newest_ + kAhead) return added;
   } else if (astray_[rank] >= 0) {
     astray_[rank] = -1;
     --astray_count_;
   }
+  reached_ = std::max(reached_, reached(report));
   if (report.iteration <= last_finished_) return added;
   Open& slot = open(report.iteration);
   if (slot.reported[rank]) return added;

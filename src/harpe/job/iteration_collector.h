@@ -8,7 +8,8 @@
 /// report that is missing then is lost. Reports that are lost, late or repeated do no harm.
 ///
 /// A report far from all others counts for nothing, unless more than half of the ranks are there:
-/// then training has been started again elsewhere, and the collector follows.
+/// then the collector follows. Either the reports between are lost, where the ranks have said that
+/// they are beyond them, or training has been started again elsewhere.
 ///
 /// Not thread-safe. `add` is O(work items of the stage) without allocation, O(ranks) for the first
 /// of an iteration.
@@ -63,6 +64,11 @@ class IterationCollector {
 
   /// The newest that anyone has reported (and that counts); -1: none.
   std::int64_t newest() const { return newest_; }
+  /// The newest that any of them was known to have come to, `newest` at least; -1: none. Reports
+  /// may be behind that by any number.
+  std::int64_t reached() const { return reached_; }
+  /// Where a rank was when it sent this, as far as that can be.
+  static std::int64_t reached(const IterationReport& report);
   /// Forgets everything, for a new start of training.
   void reset();
 
@@ -83,6 +89,7 @@ class IterationCollector {
   std::vector<Open> open_;  ///< by rising iteration
   std::vector<FinishedIteration> finished_;
   std::int64_t newest_ = -1;
+  std::int64_t reached_ = -1;
   std::int64_t last_finished_ = -1;
   std::vector<std::int64_t> astray_;  ///< by rank: where it claims to be; -1: with the others
   int astray_count_ = 0;

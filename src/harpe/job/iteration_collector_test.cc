@@ -106,6 +106,28 @@ TEST(IterationCollector, FollowsTheMajorityAndNobodyElse) {
   EXPECT_EQ(c.collector.newest(), 5);
 }
 
+TEST(IterationCollector, TellsLostReportsFromAnotherStart) {
+  for (const std::int64_t reached : {std::int64_t{-1}, std::int64_t{39}, std::int64_t{40}}) {
+    SCOPED_TRACE(reached);
+    Collected c;
+    for (int rank = 0; rank < kShape.ranks(); ++rank) {
+      IterationReport report = report_of(rank, 10);
+      report.reached = reached;
+      ASSERT_TRUE(c.collector.add(report).ok());
+    }
+    EXPECT_EQ(c.collector.reached(), std::max(std::int64_t{11}, reached));
+    bool moved = false;
+    for (int rank = 0; rank < kShape.ranks(); ++rank) {
+      const auto added = c.collector.add(report_of(rank, 40));
+      ASSERT_TRUE(added.ok());
+      moved = moved || added->moved;
+    }
+    EXPECT_EQ(moved, reached < 40);
+    EXPECT_EQ(c.collector.newest(), 40);
+    EXPECT_EQ(c.collector.reached(), 41);
+  }
+}
+
 TEST(IterationCollector, UnknownEnergiesStayUnknown) {
   Collected c;
   for (int rank = 0; rank < kShape.ranks(); ++rank) {

@@ -3,13 +3,13 @@
 // What ranks write before they wait is a collective of all of them, so either all pause before an
 // iteration or none does. They decide by what the newest assignment says that holds in it, and
 // nothing makes one rank wait for what another has heard. So a pause is asked for from an iteration
-// so far ahead that reports show in time whether all ranks know of it. If they do, it is bound: it
-// takes place there, whatever else changes, even if it is withdrawn; ranks that wait then go on at
-// once. If they do not, it is moved, far enough ahead that ranks hear of that first.
+// so far ahead of where they say they are that reports show in time whether all ranks know of it.
+// If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn;
+// ranks that wait then go on at once. If they do not, it is moved, far enough ahead that ranks hear
+// of that first.
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -21,9 +21,8 @@ namespace harpe {
 namespace {
 
 constexpr int kMostMoves = 5;
-constexpr int kMostPutOff = 1000;  // reports
-constexpr int kReportsTake = 2;    // iterations, until those of all ranks are there
-constexpr std::int64_t kLargest = 9'000'000'000'000'000;  // iteration, or number of a pause
+constexpr int kReportsTake = 2;  // iterations, until those of all ranks are there
+constexpr std::int64_t kLargest = 9'007'000'000'000'000;  // iteration, or number of a pause
 constexpr double kLatestPause = 1e12;                     // s since 1970
 constexpr std::int64_t kNotFollowed = 2;                  // iterations begun since that show it
 
@@ -72,16 +71,20 @@ void Job::State::ask_to_pause(Seconds now) {
   if (!redeploy) place_pause();
 }
 
+/// The first iteration before which no rank looks without what it is told now. Where ranks are is
+/// what they say themselves: their reports may be late, as after an outage, or behind for good.
+std::int64_t Job::State::first_to_hear() const {
+  return std::max(collector.newest(), collector.reached() - 1) + lead();
+}
+
 /// From an iteration that all ranks will know of; one that is placed already stays there.
 void Job::State::place_pause() {
   if (deployments.empty() || collector.newest() < 0) return;
   Deployment copy = deployments.back();
   const bool was_placed = asked->is_placed();
-  // Reports that were on their way for long, as after an outage, do not say where the ranks are.
-  if (!was_placed && prompt_reports == 0 && ++asked->put_off < kMostPutOff) return;
   if (!was_placed) {
     const std::int64_t margin = std::int64_t{lead()} << asked->moves;
-    asked->from = std::max(collector.newest() + lead() + margin + kReportsTake, copy.from + 1);
+    asked->from = std::max(first_to_hear() + margin + kReportsTake, copy.from + 1);
     asked->request.number = ++pauses;
   }
   if (!was_placed || asked->version == 0) {
@@ -89,7 +92,7 @@ void Job::State::place_pause() {
     asked->knows.assign(static_cast<std::size_t>(spec.shape.ranks()), false);
     asked->known = 0;
     // By the server before, which told them, ranks are about to be there.
-    asked->bound = asked->bound || collector.newest() + lead() >= asked->from;
+    asked->bound = asked->bound || first_to_hear() >= asked->from;
   }
   put(std::move(copy), asked->from);
 }
@@ -139,13 +142,14 @@ void Job::State::follow_pause(const IterationReport& report, Seconds now) {
   if (!asked || asked->given_up || redeploy) return;
   if (!asked->is_placed()) return place_pause();
   const std::size_t rank = spec.shape.index(report.coordinates);
-  if (!asked->bound && report.known >= asked->version && !asked->knows[rank]) {
+  const bool will_pause =
+      report.known >= asked->version && IterationCollector::reached(report) < asked->from;
+  if (!asked->bound && will_pause && !asked->knows[rank]) {
     asked->knows[rank] = true;
     asked->bound = ++asked->known == spec.shape.ranks();
     effects.save = effects.save || asked->bound;
   }
-  const std::int64_t newest = collector.newest();
-  if (!asked->bound && newest + lead() >= asked->from) return move_pause(now);
+  if (!asked->bound && first_to_hear() >= asked->from) return move_pause(now);
   if (report.iteration < asked->from) return;
   if (!asked->pausing.empty() && asked->pausing[rank]) {
     asked->pausing[rank] = false;

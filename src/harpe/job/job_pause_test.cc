@@ -33,6 +33,7 @@ class Pausing : public Played {
     return false;
   };
   bool follows = true;
+  std::size_t behind = 0;                   ///< reports of each rank that are not sent yet
   std::vector<std::int64_t> paused_before;  ///< iterations
   int disagreements = 0;
   Seconds waited{};
@@ -150,8 +151,11 @@ class Pausing : public Played {
       ranks_[job.spec().shape.index(one.coordinates)].unsent.push_back(std::move(one));
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (is_cut(i, training.now())) continue;
-      for (IterationReport& one : std::exchange(ranks_[i].unsent, {})) {
+      std::vector<IterationReport>& unsent = ranks_[i].unsent;
+      for (; unsent.size() > behind; unsent.erase(unsent.begin())) {
+        IterationReport& one = unsent.front();
         one.known = ranks_[i].known;
+        one.reached = training.next_iteration() - 1;
         EXPECT_TRUE(job.report(one, training.now()).ok());
         tell();
       }
@@ -206,6 +210,37 @@ TEST(JobPause, RanksThatAreCutOffWhenItIsAskedDelayIt) {
     played.while_waiting = [&] { played.go_on(); };
     played.ask();
     played.iterate(120);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+  }
+}
+
+/// As where iterations take less time than reporting them.
+TEST(JobPause, RanksWhoseReportsAreFarBehindPauseToo) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.2});
+    played.behind = 10 * seed;
+    played.while_waiting = [&] { played.go_on(); };
+    played.iterate(300);
+    played.ask();
+    played.iterate(40);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+  }
+}
+
+TEST(JobPause, RanksThatWereAllCutOffPauseSoonAfter) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.2});
+    played.iterate(30);
+    const Seconds until = played.training.now() + Seconds{seed * 10.0};
+    played.is_cut = [=](std::size_t, Seconds at) { return at < until; };
+    while (played.training.now() < until) played.iterate(1);
+    played.while_waiting = [&] { played.go_on(); };
+    played.ask();
+    played.iterate(40);
     EXPECT_EQ(played.disagreements, 0);
     EXPECT_EQ(played.paused_before.size(), 1U);
   }

@@ -82,7 +82,6 @@ struct AskedPause {
   std::vector<bool> knows = {};    ///< by rank: has these
   int known = 0;                   ///< ranks that do
   bool bound = false;              ///< all do: it can be moved no more
-  int put_off = 0;                 ///< times that it was not known where the ranks are
   int moves = 0;                   ///< to later iterations, because some did not
   bool given_up = false;           ///< some never do: it is not asked for
   std::vector<bool> pausing = {};  ///< by rank: waits
@@ -182,6 +181,7 @@ struct Job::State {
 
   // Pauses: job_pause.cc.
   void ask_to_pause(Seconds now);
+  std::int64_t first_to_hear() const;
   void place_pause();
   void void_pause();
   void withdraw_pause(Seconds now);

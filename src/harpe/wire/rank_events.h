@@ -64,10 +64,13 @@ struct IterationReport {
   std::uint64_t version =
       0;  ///< of the assignments that held during the whole iteration; 0: none did
   std::uint64_t known = 0;  ///< the newest assignments that the rank has
-  Seconds time{};           ///< from its start to the start of the next
-  Joules energy{};          ///< of this rank's GPU; NaN where it was not measured
-  Joules energy_error{};    ///< half-width of its 95 % interval
-  bool throttled = false;   ///< the GPU was held back below the clock asked for
+  /// The newest iteration that training had come to when this was sent. Before a later one it looks
+  /// whether to pause by what is `known`, or waits because it has. -1: not said.
+  std::int64_t reached = -1;
+  Seconds time{};          ///< from its start to the start of the next
+  Joules energy{};         ///< of this rank's GPU; NaN where it was not measured
+  Joules energy_error{};   ///< half-width of its 95 % interval
+  bool throttled = false;  ///< the GPU was held back below the clock asked for
   std::vector<InstructionTotals> instructions;
   /// Why the rank does not do what the newest assignments say, for people; empty: it does, or does
   /// not know.

@@ -184,6 +184,7 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
             needed(fields, "iteration", fields.integer("iteration", 0, kLargestCount));
         report.version = read_ordinal(fields, "version");
         report.known = read_ordinal(fields, "known", report.version);
+        report.reached = fields.integer("reached", 0, kLargestCount).value_or(-1);
         report.time.value = needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
@@ -219,6 +220,7 @@ std::string iteration_report_json(const IterationReport& report) {
   json["instructions"] = std::move(instructions);
   if (!report.incarnation.empty()) json["incarnation"] = report.incarnation;
   if (report.epoch > 0) json["epoch"] = report.epoch;
+  if (report.reached >= 0) json["reached"] = report.reached;
   if (!report.refusal.empty()) json["refusal"] = report.refusal;
   return json_line(json);
 }

@@ -157,6 +157,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   report.iteration = 12;
   report.version = 3;
   report.known = 4;
+  report.reached = 14;
   report.time = Seconds{1.25};
   report.energy.value = std::nan("");
   report.throttled = true;
@@ -173,12 +174,14 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   EXPECT_EQ(iteration_report_json(*same), text);
   EXPECT_TRUE(std::isnan(same->energy.value));
   EXPECT_EQ(same->refusal, report.refusal);
+  EXPECT_EQ(same->reached, 14);
 
   // "known" is the version itself where it is left out.
   const auto bare = parse_iteration_report(
       R"({"session": "a", "iteration": 0, "version": 7, "time_s": 1, "instructions": []})");
   ASSERT_TRUE(bare.ok()) << bare.error().text();
   EXPECT_EQ(bare->known, 7U);
+  EXPECT_EQ(bare->reached, -1);
   for (
       const char* bad :
       {R"({"session": "a", "iteration": -1, "time_s": 1})",
