@@ -42,7 +42,8 @@ ServerSession::Listener Rank::listener() {
               [this](bool governed) {
                 governed_ = governed;
                 alone_since_ = process_.clock().now();
-              }};
+              },
+          .reached = [this] { return reached_; }};
 }
 
 void Rank::pause(const PauseRequest& pause, std::int64_t iteration) {
@@ -61,6 +62,7 @@ bool Rank::is_pausing() {
   const bool is_alone = !governed_ && process_.clock().now() - alone_since_ >= PauseBoard::kAlone;
   if (!is_alone && pauses_.lasts(*paused_, paused_before_)) return true;
   paused_.reset();
+  reached_ = paused_before_;
   process_.loop().post([this] { session_.pausing(0); });
   return false;
 }

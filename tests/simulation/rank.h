@@ -39,7 +39,9 @@ class Rank {
 
   /// Whether training is asked to pause before this iteration.
   std::optional<PauseRequest> pause_before(std::int64_t iteration) {
-    return pauses_.before(iteration);
+    auto asked = pauses_.before(iteration);
+    reached_ = asked ? iteration - 1 : iteration;
+    return asked;
   }
   /// Follows that.
   void pause(const PauseRequest& pause, std::int64_t iteration);
@@ -86,6 +88,7 @@ class Rank {
   PauseBook pauses_;
   std::optional<PauseRequest> paused_;  ///< by which it waits
   std::int64_t paused_before_ = 0;      ///< iteration
+  std::int64_t reached_ = -1;           ///< `PauseBoard::reached`
   Instant alone_since_{};               ///< where it is not governed
   bool governed_ = false;
   Instant forgotten_{};

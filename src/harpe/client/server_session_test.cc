@@ -86,7 +86,8 @@ class Session : public ::testing::Test {
                   versions_.clear();
                 },
             .log = [this](const std::string& text) { log_.push_back(text); },
-            .governed = [this](bool governed) { governed_.push_back(governed); }});
+            .governed = [this](bool governed) { governed_.push_back(governed); },
+            .reached = [this] { return reached_; }});
   }
 
   /// What was sent since the last response, at most one request at a time.
@@ -154,6 +155,7 @@ class Session : public ::testing::Test {
   std::vector<std::string> log_;
   std::vector<bool> governed_;
   int forgotten_ = 0;
+  std::int64_t reached_ = -1;
   std::unique_ptr<ServerSession> session_;
 };
 
@@ -176,9 +178,12 @@ TEST_F(Session, RegistersReportsAndHearsAssignmentsBothWays) {
   ASSERT_TRUE(sent_report.ok()) << sent_report.error().text();
   EXPECT_EQ(sent_report->session, "me");
   EXPECT_EQ(sent_report->known, 1);
+  reached_ = 9;
   respond(200, assignments(4));
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 4);
+  const auto next_report = parse_iteration_report(link_.requests[0].body);
+  EXPECT_EQ(next_report->known, 4);
+  EXPECT_EQ(next_report->reached, 9) << "when it was sent";
   respond(200, R"({"version": 4})");
   EXPECT_EQ(sent(), "");
   link_.stream_bytes("event: assignments\ndata: " + assignments(5) +
