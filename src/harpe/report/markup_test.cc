@@ -120,7 +120,7 @@ TEST(Explanation, ClaimsNoBoundThatThePlanContradicts) {
   Plan all_max;
   all_max.iteration_time = {10};
   all_max.iteration_energy = {1000};
-  EXPECT_NE(explanation(all_max, {{10}, {900}, {899}, {}}).find("0.12\u00A0%"), std::string::npos)
+  EXPECT_NE(explanation(all_max, {{10}, {900}, {899}, {}}).find("0.112\u00A0%"), std::string::npos)
       << "0.1112 %, rounded up";
   EXPECT_EQ(explanation(all_max, {{10}, {900}, {910}, {}}).find("best possible"),
             std::string::npos);
