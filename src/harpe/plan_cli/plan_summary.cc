@@ -74,7 +74,7 @@ std::string late_bound_text(const Planned& planned) {
   const Joules least = planned.tight_bound;
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
-  return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J, " +
+  return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J,\n" +
          (cost >= 0.0005 ? percent(cost, 3) + " more than that with free switching and " : "") +
          percent(gap, 3) + " below this one (proof: --certificate)\n";
 }
