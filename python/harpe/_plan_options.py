@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import InvalidInputError
 
-__all__ = ["arguments_of", "in_python", "percentage"]
+__all__ = ["arguments_of", "fraction", "in_python", "percentage"]
 
 
 def arguments_of(options: Mapping[str, Any]) -> Iterable[str]:
@@ -34,10 +34,13 @@ def percentage(slowdown: Any) -> str:
     """A fraction, or a percentage as text, as the command takes it."""
     if isinstance(slowdown, str) and slowdown.rstrip().endswith("%"):
         return slowdown
+    return repr(100 * fraction(slowdown, ", or a text such as '5%'"))
+
+
+def fraction(slowdown: Any, or_else: str = "") -> float:
+    """A slowdown that can be meant."""
     if isinstance(slowdown, (bool, str)) or not hasattr(slowdown, "__float__"):
-        raise InvalidInputError(
-            f"slowdown is a fraction such as 0.05, or a text such as '5%', not {slowdown!r}"
-        )
+        raise InvalidInputError(f"slowdown is a fraction such as 0.05{or_else}, not {slowdown!r}")
     if not slowdown >= 0:
         raise InvalidInputError(f"slowdown is a fraction of 0 or more, not {slowdown!r}")
     # The least energy takes hardly ever twice as long; who writes so much counts in percent.
@@ -47,7 +50,7 @@ def percentage(slowdown: Any) -> str:
             f" {slowdown / 100:g} meant? (for the least energy, however long it takes:"
             " least_energy=True)"
         )
-    return repr(100 * float(slowdown))
+    return float(slowdown)
 
 
 # The command's options whose parameters have other names: with the unit of a plain number.

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from ._plan_options import fraction
 from .errors import InvalidInputError, UnavailableError, error_of
 from .recurring import RecurringJob
 
@@ -244,7 +245,7 @@ class Job:
         average watts of the whole job.
         """
         members: dict[str, Any] = {
-            "slowdown": slowdown,
+            "slowdown": None if slowdown is None else fraction(slowdown),
             "deadline_s": deadline_s,
             "straggler_s": straggler_s,
             "straggler_factor": straggler_factor,

@@ -206,7 +206,7 @@ def test_an_unknown_source_is_refused_with_all_that_there_are(
     with pytest.raises(harpe.InvalidInputError, match=r"carbon: entsoe needs a zone, as in"):
         harpe.measure(carbon="entsoe")
     monkeypatch.setenv("HARPE_COMMAND", "/nowhere/harpe")
-    with pytest.raises(harpe.InvalidInputError, match=r"no yearly mean is known for .*'GERMANY'"):
+    with pytest.raises(harpe.InvalidInputError, match=r"no yearly mean is known for .*'Germany'"):
         harpe.measure(carbon="Germany")
 
 

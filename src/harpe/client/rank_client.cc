@@ -405,8 +405,13 @@ class ActiveClient final : public RankClient {
 }  // namespace
 
 Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options) {
+  const bool describes_job = !options.spec.schedule.lists.empty();
   options = HARPE_TRY(complete(std::move(options), process_environment()));
   if (!options.log) options.log = write_to_standard_error;
+  if (const char* file = std::getenv("HARPE_JOB_FILE");
+      describes_job && file != nullptr && *file != 0 && is_first_of_node()) {
+    options.log("HARPE_JOB_FILE is not read: the program describes the job itself");
+  }
   if (options.server.empty()) {
     if (is_first_of_node()) {
       options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
