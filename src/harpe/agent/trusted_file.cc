@@ -32,7 +32,8 @@ bool is_trusted(uid_t owner) {
 /// Why the thing itself could be changed by others; empty: it could not.
 std::string why_writable(const struct stat& status, bool group_may) {
   if (!is_trusted(status.st_uid)) {
-    return "belongs to user " + std::to_string(status.st_uid) + ", who could change it";
+    return "belongs to user " + std::to_string(status.st_uid) +
+           ", who could change it; take one of root's" + (::geteuid() == 0 ? "" : ", or your own");
   }
   if (S_ISLNK(status.st_mode)) return {};
   if (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) return {};

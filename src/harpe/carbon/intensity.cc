@@ -31,7 +31,7 @@ constexpr std::array kYearlyMeans = std::to_array<YearlyMean>(
      {"PK", 464}, {"PL", 662}, {"PT", 166}, {"QA", 603},    {"RO", 241}, {"RS", 636}, {"SA", 707},
      {"SE", 41},  {"SG", 474}, {"SI", 231}, {"SK", 117},    {"TH", 561}, {"TR", 465}, {"TW", 640},
      {"UA", 260}, {"US", 386}, {"VN", 410}, {"WORLD", 486}, {"ZA", 730}});
-constexpr const char* kYearlySource = "Ember, yearly mean of 2022 or 2023";
+constexpr const char* kYearlySource = "Ember, newest yearly mean (2022 or 2023)";
 
 std::string upper(std::string_view text) {
   std::string result(text);
@@ -83,8 +83,9 @@ Result<CarbonIntensity> parse_intensity(std::string_view text) {
   }
   const auto found = std::ranges::find(kYearlyMeans, word, &YearlyMean::zone);
   if (found == kYearlyMeans.end()) {
-    std::string message = "no yearly mean is known for the zone " + in_quotes(word);
-    if (const auto near = nearest(word, known_zones())) message += "; did you mean " + *near + "?";
+    std::string message = "no yearly mean is known for the zone " + in_quotes(trim(text));
+    const auto near = nearest(word, known_zones());
+    message += near ? "; did you mean " + *near + "?" : ".";
     return Error::invalid(message +
                           " Give the intensity of your electricity in g/kWh, such as 302, or a "
                           "country's code, such as DE");
