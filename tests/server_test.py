@@ -196,6 +196,30 @@ class Commands(ServerTest):
         self.assertEqual(refused.returncode, 77, refused.stderr)
         self.assertIn("--token-file", refused.stderr)
 
+    def test_a_name_that_is_nearly_a_job_s_is_answered_with_that(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3-175b", specification())
+        for command in (("show",), ("plan",), ("carbon",), ("objective", "--least-energy")):
+            told = self.job(command[0], "gpt-175b", *command[1:])
+            self.assertNotEqual(told.returncode, 0, told.stdout)
+            self.assertIn("there is no job gpt-175b", told.stderr)
+            self.assertIn("did you mean gpt3-175b?", told.stderr)
+        told = self.job("show", "llama")
+        self.assertNotIn("did you mean", told.stderr)
+        self.assertIn("harpe job list --all", told.stderr)
+
+    def test_a_job_may_be_watched_before_it_comes(self):
+        self.start()
+        watch = subprocess.Popen([self.harpe, "job", "watch", "j", "--server", f"http://{self.address}"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            self.assertIn("there is no job j", watch.stderr.readline())
+            self.begin()
+            self.assertRegex(watch.stdout.readline(), r"\S")
+        finally:
+            watch.terminate()
+            watch.communicate(timeout=60)
+
     def test_an_objective_that_cannot_be_judged_yet_says_so(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", specification())

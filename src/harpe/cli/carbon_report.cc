@@ -107,8 +107,7 @@ Status read_runs_of_server(const ReportArguments& arguments, std::vector<ReadRun
                            Inputs& inputs) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   for (const std::string& job : HARPE_TRY(jobs_to_ask(arguments, server))) {
-    const std::string path = HARPE_TRY(job_path(job)) + "/energy";
-    const std::string text = HARPE_TRY(server.ask_text("GET", path));
+    const std::string text = HARPE_TRY(ask_of_job(server, job, "GET", "/energy"));
     inputs.emplace_back("job " + job, digest_text(fnv1a(text)));
     for (LedgerRun& run : HARPE_TRY(parse_ledger(text, "job " + job))) {
       read.push_back({.run = std::move(run), .from = "the server"});

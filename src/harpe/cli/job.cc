@@ -35,9 +35,9 @@ struct JobArguments {
 /// Opens the server and asks for the job's path.
 Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
-  const std::string path = HARPE_TRY(job_path(arguments.job));
+  HARPE_TRY(job_path(arguments.job));
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  return server.ask_text(method, path + below, std::move(body));
+  return ask_of_job(server, arguments.job, method, below, std::move(body));
 }
 
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
@@ -47,7 +47,7 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
                                           (arguments.all ? "active,idle,ended" : "active,idle")));
   const char* none = arguments.all
                          ? "no jobs yet; docs/client.md says how a training script registers one"
-                         : "no jobs but those that may have ended: see --all";
+                         : "no active or idle job; --all also lists those that have ended";
   return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none),
                  .json = json_text(jobs)};
 }

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/carbon_control_view.h"
 #include "harpe/cli/cli.h"
+#include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
@@ -83,7 +84,7 @@ Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
 }
 
 Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
-  const std::string path = HARPE_TRY(job_path(arguments.job)) + "/carbon";
+  HARPE_TRY(job_path(arguments.job));
   CarbonArguments looks;
   looks.server = arguments.server;
   looks.job = arguments.job;
@@ -95,10 +96,9 @@ Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
   std::string body;
   if (sets) body = carbon_terms_json(HARPE_TRY(terms_of(arguments)));
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  const std::string response = HARPE_TRY(server.ask_text(sets            ? "PUT"
-                                                         : arguments.off ? "DELETE"
-                                                                         : "GET",
-                                                         path, body));
+  const char* method = sets ? "PUT" : arguments.off ? "DELETE" : "GET";
+  const std::string response =
+      HARPE_TRY(ask_of_job(server, arguments.job, method, "/carbon", body));
   return Outcome{.text = arguments.job + "\n" + carbon_control_view(response),
                  .json = indented(response)};
 }

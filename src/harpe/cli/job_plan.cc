@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
@@ -67,11 +68,10 @@ bool has_points(const Json& frontier) {
 }
 
 /// Returns once the job is not without plans that are being made, or the user interrupts.
-Status wait_for_first_plans(JobServer& server, const std::string& path,
-                            const PlanArguments& arguments, Console& console) {
+Status wait_for_first_plans(JobServer& server, const PlanArguments& arguments, Console& console) {
   InterruptScope interrupts;
   for (bool told = false;; told = true) {
-    const std::string text = HARPE_TRY(server.ask_text("GET", path));
+    const std::string text = HARPE_TRY(ask_of_job(server, arguments.job, "GET", ""));
     const Json job = Json::parse(text, nullptr, false);
     if (!job.is_object() || job.value("phase", Json()) != "characterizing") return ok_status();
     if (!told) console.err << "waiting for the plans of " << arguments.job << '\n' << std::flush;
@@ -90,7 +90,7 @@ Result<Outcome> show_plan(const PlanArguments& arguments, Console& console) {
     query = "?pipeline=" + std::to_string(*pipeline);
   }
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  HARPE_TRY(wait_for_first_plans(server, path, arguments, console));
+  HARPE_TRY(wait_for_first_plans(server, arguments, console));
   const std::string document = HARPE_TRY(server.ask_text("GET", path + "/plan" + query));
   const Plan plan = HARPE_TRY(parse_plan_json(document, "the server's plan"));
   const std::string points = HARPE_TRY(server.ask_text("GET", path + "/frontier"));

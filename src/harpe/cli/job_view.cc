@@ -288,15 +288,18 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   const Json& profiling = member(status, "profiling");
   if (profiling.is_object()) {
+    // Without a time, it is not known yet how many iterations at all-max lie between clocks.
     const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
-    view += "  profiling   at most " + whole_in(profiling, "iterations_left") + " iterations (" +
-            rough_time(left) + ") to go; has cost " +
+    const bool is_known = left > Seconds{0};
+    view += std::string("  profiling   at ") + (is_known ? "most " : "least ") +
+            whole_in(profiling, "iterations_left") + " iterations" +
+            (is_known ? " (" + rough_time(left) + ")" : "") + " to go; has cost " +
             fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
   }
-  view += "  shape       " + whole_in(status, "data") + " pipelines x " +
-          whole_in(status, "stages") + " stages x " + whole_in(status, "tensor") +
-          " tensor shards, " + text_in(status, "schedule") + ", " +
-          whole_in(status, "micro_batches") + " micro-batches\n";
+  view += "  shape       " + counted(count_of(status, "data"), "pipeline") + " x " +
+          counted(count_of(status, "stages"), "stage") + " x " +
+          counted(count_of(status, "tensor"), "tensor shard") + ", " + text_in(status, "schedule") +
+          ", " + whole_in(status, "micro_batches") + " micro-batches\n";
   view += "  ranks       " + ranks(status) + " registered, newest iteration " +
           whole_in(status, "newest_iteration") + "\n";
   if (const auto unset = number_in(status, "ranks_not_set"); unset && *unset > 0) {

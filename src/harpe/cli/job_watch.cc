@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harpe/cli/job_dashboard.h"
+#include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
 #include "harpe/cli/live_terminal.h"
@@ -33,10 +34,11 @@ struct WatchArguments {
   bool events = false;
 };
 
-/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
-/// server is started again, or another takes its place.
-Result<Outcome> follow_events(JobServer& server, const std::string& path,
-                              InterruptScope& interrupts, Console& console) {
+/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Waits for a job
+/// that is not there yet; goes on where a server is started again, or another takes its place.
+Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments,
+                              const std::string& path, InterruptScope& interrupts,
+                              Console& console) {
   bool heard = false, lost = false, deleted = false;
   for (;;) {
     const Status followed = server.follow(
@@ -52,9 +54,13 @@ Result<Outcome> follow_events(JobServer& server, const std::string& path,
         },
         [&] { return interrupts.interrupted(); });
     if (followed.ok()) return Outcome{};
-    if (!heard || followed.error().code != ErrorCode::kUnavailable) return followed.error();
+    const bool is_to_come = !heard && followed.error().code == ErrorCode::kNotFound;
+    const bool is_away = heard && followed.error().code == ErrorCode::kUnavailable;
+    if (!is_to_come && !is_away) return followed.error();
     if (!std::exchange(lost, true)) {
-      console.err << followed.error().text() << "; trying again until Ctrl-C\n" << std::flush;
+      console.err << with_near_job(followed.error(), server, arguments.job).text()
+                  << "; trying again until Ctrl-C\n"
+                  << std::flush;
     }
     for (int step = 0; step < kStepsOfRetry && !interrupts.interrupted(); ++step) {
       std::this_thread::sleep_for(kRetryStep);
@@ -124,11 +130,13 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
       look.log = log.text();
       look.trouble.clear();
       trend.add(look.status, system_clock().now());
-    } else if (look.status.empty() || seen.error().code != ErrorCode::kUnavailable) {
-      if (look.status.empty() || seen.error().code != ErrorCode::kNotFound) return seen.error();
+    } else if (seen.error().code == ErrorCode::kNotFound && !look.status.empty()) {
       return Outcome{.text = "the job is removed\n", .json = {}};
+    } else if (seen.error().code == ErrorCode::kNotFound ||
+               (seen.error().code == ErrorCode::kUnavailable && !look.status.empty())) {
+      look.trouble = with_near_job(seen.error(), server, arguments.job).text() + "; trying again";
     } else {
-      look.trouble = seen.error().text() + "; trying again";
+      return seen.error();
     }
     look.time_of_day = time_of_day();
     const auto draw = [&] {
@@ -150,7 +158,7 @@ Result<Outcome> watch_job(const WatchArguments& arguments, Console& console) {
   }
   InterruptScope interrupts;
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  return follow_events(server, path, interrupts, console);
+  return follow_events(server, arguments, path, interrupts, console);
 }
 
 }  // namespace
@@ -163,8 +171,7 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
       "On a terminal the view replaces itself each second: phase, iteration time, power, savings, "
       "stragglers, plans, and what happened last. Elsewhere, and with --events, a line for each "
       "thing that happens; with --json, one document a line. Until q, Ctrl-C, or the job is "
-      "removed; "
-      "goes on when the server is there again.",
+      "removed; waits for a job that is yet to come, and goes on when the server is there again.",
       "harpe job watch gpt3\n"
       "harpe job watch gpt3 --events | tee gpt3.log",
       [given](Console& console) { return watch_job(*given, console); });

@@ -155,8 +155,8 @@ std::string ProfileWatch::so_far() const {
   if (was_refused_ && clocks_left_ == clocks_)
     return "no clock was set, as the standard error of the ranks says with the reason";
   return std::to_string(clocks_ - clocks_left_) + " of " + std::to_string(clocks_) +
-         " clocks are measured, at most " + counted(iterations_left_, "iteration") +
-         " more were needed";
+         " clocks are measured, " + (time_left_ > Seconds{0} ? "at most " : "at least ") +
+         counted(iterations_left_, "iteration") + " more were needed";
 }
 
 std::string how_ranks_take_part() {
