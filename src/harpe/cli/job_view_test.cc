@@ -40,6 +40,18 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
 }
 
+TEST(JobView, SaysOfProfilingWhatIsKnown) {
+  const auto of = [](const std::string& seconds) {
+    return job_view(R"({"id": "a", "data": 1, "stages": 2, "tensor": 1, "profiling": )"
+                    R"({"iterations_left": 30, "slowdown": 0, "time_left_s": )" +
+                        seconds + "}}",
+                    false);
+  };
+  EXPECT_NE(of("90").find("at most 30 iterations (2 min) to go"), std::string::npos) << of("90");
+  EXPECT_NE(of("0").find("at least 30 iterations to go"), std::string::npos) << of("0");
+  EXPECT_NE(of("0").find("1 pipeline x 2 stages x 1 tensor shard,"), std::string::npos) << of("0");
+}
+
 TEST(JobView, ShowsPaceAndPause) {
   const std::string view = job_view(
       R"({"id": "a", "pace": {"iteration_time_s": 16.4, "pause": true, "resumes": 1800014400,

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/profile/check.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -204,6 +205,14 @@ std::vector<std::string> doubts_of(const Profile& profile,
                      fixed(highest.value, 0) +
                      " W while they compute: measure longer, or give --blocking-power another "
                      "value (A100: 83.64, A40: 70.38)");
+  }
+  double noise = 0;
+  for (const InstructionCheck& one : check_profile(profile).instructions)
+    noise = std::max({noise, one.time_noise, one.energy_noise});
+  if (noise >= kNoisyProfile) {
+    doubts.push_back("what was measured scatters by " + percentage(noise) +
+                     " about its curves: measure longer, or while nothing else runs on the "
+                     "machine (harpe profile check says which instructions)");
   }
   return doubts;
 }

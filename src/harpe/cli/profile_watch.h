@@ -69,7 +69,8 @@ bool can_be_planned(const Profile& profile, int stages);
 /// "2 stages, 4 instructions, 24 clocks from 1410 to 540 MHz".
 std::string profile_summary(const Profile& profile);
 
-/// Stages whose waiting GPUs seem to draw nothing, or nearly what computing ones do.
+/// Stages whose waiting GPUs seem to draw nothing, or nearly what computing ones do; and noise with
+/// which there is little to plan.
 std::vector<std::string> doubts_of(const Profile& profile,
                                    const std::vector<Watts>& blocking_power);
 

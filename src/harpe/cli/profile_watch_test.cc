@@ -123,6 +123,15 @@ TEST(Profile, CanBePlannedOnceEachInstructionHasTwoClocks) {
   EXPECT_THAT(doubts_of(both, {Watts{1.5}}), IsEmpty());
   EXPECT_THAT(doubts_of(both, {Watts{2.5}}), ElementsAre(HasSubstr("3 W while they compute")));
   EXPECT_THAT(doubts_of(both, {Watts{0}}), ElementsAre(HasSubstr("draw 0 W while they wait")));
+  std::string noisy = "stage,instruction,frequency,time,energy\n";
+  for (int i = 0; i < 12; ++i) {
+    const int clock = 1410 - 60 * i;
+    const double off = i % 3 == 0 ? 1.2 : i % 3 == 1 ? 0.9 : 1.05;
+    noisy +=
+        "0,forward," + std::to_string(clock) + "," + std::to_string(off * 1410 / clock) + ",3\n";
+  }
+  EXPECT_THAT(doubts_of(*parse_profile(noisy, "p"), {Watts{1}}),
+              ElementsAre(HasSubstr("measured scatters by")));
   EXPECT_EQ(profile_summary(both), "1 stage, 2 instructions, 2 clocks from 1410 to 1200 MHz");
 }
 

@@ -104,6 +104,8 @@ class Suspicion {
         scatter_of([](const OperatingPoint& p) { return p.energy.value; }, kEnergyOutlier);
     check_.time_noise = time.noise;
     check_.energy_noise = energy.noise;
+    noisy(time.noise, "time");
+    noisy(energy.noise, "energy");
     const bool throttled = slow_top(time);
     outliers(time, "time", kTimeOutlier, throttled, {});
     outliers(energy, "energy", kEnergyOutlier, false, power_jumps(time.noise + energy.noise));
@@ -150,6 +152,12 @@ class Suspicion {
       say("draws less than the blocking power of " + text(blocking_power_) + " at " + clocks(low) +
           ", " + text(power(*lowest)) + " at least: computing should take more than waiting");
     }
+  }
+
+  void noisy(double noise, const std::string& what) {
+    if (noise < kNoisyProfile) return;
+    say(what + " scatters by " + percent(noise) +
+        " about its curve: measure longer, or while nothing else runs on the machine");
   }
 
   void few_clocks() {

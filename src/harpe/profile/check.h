@@ -17,6 +17,10 @@ struct ProfileCheckOptions {
   Watts blocking_power{0};
 };
 
+/// Relative noise from which on a profile should be measured again. Undisturbed A40 and A100 have
+/// 0.01 of time and 0.025 of energy at most.
+inline constexpr double kNoisyProfile = 0.05;
+
 /// What was found about the points of one instruction with the same knobs: one curve over the
 /// clock.
 struct InstructionCheck {

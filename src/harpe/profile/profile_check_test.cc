@@ -17,6 +17,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// One instruction on 38 clocks without noise, to be spoilt.
 std::vector<OperatingPoint> clean() {
@@ -58,6 +59,19 @@ TEST(CheckProfile, EstimatesTheNoise) {
     const double count = static_cast<double>(found.instructions.size());
     EXPECT_NEAR(time / count / noise, 1, 0.15);
     EXPECT_NEAR(energy / count / noise, 1, 0.3);
+  }
+}
+
+TEST(CheckProfile, NamesNoiseWithWhichThereIsLittleToPlan) {
+  for (const double noise : {0.02, 0.09}) {
+    const auto profile = synthesize({.gpu = "a40", .stages = 2, .noise = noise, .seed = 3});
+    const InstructionCheck found = check_profile(*profile).instructions.at(0);
+    const auto is_noise = HasSubstr("time scatters by ");
+    if (noise > kNoisyProfile) {
+      EXPECT_THAT(found.suspicious, Contains(is_noise));
+    } else {
+      EXPECT_THAT(found.suspicious, Not(Contains(is_noise)));
+    }
   }
 }
 
