@@ -178,7 +178,7 @@ class DemoCluster:
             if now > min(moved + PATIENCE_S, begun + LONGEST_S):
                 sys.exit(f"{what} did not happen within {now - begun:.0f} s: {json.dumps(status)}")
             if now > told + TOLD_S:
-                print(f"   waiting for {what}: {status['phase']}, iteration {status['newest_iteration']}, {now - begun:.0f} s",
+                print(f"   waiting for {what}: {status['phase']}, iteration {status['newest_iteration']}, {now - begun:.0f} s{busy()}",
                       file=sys.stderr, flush=True)
                 told = now
             time.sleep(0.2)
@@ -204,6 +204,12 @@ def find_programs(arguments):
     if not arguments.trainer.exists():
         sys.exit(f"there is no {arguments.trainer}: Debian's package harpe and `cmake --install` bring it; wheels do not. "
                  "Give --trainer, or build it: scripts/demo.sh run")
+
+
+def busy():
+    """For people: that the machine does more than the demonstration alone."""
+    load, processors = os.getloadavg()[0], os.cpu_count()
+    return f" (this machine is busy: load {load:.1f} on {processors} processors)" if load > 1.5 * processors else ""
 
 
 def which(program):

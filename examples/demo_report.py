@@ -107,8 +107,12 @@ def doubt(one, before="", after=""):
     if abs(one["saved_percent"]) <= one["saved_error_percent"]:
         why.append("not distinguishable from zero")
     if not one["as_predicted"]:
-        why.append("measured and predicted disagree")
+        why.append("not as predicted")
     return before + ", ".join(why) + after if why else ""
+
+
+UNQUIET = ("Measured and predicted disagree, so that these figures are no result: where a machine does much else, ranks wait for a "
+           "processor, while they are measured or while the job learns what to predict. Run it again where it is quiet.")
 
 
 def saved(one):
@@ -182,8 +186,7 @@ def page(result, history, spans, frontier, events, source):
     same = abs(slower) < max(0.25, planned["slowdown_error_percent"])
     pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     unquiet = "" if all(result[phase]["as_predicted"] for phase in spans) else (
-        '<p class="note">Measured and predicted disagree, so that these figures are no result: where a machine does much else, ranks wait '
-        "for a processor, and iterations take longer than their GPUs. Run it again where it is quiet.</p>")
+        f'<p class="note">{UNQUIET}</p>')
     pipelines = legend([(0, "pipeline 0"), (1, "pipeline 1")])
     body = f"""<div class="prose">
 <section>

@@ -21,6 +21,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import textwrap
 import time
 import urllib.request
 
@@ -34,6 +35,7 @@ from demo_cluster import (  # noqa: E402
     STAGES,
     DemoCluster,
     add_program_options,
+    busy,
     find_programs,
 )
 
@@ -230,10 +232,8 @@ def table(result):
                f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
                f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
     yield "Saved: against all-max, where it would have waited for the straggler, too."
-    load, processors = os.getloadavg()[0], os.cpu_count()
-    if load > processors and not all(result[phase]["as_predicted"] for phase in SPANS):
-        yield (f"This machine does other work, too (load {load:.1f} on {processors} processors): where ranks wait for a processor, "
-               "iterations take longer than their GPUs.")
+    if not all(result[phase]["as_predicted"] for phase in SPANS):
+        yield textwrap.fill(demo_report.UNQUIET + busy(), 120)
 
 
 def main():

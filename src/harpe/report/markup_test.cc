@@ -120,8 +120,8 @@ TEST(Explanation, ClaimsNoBoundThatThePlanContradicts) {
   Plan all_max;
   all_max.iteration_time = {10};
   all_max.iteration_energy = {1000};
-  EXPECT_NE(explanation(all_max, {{10}, {900}, {899}, {}}).find("0.112\u00A0%"), std::string::npos)
-      << "0.1112 %, rounded up";
+  EXPECT_NE(explanation(all_max, {{10}, {900}, {899}, {}}).find("0.111\u00A0%"), std::string::npos)
+      << "0.1112 %";
   EXPECT_EQ(explanation(all_max, {{10}, {900}, {910}, {}}).find("best possible"),
             std::string::npos);
 }

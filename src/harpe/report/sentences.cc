@@ -27,11 +27,10 @@ std::string speed(double time_change) {
       {percents < kShown ? "less than " : "", percent(std::max(0.1, percents)), " slower"});
 }
 
-/// How far the plan is above a bound, rounded up, as it is proven, with the digits of every other
-/// place that shows it; never nothing, for a bound is rounded.
+/// How far the plan is above a bound, as tables show it; never nothing, for a bound is rounded.
 std::string gap_words(const ReportPoint& point, Joules bound) {
   const double gap = 100 * (point.energy / bound - 1);
-  return percent(std::max(0.001, std::ceil(1000 * gap - 1e-6) / 1000), 3);
+  return (gap < 0.001 ? "less than " : "") + percent(std::max(0.001, gap), 3);
 }
 
 std::string saving_words(double saving) {
