@@ -92,8 +92,10 @@ void add_stragglers(const Json& status, std::string& view) {
     view += '\n';
   }
   for (const Json& one : member(status, "slow_stages")) {
-    view += "  slow stage  stage " + whole_in(one, "stage") + " on all pipelines, " +
-            shortest(number_in(one, "factor").value_or(1), 3) + " times slower than predicted\n";
+    const double factor = number_in(one, "factor").value_or(1);
+    view += std::string(factor < 1 ? "  fast stage  " : "  slow stage  ") + "stage " +
+            whole_in(one, "stage") + " on all pipelines takes " + shortest(factor, 3) +
+            " times as long as predicted\n";
   }
   for (const Json& one : member(status, "slow_workers")) {
     view += "  slow GPUs   stage " + whole_in(one, "stage") + " of pipeline " +

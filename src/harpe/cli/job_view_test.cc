@@ -40,6 +40,20 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
 }
 
+TEST(JobView, AStageThatIsFasterIsNotCalledSlow) {
+  const std::string view = job_view(
+      R"({"id": "a", "slow_stages": [{"stage": 1, "factor": 0.96}, {"stage": 2, "factor": 1.1}]})",
+      false);
+  EXPECT_NE(
+      view.find("fast stage  stage 1 on all pipelines takes 0.96 times as long as predicted\n"),
+      std::string::npos)
+      << view;
+  EXPECT_NE(
+      view.find("slow stage  stage 2 on all pipelines takes 1.1 times as long as predicted\n"),
+      std::string::npos)
+      << view;
+}
+
 TEST(JobView, SaysOfProfilingWhatIsKnown) {
   const auto of = [](const std::string& seconds) {
     return job_view(R"({"id": "a", "data": 1, "stages": 2, "tensor": 1, "profiling": )"

@@ -70,13 +70,13 @@ std::string heading(const Plan& plan) {
 }
 
 /// How much of what late clocks cost lies in them, whatever the search.
-std::string late_bound_text(const Planned& planned) {
+std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const Joules least = planned.tight_bound;
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
   return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J,\n" +
          (cost >= 0.0005 ? percent(cost, 3) + " more than that with free switching and " : "") +
-         percent(gap, 3) + " below this one (proof: --certificate)\n";
+         percent(gap, 3) + " below this one (proof: " + proof + ")\n";
 }
 
 std::string switching_text(const Planned& planned) {
@@ -88,7 +88,7 @@ std::string switching_text(const Planned& planned) {
 }
 
 /// How much of the gap lies in the bound, where that is worth a line.
-std::string tight_bound_text(const Planned& planned) {
+std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const Plan& chosen = planned.chosen;
   const double tight_gap = 100 * (chosen.iteration_energy / planned.tight_bound - 1);
   const double gap = 100 * chosen.gap();
@@ -96,7 +96,7 @@ std::string tight_bound_text(const Planned& planned) {
   return "Of the chosen plan's gap, " + percent(gap - tight_gap, 3) +
          " lies in the bound, which mixes clocks as no plan can: none needs less\nthan " +
          grouped(planned.tight_bound.value, 1) + " J, " + percent(tight_gap, 3) +
-         " below this one (proof: --certificate)\n";
+         " below this one (proof: " + proof + ")\n";
 }
 
 }  // namespace
@@ -124,11 +124,14 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   } else if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown)) {
     text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
   }
+  const auto is_proof = [](const std::string& file) { return file.ends_with("certificate.json"); };
+  const auto written = std::ranges::find_if(files, is_proof);
+  const std::string proof = written == files.end() ? "--certificate" : *written;
   if (planned.free_switching) {
     text += switching_text(planned);
-    text += late_bound_text(planned);
+    text += late_bound_text(planned, proof);
   } else {
-    text += tight_bound_text(planned);
+    text += tight_bound_text(planned, proof);
   }
   for (const std::string& note : notes) {
     text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
