@@ -37,7 +37,7 @@ constexpr int kStages = 4;
 
 harpe::Result<harpe::Profile> make_profile(const harpe::GpuModel& gpu) {
   harpe::Profile profile = HARPE_TRY(harpe::synthesize({.gpu = gpu.name, .stages = kStages}));
-  const auto check = harpe::check_profile(profile, {.blocking_power = gpu.blocking_power});
+  const auto check = harpe::check_profile(profile, {.blocking_power = {gpu.blocking_power}});
   for (const harpe::InstructionCheck& one : check.instructions) {
     for (const std::string& remark : one.suspicious) {
       std::printf("stage %d, %s: %s\n", one.stage, std::string(harpe::name(one.kind)).c_str(),

@@ -215,6 +215,18 @@ TEST_F(Slips, OldSpellingsAreTakenAndHelpMarksWhatIsRequired) {
   EXPECT_EQ(harpe_says({"job", "ls", "--help"}).status, 0);
 }
 
+TEST_F(Slips, ACheckTakesBlockingPowersAsAPlanDoes) {
+  const std::string file = profile();
+  const auto check = [&](const char* power) {
+    return harpe_says({"profile", "check", file, "--blocking-power", power});
+  };
+  EXPECT_EQ(check("80").status, 0);
+  EXPECT_EQ(check("80,81").status, 0) << check("80,81").err;
+  const Said many = check("80,81,82");
+  EXPECT_EQ(many.status, 2);
+  EXPECT_THAT(many.err, HasSubstr("--blocking-power has 3 values, the pipeline has 2 stages"));
+}
+
 TEST_F(Slips, ATableIsTakenForTheProfile) {
   const std::string file = profile();
   const Said said = harpe_says({"plan", file, "--micro-batches", "4", "--blocking-power", "80"});

@@ -41,6 +41,19 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
   return *value * scale;
 }
 
+/// Of quantities separated by commas.
+template <class Quantity>
+Result<std::vector<Quantity>> parse_list(std::string_view text,
+                                         Result<Quantity> (*parse)(std::string_view)) {
+  std::vector<Quantity> list;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    list.push_back(HARPE_TRY(parse(text.substr(0, comma))));
+    if (comma == std::string_view::npos) return list;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 Result<Seconds> parse_seconds(std::string_view text) {
@@ -49,20 +62,17 @@ Result<Seconds> parse_seconds(std::string_view text) {
 }
 
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text) {
-  std::vector<Seconds> list;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    const Seconds value = HARPE_TRY(parse_seconds(text.substr(0, comma)));
-    list.push_back(value);
-    if (comma == std::string_view::npos) return list;
-    text.remove_prefix(comma + 1);
-  }
+  return parse_list(text, parse_seconds);
 }
 
 Result<Watts> parse_watts(std::string_view text) {
   auto value =
       HARPE_TRY(parse_quantity(text, kPowerUnits, "a power in watts such as 300 or 2.4kW"));
   return Watts{value};
+}
+
+Result<std::vector<Watts>> parse_watts_list(std::string_view text) {
+  return parse_list(text, parse_watts);
 }
 
 Result<double> parse_percent(std::string_view text) {

@@ -18,6 +18,8 @@ Result<Seconds> parse_seconds(std::string_view text);
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);
 /// Watts; accepts the suffixes mW, W, kW, MW. Not negative.
 Result<Watts> parse_watts(std::string_view text);
+/// One or more of them, separated by commas.
+Result<std::vector<Watts>> parse_watts_list(std::string_view text);
 /// A percentage, with or without `%`: 5% and 5 are the same. Not negative.
 Result<double> parse_percent(std::string_view text);
 /// Whether it may be meant as a fraction: a bare number below 1, such as 0.05 for 5 %.

@@ -6,6 +6,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/plan_cli/given_profile.h"
+#include "harpe/plan_cli/per_stage.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ProfileArguments {
   std::string file;
-  ProfileCheckOptions options;
+  std::vector<Watts> blocking_power;
 };
 
 std::string clocks_text(const std::vector<Megahertz>& clocks) {
@@ -108,7 +109,12 @@ Json check_json(const Profile& profile, const ProfileCheck& check) {
 Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
   const Profile profile = HARPE_TRY(given_profile(arguments.file, console));
   HARPE_TRY(check_units(profile, arguments.file, false, console));
-  const ProfileCheck check = check_profile(profile, arguments.options);
+  Diagnostics diagnostics;
+  const ProfileCheckOptions options{.blocking_power =
+                                        per_stage(arguments.blocking_power, profile.stages(),
+                                                  "blocking-power", "stages", diagnostics)};
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  const ProfileCheck check = check_profile(profile, options);
   return Outcome{.text = check_text(profile, check, console.colour_out),
                  .json = json_text(check_json(profile, check))};
 }
@@ -131,9 +137,11 @@ void add_profile_command(Commands& commands) {
       ->type_name("FILE")
       ->required()
       ->group("Arguments");
-  add_parsed(check, "--blocking-power", "WATTS",
-             "Power a GPU draws while it waits, W; energies are compared less it (default 0)",
-             arguments->options.blocking_power, parse_watts);
+  add_parsed(
+      check, "--blocking-power", "WATTS[,...]",
+      "Power a GPU draws while it waits, W, one value, or one a stage; energies are compared "
+      "less it (default 0)",
+      arguments->blocking_power, parse_watts_list);
 }
 
 }  // namespace harpe

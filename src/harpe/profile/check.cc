@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 #include "harpe/profile/curves.h"
 #include "harpe/profile/smooth.h"
@@ -341,10 +342,16 @@ void note_partial_kinds(const Profile& profile, std::vector<std::string>& notes)
 }  // namespace
 
 ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options) {
+  const std::vector<Watts>& powers = options.blocking_power;
+  const auto stages = static_cast<std::size_t>(profile.stages());
+  HARPE_CHECK(powers.size() <= 1 || powers.size() == stages,
+              "blocking powers are one for all stages, or one each");
   ProfileCheck check;
   for (const InstructionProfile& entry : profile.entries()) {
+    const auto stage = static_cast<std::size_t>(entry.stage);
+    const Watts blocking_power = powers.empty() ? Watts{0} : powers[powers.size() == 1 ? 0 : stage];
     for (const InstructionProfile& curve : curves_of(entry)) {
-      check.instructions.push_back(check_curve(curve, entry, options.blocking_power));
+      check.instructions.push_back(check_curve(curve, entry, blocking_power));
     }
   }
   note_identical_stages(profile, check.notes);

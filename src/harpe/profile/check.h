@@ -14,7 +14,7 @@
 namespace harpe {
 
 struct ProfileCheckOptions {
-  Watts blocking_power{0};
+  std::vector<Watts> blocking_power = {};  ///< one for all stages, or one each; empty: 0 W
 };
 
 /// Relative noise from which on a profile should be measured again. Undisturbed A40 and A100 have
@@ -47,6 +47,7 @@ struct ProfileCheck {
   std::vector<std::string>
       notes;  ///< about the profile as a whole: identical stages, kinds only some stages have
 };
+/// Checked: blocking powers are none, one, or as many as the profile has stages.
 ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options = {});
 
 /// Replaces every instruction's points by values of smooth fits over its clocks, the clocks

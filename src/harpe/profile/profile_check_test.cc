@@ -28,7 +28,7 @@ std::vector<OperatingPoint> clean() {
 
 InstructionCheck check(std::vector<OperatingPoint> points, Watts blocking_power = {70},
                        InstructionKind kind = InstructionKind::kForward) {
-  return check_profile(Profile({{0, 0, kind, std::move(points)}}), {blocking_power})
+  return check_profile(Profile({{0, 0, kind, std::move(points)}}), {{blocking_power}})
       .instructions.at(0);
 }
 
@@ -178,7 +178,7 @@ TEST(CheckProfile, UnderstandsThePublishedProfiles) {
   if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is missing";
   const auto bloom = read_profile(data / "bloom-176b_a100-sxm.csv");
   ASSERT_TRUE(bloom.ok());
-  const ProfileCheck found = check_profile(*bloom, {{83.64}});
+  const ProfileCheck found = check_profile(*bloom, {{Watts{83.64}}});
   EXPECT_EQ(found.instructions[0].fastest, 1395_MHz);
   EXPECT_THAT(found.instructions[0].suspicious,
               ElementsAre(AllOf(HasSubstr("1410 MHz is 0.38 % slower than 1395 MHz"),
@@ -198,7 +198,8 @@ TEST(CheckProfile, TakesPointsWithOtherKnobsForAnotherCurve) {
     points.push_back(slower);
   }
   const auto found =
-      check_profile(Profile({{0, 0, InstructionKind::kForward, points}}), {Watts{70}}).instructions;
+      check_profile(Profile({{0, 0, InstructionKind::kForward, points}}), {{Watts{70}}})
+          .instructions;
   ASSERT_EQ(found.size(), 2u);
   EXPECT_TRUE(found[0].knobs.empty());
   EXPECT_EQ(found[1].knobs.label.text(), "slow");
