@@ -104,6 +104,18 @@ void add_stragglers(const Json& status, std::string& view) {
   }
 }
 
+std::string profiling_line(const Json& status) {
+  const Json& profiling = member(status, "profiling");
+  if (!profiling.is_object()) return {};
+  // Without a time, it is not known yet how many iterations at all-max lie between clocks.
+  const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
+  const bool is_known = left > Seconds{0};
+  return std::string("  profiling   at ") + (is_known ? "most " : "least ") +
+         whole_in(profiling, "iterations_left") + " iterations" +
+         (is_known ? " (" + rough_time(left) + ")" : "") + " to go; has cost " +
+         fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
+}
+
 /// What a plan takes against others.
 std::string comparison(const Json& plan) {
   const auto slowdown = number_in(plan, "slowdown");
@@ -288,16 +300,7 @@ std::string job_view(std::string_view given, bool coloured) {
   } else if (const std::string heard = time_text(status, "heard_at"); !heard.empty()) {
     view += "  heard       " + heard + "\n";
   }
-  const Json& profiling = member(status, "profiling");
-  if (profiling.is_object()) {
-    // Without a time, it is not known yet how many iterations at all-max lie between clocks.
-    const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
-    const bool is_known = left > Seconds{0};
-    view += std::string("  profiling   at ") + (is_known ? "most " : "least ") +
-            whole_in(profiling, "iterations_left") + " iterations" +
-            (is_known ? " (" + rough_time(left) + ")" : "") + " to go; has cost " +
-            fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
-  }
+  view += profiling_line(status);
   view += "  shape       " + counted(count_of(status, "data"), "pipeline") + " x " +
           counted(count_of(status, "stages"), "stage") + " x " +
           counted(count_of(status, "tensor"), "tensor shard") + ", " + text_in(status, "schedule") +
