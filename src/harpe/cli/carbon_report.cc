@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "harpe/base/digest.h"
 #include "harpe/base/file.h"
@@ -16,6 +17,7 @@
 #include "harpe/cli/cli.h"
 #include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
+#include "harpe/cli/status_fields.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/report/report.h"
@@ -99,7 +101,8 @@ Result<std::vector<std::string>> jobs_to_ask(const ReportArguments& arguments, J
   if (!arguments.jobs.empty()) return arguments.jobs;
   const Json all = HARPE_TRY(ask_for_pages(server, "/v1/jobs?activity=active,idle,ended"));
   std::vector<std::string> jobs;
-  for (const Json& job : all["jobs"]) jobs.push_back(job["id"].get<std::string>());
+  for (const Json& job : all["jobs"])
+    if (std::string id = text_in(job, "id"); !id.empty()) jobs.push_back(std::move(id));
   return jobs;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/status_fields.h"
 #include "harpe/http_client/percent_encoded.h"
 
 namespace harpe {
@@ -33,7 +34,7 @@ Error with_near_job(Error error, JobServer& server, const std::string& job) {
   const Result<Json> all = ask_for_pages(server, "/v1/jobs?activity=active,idle,ended");
   if (!all.ok()) return error;
   std::vector<std::string> names;
-  for (const Json& one : (*all)["jobs"]) names.push_back(one.value("id", ""));
+  for (const Json& one : (*all)["jobs"]) names.push_back(text_in(one, "id"));
   std::string& message = error.diagnostics.front().message;
   if (const std::optional<std::string> near = nearest(job, names)) {
     message += "; did you mean " + *near + "?";
