@@ -124,7 +124,7 @@ void Job::State::withdraw_pause(Seconds now) {
     put(std::move(copy), held_from);
     return;
   }
-  if (before.bound || next_from() > before.from) not_before = before.from + 1;
+  if (before.bound || first_to_hear() > before.from) not_before = before.from + 1;
   put(std::move(copy), next_from());
 }
 
