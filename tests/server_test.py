@@ -3,6 +3,7 @@
 Usage: server_test.py HARPE"""
 
 import datetime
+import http.server
 import json
 import os
 import resource
@@ -203,10 +204,34 @@ class Commands(ServerTest):
             told = self.job(command[0], "gpt-175b", *command[1:])
             self.assertNotEqual(told.returncode, 0, told.stdout)
             self.assertIn("there is no job gpt-175b", told.stderr)
-            self.assertIn("did you mean gpt3-175b?", told.stderr)
+            self.assertIn("(did you mean 'gpt3-175b'?)", told.stderr)
         told = self.job("show", "llama")
         self.assertNotIn("did you mean", told.stderr)
         self.assertIn("harpe job list --all", told.stderr)
+
+    def test_a_list_may_have_jobs_without_an_id(self):
+        class Odd(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                unknown = {"error": {"code": "not_found", "message": "there is no job gpt"}}
+                listed = {"jobs": [3, None, {}, {"id": 7}, {"id": "gpt3"}]}
+                status, body = (200, listed) if self.path.startswith("/v1/jobs?") else (404, unknown)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Odd) as odd:
+            threading.Thread(target=odd.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{odd.server_port}"
+            told = self.job("show", "gpt", server=url)
+            report = subprocess.run([self.harpe, "carbon", "report", "--server", url, "--carbon", "300"],
+                                    capture_output=True, text=True, timeout=60)
+            odd.shutdown()
+        self.assertIn("(did you mean 'gpt3'?)", told.stderr)
+        self.assertIn("there is no job gpt", report.stderr)
+        self.assertNotIn("terminate", told.stderr + report.stderr)
 
     def test_a_job_may_be_watched_before_it_comes(self):
         self.start()

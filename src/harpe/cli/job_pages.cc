@@ -37,7 +37,7 @@ Error with_near_job(Error error, JobServer& server, const std::string& job) {
   for (const Json& one : (*all)["jobs"]) names.push_back(text_in(one, "id"));
   std::string& message = error.diagnostics.front().message;
   if (const std::optional<std::string> near = nearest(job, names)) {
-    message += "; did you mean " + *near + "?";
+    message += " (did you mean '" + *near + "'?)";
   } else if (!names.empty()) {
     message += " (harpe job list --all has the server's)";
   }

@@ -55,7 +55,7 @@ Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments
         [&] { return interrupts.interrupted(); });
     if (followed.ok()) return Outcome{};
     const bool is_to_come = !heard && followed.error().code == ErrorCode::kNotFound;
-    const bool is_away = heard && followed.error().code == ErrorCode::kUnavailable;
+    const bool is_away = (heard || lost) && followed.error().code == ErrorCode::kUnavailable;
     if (!is_to_come && !is_away) return followed.error();
     if (!std::exchange(lost, true)) {
       console.err << with_near_job(followed.error(), server, arguments.job).text()
@@ -122,6 +122,7 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
   JobTrend trend;
   LogTail log;
   DashboardLook look;
+  std::string unknown;  // what is said of a job that is yet to come
   for (;;) {
     Result<std::string> status = server.ask_text("GET", path);
     const Status seen = status.ok() ? log.read(server, path) : Status(status.error());
@@ -132,9 +133,13 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
       trend.add(look.status, system_clock().now());
     } else if (seen.error().code == ErrorCode::kNotFound && !look.status.empty()) {
       return Outcome{.text = "the job is removed\n", .json = {}};
-    } else if (seen.error().code == ErrorCode::kNotFound ||
-               (seen.error().code == ErrorCode::kUnavailable && !look.status.empty())) {
-      look.trouble = with_near_job(seen.error(), server, arguments.job).text() + "; trying again";
+    } else if (seen.error().code == ErrorCode::kNotFound) {
+      // Which name may be meant is looked up once, not each second.
+      if (unknown.empty()) unknown = with_near_job(seen.error(), server, arguments.job).text();
+      look.trouble = unknown + "; trying again";
+    } else if (seen.error().code == ErrorCode::kUnavailable &&
+               !(look.status.empty() && look.trouble.empty())) {
+      look.trouble = seen.error().text() + "; trying again";
     } else {
       return seen.error();
     }
