@@ -198,6 +198,12 @@ def test_an_objective_is_one(other: Other, job: harpe.Job, members: dict[str, An
     assert other.asked == []
 
 
+def test_a_slowdown_that_cannot_be_meant_is_asked_back(other: Other, job: harpe.Job) -> None:
+    with pytest.raises(harpe.InvalidInputError, match=r"5 is 500 %; is 0\.05 meant\?"):
+        job.set_objective(slowdown=5)
+    assert other.asked == []
+
+
 def test_the_token_goes_along_and_nowhere_else(
     other: Other, monkeypatch: pytest.MonkeyPatch
 ) -> None:

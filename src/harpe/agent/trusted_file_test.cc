@@ -96,7 +96,8 @@ TEST_F(TrustedFile, OfAnotherUserIsRefused) {
   ASSERT_EQ(::chown(file.c_str(), kOther, kOther), 0);
   const auto opened = open_trusted(file, O_WRONLY | O_APPEND | O_CREAT);
   ASSERT_FALSE(opened.ok());
-  EXPECT_THAT(opened.error().text(), HasSubstr("belongs to user 12001"));
+  EXPECT_THAT(opened.error().text(),
+              HasSubstr("belongs to user 12001, who could change it; take one of root's"));
   // A link of another user on the way can lead elsewhere at any time.
   fs::create_directory(directory_.path() / "real");
   fs::create_directory_symlink("real", directory_.path() / "way");

@@ -48,6 +48,7 @@ TEST(Intensity, WhatCannotBeIsRefused) {
     EXPECT_FALSE(parse_intensity(text).ok()) << text;
   }
   EXPECT_THAT(parse_intensity("WORD").error().text(), HasSubstr("did you mean WORLD?"));
+  EXPECT_THAT(parse_intensity("Germany").error().text(), HasSubstr("zone 'Germany'. Give the"));
 }
 
 TEST(Embodied, IsWrittenOffOverTheLifetime) {

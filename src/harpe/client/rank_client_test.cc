@@ -227,6 +227,13 @@ TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
     EXPECT_LT(report.time, Seconds{0.25}) << report.iteration;
 }
 
+TEST_F(ClientTest, SaysThatAFileOfTheJobIsNotRead) {
+  ::setenv("HARPE_JOB_FILE", "/nowhere/job.json", 1);
+  ASSERT_TRUE(registers(*started()));
+  ::unsetenv("HARPE_JOB_FILE");
+  EXPECT_THAT(events(), Contains(HasSubstr("HARPE_JOB_FILE is not read")));
+}
+
 TEST_F(ClientTest, TellsWhetherItsGpuIsSimulated) {
   const std::filesystem::path file = directory_.path() / "simulation.toml";
   std::ofstream(file) << "state_file = \"" << (directory_.path() / "gpus").string()
