@@ -22,9 +22,18 @@ namespace harpe {
 /// dependencies.
 struct CertificateLoop {
   std::array<std::vector<int>, 2> paths;
-  int parent = -1;  ///< an earlier loop that has an arc in common with it, or -1
-  int common = -1;  ///< that arc, at one operating point in both
   friend bool operator==(const CertificateLoop&, const CertificateLoop&) = default;
+};
+
+/// What one loop counts less, and another more, of what an arc in both loses: `moved[k]` where the
+/// arc's operating point takes `from[k]` or more and less than `from[k + 1]`, nothing below
+/// `from[0]`.
+struct LossTransfer {
+  int arc = -1;
+  int giver = -1, taker = -1;       ///< loops
+  std::vector<std::int64_t> from;   ///< rising, in `Certificate::time_unit`
+  std::vector<std::int64_t> moved;  ///< in `Certificate::loss_unit`
+  friend bool operator==(const LossTransfer&, const LossTransfer&) = default;
 };
 
 /// Proof of a lower bound at one deadline: a flow through the pipeline's graph (the marginal power
@@ -44,7 +53,8 @@ struct CertificateLoop {
 /// latest end of the node, with every other node at its fastest.
 ///
 /// Where `loops` is given, what the arcs of these loops must lose, as their times do not add up, is
-/// added to the bound (loops.h).
+/// added to the bound (loops.h). Of an arc in several loops each counts an even share of what it
+/// loses, but for what `transfers` move from one loop to another.
 ///
 /// Where `latency` is given, the bound is one for plans whose settings come up to so late. What an
 /// instruction takes then depends on the setting before it, too: the sum of the minima over its
@@ -67,6 +77,8 @@ struct Certificate {
   std::vector<std::int64_t> start, end;    ///< of each node
   std::vector<std::int64_t> longest = {};  ///< of each node, in `time_unit`; may be empty
   std::vector<CertificateLoop> loops = {};
+  std::vector<LossTransfer> transfers = {};
+  Joules loss_unit{1};                         ///< of what they move, above 0
   std::optional<LatencyByClock> latency = {};  ///< of the plans that the bound holds for
 };
 

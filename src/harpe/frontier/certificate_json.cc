@@ -33,6 +33,8 @@ constexpr ListField kLists[] = {
 /// Those that may be left out.
 constexpr const char* kLongestList = "longest";
 constexpr const char* kLoops = "loops";
+constexpr const char* kTransfers = "transfers";
+constexpr const char* kLossUnit = "loss_unit_j";
 constexpr const char* kLatency = "latency";
 constexpr double kLongestLatency = 1e6;  // s
 
@@ -61,6 +63,10 @@ class CertificateReader {
     for (const ListField& field : kLists) read_list(root, field.key, certificate_.*field.list);
     if (root.find(kLongestList) != nullptr) read_list(root, kLongestList, certificate_.longest);
     if (const JsonValue* loops = root.find(kLoops)) read_loops(*loops);
+    if (const JsonValue* transfers = root.find(kTransfers)) {
+      certificate_.loss_unit.value = positive(root, kLossUnit);
+      read_transfers(*transfers);
+    }
     if (const JsonValue* latency = root.find(kLatency)) read_latency(*latency);
   }
 
@@ -94,7 +100,7 @@ class CertificateReader {
     for (const auto& [key, value] : root.members) {
       const bool known = key == "format" || key == "deadline_s" || key == "flow_unit_w" ||
                          key == "time_unit_s" || key == kLongestList || key == kLoops ||
-                         key == kLatency ||
+                         key == kTransfers || key == kLossUnit || key == kLatency ||
                          std::ranges::any_of(kLists, [&](const auto& f) { return key == f.key; });
       if (!known) add(value, "unknown key " + in_quotes(key));
     }
@@ -128,20 +134,42 @@ class CertificateReader {
     if (loops.type != Type::kArray) return add(loops, "expected a list of loops");
     certificate_.loops.reserve(loops.items.size());
     for (const JsonValue& item : loops.items) {
-      const bool has_parent = item.type == Type::kArray && item.items.size() == 3;
-      if (item.type != Type::kArray || (item.items.size() != 2 && !has_parent))
-        return add(item, "expected two paths and, where it has one, a parent");
+      if (item.type != Type::kArray || item.items.size() != 2)
+        return add(item, "expected two paths");
       CertificateLoop& loop = certificate_.loops.emplace_back();
-      std::vector<int> parent;
       for (std::size_t side = 0; side < 2; ++side) {
         if (!read_numbers(item.items[side], loop.paths[side])) return;
       }
-      if (!has_parent) continue;
-      if (!read_numbers(item.items[2], parent)) return;
-      if (parent.size() != 2) return add(item.items[2], "expected a loop and an arc");
-      loop.parent = parent[0];
-      loop.common = parent[1];
     }
+  }
+
+  void read_transfers(const JsonValue& transfers) {
+    if (transfers.type != Type::kArray) return add(transfers, "expected a list of transfers");
+    certificate_.transfers.reserve(transfers.items.size());
+    for (const JsonValue& item : transfers.items) {
+      if (item.type != Type::kArray || item.items.size() != 3)
+        return add(item, "expected [arc, giver, taker], times and losses");
+      std::vector<int> ends;
+      if (!read_numbers(item.items[0], ends)) return;
+      if (ends.size() != 3) return add(item.items[0], "expected an arc and two loops");
+      LossTransfer& transfer = certificate_.transfers.emplace_back();
+      transfer.arc = ends[0];
+      transfer.giver = ends[1];
+      transfer.taker = ends[2];
+      if (!read_integers(item.items[1], transfer.from)) return;
+      if (!read_integers(item.items[2], transfer.moved)) return;
+      if (transfer.from.size() != transfer.moved.size())
+        return add(item.items[2], "expected as many losses as times");
+    }
+  }
+
+  bool read_integers(const JsonValue& value, std::vector<std::int64_t>& integers) {
+    if (value.type != Type::kArray || !std::ranges::all_of(value.items, &JsonValue::is_integer)) {
+      add(value, "expected a list of integers");
+      return false;
+    }
+    for (const JsonValue& item : value.items) integers.push_back(item.integer);
+    return true;
   }
 
   bool read_numbers(const JsonValue& value, std::vector<int>& numbers) {
@@ -165,10 +193,10 @@ class CertificateReader {
   Certificate certificate_;
 };
 
-std::string numbers_json(std::span<const int> numbers) {
+template <class Numbers>
+std::string numbers_json(const Numbers& numbers) {
   std::string text = "[";
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+  for (const auto number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
   return text + ']';
 }
 
@@ -178,9 +206,19 @@ std::string loops_json(const std::vector<CertificateLoop>& loops) {
   for (std::size_t i = 0; i < loops.size(); ++i) {
     const CertificateLoop& loop = loops[i];
     if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
-    text += '[' + numbers_json(loop.paths[0]) + ", " + numbers_json(loop.paths[1]);
-    if (loop.parent >= 0) text += ", " + numbers_json(std::array{loop.parent, loop.common});
-    text += ']';
+    text += '[' + numbers_json(loop.paths[0]) + ", " + numbers_json(loop.paths[1]) + ']';
+  }
+  return text + ']';
+}
+
+std::string transfers_json(const Certificate& certificate) {
+  std::string text = ",\n \"" + std::string(kLossUnit) +
+                     "\": " + shortest(certificate.loss_unit.value) + ", \"" + kTransfers + "\": [";
+  const char* separator = "\n  ";
+  for (const LossTransfer& t : certificate.transfers) {
+    text += std::exchange(separator, ",\n  ");
+    text += '[' + numbers_json(std::array{t.arc, t.giver, t.taker}) + ", " + numbers_json(t.from) +
+            ", " + numbers_json(t.moved) + ']';
   }
   return text + ']';
 }
@@ -205,6 +243,7 @@ std::string certificate_json(const Certificate& certificate) {
   for (const ListField& field : kLists) add_list(field.key, certificate.*field.list);
   if (!certificate.longest.empty()) add_list(kLongestList, certificate.longest);
   if (!certificate.loops.empty()) text += loops_json(certificate.loops);
+  if (!certificate.transfers.empty()) text += transfers_json(certificate);
   if (certificate.latency) {
     text += ",\n \"" + std::string(kLatency) + "\": [";
     const char* separator = "";

@@ -10,10 +10,9 @@
 ///
 /// Two paths between the same two events take the same time. The best points of their arcs do not:
 /// something is lost around every such loop, and as much may be added to the bound. Where loops
-/// have an instruction in common, it has one point in all of them as long as these loops form a
-/// tree, and the least is found exactly, from the leaves to the root. Else what it loses is shared
-/// out among the trees; so is the price of waiting among loops. That is a Lagrangian decomposition
-/// (Guignard and Kim 1987): valid for every flow, every list of loops and every share.
+/// have an instruction in common, what it loses at each of its points is shared out among them; so
+/// is the price of waiting. That is a Lagrangian decomposition (Guignard and Kim 1987): valid for
+/// every flow, every list of loops and every way to share. Good ways are found by loss_sharing.h.
 
 #include <cstddef>
 #include <span>
@@ -50,12 +49,11 @@ struct LossyArc {
   Watts flow;
 };
 
-/// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow, in
-/// trees, each after its parent.
+/// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow.
 std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const LossyArc> arcs);
 
-/// What all loops must lose together. Rounded like sums of doubles.
-/// O(loops x n^2 log n) with n choices an arc.
-Joules least_loss(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs);
+/// What all loops of a certificate must lose together. Rounded like sums of doubles.
+/// O(loops x n^2 log n) with n choices an arc, of which most are ruled out at once.
+Joules least_loss(const Certificate& certificate, std::span<const LossyArc> arcs);
 
 }  // namespace harpe

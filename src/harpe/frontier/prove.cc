@@ -16,6 +16,7 @@
 #include "harpe/frontier/certificate.h"
 #include "harpe/frontier/frontier_data.h"
 #include "harpe/frontier/loops.h"
+#include "harpe/frontier/loss_sharing.h"
 
 namespace harpe {
 namespace {
@@ -29,6 +30,12 @@ constexpr double kReach = 0.012;
 constexpr int kOptima = 9;
 // Shares of a mean. A power of two, so that it is whole in a smaller unit.
 constexpr std::int64_t kShares = 64;
+
+// Choices of each arc that take part where loops share what arcs lose: to compare flows, and of all
+// events together next to the best flow.
+constexpr std::size_t kChoicesAtAGlance = 8;
+constexpr std::int64_t kChoicesOfAll = 25'000;
+constexpr std::int64_t kPassesOverLoops = 40'000;
 
 // Of a flow through the network, without starts and ends.
 Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& arc_flow) {
@@ -135,9 +142,9 @@ EventArcs events_of(const Pipeline& pipeline) {
   return event_arcs(pipeline.nodes().size(), dependencies, left_out);
 }
 
-// What the arcs of loops must lose next to the flow of a certificate, which is given the loops.
-Joules add_loops(const Problem& problem, const EventArcs& events,
-                 const std::vector<std::size_t>& fitting, Certificate& certificate) {
+// What nodes and dependencies can be and lose then, next to the flow of a certificate.
+std::vector<LossyArc> lossy_arcs(const Problem& problem, const std::vector<std::size_t>& fitting,
+                                 const Certificate& certificate) {
   const auto flow_of = [&](std::int64_t units) {
     return certificate.flow_unit * static_cast<double>(units);
   };
@@ -154,9 +161,57 @@ Joules add_loops(const Problem& problem, const EventArcs& events,
   const auto dependencies = problem.pipeline.dependencies();
   for (std::size_t d = 0; d < dependencies.size(); ++d)
     arcs.push_back({{{dependencies[d].lag, Joules{0}}}, flow_of(certificate.dependency_flow[d])});
-  certificate.loops = find_loops(events, arcs);
-  return least_loss(certificate.loops, arcs);
+  return arcs;
 }
+
+/// Looks for the certificate that proves most, loops included.
+class ProofSearch {
+ public:
+  /// \param start  what the others have to be better than
+  ProofSearch(const Problem& problem, Seconds deadline, Proof start)
+      : problem_(problem),
+        deadline_(deadline),
+        events_(events_of(problem.pipeline)),
+        best_(std::move(start)) {}
+
+  /// Whether this flow promises to prove most. Of those that are offered, `finish` takes that one.
+  bool offer(Certificate certificate, const std::vector<std::size_t>& fitting) {
+    const std::vector<LossyArc> arcs = lossy_arcs(problem_, fitting, certificate);
+    certificate.loops = find_loops(events_, arcs);
+    LossSharing sharing(certificate.loops, arcs, kChoicesAtAGlance);
+    sharing.improve();
+    const Joules promise = proven_by(problem_, certificate, deadline_, fitting) + sharing.least();
+    if (promise <= promise_) return false;
+    promise_ = promise;
+    promising_ = std::move(certificate);
+    fitting_ = fitting;
+    return true;
+  }
+
+  /// Works out what the most promising flow proves. Returns whether that is more than at the start.
+  bool finish(std::size_t choices, int rounds) {
+    const std::vector<LossyArc> arcs = lossy_arcs(problem_, fitting_, promising_);
+    LossSharing sharing(promising_.loops, arcs, choices);
+    for (int i = 0; i < rounds; ++i) sharing.improve();
+    sharing.write_transfers(promising_);
+    const Joules proven =
+        proven_by(problem_, promising_, deadline_, fitting_) + least_loss(promising_, arcs);
+    if (proven <= best_.effective) return false;
+    best_ = {std::move(promising_), proven};
+    return true;
+  }
+
+  Proof best() { return std::move(best_); }
+
+ private:
+  const Problem& problem_;
+  Seconds deadline_;
+  EventArcs events_;
+  Proof best_;
+  Joules promise_{-std::numeric_limits<double>::infinity()};
+  Certificate promising_;
+  std::vector<std::size_t> fitting_;  // of that one
+};
 
 // Means of the flows of relaxed optima.
 class FlowMeans {
@@ -244,25 +299,24 @@ Proof Frontier::Data::best_proof(Seconds deadline, const PlanOptions& options) c
     if (late && late->effective > best.effective) best = std::move(*late);
   }
   if (is_large()) return best;
-  const EventArcs events = events_of(problem.pipeline);
-  const auto offer = [&](Certificate certificate, const std::vector<std::size_t>& fitting) {
-    const Joules proven = proven_by(problem, certificate, deadline, fitting) +
-                          add_loops(problem, events, fitting, certificate);
-    if (proven > best.effective) best = {std::move(certificate), proven};
-  };
-  offer(relaxed, all);
+  ProofSearch search(problem, deadline, std::move(best));
+  search.offer(relaxed, all);
   std::vector<std::size_t> fitting;
   if (auto certificate = fitting_certificate(deadline, fitting))
-    offer(std::move(*certificate), fitting);
+    search.offer(std::move(*certificate), fitting);
   offer_means(deadline, [&](Certificate mean) {
-    const Joules before = best.effective;
     mean.deadline = relaxed.deadline;
     mean.start = relaxed.start;
     mean.end = relaxed.end;
-    offer(std::move(mean), all);
-    return best.effective > before;
+    return search.offer(std::move(mean), all);
   });
-  return best;
+  const auto choices = static_cast<std::size_t>(passes(layout, kChoicesOfAll, 16, 24));
+  const int rounds = passes(layout, kPassesOverLoops, 8, 40);
+  if (search.finish(choices, rounds)) return search.best();
+  ProofSearch own(problem, deadline, search.best());
+  own.offer(relaxed, all);
+  own.finish(choices, rounds);
+  return own.best();
 }
 
 // Goes from the flow at the deadline to better means, in smaller and smaller steps.

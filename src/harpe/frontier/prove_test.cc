@@ -72,9 +72,7 @@ TEST(TightBound, BelievesNoLoopThatIsNone) {
        {CertificateLoop{{first, first}}, CertificateLoop{{first, {}}},
         CertificateLoop{{first, {0}}}, CertificateLoop{{first, {arcs}}},
         CertificateLoop{{first, {-1}}}, CertificateLoop{{first, {second[0], second[0]}}},
-        CertificateLoop{{first, {second[0], second[0], second[0]}}},
-        CertificateLoop{{first, second}, count, first[0]},
-        CertificateLoop{{first, second}, 0, arcs - 1}}) {
+        CertificateLoop{{first, {second[0], second[0], second[0]}}}}) {
     Certificate wrong = honest;
     wrong.loops.push_back(bad);
     const Verification found = verify_plan(plan, frontier.profile(), &wrong);
@@ -83,6 +81,48 @@ TEST(TightBound, BelievesNoLoopThatIsNone) {
       return text.find(name) != std::string::npos;
     }));
   }
+}
+
+TEST(TightBound, MovesLossesOnlyBetweenLoopsWithTheirArc) {
+  const Frontier frontier = frontier_of("h100-sxm", 1.1);
+  const Plan plan = frontier.plan(frontier.min_time() * 1.05).value();
+  const Certificate honest = frontier.certificate(plan.iteration_time).value();
+  ASSERT_FALSE(honest.transfers.empty());
+  const Verification with = verify_plan(plan, frontier.profile(), &honest);
+  Certificate without = honest;
+  without.transfers.clear();
+  const Verification even = verify_plan(plan, frontier.profile(), &without);
+  EXPECT_GT(with.proven_bound->value, even.proven_bound->value * (1 + 1e-6));
+
+  const auto is_refused = [&](const auto& spoil) {
+    Certificate wrong = honest;
+    spoil(wrong.transfers.back(), wrong);
+    const Verification found = verify_plan(plan, frontier.profile(), &wrong);
+    return std::ranges::any_of(found.diagnostics, [](const std::string& text) {
+      return text.find("transfer ") != std::string::npos;
+    });
+  };
+  const auto loops = static_cast<int>(honest.loops.size());
+  EXPECT_FALSE(is_refused([](LossTransfer&, Certificate&) {}));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.taker = t.giver; }));
+  EXPECT_TRUE(is_refused([&](LossTransfer& t, Certificate&) { t.taker = loops; }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.giver = -1; }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.arc = -1; }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate& c) {
+    c.loops[t.taker].paths = c.loops[t.giver == 0 ? 1 : 0].paths;
+    t.arc = static_cast<int>(c.node_flow.size() + c.dependency_flow.size());
+  }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.moved.pop_back(); }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) {
+    t.from.push_back(t.from.back());
+    t.moved.push_back(0);
+  }));
+  // Sums would lose the digits that count.
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.moved.back() = 1LL << 40; }));
+  EXPECT_TRUE(is_refused([](LossTransfer&, Certificate& c) { c.loss_unit = Joules{1e6}; }));
+  Certificate no_unit = honest;
+  no_unit.loss_unit = Joules{0};
+  EXPECT_FALSE(verify_plan(plan, frontier.profile(), &no_unit).diagnostics.empty());
 }
 
 TEST(TightBound, LeavesOutNothingThatFits) {
@@ -105,7 +145,7 @@ TEST(TightBound, LeavesOutNothingThatFits) {
 }
 
 TEST(TightBound, IsReadBackAsItWasWritten) {
-  const Frontier frontier = frontier_of("a40", 1.0);
+  const Frontier frontier = frontier_of("h100-sxm", 1.0);
   bool has_longest = false, has_loops = false;
   for (const double slowdown : {1.0, 1.05}) {
     const Certificate written = frontier.certificate(frontier.min_time() * slowdown).value();
@@ -115,6 +155,8 @@ TEST(TightBound, IsReadBackAsItWasWritten) {
     const Certificate read = parse_certificate_json(text, "c.json").value();
     EXPECT_EQ(read.longest, written.longest);
     EXPECT_EQ(read.loops, written.loops);
+    EXPECT_EQ(read.transfers, written.transfers);
+    EXPECT_EQ(read.loss_unit, written.loss_unit);
     EXPECT_EQ(certificate_json(read), text);
   }
   EXPECT_TRUE(has_longest && has_loops);
@@ -131,21 +173,28 @@ TEST(TightBound, SaysWhereALoopIsNotAsItShouldBe) {
                           .start = {},
                           .end = {},
                           .longest = {},
-                          .loops = {CertificateLoop{{{{1, 2}, {3}}}}}};
+                          .loops = {CertificateLoop{{{{1, 2}, {3}}}}},
+                          .transfers = {{1, 4, 5, {6, 7}, {-8, 9}}},
+                          .loss_unit = Joules{0.5}};
   std::string text = certificate_json(certificate);
   ASSERT_TRUE(parse_certificate_json(text, "c.json").ok());
-  const std::string good = "[[[1, 2], [3]]]";
-  const std::size_t at = text.find(good);
-  ASSERT_NE(at, std::string::npos);
-  for (const char* bad :
-       {"3", "[3]", "[[3]]", "[[[1], [2], [3]]]", "[[[1], 2]]", "[[[1], [-2]]]", "[[[1], [0.5]]]",
-        "[[[1], [3000000000]]]", "[[[1], [2], [0]]]", "[[[1], [2], [0, 1], [2]]]"}) {
-    std::string wrong = text;
-    wrong.replace(at, good.size(), bad);
-    const auto read = parse_certificate_json(wrong, "c.json");
-    ASSERT_FALSE(read.ok()) << bad;
-    EXPECT_NE(read.error().text().find("expected"), std::string::npos) << read.error().text();
-  }
+  const auto expect_refused = [&](const std::string& good, const std::vector<const char*>& bad) {
+    const std::size_t at = text.find(good);
+    ASSERT_NE(at, std::string::npos) << good;
+    for (const char* instead : bad) {
+      std::string wrong = text;
+      wrong.replace(at, good.size(), instead);
+      const auto read = parse_certificate_json(wrong, "c.json");
+      ASSERT_FALSE(read.ok()) << instead;
+      EXPECT_NE(read.error().text().find("expected"), std::string::npos) << read.error().text();
+    }
+  };
+  expect_refused("[[[1, 2], [3]]]", {"3", "[3]", "[[3]]", "[[[1], [2], [3]]]", "[[[1], 2]]",
+                                     "[[[1], [-2]]]", "[[[1], [0.5]]]", "[[[1], [3000000000]]]"});
+  expect_refused("[[1, 4, 5], [6, 7], [-8, 9]]",
+                 {"3", "[3]", "[[1, 4], [6], [8]]", "[[1, 4, -5], [6], [8]]", "[[1, 4, 5], [6]]",
+                  "[[1, 4, 5], 6, 8]", "[[1, 4, 5], [6], [0.5]]", "[[1, 4, 5], [6, 7], [8]]"});
+  expect_refused("\"loss_unit_j\": 0.5", {"\"loss_unit_j\": 0", "\"loss_unit_j\": []"});
 }
 
 }  // namespace

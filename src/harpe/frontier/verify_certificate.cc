@@ -101,7 +101,7 @@ class CertificateVerifier {
     expect("end", certificate_.end.size(),
            certificate_.start.empty() && certificate_.end.empty() ? 0 : nodes);
     for (const double unit : {certificate_.flow_unit.value, certificate_.time_unit.value,
-                              certificate_.deadline.value}) {
+                              certificate_.loss_unit.value, certificate_.deadline.value}) {
       if (unit > 0 && std::isfinite(unit)) continue;
       diagnostics_.add("certificate: units and deadline must be positive");
     }
@@ -273,7 +273,7 @@ class CertificateVerifier {
           certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]);
       arcs.push_back({{{graph_.edges[d].lag, Joules{0}}}, flow});
     }
-    lost_ = lost_by_loops(graph_, arcs, certificate_.loops, diagnostics_);
+    lost_ = lost_by_loops(graph_, arcs, certificate_, diagnostics_);
   }
 
   /// Nodes of a stage stand in the order of its list.

@@ -1,7 +1,11 @@
 // What a certificate's loops add to the bound. Shares no code with what finds them (loops.h).
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -101,72 +105,60 @@ class Events {
 /// The times that a path can take, rising, and what it loses at least with them.
 struct PathTime {
   double time = 0, loss = 0;
-  std::size_t choice = 0;  ///< of the arc in common with the parent
 };
 
 class LoopChecker {
  public:
-  LoopChecker(std::span<const LoopArc> arcs, std::span<const CertificateLoop> loops)
-      : arcs_(arcs), loops_(loops), uses_(arcs.size(), 0), trees_(arcs.size(), 0) {
-    for (const CertificateLoop& loop : loops) {
+  LoopChecker(std::span<const LoopArc> arcs, const Certificate& certificate)
+      : arcs_(arcs), certificate_(certificate), uses_(arcs.size(), 0) {
+    for (const CertificateLoop& loop : certificate.loops) {
       for (const auto& path : loop.paths) {
-        for (const int arc : path) {
-          ++uses_[arc];
-          trees_[arc] += loop.parent < 0 || arc != loop.common;
-        }
+        for (const int arc : path) ++uses_[arc];
       }
     }
-    handed_on_.resize(loops.size());
+    for (const LossTransfer& transfer : certificate.transfers) {
+      moved_[{transfer.giver, transfer.arc}].push_back({&transfer, -1});
+      moved_[{transfer.taker, transfer.arc}].push_back({&transfer, 1});
+    }
   }
 
-  /// Children come after their parents.
-  double lost() {
+  double lost() const {
     double sum = 0;
-    for (std::size_t i = loops_.size(); i-- > 0;) {
-      const CertificateLoop& loop = loops_[i];
-      const std::size_t choices = loop.parent < 0 ? 1 : arcs_[loop.common].choices.size();
-      std::vector<double> least(choices, std::numeric_limits<double>::infinity());
-      const bool common_is_second =
-          loop.parent >= 0 && std::ranges::find(loop.paths[1], loop.common) != loop.paths[1].end();
-      const auto& mine = loop.paths[common_is_second ? 1 : 0];
-      const auto& other = loop.paths[common_is_second ? 0 : 1];
-      weigh(times_of(i, mine), times_of(i, other), price_of(mine), price_of(other), least);
-      if (loop.parent < 0) {
-        sum += least.front();
-      } else {
-        // To the loop nearest to the root that has the same arc at the same point.
-        std::size_t top = static_cast<std::size_t>(loop.parent);
-        while (loops_[top].parent >= 0 && loops_[top].common == loop.common)
-          top = static_cast<std::size_t>(loops_[top].parent);
-        handed_on_[top].push_back({loop.common, std::move(least)});
-      }
+    for (std::size_t i = 0; i < certificate_.loops.size(); ++i) {
+      const auto& [first, second] = certificate_.loops[i].paths;
+      const auto loop = static_cast<int>(i);
+      sum +=
+          least(times_of(loop, first), times_of(loop, second), price_of(first), price_of(second));
     }
     return sum;
   }
 
  private:
-  struct HandedOn {
-    int arc;
-    std::vector<double> least;  // of each choice
-  };
+  /// What the loop counts of what an arc loses at a choice.
+  double loss_of(int loop, int arc, const LoopArc::Choice& choice) const {
+    double loss = choice.loss.value / uses_[arc];
+    const auto moved = moved_.find({loop, arc});
+    if (moved == moved_.end()) return loss;
+    for (const auto& [transfer, sign] : moved->second) {
+      const auto starts_by_then = [&](std::int64_t from) {
+        return certificate_.time_unit * static_cast<double>(from) <= choice.time;
+      };
+      const auto next = std::ranges::partition_point(transfer->from, starts_by_then);
+      if (next == transfer->from.begin()) continue;
+      const std::int64_t units = transfer->moved[next - transfer->from.begin() - 1];
+      loss += sign * static_cast<double>(units) * certificate_.loss_unit.value;
+    }
+    return loss;
+  }
 
-  std::vector<PathTime> times_of(std::size_t i, const std::vector<int>& path) const {
-    const CertificateLoop& loop = loops_[i];
+  std::vector<PathTime> times_of(int loop, const std::vector<int>& path) const {
     std::vector<PathTime> times(1);
     for (const int arc : path) {
-      const auto& choices = arcs_[arc].choices;
-      const bool is_common = loop.parent >= 0 && arc == loop.common;
       std::vector<PathTime> longer;
-      for (std::size_t k = 0; k < choices.size(); ++k) {
-        // What is lost at an arc in common is counted once, nearest to the root.
-        double loss = is_common ? 0 : choices[k].loss.value / trees_[arc];
-        for (const HandedOn& below : handed_on_[i]) {
-          if (below.arc == arc) loss += below.least[k];
-        }
-        for (const PathTime& so_far : times) {
-          longer.push_back({so_far.time + choices[k].time.value, so_far.loss + loss,
-                            is_common ? k : so_far.choice});
-        }
+      for (const LoopArc::Choice& choice : arcs_[arc].choices) {
+        const double loss = loss_of(loop, arc, choice);
+        for (const PathTime& so_far : times)
+          longer.push_back({so_far.time + choice.time.value, so_far.loss + loss});
       }
       times = std::move(longer);
     }
@@ -181,9 +173,9 @@ class LoopChecker {
     return least;
   }
 
-  /// The least for each choice of `mine`: the shorter path waits for the longer.
-  static void weigh(const std::vector<PathTime>& mine, const std::vector<PathTime>& other,
-                    double my_price, double other_price, std::vector<double>& least) {
+  /// The least of both paths together: the shorter waits for the longer.
+  static double least(const std::vector<PathTime>& mine, const std::vector<PathTime>& other,
+                      double my_price, double other_price) {
     const std::size_t n = other.size();
     constexpr double kNone = std::numeric_limits<double>::infinity();
     std::vector<double> up_to(n + 1, kNone), from(n + 1, kNone);
@@ -191,29 +183,30 @@ class LoopChecker {
       up_to[j + 1] = std::min(up_to[j], other[j].loss - other_price * other[j].time);
     for (std::size_t j = n; j-- > 0;)
       from[j] = std::min(from[j + 1], other[j].loss + my_price * other[j].time);
+    double least = kNone;
     for (const PathTime& path : mine) {
       const auto longer = std::ranges::upper_bound(other, path.time, {}, &PathTime::time);
       const auto j = static_cast<std::size_t>(longer - other.begin());
-      const double loss =
-          path.loss + std::min(up_to[j] + other_price * path.time, from[j] - my_price * path.time);
-      least[path.choice] = std::min(least[path.choice], loss);
+      least = std::min(least, path.loss + std::min(up_to[j] + other_price * path.time,
+                                                   from[j] - my_price * path.time));
     }
+    return least;
   }
 
+  struct Moved {
+    const LossTransfer* transfer;
+    int sign;
+  };
   std::span<const LoopArc> arcs_;
-  std::span<const CertificateLoop> loops_;
-  std::vector<int> uses_, trees_;  // of each arc: loops, and those that share no point of it
-  std::vector<std::vector<HandedOn>> handed_on_;
+  const Certificate& certificate_;
+  std::vector<int> uses_;                                    // of each arc
+  std::map<std::pair<int, int>, std::vector<Moved>> moved_;  // of each loop and arc
 };
 
 /// What is wrong with a loop, if anything.
 std::optional<std::string> fault(const Events& events, std::span<const LoopArc> arcs,
-                                 std::span<const CertificateLoop> loops, std::size_t i) {
-  const auto& [paths, parent, common] = loops[i];
-  const auto has = [](const CertificateLoop& loop, int arc) {
-    return std::ranges::any_of(
-        loop.paths, [&](const auto& path) { return std::ranges::find(path, arc) != path.end(); });
-  };
+                                 const CertificateLoop& loop) {
+  const auto& paths = loop.paths;
   for (const auto& path : paths) {
     if (path.empty() || path.size() > 2) return "a path has one or two arcs";
     for (const int arc : path) {
@@ -232,25 +225,60 @@ std::optional<std::string> fault(const Events& events, std::span<const LoopArc> 
   if (events.tail(first.front()) != events.tail(second.front()) ||
       events.head(first.back()) != events.head(second.back()))
     return "its paths do not lead from the same event to the same event";
-  if (parent < 0) return {};
-  if (static_cast<std::size_t>(parent) >= i || !has(loops[parent], common) ||
-      !has(loops[i], common))
-    return "its parent is no earlier loop with that arc";
+  return {};
+}
+
+/// No more may be moved, beside what an arc loses at most: sums would lose the digits that count.
+constexpr double kMostMoved = 1e4;
+
+/// What is wrong with a transfer between loops that are as they should be, if anything. Any amount
+/// up to `most` units may be moved: what one loop counts less another counts more.
+std::optional<std::string> fault(const LossTransfer& transfer,
+                                 std::span<const CertificateLoop> loops, double most) {
+  const auto is_in = [&](int loop) {
+    return loop >= 0 && static_cast<std::size_t>(loop) < loops.size() &&
+           std::ranges::any_of(
+               loops[loop].paths,
+               [&](const std::vector<int>& path) {
+                 return std::ranges::find(path, transfer.arc) != path.end();
+               });
+  };
+  if (transfer.giver == transfer.taker || !is_in(transfer.giver) || !is_in(transfer.taker))
+    return "not from one loop of its arc to another";
+  if (transfer.from.size() != transfer.moved.size() ||
+      std::ranges::adjacent_find(transfer.from, std::greater_equal()) != transfer.from.end())
+    return "its times do not rise, one for each loss";
+  const auto is_too_much = [&](std::int64_t m) {
+    return !(std::abs(static_cast<double>(m)) <= most);
+  };
+  if (std::ranges::any_of(transfer.moved, is_too_much)) return "it moves too much";
   return {};
 }
 
 }  // namespace
 
 Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
-                     std::span<const CertificateLoop> loops, Diagnostics& diagnostics) {
+                     const Certificate& certificate, Diagnostics& diagnostics) {
   const Events events(graph, arcs);
+  const std::span<const CertificateLoop> loops = certificate.loops;
   for (std::size_t i = 0; i < loops.size(); ++i) {
-    if (const auto what = fault(events, arcs, loops, i)) {
+    if (const auto what = fault(events, arcs, loops[i])) {
       diagnostics.add("certificate: loop " + std::to_string(i) + ": " + *what);
       return Joules{0};
     }
   }
-  return Joules{LoopChecker(arcs, loops).lost()};
+  Joules most{0};
+  for (const LoopArc& arc : arcs) {
+    for (const LoopArc::Choice& choice : arc.choices) most = std::max(most, choice.loss);
+  }
+  for (std::size_t i = 0; i < certificate.transfers.size(); ++i) {
+    const double units = kMostMoved * (most / certificate.loss_unit);
+    if (const auto what = fault(certificate.transfers[i], loops, units)) {
+      diagnostics.add("certificate: transfer " + std::to_string(i) + ": " + *what);
+      return Joules{0};
+    }
+  }
+  return Joules{LoopChecker(arcs, certificate).lost()};
 }
 
 }  // namespace harpe::verifying

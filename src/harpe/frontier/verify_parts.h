@@ -47,10 +47,10 @@ struct LoopArc {
   std::vector<Choice> choices;
   Watts flow;
 };
-/// What the arcs of loops (nodes, then edges) must lose together, see `Certificate`; 0 where a loop
-/// is none, which it adds to `diagnostics`.
+/// What the arcs of a certificate's loops (nodes, then edges) must lose together; 0 where a loop is
+/// none or a transfer leads nowhere, which it adds to `diagnostics`.
 Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
-                     std::span<const CertificateLoop> loops, Diagnostics& diagnostics);
+                     const Certificate& certificate, Diagnostics& diagnostics);
 
 /// Adds to `found` what the certificate proves for the plan, and to `errors` what does not hold.
 void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
