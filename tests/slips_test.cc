@@ -383,6 +383,18 @@ TEST_F(Slips, AFileThatIsNotThereNamesTheNearest) {
   EXPECT_THAT(plan({}, path("none/p.csv")).err, HasSubstr("there is no folder"));
 }
 
+TEST_F(Slips, KeepAMeasuredProfileThatAModelWouldReplace) {
+  const std::string measured = "stage,instruction,frequency,time,energy\n0,forward,1410,0.05,20\n";
+  std::ofstream(path("measured.csv")) << measured;
+  const Said said = harpe_says({"synth", "--stages", "2", "--out", path("measured.csv")});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("measured.csv is there and is no synthetic profile"));
+  std::ifstream kept(path("measured.csv"));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), measured);
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(harpe_says({"synth", "--stages", "2", "--out", path("model.csv")}).status, 0);
+}
+
 TEST_F(Slips, PercentagesAreReadAlike) {
   const auto chosen = [&](const char* slowdown) { return plan({"--slowdown", slowdown}).out; };
   EXPECT_EQ(chosen("5%"), chosen("5"));

@@ -1,8 +1,10 @@
 #include "harpe/profile/synth.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
+#include <system_error>
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
@@ -52,6 +54,17 @@ std::string comment(const SynthArguments& arguments) {
          (options.recompute ? " --recompute" : "");
 }
 
+/// A profile that was measured may have taken a day.
+Status spare_measured(const std::filesystem::path& out) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(out, error)) return ok_status();
+  const Result<Profile> there = read_profile(out);
+  if (there.ok() && there->is_synthetic()) return ok_status();
+  return Error::invalid(out.string() +
+                        " is there and is no synthetic profile: it stays as it is; --out names "
+                        "another file");
+}
+
 Result<Outcome> run_synth(SynthArguments arguments, Console& console) {
   if (arguments.list) return list_gpus(console);
   arguments.options.gpu = arguments.gpu;
@@ -60,6 +73,7 @@ Result<Outcome> run_synth(SynthArguments arguments, Console& console) {
   if (arguments.out.empty()) {
     return Outcome{.text = csv, .json = json_text({{"profile", csv}})};
   }
+  HARPE_TRY(spare_measured(arguments.out));
   HARPE_TRY(write_file(arguments.out, csv));
   return Outcome{.text = "written: " + arguments.out + "\n",
                  .json = json_text({{"files", {arguments.out}}})};
