@@ -176,16 +176,17 @@ class DemoCluster:
             if status["newest_iteration"] != newest:
                 newest, moved = status["newest_iteration"], now
             if now > min(moved + PATIENCE_S, begun + LONGEST_S):
-                sys.exit(f"{what} did not happen within {now - begun:.0f} s: {json.dumps(status)}")
+                (self.folder / "status.json").write_text(json.dumps(status, indent=1))
+                sys.exit(f"no result: waited {now - begun:.0f} s for {what} ({progress(status)}){busy()}.\n"
+                         f"Run it again where little else runs. What the server says of the job is in {self.folder / 'status.json'}")
             if now > told + TOLD_S:
-                print(f"   waiting for {what}: {status['phase']}, iteration {status['newest_iteration']}, {now - begun:.0f} s{busy()}",
-                      file=sys.stderr, flush=True)
+                print(f"   waiting for {what}: {progress(status)}, {now - begun:.0f} s{busy()}", file=sys.stderr, flush=True)
                 told = now
             time.sleep(0.2)
 
     def wait_for_plans(self):
         """Quick plans run first; what is compared later is the best."""
-        return self.wait("a plan", lambda status: status["phase"] in ("running", "straggling")
+        return self.wait("the best plans", lambda status: status["phase"] in ("running", "straggling")
                          and status["characterization"] is None)
 
 
@@ -204,6 +205,17 @@ def find_programs(arguments):
     if not arguments.trainer.exists():
         sys.exit(f"there is no {arguments.trainer}: Debian's package harpe and `cmake --install` bring it; wheels do not. "
                  "Give --trainer, or build it: scripts/demo.sh run")
+
+
+def progress(status):
+    """For people: how far a job is."""
+    text = f"{status['phase']}, iteration {status['newest_iteration']}"
+    searched = (status.get("characterization") or {}).get("fraction")
+    if searched is None:
+        return text
+    if status["phase"] in ("running", "straggling"):
+        return f"{text} by first plans, {100 * searched:.0f} % of the search for better ones done"
+    return f"{text}, {100 * searched:.0f} % planned"
 
 
 def busy():

@@ -58,6 +58,7 @@ def ticks(low, high, about=5):
 class Chart:
     def __init__(self, x, y, x_label, y_label, title):
         self.x, self.y = x, y
+        self.names = []  # of spans: from where to where
         self.parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{html.escape(title)}</title>']
         for value in ticks(*y):
             self.parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{self.at_y(value):.1f}" y2="{self.at_y(value):.1f}"'
@@ -80,7 +81,12 @@ class Chart:
         left, right = self.at_x(begin), self.at_x(end)
         self.parts.insert(1, f'<rect x="{left:.1f}" y="{TOP}" width="{right - left:.1f}" height="{HEIGHT - TOP - BOTTOM}"'
                              ' fill="var(--shade)"/>')
-        self.parts.append(f'<text x="{left + 4:.1f}" y="{TOP + 14}">{html.escape(text)}</text>')
+        # Where names of short spans would meet, they stand below each other.
+        room = 12 + 7 * len(text)
+        begin = min(left + 4, WIDTH - RIGHT - room)
+        below = sum(begin < other_end and other < begin + room for other, other_end in self.names)
+        self.names.append((begin, begin + room))
+        self.parts.append(f'<text x="{begin:.1f}" y="{TOP + 14 + 15 * below}">{html.escape(text)}</text>')
 
     def line(self, points, color, dashed=False):
         text = " ".join(f"{self.at_x(x):.1f},{self.at_y(y):.1f}" for x, y in points)
@@ -162,7 +168,14 @@ def frontier_chart(frontier, result):
     marks = [(result[phase]["predicted_plan_time_s"], result[phase]["predicted_plan_energy_j"], phase)
              for phase in ("planned", "straggling")]
     full = (frontier["all_max"]["time_s"], frontier["all_max"]["energy_j"])
-    shown = [point for point in points if point[0] <= max(time for time, *_ in marks) * 1.15]
+    # Beyond the least energy are plans that wait for a straggler, which is no frontier.
+    least = min(energy for _, energy in points)
+    shown = []
+    for point in points:
+        if point[0] <= max(time for time, *_ in marks) * 1.15:
+            shown.append(point)
+        if point[1] == least:
+            break
     chart = Chart(padded([time for time, _ in shown] + [full[0]]), padded([energy for _, energy in shown] + [full[1]]),
                   "iteration time of a pipeline, s", "iteration energy, J", "The frontier of this job")
     chart.line(shown, ONE)

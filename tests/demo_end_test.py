@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A demonstration that a signal ends leaves no process, and another one does not touch what is of one that runs.
+"""A demonstration that a signal ends leaves no process, another one does not touch what is of one that runs, and one that waits
+too long says what to do.
 Usage: demo_end_test.py RUN_DEMO HARPE TRAINER"""
 
 import pathlib
@@ -9,8 +10,12 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 PROGRAM, HARPE, TRAINER = sys.argv[1:4]
+sys.path.insert(0, str(pathlib.Path(PROGRAM).resolve().parent))
+
+import demo_cluster  # noqa: E402
 
 
 def running(folder):
@@ -49,6 +54,23 @@ class DemoEnd(unittest.TestCase):
             while running(out):
                 self.assertLess(time.monotonic(), end, running(out))
                 time.sleep(0.1)
+
+    def test_it_says_how_far_the_job_is_and_what_to_do_where_that_takes_too_long(self):
+        status = {"phase": "running", "newest_iteration": 54, "characterization": {"fraction": 0.266}, "version": 3}
+        self.assertEqual(demo_cluster.progress(status),
+                         "running, iteration 54 by first plans, 27 % of the search for better ones done")
+        self.assertEqual(demo_cluster.progress({**status, "phase": "profiling"}), "profiling, iteration 54, 27 % planned")
+        self.assertEqual(demo_cluster.progress({**status, "characterization": None}), "running, iteration 54")
+        with tempfile.TemporaryDirectory() as name, unittest.mock.patch.object(demo_cluster, "LONGEST_S", 0):
+            cluster = demo_cluster.DemoCluster.__new__(demo_cluster.DemoCluster)
+            cluster.folder = pathlib.Path(name)
+            cluster.status = lambda: status
+            with self.assertRaises(SystemExit) as ended:
+                cluster.wait_for_plans()
+            self.assertRegex(ended.exception.code, r"^no result: waited \d s for the best plans ")
+            self.assertIn("\nRun it again where little else runs", ended.exception.code)
+            self.assertNotIn("{", ended.exception.code)
+            self.assertIn("0.266", (cluster.folder / "status.json").read_text())
 
 
 if __name__ == "__main__":
