@@ -154,7 +154,8 @@ std::string predicted(const Json& status) {
   for (const Json& plan : member(status, "plans"))
     slowest = std::max(slowest, number_in(plan, "time_s").value_or(0));
   if (!time || slowest <= 0 || *time - slowest < kShown * *time) return text;
-  return text + " (" + seconds_text(*time - slowest) + " of it outside of the plan, as measured)";
+  return text + " (" + seconds_text(*time - slowest) +
+         " of it beside the computations that are planned, as measured)";
 }
 
 /// A better plan, searched for in the background.

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <system_error>
 #include <utility>
@@ -226,16 +227,18 @@ class CurlLink final : public HttpLink {
       return result;
     }
     result.failure = exchange.error[0] != 0 ? &exchange.error[0] : curl_easy_strerror(code);
-    if (!options_.unix_socket.empty() && result.cause == HttpFailure::kNoConnection) {
-      // libcurl names a host and port, which are not used.
-      long number = 0;
-      curl_easy_getinfo(exchange.easy.get(), CURLINFO_OS_ERRNO, &number);
-      result.failure = std::generic_category().message(static_cast<int>(number));
-      if (number == 0) {
-        // Connecting to a Unix socket does not wait for a place among those to be accepted.
-        result.cause = HttpFailure::kNoResponse;
-        result.failure = "too many connections wait for it";
-      }
+    if (result.cause != HttpFailure::kNoConnection) return result;
+    long number = 0;
+    curl_easy_getinfo(exchange.easy.get(), CURLINFO_OS_ERRNO, &number);
+    const std::string reason = std::generic_category().message(static_cast<int>(number));
+    if (options_.unix_socket.empty()) {
+      if (number == ECONNREFUSED) result.failure = reason;
+    } else if (number != 0) {
+      result.failure = reason;  // libcurl names a host and port, which are not used
+    } else {
+      // Connecting to a Unix socket does not wait for a place among those to be accepted.
+      result.cause = HttpFailure::kNoResponse;
+      result.failure = "too many connections wait for it";
     }
     return result;
   }

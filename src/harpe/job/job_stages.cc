@@ -78,7 +78,7 @@ bool Job::State::review_stages(Seconds now) {
     for (const int stage : settling()->doubted) findings.push_back({collector.newest(), stage, {}});
     end_settling();
     if (measure_unsteady(now)) return true;
-    deploy_choice(now, "stages are as planned after all");
+    deploy_choice(now, "at all-max, stages take what is planned for them");
     return true;
   }
   guard.forget_since(since);
@@ -96,7 +96,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
     for (const SlowStage& slow : detector.stages())
       if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow.stage);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
-      add_event(JobEvent::Level::kInfo, now, why + ": all-max shows what it can do");
+      add_event(JobEvent::Level::kInfo, now, why + ": measured at all-max for some iterations");
       deploy_all_max();
     }
     begun.from = deployments.back().from;

@@ -181,7 +181,9 @@ void Job::State::review(Seconds now) {
     why += "pipeline " + std::to_string(worst.pipeline) + " takes " + shortest(worst.factor, 2) +
            " times as long since iteration " + std::to_string(worst.since);
   } else if (!watched_pipelines.empty()) {
-    why = "stragglers are declared";
+    const bool is_declared = std::ranges::any_of(
+        watched_pipelines, [](const WatchedPipeline& one) { return one.declared > 1; });
+    why = is_declared ? "stragglers are declared" : "slow pipelines have been measured again";
   }
   effects.save = true;
   if (!detector.workers().empty()) guard.forget_since(detector.workers().front().since);
