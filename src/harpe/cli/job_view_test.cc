@@ -34,7 +34,7 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
                         predicted + "}",
                     false);
   };
-  EXPECT_NE(of("0.721").find("721.000 ms predicted (2.200 ms of it outside of the plan"),
+  EXPECT_NE(of("0.721").find("721.000 ms predicted (2.200 ms of it beside the computations"),
             std::string::npos)
       << of("0.721");
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace harpe {
@@ -90,7 +91,9 @@ void LossSharing::sort_points(Path& path) const {
                              .second = static_cast<std::uint16_t>(b)});
     }
   }
-  std::ranges::stable_sort(path.points, {}, &Point::time);
+  std::ranges::sort(path.points, [](const Point& a, const Point& b) {
+    return std::tie(a.time, a.first, a.second) < std::tie(b.time, b.first, b.second);
+  });
 }
 
 double LossSharing::loss_of(const Path& path, const Point& point) const {
@@ -196,7 +199,9 @@ LossTransfer LossSharing::transfer(int arc, std::size_t use, Seconds time_unit,
   }
   std::vector<std::size_t> by_time(choices.size());
   std::iota(by_time.begin(), by_time.end(), 0);
-  std::ranges::stable_sort(by_time, {}, [&](std::size_t k) { return choices[k].time; });
+  std::ranges::sort(by_time, [&](std::size_t a, std::size_t b) {
+    return std::pair(choices[a].time, a) < std::pair(choices[b].time, b);
+  });
   LossTransfer made{.arc = arc,
                     .giver = loop_of_[uses_of_[arc][use]],
                     .taker = loop_of_[uses_of_[arc][use + 1]],

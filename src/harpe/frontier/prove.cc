@@ -311,7 +311,7 @@ Proof Frontier::Data::best_proof(Seconds deadline, const PlanOptions& options) c
     return search.offer(std::move(mean), all);
   });
   const auto choices = static_cast<std::size_t>(passes(layout, kChoicesOfAll, 16, 24));
-  const int rounds = passes(layout, kPassesOverLoops, 8, 40);
+  const int rounds = passes(layout, kPassesOverLoops, 4, 40);
   if (search.finish(choices, rounds)) return search.best();
   ProofSearch own(problem, deadline, search.best());
   own.offer(relaxed, all);
