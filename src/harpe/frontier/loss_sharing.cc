@@ -39,7 +39,6 @@ LossSharing::LossSharing(std::span<const CertificateLoop> loops, std::span<const
   }
   for (Loop& loop : loops_) {
     for (Path& path : loop) {
-      path.wait_price = kInfinity;
       for (const int u : path.uses) {
         const auto shares = static_cast<double>(uses_of_[uses_[u].arc].size());
         path.wait_price = std::min(path.wait_price, arcs_[uses_[u].arc].flow.value / shares);

@@ -35,6 +35,8 @@ class LossSharing {
   void write_transfers(Certificate& certificate) const;
 
  private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
   /// An arc in a loop.
   struct Use {
     int arc;
@@ -48,10 +50,9 @@ class LossSharing {
   struct Path {
     std::vector<int> uses;      ///< one or two
     std::vector<Point> points;  ///< by rising time
-    double wait_price;
+    double wait_price = kInfinity;
   };
   using Loop = std::array<Path, 2>;
-  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
   void choose(std::size_t most);
   Path path_of(const std::vector<int>& arcs);
