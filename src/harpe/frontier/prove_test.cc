@@ -120,6 +120,11 @@ TEST(TightBound, MovesLossesOnlyBetweenLoopsWithTheirArc) {
   // Sums would lose the digits that count.
   EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.moved.back() = 1LL << 40; }));
   EXPECT_TRUE(is_refused([](LossTransfer&, Certificate& c) { c.loss_unit = Joules{1e6}; }));
+  EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate& c) {
+    t.moved.back() = 1LL << 20;  // once may be, not again and again
+    const LossTransfer much = t;
+    c.transfers.insert(c.transfers.end(), 100'000, much);
+  }));
   Certificate no_unit = honest;
   no_unit.loss_unit = Joules{0};
   EXPECT_FALSE(verify_plan(plan, frontier.profile(), &no_unit).diagnostics.empty());

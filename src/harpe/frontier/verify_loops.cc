@@ -136,19 +136,19 @@ class LoopChecker {
  private:
   /// What the loop counts of what an arc loses at a choice.
   double loss_of(int loop, int arc, const LoopArc::Choice& choice) const {
-    double loss = choice.loss.value / uses_[arc];
+    const double share = choice.loss.value / uses_[arc];
     const auto moved = moved_.find({loop, arc});
-    if (moved == moved_.end()) return loss;
+    if (moved == moved_.end()) return share;
+    std::int64_t units = 0;
     for (const auto& [transfer, sign] : moved->second) {
       const auto starts_by_then = [&](std::int64_t from) {
         return certificate_.time_unit * static_cast<double>(from) <= choice.time;
       };
       const auto next = std::ranges::partition_point(transfer->from, starts_by_then);
-      if (next == transfer->from.begin()) continue;
-      const std::int64_t units = transfer->moved[next - transfer->from.begin() - 1];
-      loss += sign * static_cast<double>(units) * certificate_.loss_unit.value;
+      if (next != transfer->from.begin())
+        units += sign * transfer->moved[next - transfer->from.begin() - 1];
     }
-    return loss;
+    return share + static_cast<double>(units) * certificate_.loss_unit.value;
   }
 
   std::vector<PathTime> times_of(int loop, const std::vector<int>& path) const {
@@ -228,32 +228,52 @@ std::optional<std::string> fault(const Events& events, std::span<const LoopArc> 
   return {};
 }
 
-/// No more may be moved, beside what an arc loses at most: sums would lose the digits that count.
-constexpr double kMostMoved = 1e4;
+/// Transfers between loops that are as they should be. Any amount may be moved, as what one loop
+/// counts less another counts more, but none beside which sums would lose the digits that count.
+class TransferChecker {
+ public:
+  TransferChecker(std::span<const LoopArc> arcs, const Certificate& certificate)
+      : loops_(certificate.loops) {
+    constexpr double kMostMoved = 1e4;        // times what an arc loses at most
+    constexpr double kWholeDoubles = 0x1p53;  // counted exactly up to there
+    Joules most{0};
+    for (const LoopArc& arc : arcs) {
+      for (const LoopArc::Choice& choice : arc.choices) most = std::max(most, choice.loss);
+    }
+    most_units_ = std::min(kMostMoved * (most / certificate.loss_unit), kWholeDoubles);
+  }
 
-/// What is wrong with a transfer between loops that are as they should be, if anything. Any amount
-/// up to `most` units may be moved: what one loop counts less another counts more.
-std::optional<std::string> fault(const LossTransfer& transfer,
-                                 std::span<const CertificateLoop> loops, double most) {
-  const auto is_in = [&](int loop) {
-    return loop >= 0 && static_cast<std::size_t>(loop) < loops.size() &&
-           std::ranges::any_of(
-               loops[loop].paths,
-               [&](const std::vector<int>& path) {
-                 return std::ranges::find(path, transfer.arc) != path.end();
-               });
-  };
-  if (transfer.giver == transfer.taker || !is_in(transfer.giver) || !is_in(transfer.taker))
-    return "not from one loop of its arc to another";
-  if (transfer.from.size() != transfer.moved.size() ||
-      std::ranges::adjacent_find(transfer.from, std::greater_equal()) != transfer.from.end())
-    return "its times do not rise, one for each loss";
-  const auto is_too_much = [&](std::int64_t m) {
-    return !(std::abs(static_cast<double>(m)) <= most);
-  };
-  if (std::ranges::any_of(transfer.moved, is_too_much)) return "it moves too much";
-  return {};
-}
+  /// What is wrong with the next transfer, if anything.
+  std::optional<std::string> fault(const LossTransfer& transfer) {
+    if (transfer.giver == transfer.taker || !is_in(transfer.giver, transfer.arc) ||
+        !is_in(transfer.taker, transfer.arc))
+      return "not from one loop of its arc to another";
+    if (transfer.from.size() != transfer.moved.size() ||
+        std::ranges::adjacent_find(transfer.from, std::greater_equal()) != transfer.from.end())
+      return "its times do not rise, one for each loss";
+    double most = 0;
+    for (const std::int64_t units : transfer.moved)
+      most = std::max(most, std::abs(static_cast<double>(units)));
+    for (const int loop : {transfer.giver, transfer.taker}) {
+      double& moved = moved_[{loop, transfer.arc}];
+      moved += most;
+      if (!(moved <= most_units_)) return "it moves too much";
+    }
+    return {};
+  }
+
+ private:
+  bool is_in(int loop, int arc) const {
+    if (loop < 0 || static_cast<std::size_t>(loop) >= loops_.size()) return false;
+    return std::ranges::any_of(loops_[loop].paths, [&](const std::vector<int>& path) {
+      return std::ranges::find(path, arc) != path.end();
+    });
+  }
+
+  std::span<const CertificateLoop> loops_;
+  double most_units_ = 0;
+  std::map<std::pair<int, int>, double> moved_;  // units at most, of each loop and arc
+};
 
 }  // namespace
 
@@ -267,13 +287,9 @@ Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
       return Joules{0};
     }
   }
-  Joules most{0};
-  for (const LoopArc& arc : arcs) {
-    for (const LoopArc::Choice& choice : arc.choices) most = std::max(most, choice.loss);
-  }
+  TransferChecker transfers(arcs, certificate);
   for (std::size_t i = 0; i < certificate.transfers.size(); ++i) {
-    const double units = kMostMoved * (most / certificate.loss_unit);
-    if (const auto what = fault(certificate.transfers[i], loops, units)) {
+    if (const auto what = transfers.fault(certificate.transfers[i])) {
       diagnostics.add("certificate: transfer " + std::to_string(i) + ": " + *what);
       return Joules{0};
     }
