@@ -9,24 +9,17 @@ namespace harpe {
 
 class DisjointSets {
  public:
-  explicit DisjointSets(std::size_t n) : parent_(n), size_(n, 1) {
+  explicit DisjointSets(std::size_t n) : parent_(n) {
     std::iota(parent_.begin(), parent_.end(), 0);
   }
   int root(int i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
   }
-  int size(int i) { return size_[root(i)]; }
-  void join(int a, int b) {
-    a = root(a);
-    b = root(b);
-    if (a == b) return;
-    parent_[b] = a;
-    size_[a] += size_[b];
-  }
+  void join(int a, int b) { parent_[root(b)] = root(a); }
 
  private:
-  std::vector<int> parent_, size_;
+  std::vector<int> parent_;
 };
 
 }  // namespace harpe

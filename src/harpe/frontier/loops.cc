@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harpe/frontier/least_together.h"
+
 namespace harpe {
 namespace {
 
@@ -66,22 +68,14 @@ std::vector<Point> combine(const Path& path) {
   return points;
 }
 
-/// The least loss of both paths together: the shorter waits.
 double least_of_offered(const Paths& paths) {
   const std::vector<Point> own = combine(paths[0]), other = combine(paths[1]);
-  const double own_price = paths[0].wait_price, other_price = paths[1].wait_price;
-  // Of those that are longer than what is to come: the least of loss + price x time.
-  std::vector<double> longer(other.size() + 1, kInfinity);
-  for (std::size_t i = other.size(); i-- > 0;)
-    longer[i] = std::min(longer[i + 1], other[i].loss + own_price * other[i].time);
-  double least = kInfinity, shorter = kInfinity;
-  std::size_t next = 0;
-  for (const Point& point : own) {
-    for (; next < other.size() && other[next].time <= point.time; ++next)
-      shorter = std::min(shorter, other[next].loss - other_price * other[next].time);
-    least = std::min(least, point.loss + std::min(shorter + other_price * point.time,
-                                                  longer[next] - own_price * point.time));
-  }
+  const auto loss = [](const Point& point) { return point.loss; };
+  double least = kInfinity;
+  std::vector<double> longer;
+  least_together(LossyPath{std::span<const Point>(own), loss, paths[0].wait_price},
+                 LossyPath{std::span<const Point>(other), loss, paths[1].wait_price}, longer,
+                 [&](const Point&, double together) { least = std::min(least, together); });
   return least;
 }
 

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harpe/frontier/least_together.h"
+
 namespace harpe {
 namespace {
 
@@ -76,8 +78,8 @@ LossSharing::Path LossSharing::path_of(const std::vector<int>& arcs) {
 
 void LossSharing::sort_points(Path& path) const {
   const auto times_of = [&](std::size_t i) {
-    std::vector<double> times;
     if (i >= path.uses.size()) return std::vector<double>{0};
+    std::vector<double> times;
     const int arc = uses_[path.uses[i]].arc;
     for (const int k : choices_[arc]) times.push_back(arcs_[arc].choices[k].time.value);
     return times;
@@ -100,26 +102,13 @@ double LossSharing::loss_of(const Path& path, const Point& point) const {
   return path.uses.size() == 1 ? first : first + uses_[path.uses[1]].loss[point.second];
 }
 
-// Tells for each of `own` the least loss together with any of `other`: the shorter waits.
 template <class Tell>
 void LossSharing::merge(const Path& own, const Path& other, const Tell& tell) {
-  // Of those that are longer than what is to come: the least of loss + price x time.
-  longer_.resize(other.points.size() + 1);
-  longer_.back() = kInfinity;
-  for (std::size_t i = other.points.size(); i-- > 0;) {
-    const Point& point = other.points[i];
-    longer_[i] = std::min(longer_[i + 1], loss_of(other, point) + own.wait_price * point.time);
-  }
-  double shorter = kInfinity;
-  std::size_t next = 0;
-  for (const Point& point : own.points) {
-    for (; next < other.points.size() && other.points[next].time <= point.time; ++next) {
-      shorter = std::min(
-          shorter, loss_of(other, other.points[next]) - other.wait_price * other.points[next].time);
-    }
-    tell(point, loss_of(own, point) + std::min(shorter + other.wait_price * point.time,
-                                               longer_[next] - own.wait_price * point.time));
-  }
+  const auto own_loss = [&](const Point& point) { return loss_of(own, point); };
+  const auto other_loss = [&](const Point& point) { return loss_of(other, point); };
+  least_together(LossyPath{std::span<const Point>(own.points), own_loss, own.wait_price},
+                 LossyPath{std::span<const Point>(other.points), other_loss, other.wait_price},
+                 longer_, tell);
 }
 
 double LossSharing::least_of(const Loop& loop) {

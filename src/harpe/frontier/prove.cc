@@ -31,9 +31,10 @@ constexpr int kOptima = 9;
 // Shares of a mean. A power of two, so that it is whole in a smaller unit.
 constexpr std::int64_t kShares = 64;
 
-// Choices of each arc that take part where loops share what arcs lose: to compare flows, and of all
-// events together next to the best flow.
+// Choices of each arc that take part where loops share what arcs lose while flows are compared.
 constexpr std::size_t kChoicesAtAGlance = 8;
+// Then, next to the best flow, of all arcs together, and how often loops hand on: fewer of both in
+// large pipelines, for which they would take seconds.
 constexpr std::int64_t kChoicesOfAll = 25'000;
 constexpr std::int64_t kPassesOverLoops = 40'000;
 
@@ -313,6 +314,7 @@ Proof Frontier::Data::best_proof(Seconds deadline, const PlanOptions& options) c
   const auto choices = static_cast<std::size_t>(passes(layout, kChoicesOfAll, 16, 24));
   const int rounds = passes(layout, kPassesOverLoops, 4, 40);
   if (search.finish(choices, rounds)) return search.best();
+  // A glance at few choices promised too much.
   ProofSearch own(problem, deadline, search.best());
   own.offer(relaxed, all);
   own.finish(choices, rounds);
