@@ -27,6 +27,8 @@ endif()
 add_library(harpe_options INTERFACE)
 target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
                                                -ffp-contract=off)
+# __FILE__ from the root of the sources: the same bytes in every clone.
+target_compile_options(harpe_options INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # What base/mutex.h says of locks is checked; -Werror makes an error of it.
   target_compile_options(harpe_options INTERFACE -Wthread-safety)
@@ -65,20 +67,31 @@ endif()
 # Every test with threads: what a build with the thread sanitizer needs.
 add_custom_target(harpe_thread_tests)
 
-# The precompiled headers of all tests: those of GoogleTest and the standard library, which they all read.
-function(harpe_precompiled_test_headers)
-  if(TARGET harpe_test_headers)
-    return()
+# The headers of GoogleTest and the standard library, which all tests read, precompiled once for all.
+if(HARPE_UNITY AND HARPE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  set(headers <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory>
+              <optional> <random> <sstream> <string> <thread> <variant> <vector>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Not by CMake's own rule, which gives clang full paths in a form that ccache does not know (-Xclang): what one clone
+    # compiled would not serve another.
+    list(TRANSFORM headers PREPEND "#include ")
+    list(JOIN headers "\n" headers)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "${headers}\n")
+    add_library(harpe_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
+    target_compile_options(harpe_test_headers PRIVATE
+      "SHELL:-x c++-header" "SHELL:-Xclang -emit-pch" "SHELL:-Xclang -fno-pch-timestamp" -fpch-instantiate-templates)
+    set(HARPE_TEST_HEADERS ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/harpe_test_headers.dir/test_headers.cc.o)
+  else()
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "")
+    add_library(harpe_test_headers STATIC ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
+    target_compile_options(harpe_test_headers PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_precompile_headers(harpe_test_headers PRIVATE ${headers})
   endif()
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
-  add_library(harpe_test_headers STATIC ${PROJECT_BINARY_DIR}/test_headers.cc)
   target_link_libraries(harpe_test_headers PRIVATE harpe_options GTest::gmock)
   target_compile_features(harpe_test_headers PRIVATE cxx_std_20)
-  target_compile_options(harpe_test_headers PRIVATE ${HARPE_TEST_OPTIMIZATION}
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
-  target_precompile_headers(harpe_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem>
-    <fstream> <functional> <map> <memory> <optional> <random> <sstream> <string> <thread> <variant> <vector>)
-endfunction()
+  target_compile_options(harpe_test_headers PRIVATE ${HARPE_TEST_OPTIMIZATION})
+endif()
 
 # base/source_tree_testing.h. The path stands in no other file, so that what was compiled in one clone serves another.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/source_tree.cc CONTENT
@@ -108,8 +121,13 @@ function(harpe_test)
   target_compile_definitions(${TEST_NAME} PRIVATE HARPE_UNDER_SANITIZERS=${sanitized})
   target_compile_options(${TEST_NAME} PRIVATE ${HARPE_TEST_OPTIMIZATION})
   if(HARPE_UNITY)
-    harpe_precompiled_test_headers()
-    target_precompile_headers(${TEST_NAME} REUSE_FROM harpe_test_headers)
+    if(HARPE_TEST_HEADERS)
+      target_compile_options(${TEST_NAME} PRIVATE "SHELL:-include-pch ${HARPE_TEST_HEADERS}")
+      set_property(SOURCE ${TEST_SOURCES} APPEND PROPERTY OBJECT_DEPENDS ${HARPE_TEST_HEADERS})
+      add_dependencies(${TEST_NAME} harpe_test_headers)
+    else()
+      target_precompile_headers(${TEST_NAME} REUSE_FROM harpe_test_headers)
+    endif()
   endif()
   if(TEST_LABEL STREQUAL "threads")
     add_dependencies(harpe_thread_tests ${TEST_NAME})

@@ -7,7 +7,7 @@
 
 Files that were clean before are not looked at again: a file's key is a hash of itself, of every
 project header it includes, of its compile command, of .clang-tidy and of clang-tidy's version; the keys of
-clean files are kept in DIR/clang-tidy-clean.
+clean files are kept in the user's cache (~/.cache/harpe/clang-tidy-clean), where other clones find them.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "build" / "venv" / "bin"
+CLEAN = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "harpe" / "clang-tidy-clean"
 # The version of tests/requirements.txt: older ones look for findings in the system's headers too,
 # only to throw them away, which takes three times as long.
 CLANG_TIDY = TOOLS / "clang-tidy"
@@ -110,8 +111,8 @@ def check_tidy(build, jobs):
         sys.exit(f"{database} is missing: run cmake --preset lint")
     mine = {str(file) for file in sources()}  # what the build generated is not
     entries = {entry["file"]: entry for entry in json.loads(database.read_text()) if entry["file"] in mine}
-    clean_file = build / "clang-tidy-clean"
-    clean = set(clean_file.read_text().split()) if clean_file.is_file() else set()
+    CLEAN.parent.mkdir(parents=True, exist_ok=True)
+    clean = set(CLEAN.read_text().split()) if CLEAN.is_file() else set()
     keys = {file: key(entry) for file, entry in sorted(entries.items())}
     dirty = [file for file in keys if keys[file] not in clean]
     print(f"clang-tidy: {len(dirty)} of {len(keys)} files changed", flush=True)
@@ -123,7 +124,7 @@ def check_tidy(build, jobs):
             status, output = done.result()
             if status == 0:
                 # One at a time, so that an interrupted run keeps what it found.
-                with clean_file.open("a") as kept:
+                with CLEAN.open("a") as kept:
                     kept.write(keys[file] + "\n")
             else:
                 failed += 1
