@@ -136,8 +136,8 @@ Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assign
 
 void PlansAlong::search(std::int64_t deadline, const flow::State& relaxed) {
   PlanSearch nearby(layout_, deadline);
-  shares_ = nearby.decode({&relaxed, 1}, passes(layout_, 50'000, 6, 400), shares_);
-  nearby.kick(passes(layout_, 100'000, 0, 400));
+  shares_ = nearby.decode({&relaxed, 1}, passes(layout_, 30'000, 6, 400), shares_);
+  nearby.kick(passes(layout_, 25'000, 0, 400));
   milestones_.push_back(nearby.best_milestone());
   milestones_ = find_milestones(layout_, {&relaxed, 1}, std::move(milestones_));
   found_[deadline] = nearby.best();

@@ -22,18 +22,19 @@ class Best {
   Plan plan_;
 };
 
+/// What an iteration that waits until `time` needs at least.
+Joules bound_at(const Frontier::Data& data, Seconds time) {
+  const Joules waiting = data.problem.total_blocking_power() * time;
+  return (data.effective(time) + waiting) * data.problem.gpus_per_stage;
+}
+
 /// The time nearest to `far`, seen from `near` where the bound is below `energy`, until which it
 /// is.
 Seconds still_below(const Frontier::Data& data, Joules energy, Seconds near, Seconds far) {
-  const auto is_below = [&](Seconds time) {
-    const Joules waiting = data.problem.total_blocking_power() * time;
-    const double gpus = data.problem.gpus_per_stage;
-    return (data.effective(time) + waiting) * gpus < energy;
-  };
-  if (is_below(far)) return far;
+  if (bound_at(data, far) < energy) return far;
   for (int i = 0; i < 20; ++i) {
     const Seconds middle = (near + far) * 0.5;
-    (is_below(middle) ? near : far) = middle;
+    (bound_at(data, middle) < energy ? near : far) = middle;
   }
   return near;
 }
@@ -47,6 +48,7 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
   constexpr double kFewClocks = 0.003;  // gap of a quick plan
   constexpr double kReach = 0.005;      // where less time is worth a try, nothing is gained
   constexpr int kTries = 16;
+  constexpr double kNothingLeft = 1e-9;  // gap: less than any setting would change
   const auto quick = [&](Seconds time) {
     return plan_of(search_freely(time, {.effort = Effort::kQuick}).back());
   };
@@ -55,6 +57,8 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
   Best best(quick(time));
   if (options.effort == Effort::kQuick) return best.plan();
   const Joules energy = best.plan().iteration_energy;
+  // No sooner end can need less than the bound here, which falls until T*.
+  if (energy <= bound_at(*this, time) * (1 + kNothingLeft)) return best.plan();
   const Seconds slowest = std::max(time, seconds(curve.longest + longest_chain));
   const Seconds from = still_below(*this, energy, time, min_time);
   const Seconds to = still_below(*this, energy, time, std::min(deadline, slowest));

@@ -36,7 +36,7 @@ constexpr std::size_t kChoicesAtAGlance = 8;
 // Then, next to the best flow, of all arcs together, and how often loops hand on: fewer of both in
 // large pipelines, for which they would take seconds.
 constexpr std::int64_t kChoicesOfAll = 25'000;
-constexpr std::int64_t kPassesOverLoops = 40'000;
+constexpr std::int64_t kPassesOverLoops = 24'000;
 
 // Of a flow through the network, without starts and ends.
 Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& arc_flow) {

@@ -1,6 +1,7 @@
 #include "harpe/plan_cli/planning.h"
 
 #include <algorithm>
+#include <future>
 #include <span>
 #include <utility>
 
@@ -239,7 +240,11 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   search.end();
   planned.search = search.outcome();
-  planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time, options);
+  // Beside the plans that follow, which take about as long.
+  std::future<Joules> tight_bound =
+      std::async(std::launch::async, [&, time = planned.chosen.iteration_time] {
+        return frontier.tight_lower_bound(time, options);
+      });
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {
@@ -255,6 +260,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   planned.along = HARPE_TRY(plans_along(frontier, options, planned, along, [&](double share) {
     if (progress) progress(singles + (1 - singles) * share);
   }));
+  planned.tight_bound = tight_bound.get();
   if (objective.is_straggler()) {
     for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
       *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
