@@ -291,6 +291,12 @@ TEST_F(Slips, BlockingPowerInAnotherUnitIsRefused) {
   EXPECT_EQ(with_power("0").status, 0);
 }
 
+TEST_F(Slips, APowerCapInKilowattsIsNamedAlsoWhereWaitingCountsNothing) {
+  const Said said = harpe_says({"plan", profile(), "--micro-batches", "4", "--power-cap", "0.6"});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("is 0.6kW meant? (a number without a unit is W)"));
+}
+
 /// The profile with every number of a column times `scale`, and other separators.
 std::string changed(const std::string& csv, std::size_t column, double scale, char separator = ',',
                     bool decimal_comma = false) {

@@ -77,6 +77,9 @@ class Plan:
     all_max: PlanFigures
     fastest: PlanFigures
     least_energy: PlanFigures
+    tight_bound_j: float
+    """No plan needs less in the chosen one's time. ``chosen.lower_bound_j``, which mixes clocks as
+    no plan can, is at most this."""
     frontier: tuple[FrontierPoint, ...] = field(repr=False)
     """The fastest first."""
     document: dict[str, Any] = field(repr=False)
@@ -142,7 +145,8 @@ class Plan:
             f"batches, {self.objective}: {chosen.iteration_time_s:.4g} s,"
             f" {chosen.iteration_energy_j:.6g} J an iteration; {_percent(chosen.saving)} less"
             f" energy than all-max, {_percent(chosen.slowdown)} slower than the fastest,"
-            f" at most {_percent(chosen.gap)} above the least possible"
+            f" at most {_percent(self.iteration_energy_j / self.tight_bound_j - 1)} above the least"
+            " possible"
         )
 
     def _repr_html_(self) -> str:
@@ -296,6 +300,7 @@ def _plan_of(
         all_max=_figures(plans["all_max"]),
         fastest=_figures(plans["fastest"]),
         least_energy=_figures(plans["least_energy"]),
+        tight_bound_j=plans["chosen"]["tight_bound_j"],
         frontier=tuple(
             FrontierPoint(float(time), float(bound)) for time, bound in frontier["bound"]
         ),

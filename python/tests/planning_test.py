@@ -94,6 +94,7 @@ def test_the_frontier_falls_and_no_plan_is_below_it(profile: Path) -> None:
     assert min(bounds) <= made.least_energy.iteration_energy_j
     assert made.chosen.lower_bound_j <= made.iteration_energy_j
     assert made.gap == pytest.approx(made.iteration_energy_j / made.chosen.lower_bound_j - 1)
+    assert made.chosen.lower_bound_j <= made.tight_bound_j <= made.iteration_energy_j
 
 
 def test_a_table_is_as_good_as_a_file(profile: Path) -> None:

@@ -108,6 +108,7 @@ TEST(Commands, UnknownWordsNameTheNearest) {
   EXPECT_THAT(option.err, HasSubstr("has no option '--profil'; did you mean '--profile'?"));
   EXPECT_THAT(harpe({"plan", "--dealine=3"}).err, HasSubstr("did you mean '--deadline'?"));
   EXPECT_THAT(harpe({"plam"}).err, HasSubstr("has no subcommand 'plam'; did you mean 'plan'?"));
+  EXPECT_THAT(harpe({"measure"}).err, HasSubstr("did you mean 'profile', 'run' or"));
   EXPECT_THAT(harpe({"schedule", "shwo"}).err, HasSubstr("did you mean 'show'?"));
   EXPECT_EQ(harpe({"synth", "surplus"}).status, 2);
 }

@@ -38,6 +38,20 @@ bool takes_file(const CLI::App& command) {
   });
 }
 
+/// The subcommands that do what `word` says: "'profile' or 'run'" for "measure".
+std::string doing(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : subcommands(command)) {
+    if (brief(*sub).starts_with(word + " ")) names.push_back(in_quotes(sub->get_name()));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 < names.size() ? ", " : " or ";
+    text += names[i];
+  }
+  return text;
+}
+
 /// \param rest  see `Commands::rest`
 std::string unknown_subcommand(const CLI::App& command, const std::string& word,
                                const std::string& rest) {
@@ -50,6 +64,8 @@ std::string unknown_subcommand(const CLI::App& command, const std::string& word,
   std::error_code no_file;
   if (const auto near = nearest(word, known)) {
     message += "; did you mean '" + *near + "'?";
+  } else if (const std::string likely = doing(command, word); !likely.empty()) {
+    message += "; did you mean " + likely + "?";
   } else if (of_files.size() == 1 && std::filesystem::exists(word, no_file)) {
     message += "; did you mean '" + full_name(command) + " " + of_files.front() + " " + word + "'?";
   } else if (!rest.empty()) {

@@ -15,6 +15,7 @@ namespace {
 constexpr double kTooSlow = 5;        // times the fastest iteration
 constexpr double kTooLong = 20;       // times the longest computation
 constexpr double kLeastBlocking = 1;  // W
+constexpr double kLeastPower = 0.02;  // of all-max's: below what GPUs draw at any clock
 
 std::string watts_text(double watts) {
   return four_digits(watts) + " W";
@@ -144,10 +145,13 @@ Status check_power_cap(const PlanJob& job, const PlanInputs& inputs, const Front
   for (const Watts power : inputs.blocking_power) waiting += power.value * job.gpus_per_stage;
   const Plan all_max = frontier.all_max();
   const double most = (all_max.iteration_energy / all_max.iteration_time).value;
-  if (cap <= waiting) {
+  if (cap <= waiting || cap < kLeastPower * most) {
+    const std::string drawn = cap <= waiting
+                                  ? "the GPUs draw " + watts_text(waiting) + " while they wait"
+                                  : "at all-max the pipeline draws " + watts_text(most);
     return Error::infeasible(
-        "--power-cap " + watts_text(cap) + " cannot be met: the GPUs draw " + watts_text(waiting) +
-        " while they wait" + meant(cap, waiting, 2 * most, {{1e3, "kW"}}) +
+        "--power-cap " + watts_text(cap) + " cannot be met: " + drawn +
+        meant(cap, waiting, 2 * most, {{1e3, "kW"}}) +
         (cap < 1000 && cap * 1e3 > waiting ? " (a number without a unit is W)" : ""));
   }
   if (cap > most) {
