@@ -111,9 +111,9 @@ TEST_F(PlanCommand, OfALargePipelineTheTraceIsAnExcerptUnlessAllOfItIsAskedFor) 
                                     "0,forward,1410,0.05,20\n0,forward,900,0.07,15\n"
                                     "0,backward,1410,0.1,40\n0,backward,900,0.14,30\n");
   const auto traced = [&](std::vector<std::string> more) {
-    std::vector<std::string> all = {"plan", "--profile", profile,    "--micro-batches",
-                                    "8200", "--points",  "0",        "--blocking-power",
-                                    "80",   "--out",     path("out")};
+    std::vector<std::string> all = {"plan",     "--profile", profile,   "--micro-batches",  "8200",
+                                    "--points", "0",         "--quick", "--blocking-power", "80",
+                                    "--out",    path("out")};
     all.insert(all.end(), more.begin(), more.end());
     const Said said = harpe_says(all);
     EXPECT_EQ(said.status, 0) << said.err;
