@@ -158,6 +158,20 @@ class Entrances(ServerTest):
                         "--out", out)
         self.assertEqual(self.ask("GET", "/v1/jobs/j/plan").body, (out / "plan.json").read_bytes())
 
+    def test_nobody_waits_for_plans_of_a_job_that_has_ended(self):
+        self.start()
+        self.begin("j", name="entrances", stages=STAGES, tensor=TENSOR, micro_batches=64, blocking_power_w=BLOCKING_W,
+                   profile=self.profile.read_text(), switch_latency_s=0.005)  # searches for long
+        for stage in range(STAGES):
+            for tensor in range(TENSOR):
+                self.good("POST", "/v1/jobs/j/end", {"stage": stage, "tensor": tensor, "session": f"s{stage}-{tensor}"})
+        ended = self.good("GET", "/v1/jobs/j")
+        self.assertEqual((ended["activity"], ended["phase"]), ("ended", "characterizing"))
+        shown = subprocess.run([self.harpe, "job", "plan", "j", "--server", f"http://{self.address}"], capture_output=True,
+                               text=True, timeout=60)
+        self.assertNotIn("waiting", shown.stderr)
+        self.assertNotEqual(shown.returncode, 0)
+
     def test_there_is_no_plan_before_there_are_plans_nor_of_a_pipeline_that_is_none(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", server_process.specification())

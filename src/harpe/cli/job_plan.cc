@@ -67,13 +67,15 @@ bool has_points(const Json& frontier) {
          is_point(frontier["plans"][0]);
 }
 
-/// Returns once the job is not without plans that are being made, or the user interrupts.
+/// Returns once no plans are being made for the job, which ends with it, or the user interrupts.
 Status wait_for_first_plans(JobServer& server, const PlanArguments& arguments, Console& console) {
   InterruptScope interrupts;
   for (bool told = false;; told = true) {
     const std::string text = HARPE_TRY(ask_of_job(server, arguments.job, "GET", ""));
     const Json job = Json::parse(text, nullptr, false);
-    if (!job.is_object() || job.value("phase", Json()) != "characterizing") return ok_status();
+    const bool are_made = job.is_object() && job.value("phase", Json()) == "characterizing" &&
+                          job.value("activity", Json()) != "ended";
+    if (!are_made) return ok_status();
     if (!told) console.err << "waiting for the plans of " << arguments.job << '\n' << std::flush;
     if (interrupts.wait(kLookAgain)) return Error::invalid("interrupted while plans were made");
   }
