@@ -234,12 +234,17 @@ void change_straggler(const JobRequest& asked) {
   if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
   const Status declared = registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
-  respond_when_stored(
-      asked, declared,
-      {{"pipeline", *pipeline},
-       {"factor", straggler->factor},
-       {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
-                                  : OrderedJson()}});
+  OrderedJson document{
+      {"pipeline", *pipeline},
+      {"factor", straggler->factor},
+      {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
+                                 : OrderedJson()}};
+  if (asked.job->job.spec().shape.data == 1) {
+    document["warning"] =
+        "the job has no other pipeline that could slow down, and this one runs at all-max while it "
+        "is slow: nothing is saved until it is declared healthy";
+  }
+  respond_when_stored(asked, declared, std::move(document));
 }
 
 void change_objective(const JobRequest& asked) {

@@ -127,6 +127,19 @@ TEST(Server, KnowsWhatAJobUsed) {
   EXPECT_EQ(server.ask("GET", "/v1/jobs/none/energy").status, 404);
 }
 
+TEST(Server, WarnsThatNothingIsSavedWhileTheOnlyPipelineIsDeclaredSlow) {
+  const TestServer server;
+  begin(server, "two");
+  json spec = json::parse(test_specification());
+  spec["data"] = 1;
+  ASSERT_EQ(server.ask("PUT", "/v1/jobs/one", spec.dump()).status, 201);
+  const auto declared = [&](const std::string& job) {
+    return server.ask("PUT", "/v1/jobs/" + job + "/stragglers/0", R"({"factor": 1.2})").json();
+  };
+  EXPECT_THAT(declared("one")["warning"].get<std::string>(), HasSubstr("nothing is saved"));
+  EXPECT_FALSE(declared("two").contains("warning"));
+}
+
 TEST(Server, TellsWhatIsKnownOfAJob) {
   const TestServer server;
   begin(server, "j");
