@@ -38,6 +38,10 @@ import harpe  # Harpe: the first line of three
 # usual 24 clocks and 10 % of slowdown (docs/server.md); this one is to have its plan in a minute.
 PROFILING = {"slowdown_limit": 1.0, "most_clocks": 6, "lowest_clock_mhz": 800}
 
+# Harpe: how long a GPU takes to change its clock, as `harpe switch-latency` measures. Plans without
+# it promise what no GPU keeps where computations are not much longer.
+SWITCH_LATENCY_S = 0.01
+
 WIDTH = 32
 SAMPLES = 8  # of a micro-batch
 
@@ -51,7 +55,7 @@ def options():
     parser.add_argument(
         "--seconds",
         type=float,
-        default=0.02,
+        default=0.04,
         help="forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
     )
     parser.add_argument("--job", help="JSON file with more that the job says, such as a profile")
@@ -237,7 +241,7 @@ def train(arguments):
         data=arguments.data,
         stages=arguments.stages,
         micro_batches=arguments.micro_batches,
-        **{"profiling": PROFILING, **more},
+        **{"profiling": PROFILING, "switch_latency_s": SWITCH_LATENCY_S, **more},
     )
     pipeline = Pipeline(arguments, rank, client)
     begun = time.monotonic()

@@ -247,12 +247,17 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     job = server.job("train")
     (folder / "job.json").write_text(
         json.dumps(
-            {"profile": profile(), "blocking_power_w": SPEC["blocking_power_w"], "plans": 20}
+            {
+                "profile": profile(),
+                "blocking_power_w": SPEC["blocking_power_w"],
+                "plans": 20,
+                "switch_latency_s": 0,
+            }
         )
     )
     example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check"]
     sizes = ["--data", DATA, "--stages", STAGES, "--micro-batches", MICRO_BATCHES]
-    more = ["--job", folder / "job.json", "--iterations", ITERATIONS]
+    more = ["--job", folder / "job.json", "--iterations", ITERATIONS, "--seconds", 0.02]
     training = house.start("training", *example, *sizes, *more, **variables)
 
     house.wait("iterations by a plan", lambda: iterations_of(job) > 10)
