@@ -573,7 +573,10 @@ TEST_F(PlanCommandWithLateClocks, LateSwitchesCostEnergyAndTheSummarySaysHowMuch
 
 TEST_F(PlanCommand, AProfileLooksRightWhereNothingIsRemarked) {
   const auto checked = [&] { return harpe_says({"profile", "check", path("profile.csv")}).out; };
-  EXPECT_THAT(checked(), HasSubstr(" instructions\nNothing looks wrong.\n"));
+  EXPECT_THAT(checked(), AllOf(HasSubstr(" instructions\nNothing looks wrong.\n"),
+                               HasSubstr("Energies are compared as they are")));
+  EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv"), "--blocking-power", "80"}).out,
+              HasSubstr("Energies are compared less what a GPU draws that waits"));
   std::string copied = read("profile.csv");
   std::istringstream lines(copied);
   for (std::string line; std::getline(lines, line);) {

@@ -216,7 +216,10 @@ Outcome MeasureRun::outcome(const ChildExit& exit) {
   const bool failed = exit.status != 0 && !ended_by_us_;
   if (failed) say("the training ended with status " + std::to_string(exit.status));
   if (!complete_) {
-    say("there is no profile: " + watch_.so_far());
+    const bool never_began = failed && watch_.state() == ProfileWatch::State::kNoRank;
+    say("there is no profile: " + (never_began ? "no rank had come by then; what the training "
+                                                 "printed above says why it failed"
+                                               : watch_.so_far()));
     if (watch_.needs_longer() && !failed && !ended_by_us_)
       say("a longer training, --max-slowdown above " + shortest(arguments_.max_slowdown) +
           "% or fewer --clocks get there");

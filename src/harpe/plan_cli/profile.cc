@@ -1,5 +1,6 @@
 #include "harpe/profile/profile.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "harpe/command/json_output.h"
@@ -11,6 +12,7 @@
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/profile/check.h"
+#include "harpe/profile/unit_doubts.h"
 
 namespace harpe {
 namespace {
@@ -37,7 +39,10 @@ std::string label(const InstructionCheck& check, bool with_chunk) {
   return check.knobs.empty() ? text : text + ", " + text_of(check.knobs);
 }
 
-std::string check_text(const Profile& profile, const ProfileCheck& check, bool coloured) {
+/// \param in_doubt  its units, of which a warning says so
+/// \param blocking  whether the blocking power is known
+std::string check_text(const Profile& profile, const ProfileCheck& check, bool in_doubt,
+                       bool blocking, bool coloured) {
   Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest MHz", "thriftiest MHz",
                         "time noise", "energy noise"}}};
   std::string remarks;
@@ -63,11 +68,17 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool c
   for (const std::string& note : check.notes) remarks += note + '\n';
   return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
          " stages, " + std::to_string(profile.entries().size()) + " instructions\n" +
-         (looks_right ? "Nothing looks wrong.\n"
-                      : "Some of it looks wrong: see below the table.\n") +
+         (!looks_right ? "Some of it looks wrong: see below the table.\n"
+          : in_doubt   ? "Its units look wrong, nothing else.\n"
+                       : "Nothing looks wrong.\n") +
          "\n" + table.text(coloured) + "\n" + remarks +
          "Pareto: clocks that no other beats in time and energy; plans are made of these.\n"
-         "Hull: those of them on the lower convex curve.\n";
+         "Hull: those of them on the lower convex curve.\n" +
+         (blocking
+              ? "Energies are compared less what a GPU draws that waits for as long "
+                "(--blocking-power): what is slower gains.\n"
+              : "Energies are compared as they are: --blocking-power takes off what a GPU draws "
+                "that waits for as long.\n");
 }
 
 Json clocks_json(const std::vector<Megahertz>& clocks) {
@@ -115,7 +126,11 @@ Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
                                                   "blocking-power", "stages", diagnostics)};
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   const ProfileCheck check = check_profile(profile, options);
-  return Outcome{.text = check_text(profile, check, console.colour_out),
+  const UnitDoubts doubts = unit_doubts(profile);
+  const bool in_doubt = !doubts.unlikely.empty() || !doubts.impossible.empty();
+  const bool blocking =
+      std::ranges::any_of(options.blocking_power, [](Watts power) { return power > Watts{0}; });
+  return Outcome{.text = check_text(profile, check, in_doubt, blocking, console.colour_out),
                  .json = json_text(check_json(profile, check))};
 }
 
