@@ -75,7 +75,7 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
   return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J,\n" +
-         (cost >= 0.0005 ? percent(cost, 3) + " more than that with free switching and " : "") +
+         (cost >= 0.0005 ? percent(cost, 3) + " above the plan with free switching and " : "") +
          percent(gap, 3) + " below this one (proof: " + proof + ")\n";
 }
 
@@ -84,7 +84,7 @@ std::string switching_text(const Planned& planned) {
   return "Clock changes: " + std::to_string(planned.chosen.clock_changes()) + " instead of " +
          std::to_string(free.clock_changes()) + " with free switching, for " +
          percent(100 * (planned.chosen.iteration_energy / free.iteration_energy - 1), 3) +
-         " more energy\n";
+         " more energy than its " + grouped(free.iteration_energy.value, 1) + " J\n";
 }
 
 /// How much of the gap lies in the bound, where that is worth a line.
