@@ -239,10 +239,11 @@ void change_straggler(const JobRequest& asked) {
       {"factor", straggler->factor},
       {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
                                  : OrderedJson()}};
-  if (asked.job->job.spec().shape.data == 1) {
+  if (asked.job->job.spec().shape.data == 1 && straggler->factor > 1) {
     document["warning"] =
-        "the job has no other pipeline that could slow down, and this one runs at all-max while it "
-        "is slow: nothing is saved until it is declared healthy";
+        "the job has no other pipeline that could slow down for it, and the pipeline itself "
+        "hurries "
+        "while it is declared slow, which may cost what its plan saves";
   }
   respond_when_stored(asked, declared, std::move(document));
 }
