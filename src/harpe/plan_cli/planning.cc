@@ -240,11 +240,11 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   search.end();
   planned.search = search.outcome();
-  // Beside the plans that follow, which take about as long.
-  std::future<Joules> tight_bound =
-      std::async(std::launch::async, [&, time = planned.chosen.iteration_time] {
-        return frontier.tight_lower_bound(time, options);
-      });
+  // Beside the plans that follow, which take about as long; after them where no thread can be had.
+  std::future<Joules> tight_bound = std::async(std::launch::async | std::launch::deferred,
+                                               [&, time = planned.chosen.iteration_time] {
+                                                 return frontier.tight_lower_bound(time, options);
+                                               });
   const bool is_least = objective.kind == Objective::Kind::kLeastEnergy;
   if (!take(is_least ? planned.chosen : frontier.least_energy_plan(options),
             planned.least_energy)) {
