@@ -188,7 +188,7 @@ void Job::State::deploy_again() {
   const std::int64_t newest_iteration = std::max(std::int64_t{0}, collector.newest());
   for (std::int64_t* at : {&last_profiling, &profiling_began, &calm_since, &on_time_since})
     *at = std::min(*at, newest_iteration);
-  for (std::int64_t* at : {&next_probe, &energy_from})
+  for (std::int64_t* at : {&next_probe, &energy_from, &faster_from})
     *at = std::min(*at, newest_iteration + kLongestAhead);
   if (retry_at) retry_at = std::min(*retry_at, newest_iteration + kLongestAhead);
   end_probe();

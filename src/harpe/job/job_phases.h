@@ -11,6 +11,7 @@
 
 #include "harpe/base/units.h"
 #include "harpe/job/profiler.h"
+#include "harpe/job/straggler_detector.h"
 
 namespace harpe {
 
@@ -44,8 +45,8 @@ struct Probe {
 
 /// Slow stages run at all-max until it is known what they can do there.
 struct SettlingStages {
-  std::int64_t from = 0;     ///< iteration
-  std::vector<int> doubted;  ///< stages that may be slow by their plan alone
+  std::int64_t from = 0;           ///< iteration
+  std::vector<SlowStage> doubted;  ///< that may be slow, or faster, by their plan alone
 };
 
 /// Training by plans; at all-max where none could be made.

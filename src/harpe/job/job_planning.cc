@@ -64,6 +64,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   plans_due = false;
   retry_at.reset();
   findings.clear();
+  faster_from = 0;
   unheld.clear();
   std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
   baseline.forget();

@@ -45,6 +45,14 @@ bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   return is_slowed && !is_held(pipeline_number, stage);
 }
 
+/// That take something else than the profile says, by what is waited for.
+std::vector<SlowStage> Job::State::stages_to_review() const {
+  std::vector<SlowStage> stages(detector.stages().begin(), detector.stages().end());
+  if (collector.newest() < faster_from)
+    std::erase_if(stages, [](const SlowStage& one) { return one.factor < 1; });
+  return stages;
+}
+
 /// \returns  whether something is done about stages
 bool Job::State::review_stages(Seconds now) {
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
@@ -53,7 +61,8 @@ bool Job::State::review_stages(Seconds now) {
                    .held = std::vector(stages, false)};
   std::string why;
   std::int64_t since = collector.newest();
-  for (const SlowStage& slow : detector.stages()) {
+  const std::vector<SlowStage> off = stages_to_review();
+  for (const SlowStage& slow : off) {
     const std::deque<double>& ratios = energy_ratios[slow.stage];
     costs.time[slow.stage] = slow.factor;
     costs.energy[slow.stage] =
@@ -75,14 +84,19 @@ bool Job::State::review_stages(Seconds now) {
   }
   if (why.empty()) {
     if (settling() == nullptr) return false;
-    for (const int stage : settling()->doubted) findings.push_back({collector.newest(), stage, {}});
+    for (const SlowStage& one : settling()->doubted) {
+      findings.push_back({.iteration = collector.newest(),
+                          .stage = one.stage,
+                          .pipeline = {},
+                          .faster = one.factor < 1});
+    }
     end_settling();
     if (measure_unsteady(now)) return true;
     deploy_choice(now, "at all-max, stages take what is planned for them");
     return true;
   }
   guard.forget_since(since);
-  if (!detector.stages().empty() && !settle_stages(now, why)) return true;
+  if (!off.empty() && !settle_stages(off, now, why)) return true;
   end_settling();
   if (may_rescale(costs, now, why)) rescale(costs, now, why);
   return true;
@@ -90,11 +104,12 @@ bool Job::State::review_stages(Seconds now) {
 
 /// What stages take at all-max is what counts: they run at it at once, until it has been measured.
 /// \returns  whether it has
-bool Job::State::settle_stages(Seconds now, const std::string& why) {
+bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
+                               const std::string& why) {
   if (settling() == nullptr) {
     SettlingStages begun;
-    for (const SlowStage& slow : detector.stages())
-      if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow.stage);
+    for (const SlowStage& slow : off)
+      if (may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
       add_event(JobEvent::Level::kInfo, now, why + ": measured at all-max for some iterations");
       deploy_all_max();
@@ -106,7 +121,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
   const bool begins = collector.newest() <= from;
   const int needed = iterations_to_settle();
   int known = needed;
-  for (const SlowStage& slow : detector.stages()) {
+  for (const SlowStage& slow : off) {
     for (int p = 0; p < spec.shape.data; ++p) {
       const std::size_t group = spec.shape.group(p, slow.stage);
       if (begins) detector.measure_anew(group);
@@ -121,8 +136,9 @@ void Job::State::end_settling() {
   if (settling() != nullptr) running()->look = {};
 }
 
-/// What is slow by its plan and well at all-max, again and again, has other costs at the clocks of
-/// the plan than were measured, unless its GPU was held. \returns  whether it is measured again
+/// What is slow, or faster, by its plan and well at all-max, again and again, has other costs at
+/// the clocks of the plan than were measured, unless its GPU was held. \returns  whether it is
+/// measured again, or all run at all-max for it
 bool Job::State::measure_unsteady(Seconds now) {
   const std::int64_t newest = collector.newest();
   std::erase_if(findings, [&](const Finding& one) {
@@ -130,20 +146,30 @@ bool Job::State::measure_unsteady(Seconds now) {
   });
   const auto unsteady = std::ranges::find_if(findings, [&](const Finding& one) {
     return std::ranges::count_if(findings, [&](const Finding& other) {
-             return other.stage == one.stage && other.pipeline == one.pipeline;
+             return other.stage == one.stage && other.pipeline == one.pipeline &&
+                    other.faster == one.faster;
            }) > kMostFindings;
   });
   if (unsteady == findings.end()) return false;
   const int stage = unsteady->stage;
-  const std::string why =
-      "stage " + std::to_string(stage) + " is slow by its plan and not at all-max, again and again";
+  const bool is_faster = unsteady->faster;
+  const std::string why = "stage " + std::to_string(stage) + " is " +
+                          (is_faster ? "faster" : "slow") +
+                          " by its plan and not at all-max, again and again";
   findings.clear();
   if (may_profile()) {
     start_profiling({stage}, now, why);
-  } else {
-    roll_back(now, why);
+    return true;
   }
-  return true;
+  if (!is_faster) {
+    roll_back(now, why);
+    return true;
+  }
+  // It keeps what the plan promises.
+  faster_from = newest + kChangesWithin;
+  add_event(JobEvent::Level::kInfo, now,
+            why + ": left at that until iteration " + std::to_string(faster_from));
+  return false;
 }
 
 /// What keeps moving is waited for at all-max; what is slower at some clocks and faster at others

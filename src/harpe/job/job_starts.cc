@@ -148,7 +148,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   guard.reset();
   baseline.forget();
   warm_from = -1;
-  next_probe = probe_pause = calm_since = energy_from = 0;
+  next_probe = probe_pause = calm_since = energy_from = faster_from = 0;
   if (retry_at) retry_at = 0;
   probes_in_vain = 0;
   newest_whole = whole_again = -1;

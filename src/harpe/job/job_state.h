@@ -218,7 +218,8 @@ struct Job::State {
 
   // Stages: job_stages.cc.
   bool review_stages(Seconds now);
-  bool settle_stages(Seconds now, const std::string& why);
+  std::vector<SlowStage> stages_to_review() const;
+  bool settle_stages(const std::vector<SlowStage>& off, Seconds now, const std::string& why);
   bool measure_unsteady(Seconds now);
   bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
   bool is_held(int pipeline, int stage) const;
@@ -370,6 +371,7 @@ struct Job::State {
   std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
   std::int64_t calm = kUsualCalm;  ///< iterations after which less is reserved
   std::int64_t energy_from = 0;    ///< iteration from which drift of energy counts
+  std::int64_t faster_from = 0;    ///< iteration from which it counts that stages are faster
   std::vector<std::deque<double>> energy_ratios;  ///< of each stage's computations, over `profile`
 
   /// Iteration from which plans are tried again: they did not keep the promise, so it is all-max
@@ -383,11 +385,12 @@ struct Job::State {
   };
   std::vector<Rescaling> rescalings;  ///< the last ones
   int holds = 0;                      ///< for these, in a row
-  /// A stage, of one pipeline or of all, that was found to be slow.
+  /// A stage, of one pipeline or of all, that was found to be slow or faster.
   struct Finding {
     std::int64_t iteration = 0;
     int stage = 0;
     std::optional<int> pipeline;
+    bool faster = false;
   };
   std::vector<Finding> findings;  ///< the last ones
   /// Of stages whose GPUs were held to a clock, what they cost before.

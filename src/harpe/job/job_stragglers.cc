@@ -111,7 +111,8 @@ void Job::State::settle(const FinishedIteration& iteration) {
     if (watched(worker.pipeline) == nullptr && room) {
       measure(watch(worker.pipeline));
       if (may_be_unsteady(worker.pipeline, worker.stage))
-        findings.push_back({iteration.iteration, worker.stage, worker.pipeline});
+        findings.push_back(
+            {.iteration = iteration.iteration, .stage = worker.stage, .pipeline = worker.pipeline});
       review_due = true;
     }
   }

@@ -350,6 +350,45 @@ TEST(Job, PlansFollowAStageThatBecomesSlower) {
               0.02 * played.training.last().time.value);
 }
 
+TEST(Job, AStageThatIsFasterByItsPlanThanItsProfileSaysIsProfiledAgain) {
+  constexpr int kStage = 1;
+  JobSpec spec = small_spec();
+  const Profile truth = truth_of(spec);
+  std::vector<InstructionProfile> entries(truth.entries().begin(), truth.entries().end());
+  for (InstructionProfile& entry : entries) {
+    if (entry.stage != kStage) continue;
+    for (OperatingPoint& point : entry.points)
+      if (point.clock != all_max_point(entry.points).clock) point.time = point.time * 1.05;
+  }
+  spec.profile = truth.with_entries(std::move(entries));
+  spec.blocking_power = Watts{80};
+  Played played(spec);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  EXPECT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 300));
+  ASSERT_TRUE(played.running());
+  const int looks = played.events("measured at all-max for some iterations");
+  played.training.run(played.job, 300);
+  EXPECT_EQ(played.events("measured at all-max for some iterations"), looks);
+}
+
+TEST(Job, AStageThatStaysFasterByItsPlanAloneIsSeldomMeasuredAtAllMax) {
+  constexpr int kStage = 1, kIterations = 4000;
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.training.change_report = [&](IterationReport& report) {
+    const auto& current = played.job.assignments(report.coordinates.data, kStage);
+    const auto by = std::ranges::find(current, report.version, &StageAssignment::version);
+    const bool by_plan = by != current.end() && by->purpose == StageAssignment::Purpose::kPlan;
+    if (report.coordinates.stage != kStage || !by_plan) return;
+    for (InstructionTotals& totals : report.instructions) totals.time = totals.time * 0.95;
+  };
+  played.training.run(played.job, kIterations);
+  EXPECT_LE(played.events("measured at all-max for some iterations"), kIterations / 100);
+}
+
 TEST(Job, AnObjectiveMovesAlongTheFrontier) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
