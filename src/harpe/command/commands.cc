@@ -177,8 +177,8 @@ void Commands::let_command_follow(CLI::App& app, const std::string& help) {
   app.add_option_function<std::vector<std::string>>(
          "COMMAND",
          [name](const std::vector<std::string>& words) {
-           throw CLI::ValidationError("COMMAND", "write -- before the command: " + name +
-                                                     " ... -- " + words.front() + " ...");
+           throw CLI::ValidationError("COMMAND", "write -- between options and the command: " +
+                                                     name + " -- " + words.front() + " ...");
          },
          help)
       ->type_name("-- COMMAND [ARGUMENT]...")
