@@ -111,7 +111,8 @@ bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
     for (const SlowStage& slow : off)
       if (may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
-      add_event(JobEvent::Level::kInfo, now, why + ": measured at all-max for some iterations");
+      add_event(JobEvent::Level::kInfo, now,
+                why + ": all run at all-max for some iterations, to see what it takes there");
       deploy_all_max();
     }
     begun.from = deployments.back().from;

@@ -368,9 +368,9 @@ TEST(Job, AStageThatIsFasterByItsPlanThanItsProfileSaysIsProfiledAgain) {
   EXPECT_TRUE(played.training.run_until(
       played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 300));
   ASSERT_TRUE(played.running());
-  const int looks = played.events("measured at all-max for some iterations");
+  const int looks = played.events("all run at all-max for some iterations");
   played.training.run(played.job, 300);
-  EXPECT_EQ(played.events("measured at all-max for some iterations"), looks);
+  EXPECT_EQ(played.events("all run at all-max for some iterations"), looks);
 }
 
 TEST(Job, AStageThatStaysFasterByItsPlanAloneIsSeldomMeasuredAtAllMax) {
@@ -386,7 +386,7 @@ TEST(Job, AStageThatStaysFasterByItsPlanAloneIsSeldomMeasuredAtAllMax) {
     for (InstructionTotals& totals : report.instructions) totals.time = totals.time * 0.95;
   };
   played.training.run(played.job, kIterations);
-  EXPECT_LE(played.events("measured at all-max for some iterations"), kIterations / 100);
+  EXPECT_LE(played.events("all run at all-max for some iterations"), kIterations / 100);
 }
 
 TEST(Job, AnObjectiveMovesAlongTheFrontier) {
