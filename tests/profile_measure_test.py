@@ -2,6 +2,7 @@
 """`harpe profile measure` with a real training on simulated GPUs: the profile that it writes can be planned with, what it
 says where there is none, and that nothing of its server and agent is left. Usage: profile_measure_test.py HARPE TRAINER"""
 
+import csv
 import json
 import os
 import pathlib
@@ -32,9 +33,9 @@ class ProfileMeasureTest(unittest.TestCase):
         for name in ("HARPE_CLOCK_SOCKET", "HARPE_JOB", "HARPE_SERVER"):
             self.environment.pop(name, None)
 
-    def training(self, iterations):
+    def training(self, iterations, forward_s=0.005):
         return [TRAINER, "--simulation", self.simulation, "--data", "1", "--stages", "2", "--micro-batches", "2",
-                "--forward-s", "0.005", "--iterations", str(iterations)]
+                "--forward-s", str(forward_s), "--iterations", str(iterations)]
 
     def command(self, *options, training):
         return [HARPE, "profile", "measure", "--simulate", self.simulation, *options, "--", *training]
@@ -55,18 +56,25 @@ class ProfileMeasureTest(unittest.TestCase):
             time.sleep(0.02)
 
     def test_a_profile_is_measured_and_planned_with(self):
-        run = self.measure("--stop", "--json", *QUICKLY, training=self.training(LONG))
+        run = self.measure("--stop", "--json", *QUICKLY, training=self.training(LONG, forward_s=0.01))
         self.assertEqual(run.returncode, 0, run.stderr)
         report = json.loads(run.stderr)
         self.assertTrue(report["complete"] and report["synthetic"], report)
         self.assertEqual(len(report["blocking_power_w"]), 2)
         self.assertEqual(self.files(), ["profile.csv"])
+        rows = csv.DictReader(line for line in (self.folder / "profile.csv").open() if not line.startswith("#"))
+        times = {(row["stage"], row["instruction"], int(row["frequency"])): float(row["time"]) for row in rows}
+        self.assertEqual(len(times), 8)
+        for (stage, instruction, clock), time_s in times.items():
+            if clock < 1410:
+                self.assertGreater(time_s, times[stage, instruction, 1410])
         plan = subprocess.run([HARPE, *report["plan"][1:-2], "--json"], cwd=self.folder, capture_output=True, text=True,
                               check=True, timeout=60)
         document = json.loads(plan.stdout)
         self.assertTrue(document["synthetic"])
         plans = document["plans"]
-        self.assertLess(plans["least_energy"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"])
+        # Energies of such short instructions may, on a busy machine, have no clock below the highest pay.
+        self.assertLessEqual(plans["least_energy"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"])
 
     def test_training_goes_on_and_keeps_its_output_and_status(self):
         shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(120)]
