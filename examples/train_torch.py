@@ -251,7 +251,7 @@ def train(arguments):
     counts = client.counts()
     client.close()
     if rank == 0 and losses:
-        print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration")
+        print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration in the mean")
         print(f"reported {counts.instructions} instructions, {counts.unexpected} out of order")
         if counts.version > 0:
             print("what plans have saved: harpe job list --all")

@@ -128,7 +128,8 @@ class Measurement:
             return f"{label}being measured"
         parts = [_seconds(self.seconds)]
         if self.joules is None:
-            parts.append("no device gave its energy" + (": see .notes" if self.notes else ""))
+            why = f" ({'; '.join(self.notes)})" if self.notes else ""
+            parts.append("no device gave its energy" + why)
         else:
             parts.append(_energy(self.joules, self.joules_error, self.missing_s))
             if self.watts is not None:

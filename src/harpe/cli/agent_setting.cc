@@ -224,7 +224,7 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
   if (!agent.ok()) {
     Error error = agent.error();
     error.diagnostics.push_back(
-        {.message = "start it (systemctl start harpe-agent, or harpe agent --help), name its "
+        {.message = "start it (sudo systemctl start harpe-agent, or harpe agent --help), name its "
                     "socket with --socket, or as root set the driver itself with --direct"});
     return error;
   }

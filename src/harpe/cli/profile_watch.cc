@@ -1,6 +1,7 @@
 #include "harpe/cli/profile_watch.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -245,7 +246,8 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
   if (spec.switch_latency > Seconds{0}) add("--switch-latency", seconds_of({spec.switch_latency}));
   if (spec.min_dwell > Seconds{0}) add("--min-dwell", seconds_of({spec.min_dwell}));
   if (spec.fit) words.emplace_back("--fit");
-  words.insert(words.end(), {"--out", "plan"});
+  const std::string folder = std::filesystem::path(profile).stem().string() + "-plan";
+  words.insert(words.end(), {"--out", folder});
   return words;
 }
 

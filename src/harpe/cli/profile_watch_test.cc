@@ -105,11 +105,11 @@ TEST(PlanWords, SayAllThatTheJobSaysOfItsPipeline) {
                           "--micro-batches", "4", "--chunks", "2", "--blocking-power", "83.64,80",
                           "--gpus-per-stage", "4", "--transfer-forward", "0.003", "--transfer-mode",
                           "rendezvous", "--optimizer", "0.05,0.04", "--switch-latency", "0.01",
-                          "--out", "plan"));
+                          "--out", "p-plan"));
   // One of its own has its micro-batches in its file.
   EXPECT_THAT(plan_words({}, "p.schedule.json", "p.csv", {Watts{80}}),
               ElementsAre("harpe", "plan", "--profile", "p.csv", "--schedule", "p.schedule.json",
-                          "--blocking-power", "80", "--out", "plan"));
+                          "--blocking-power", "80", "--out", "p-plan"));
 }
 
 TEST(Profile, CanBePlannedOnceEachInstructionHasTwoClocks) {

@@ -57,7 +57,8 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool i
          std::to_string(entry.fastest.value), std::to_string(entry.most_efficient.value),
          fixed(100 * entry.time_noise, 2) + " %", fixed(100 * entry.energy_noise, 2) + " %"});
     if (!entry.dominated.empty()) {
-      remark(entry, "beaten in time and energy: " + clocks_text(entry.dominated));
+      remark(entry, "never used, as another clock beats it in time and energy: " +
+                        clocks_text(entry.dominated));
     }
     if (!entry.missing.empty()) remark(entry, "not measured: " + clocks_text(entry.missing));
     for (const std::string& sentence : entry.suspicious) {
