@@ -71,6 +71,9 @@ std::string phase(const Json& status) {
   if (!fraction) fraction = number_in(status, "profiling_fraction");
   if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
   if (member(status, "rolled_back") == true) name += ", rolled back";
+  // A list does not have it.
+  if (number_in(status, "rolled_back_until"))
+    name += " to all-max until iteration " + whole_in(status, "rolled_back_until");
   if (paused == "paused") name += ", paused";
   if (paused == "asked") name += ", asked to pause";
   return activity == "idle" ? "idle (" + name + ")" : name;
@@ -110,7 +113,7 @@ std::string profiling_line(const Json& status) {
   // Without a time, it is not known yet how many iterations at all-max lie between clocks.
   const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
   const bool is_known = left > Seconds{0};
-  return std::string("  profiling   at ") + (is_known ? "most " : "least ") +
+  return std::string("  profiling   ") + (is_known ? "about " : "at least ") +
          whole_in(profiling, "iterations_left") + " iterations" +
          (is_known ? " (" + rough_time(left) + ")" : "") + " to go; has cost " +
          fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
@@ -156,6 +159,18 @@ std::string predicted(const Json& status) {
   if (!time || slowest <= 0 || *time - slowest < kShown * *time) return text;
   return text + " (" + seconds_text(*time - slowest) +
          " of it beside the computations that are planned, as measured)";
+}
+
+/// What is declared of a straggler is believed until it is seen.
+std::string at_all_max(const Json& status) {
+  const char* const time =
+      number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
+  const Json& stragglers = member(status, "stragglers");
+  const bool is_believed = std::ranges::any_of(stragglers, [](const Json& one) {
+    return member(one, "detected") != true && !number_in(one, "seen");
+  });
+  return seconds_in(status, time) + " at all-max" +
+         (is_believed ? ", by what is declared of a straggler" : "");
 }
 
 /// A better plan, searched for in the background.
@@ -331,10 +346,8 @@ std::string job_view(std::string_view given, bool coloured) {
   add_plans(status, view);
   if (const std::string search = search_of(status); !search.empty())
     view += "  search      " + search + "\n";
-  const char* const all_max =
-      number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
   view += "  iteration   " + seconds_in(status, "iteration_time_s") + " measured, " +
-          predicted(status) + ", " + seconds_in(status, all_max) + " at all-max\n";
+          predicted(status) + ", " + at_all_max(status) + "\n";
   view += "  saved       " +
           painted(saved(status) + " against all-max" + saved_share(status), Paint::kGreen,
                   coloured && is_claimed(status)) +

@@ -61,9 +61,27 @@ TEST(JobView, SaysOfProfilingWhatIsKnown) {
                         seconds + "}}",
                     false);
   };
-  EXPECT_NE(of("90").find("at most 30 iterations (2 min) to go"), std::string::npos) << of("90");
+  EXPECT_NE(of("90").find("about 30 iterations (2 min) to go"), std::string::npos) << of("90");
   EXPECT_NE(of("0").find("at least 30 iterations to go"), std::string::npos) << of("0");
   EXPECT_NE(of("0").find("1 pipeline x 2 stages x 1 tensor shard,"), std::string::npos) << of("0");
+}
+
+TEST(JobView, SaysUntilWhenItIsRolledBackAndWhatIsOnlyDeclared) {
+  const auto of = [](const std::string& straggler) {
+    return job_view(
+        R"({"id": "a", "phase": "running", "rolled_back": true, "rolled_back_until": 277,
+                        "all_max_time_s": 0.65, "stragglers": [{"pipeline": 1, "factor": 1.2,)" +
+            straggler + "}]}",
+        false);
+  };
+  const std::string declared = of(R"("detected": false)");
+  EXPECT_NE(declared.find("running, rolled back to all-max until iteration 277\n"),
+            std::string::npos)
+      << declared;
+  EXPECT_NE(declared.find("at all-max, by what is declared of a straggler\n"), std::string::npos)
+      << declared;
+  for (const char* seen : {R"("detected": true)", R"("detected": false, "seen": 1.1)"})
+    EXPECT_EQ(of(seen).find("by what is declared"), std::string::npos) << of(seen);
 }
 
 TEST(JobView, ShowsPaceAndPause) {

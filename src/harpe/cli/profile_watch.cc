@@ -126,7 +126,7 @@ std::string ProfileWatch::progress_line(std::string_view iteration) const {
   if (!iteration.empty()) line += ", iterations of " + std::string(iteration);
   line += ", training " + percentage(slowdown_) + " longer so far";
   if (not_set_ > 0) return line + "; no clock is set on " + counted(not_set_, "rank");
-  if (time_left_ > Seconds{0}) line += "; at most " + rough_time(time_left_) + " to go";
+  if (time_left_ > Seconds{0}) line += "; about " + rough_time(time_left_) + " to go";
   return line;
 }
 
@@ -157,7 +157,7 @@ std::string ProfileWatch::so_far() const {
   if (was_refused_ && clocks_left_ == clocks_)
     return "no clock was set, as the standard error of the ranks says with the reason";
   return std::to_string(clocks_ - clocks_left_) + " of " + std::to_string(clocks_) +
-         " clocks are measured, " + (time_left_ > Seconds{0} ? "at most " : "at least ") +
+         " clocks are measured, " + (time_left_ > Seconds{0} ? "about " : "at least ") +
          counted(iterations_left_, "iteration") + " more were needed";
 }
 
@@ -211,8 +211,11 @@ std::vector<std::string> doubts_of(const Profile& profile,
   for (const InstructionCheck& one : check_profile(profile).instructions)
     noise = std::max({noise, one.time_noise, one.energy_noise});
   if (noise >= kNoisyProfile) {
-    doubts.push_back("what was measured scatters by " + percentage(noise) +
-                     " about its curves: measure longer, or while nothing else runs on the "
+    const char* const usual =
+        profile.is_synthetic() ? ", usual for simulated GPUs beside other work" : "";
+    doubts.push_back("what was measured scatters by " + percentage(noise) + " about its curves" +
+                     usual +
+                     ": measure longer, or while nothing else runs on the "
                      "machine (harpe profile check says which instructions)");
   }
   return doubts;

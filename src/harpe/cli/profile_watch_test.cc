@@ -46,8 +46,8 @@ TEST(ProfileWatch, FollowsAJobFromItsFirstRankToItsProfile) {
   EXPECT_THAT(watch.look(status("profiling", 4, 20), kStart + Seconds{20}), IsEmpty());
   EXPECT_THAT(watch.look(status("profiling", 4, 17), kStart + Seconds{24}),
               ElementsAre("7 of 24 clocks, iterations of 412.000 ms, training 6.2 % longer so far; "
-                          "at most 3 min to go"));
-  EXPECT_THAT(watch.so_far(), HasSubstr("7 of 24 clocks are measured, at most 90 iterations more"));
+                          "about 3 min to go"));
+  EXPECT_THAT(watch.so_far(), HasSubstr("7 of 24 clocks are measured, about 90 iterations more"));
   EXPECT_THAT(watch.look(status("characterizing", 4), kStart + Seconds{25}), IsEmpty());
   EXPECT_EQ(watch.state(), State::kDone);
 }

@@ -193,7 +193,8 @@ struct JobStatus {
   std::vector<SlowStage> slow_stages;
   std::vector<SlowWorker> slow_workers;
   std::optional<RandomLateness> random;
-  bool rolled_back = false;  ///< plans did not keep the promise: all-max for a while
+  /// Iteration until which it is all-max, as plans did not keep the promise.
+  std::optional<std::int64_t> rolled_back_until;
   double reserve = 0;        ///< of the plans, see `CharacterizeRequest`
   Seconds iteration_time{};  ///< running mean of the job's
   Seconds predicted_time{};  ///< of an iteration by the newest plan; 0: none

@@ -43,7 +43,7 @@ TEST(JobPace, IsNoBrokenPromise) {
   ASSERT_TRUE(paced.pace(0.15).ok());
   paced.training.run(paced.job, 300);
   EXPECT_EQ(paced.events("promised"), 0);
-  EXPECT_FALSE(paced.job.status().rolled_back);
+  EXPECT_FALSE(paced.job.status().rolled_back_until);
   EXPECT_GT(paced.slowdown(100), 0.1);
 }
 

@@ -276,7 +276,7 @@ TEST(JobPause, APausedHourChangesNoMeasuredTime) {
     const JobStatus status = played.job.status();
     EXPECT_TRUE(status.stragglers.empty());
     EXPECT_EQ(status.assignments_late, 0);
-    EXPECT_FALSE(status.rolled_back);
+    EXPECT_FALSE(status.rolled_back_until);
     return status;
   };
   const JobStatus with = run(true), without = run(false);

@@ -108,7 +108,8 @@ TEST(Promise, TransfersThatNoOneToldOfMakeNoJobSlower) {
       played.training.run(played.job, 200);
       EXPECT_LT(played.slowdown(100), kTolerance);
       const JobStatus status = played.job.status();
-      EXPECT_TRUE(status.reserve > 0 || status.rolled_back || played.slowdown(200) < kTolerance);
+      EXPECT_TRUE(status.reserve > 0 || status.rolled_back_until ||
+                  played.slowdown(200) < kTolerance);
       played.training.run(played.job, 500);
       EXPECT_LT(played.slowdown(500), kTolerance);
     }

@@ -185,7 +185,7 @@ TEST(Search, TrainingRunsByWhatItFinds) {
   EXPECT_LT(played.job.pipelines()[0].energy, before);
   played.training.run(played.job, 50);
   EXPECT_EQ(played.job.status().assignments_late, 0);
-  EXPECT_FALSE(played.job.status().rolled_back);
+  EXPECT_FALSE(played.job.status().rolled_back_until);
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
 }
 

@@ -168,7 +168,7 @@ JobStatus Job::status() const {
   status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();
   status.random = s.detector.random();
-  status.rolled_back = s.retry_at.has_value();
+  status.rolled_back_until = s.retry_at;
   status.iteration_time = s.iteration_time;
   status.measured_all_max_time = s.baseline.time();
   status.measured_all_max_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};

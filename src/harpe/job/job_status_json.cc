@@ -177,7 +177,9 @@ Json job_status_json(const Job& job, const Shown& shown) {
                                                     {"most", status.random->most},
                                                     {"groups", status.random->groups}})
                                             : Json(nullptr)},
-          {"rolled_back", status.rolled_back},
+          {"rolled_back", status.rolled_back_until.has_value()},
+          {"rolled_back_until",
+           status.rolled_back_until ? Json(*status.rolled_back_until) : Json(nullptr)},
           {"reserve", status.reserve},
           {"stalls", status.stalls},
           {"plans", running_plans_json(job)},

@@ -147,7 +147,7 @@ TEST(Succession, OtherPipelinesKeepProfileAndPlans) {
     next.training.run(planned.job, 12);
     EXPECT_EQ(next.training.last().versions.front(), planned.job.version());
     EXPECT_NEAR(next.training.last().time.value, time.value, 1e-9);
-    EXPECT_FALSE(planned.job.status().rolled_back);
+    EXPECT_FALSE(planned.job.status().rolled_back_until);
   }
 }
 

@@ -193,17 +193,17 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
   played.settle();
   ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.3}, training.now()).ok());
   double factor = 1;
-  for (int growths = 0; growths < 8 && !played.job.status().rolled_back; ++growths) {
+  for (int growths = 0; growths < 8 && !played.job.status().rolled_back_until; ++growths) {
     factor *= 1.15;
     for (int pipeline = 0; pipeline < 3; ++pipeline) training.slow[{pipeline, 1}] = factor;
     training.run(played.job, 20);
   }
-  ASSERT_TRUE(played.job.status().rolled_back);
+  ASSERT_TRUE(played.job.status().rolled_back_until);
   ASSERT_EQ(played.job.phase(), JobPhase::kStraggling);
   ASSERT_TRUE(
       played.job.set_objective({.kind = Objective::Kind::kSlowdown, .value = 0.1}, training.now())
           .ok());
-  EXPECT_FALSE(played.job.status().rolled_back);
+  EXPECT_FALSE(played.job.status().rolled_back_until);
   EXPECT_EQ(played.job.assignments(0, 0).back().purpose, StageAssignment::Purpose::kPlan);
   training.run(played.job, 1);
   EXPECT_EQ(played.events("the objective is now: slowdown 10 %"), 1);
@@ -345,7 +345,7 @@ TEST(Job, PlansFollowAStageThatBecomesSlower) {
   EXPECT_LT(played.training.last().time, played.training.last().all_max_time * 1.005);
   EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy * 0.95);
   const JobStatus status = played.job.status();
-  EXPECT_FALSE(status.rolled_back);
+  EXPECT_FALSE(status.rolled_back_until);
   EXPECT_NEAR(status.predicted_time.value, played.training.last().time.value,
               0.02 * played.training.last().time.value);
 }

@@ -220,6 +220,19 @@ void respond_when_stored(const JobRequest& asked, const Status& changed, Ordered
       });
 }
 
+/// Why no pipeline slows down for a straggler yet; empty: they do.
+std::string why_none_waits(const JobStatus& status) {
+  if (status.rolled_back_until) {
+    return "all pipelines run at all-max until iteration " +
+           std::to_string(*status.rolled_back_until) +
+           ", as plans did not keep to the objective (the job's log says more): none slows down "
+           "for it before";
+  }
+  if (status.phase == JobPhase::kRunning || status.phase == JobPhase::kStraggling) return {};
+  return std::string("no plan is in force while the job is ") + name_of(status.phase) +
+         ": the other pipelines slow down for it once one is";
+}
+
 void change_straggler(const JobRequest& asked) {
   const auto pipeline = small_number(path_part(asked.rest.substr(kStragglers.size())));
   if (!pipeline) return asked.reply(not_found("a pipeline is a number from 0"));
@@ -244,6 +257,9 @@ void change_straggler(const JobRequest& asked) {
         "the job has no other pipeline that could slow down for it, and the pipeline itself "
         "hurries "
         "while it is declared slow, which may cost what its plan saves";
+  } else if (straggler->factor > 1) {
+    const std::string why = why_none_waits(asked.job->job.status());
+    if (!why.empty()) document["warning"] = why;
   }
   respond_when_stored(asked, declared, std::move(document));
 }

@@ -34,7 +34,7 @@ std::string summary_text(const HostedJob& job) {
   text += ",\"predicted_time_s\":" + number_or_null(status.predicted_time.value);
   text += ",\"profiling_fraction\":" +
           (status.profiling ? shortest(status.profiling->fraction) : "null");
-  text += std::string(",\"rolled_back\":") + (status.rolled_back ? "true" : "false");
+  text += std::string(",\"rolled_back\":") + (status.rolled_back_until ? "true" : "false");
   text.append(",\"pause\":\"").append(name_of(status.pause.is)) += '"';
   text += ",\"straggling\":" + std::to_string(status.stragglers.size());
   text += ",\"saved_j\":" + shortest(status.saved.value);

@@ -127,7 +127,7 @@ TEST(Server, KnowsWhatAJobUsed) {
   EXPECT_EQ(server.ask("GET", "/v1/jobs/none/energy").status, 404);
 }
 
-TEST(Server, WarnsWhereTheOnlyPipelineIsDeclaredSlow) {
+TEST(Server, WarnsWhereNoPipelineSlowsDownForAStraggler) {
   const TestServer server;
   begin(server, "two");
   json spec = json::parse(test_specification());
@@ -137,7 +137,11 @@ TEST(Server, WarnsWhereTheOnlyPipelineIsDeclaredSlow) {
     return server.ask("PUT", "/v1/jobs/" + job + "/stragglers/0", R"({"factor": 1.2})").json();
   };
   EXPECT_THAT(declared("one")["warning"].get<std::string>(), HasSubstr("no other pipeline"));
+  ASSERT_TRUE(eventually([&] { return planned(server, "two"); }));
   EXPECT_FALSE(declared("two").contains("warning"));
+  ASSERT_EQ(server.ask("PUT", "/v1/jobs/new", test_specification()).status, 201);
+  EXPECT_THAT(declared("new")["warning"].get<std::string>(),
+              HasSubstr("no plan is in force while the job is registering"));
 }
 
 TEST(Server, TellsWhatIsKnownOfAJob) {
