@@ -45,7 +45,8 @@ bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   return is_slowed && !is_held(pipeline_number, stage);
 }
 
-/// That take something else than the profile says, by what is waited for.
+/// Those that take something else than the profile says; while `faster_from` has not come, only
+/// the slower ones.
 std::vector<SlowStage> Job::State::stages_to_review() const {
   std::vector<SlowStage> stages(detector.stages().begin(), detector.stages().end());
   if (collector.newest() < faster_from)

@@ -225,8 +225,8 @@ std::string why_none_waits(const JobStatus& status) {
   if (status.rolled_back_until) {
     return "all pipelines run at all-max until iteration " +
            std::to_string(*status.rolled_back_until) +
-           ", as plans did not keep to the objective (the job's log says more): none slows down "
-           "for it before";
+           ", or until another objective is set, as plans did not keep to this one (the job's log "
+           "says more): none slows down for it before";
   }
   if (status.phase == JobPhase::kRunning || status.phase == JobPhase::kStraggling) return {};
   return std::string("no plan is in force while the job is ") + name_of(status.phase) +
@@ -255,8 +255,7 @@ void change_straggler(const JobRequest& asked) {
   if (asked.job->job.spec().shape.data == 1 && straggler->factor > 1) {
     document["warning"] =
         "the job has no other pipeline that could slow down for it, and the pipeline itself "
-        "hurries "
-        "while it is declared slow, which may cost what its plan saves";
+        "hurries while it is declared slow, which may cost what its plan saves";
   } else if (straggler->factor > 1) {
     const std::string why = why_none_waits(asked.job->job.status());
     if (!why.empty()) document["warning"] = why;
