@@ -13,8 +13,7 @@
 namespace harpe {
 namespace {
 
-constexpr std::int64_t kHorizonNs = 3'600'000'000'000;
-constexpr Seconds kLook{0.01};  // how soon work notices that others have changed its clocks
+constexpr std::int64_t kLookNs = 10'000'000;  // how soon work notices changes of its clocks
 
 bool is_alive(int pid) {
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
@@ -313,8 +312,7 @@ Result<Simulation::Span> SimulationCore::run(int gpu, const SimulatedWork& work)
         end = mine.end_ns;
         mine.phase = SimulatedStream::Phase::kFree;
       } else if (!gone && !lost) {
-        const std::int64_t horizon = state.time_ns + static_cast<std::int64_t>(kLook.value * 1e9);
-        end = predicted_end(spec(gpu), tables, state, stream, std::min(horizon, kHorizonNs));
+        end = predicted_end(spec(gpu), tables, state, stream, state.time_ns + kLookNs);
       }
     });
     if (lost) return Error::of(ErrorCode::kUnavailable, lost_text(gpu, spec(gpu)));

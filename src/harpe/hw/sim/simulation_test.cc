@@ -67,6 +67,33 @@ TEST(Simulation, RunsWorkAtTheClockInForce) {
   }
 }
 
+/// A clock that counts sleeps until a moment that has passed, each of which it lets take 1 ms.
+class CountingClock final : public Clock {
+ public:
+  explicit CountingClock(Instant start) : now_(start) {}
+  Instant now() const override { return now_; }
+  void sleep_until(Instant until) override {
+    if (until <= now_) ++late_;
+    now_ = until > now_ ? until : now_ + 0.001_s;
+  }
+  void advance(Seconds by) { now_ = now_ + by; }
+  int late() const { return late_; }
+
+ private:
+  Instant now_;
+  int late_ = 0;
+};
+
+TEST(Simulation, SleepsWhileItWorksHoweverOldItIs) {
+  for (const Seconds age : {1_s, 7200_s, 1e6_s}) {
+    CountingClock clock({});
+    auto sim = simulation("[[gpu]]\nmodel = \"a100-sxm\"\n" + kQuiet, clock);
+    clock.advance(age);
+    EXPECT_NEAR(cost(*sim, 0, {{{1410_MHz, 1.0_s, 300_W}}}).seconds, 1, 0.01) << age.value;
+    EXPECT_EQ(clock.late(), 0) << age.value;
+  }
+}
+
 TEST(Simulation, NamesGpusApartAndTheSameEveryTime) {
   ManualClock clock;
   const std::string toml = "[[gpu]]\nmodel = \"h100-sxm\"\ncount = 3\n[[gpu]]\nmodel = \"A40\"\n";
