@@ -155,7 +155,9 @@ bool Job::State::measure_unsteady(Seconds now) {
   if (unsteady == findings.end()) return false;
   const int stage = unsteady->stage;
   const bool is_faster = unsteady->faster;
-  const std::string why = "stage " + std::to_string(stage) + " is " +
+  const std::string where =
+      unsteady->pipeline ? " of pipeline " + std::to_string(*unsteady->pipeline) : "";
+  const std::string why = "stage " + std::to_string(stage) + where + " is " +
                           (is_faster ? "faster" : "slow") +
                           " by its plan and not at all-max, again and again";
   findings.clear();
@@ -164,7 +166,11 @@ bool Job::State::measure_unsteady(Seconds now) {
     return true;
   }
   if (!is_faster) {
-    roll_back(now, why);
+    const bool says_latency = spec.switch_latency > Seconds{0};
+    roll_back(now, why + ", as where clocks change late" +
+                       (says_latency ? "r than switch_latency_s says"
+                                     : ", and the job says no switch_latency_s") +
+                       " (harpe switch-latency)");
     return true;
   }
   // It keeps what the plan promises.

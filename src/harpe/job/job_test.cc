@@ -389,6 +389,22 @@ TEST(Job, AStageThatStaysFasterByItsPlanAloneIsSeldomMeasuredAtAllMax) {
   EXPECT_LE(played.events("all run at all-max for some iterations"), kIterations / 100);
 }
 
+TEST(Job, AStageOfOnePipelineThatIsSlowByItsPlanAloneIsNamedWithWhatMayBeTheCause) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.training.change_report = [&](IterationReport& report) {
+    const auto& current = played.job.assignments(1, 1);
+    const auto by = std::ranges::find(current, report.version, &StageAssignment::version);
+    const bool by_plan = by != current.end() && by->purpose == StageAssignment::Purpose::kPlan;
+    if (report.coordinates.data != 1 || report.coordinates.stage != 1 || !by_plan) return;
+    for (InstructionTotals& totals : report.instructions) totals.time = totals.time * 1.05;
+  };
+  played.training.run(played.job, 1500);
+  EXPECT_GE(played.events("stage 1 of pipeline 1 is slow by its plan and not at all-max"), 1);
+  EXPECT_GE(played.events("says no switch_latency_s (harpe switch-latency): all-max until"), 1);
+}
+
 TEST(Job, AnObjectiveMovesAlongTheFrontier) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
