@@ -121,9 +121,10 @@ class DemoCluster:
         """What to type in another terminal while this runs."""
         harpe = self.harpe if self.harpe != which("harpe") else "harpe"
         return (f"The server is at {self.url} while this runs. In another terminal:\n"
-                f"   {harpe} job watch {JOB} --server {self.url}\n"
-                f"   {harpe} job show {JOB} --server {self.url}\n"
-                f"   {harpe} job watch {JOB} --events --server {self.url}\n")
+                f"   export HARPE_SERVER={self.url}\n"
+                f"   {harpe} job watch {JOB}\n"
+                f"   {harpe} job show {JOB}\n"
+                f"   {harpe} job watch {JOB} --events\n")
 
     def start_trainer(self, iterations=100000, forward_s=0.03):
         return self.start("trainer", [

@@ -231,6 +231,7 @@ def table(result):
         yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
                f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
                f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
+    yield "Predicted: by the plan, and by what ranks were measured to take between its computations."
     yield "Saved: against all-max, where it would have waited for the straggler, too."
     if not all(result[phase]["as_predicted"] for phase in SPANS):
         yield textwrap.fill(demo_report.UNQUIET + busy(), 120)

@@ -244,6 +244,8 @@ def train(arguments):
         **{"profiling": PROFILING, "switch_latency_s": SWITCH_LATENCY_S, **more},
     )
     pipeline = Pipeline(arguments, rank, client)
+    if rank == 0:
+        print(f"training for {arguments.iterations} iterations", flush=True)
     begun = time.monotonic()
     first = pipeline.restore(arguments.checkpoint) if arguments.checkpoint else 0
     losses = train_from(pipeline, client, first, arguments)

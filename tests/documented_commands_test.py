@@ -55,6 +55,7 @@ ELSEWHERE = {
 }
 # Requests that a server refuses where no training is behind them; the page shows what they look like.
 REFUSED = {"docs/server.md": ("/reports", "/frontier", "/profile", "/stragglers/1", "/events")}
+JOBS = {"README.md": "demo"}  # of pages whose job commands are about another than gpt3
 MOST_S = 60
 CARBON = "file:grid.csv?zone=DE&time=time&value=grams&unit=g/kWh&kind=direct"  # what pages that ask a running server take for granted
 
@@ -206,17 +207,17 @@ class Shell:
 
 class PagesRun(unittest.TestCase):
     def send(self, shell, method, path, body):
-        command = f"curl -X {method} localhost:7787/v1/jobs/gpt3{path} -d {shlex.quote(json.dumps(body))}"
+        command = f"curl -X {method} localhost:7787/v1/jobs/{path} -d {shlex.quote(json.dumps(body))}"
         status, said = shell.run(command)
         self.assertEqual(status, 0, said)
 
-    def plan_a_job(self, shell):
-        self.send(shell, "PUT", "", server_process.specification(data=2))
+    def plan_a_job(self, shell, name):
+        self.send(shell, "PUT", name, server_process.specification(data=2))
         for data, stage in itertools.product(range(2), range(2)):
-            self.send(shell, "POST", "/ranks", {"data": data, "stage": stage, "session": f"s{data}{stage}",
-                                                "clocks_mhz": server_process.CLOCKS})
+            self.send(shell, "POST", f"{name}/ranks", {"data": data, "stage": stage, "session": f"s{data}{stage}",
+                                                       "clocks_mhz": server_process.CLOCKS})
         end = time.monotonic() + MOST_S
-        while shell.run("curl localhost:7787/v1/jobs/gpt3/frontier")[0] != 0:
+        while shell.run(f"curl localhost:7787/v1/jobs/{name}/frontier")[0] != 0:
             self.assertLess(time.monotonic(), end, "the job has no plans")
 
     def check(self, page):
@@ -232,7 +233,7 @@ class PagesRun(unittest.TestCase):
                     if command.startswith("harpe job") and shell.server is None:
                         status, said = shell.serve(["harpe", "serve", "--store", "none", "--carbon", CARBON])
                         self.assertEqual(status, 0, said)
-                        self.plan_a_job(shell)
+                        self.plan_a_job(shell, JOBS.get(name, "gpt3"))
                     # "harpe plan ... --slowdown 5" stands for the first plan of the page.
                     last_plan = last_plan or (command if command.startswith("harpe plan --profile") else "")
                     status, said = shell.run(command.replace("harpe plan ...", last_plan))
