@@ -30,6 +30,7 @@ double median_switch_latency(const SimulatedGpuSpec& spec, int from_mhz, int to_
 void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockDomain domain,
                   SimulatedClockLock lock) {
   const int d = domain == ClockDomain::kMemory ? 1 : 0;
+  if (lock == state.lock_asked[d]) return;
   const int highest =
       d == 1 ? spec.memory_clocks.back() : static_cast<int>(spec.gpu.max_clock.value);
   const auto top = [&](const SimulatedClockLock& l) { return l.on ? l.highest : highest; };

@@ -34,6 +34,7 @@ struct WorkTable {
 struct SimulatedClockLock {
   bool on = false;
   int lowest = 0, highest = 0;
+  friend bool operator==(const SimulatedClockLock&, const SimulatedClockLock&) = default;
 };
 
 /// A lock on its way to the chip.
@@ -99,7 +100,7 @@ void settle(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuS
 std::int64_t predicted_end(const SimulatedGpuSpec& spec, const WorkTable* tables,
                            SimulatedGpuState state, int stream, std::int64_t horizon_ns);
 
-/// Sends a lock (or its release) on its way to the chip.
+/// Sends a lock (or its release) on its way to the chip, where it is not what was asked for last.
 void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockDomain domain,
                   SimulatedClockLock lock);
 /// The latency of one switch between two graphics clocks without the spread from one switch to the

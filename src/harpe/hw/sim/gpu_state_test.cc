@@ -316,6 +316,20 @@ TEST(ClockSwitch, LatencyDependsOnTheTargetMostAndSomeAreSlow) {
   EXPECT_NEAR(slow_pairs / pairs, spec.latency.slow_pair_share, 0.005);
 }
 
+TEST(ClockSwitch, WhatIsAskedForAlreadyHoldsNothingUp) {
+  SimulatedGpuSpec spec = exact("a100-sxm");
+  spec.latency.slow_pair_share = 1;
+  spec.latency.slow_pair_s = 1;
+  Bench bench(spec);
+  bench.lock(900, 900);
+  bench.to(5 * kSecond);
+  bench.lock(900, 900);
+  EXPECT_EQ(bench.state.assignments, 0);
+  bench.lock(1200, 1200);
+  bench.lock(1200, 1200);
+  EXPECT_EQ(bench.state.assignments, 1);
+}
+
 TEST(ClockSwitch, ManyAssignmentsAtOnceEndAtTheLast) {
   Bench bench(exact("a100-sxm"));
   bench.load(0.5);
