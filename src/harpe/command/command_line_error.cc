@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "harpe/base/text.h"
@@ -72,6 +73,14 @@ std::string unknown_subcommand(const CLI::App& command, const std::string& word,
     message += ": " + rest;
   }
   return message;
+}
+
+/// Words that nothing takes, those of the subcommand first: its parents get what follows "--".
+std::vector<std::string> unknown_words(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::App* at = &command; at != nullptr; at = at->get_parent())
+    std::ranges::copy(at->remaining(), std::back_inserter(words));
+  return words;
 }
 
 /// Says what is wrong with words that no option takes, and what may have been meant.
@@ -196,7 +205,7 @@ Error command_line_error(Commands& commands, const CLI::ParseError& error) {
   Error found{ErrorCode::kInvalidInput, {}};
   const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (is_missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    add_unknown_words(command, commands.root().remaining(true), commands.rest(), found);
+    add_unknown_words(command, unknown_words(command), commands.rest(), found);
   }
   if (is_missing) add_missing(command, found);
   if (found.diagnostics.empty()) {

@@ -48,6 +48,10 @@ std::string said_of(const std::vector<std::string>& arguments, const std::string
     auto commands = std::make_unique<Commands>("harpe", "about", "harpe plan");
     commands->add(commands->root(), "plan", "plans", "harpe plan",
                   [](Console&) -> Result<Outcome> { return Outcome{}; });
+    CLI::App& profile =
+        commands->add(commands->root(), "profile", "looks at profiles", "harpe profile check");
+    commands->add(profile, "check", "checks one", "harpe profile check",
+                  [](Console&) -> Result<Outcome> { return Outcome{}; });
     commands->set_rest(rest);
     return commands;
   };
@@ -60,6 +64,9 @@ TEST(CommandLine, OfAPartSaysWhichProgramHasTheRest) {
   EXPECT_EQ(said_of({"run", "--", "sleep", "1"}, rest),
             "error: harpe has no subcommand 'run': " + rest + " (see harpe --help)\n");
   EXPECT_EQ(said_of({"run"}, ""), "error: harpe has no subcommand 'run' (see harpe --help)\n");
+  EXPECT_EQ(said_of({"profile", "measure", "--", "torchrun", "train.py"}, rest),
+            "error: harpe profile has no subcommand 'measure': " + rest +
+                " (see harpe profile --help)\n");
   EXPECT_EQ(said_of({"pla"}, rest),
             "error: harpe has no subcommand 'pla'; did you mean 'plan'? (see harpe --help)\n");
 }

@@ -9,9 +9,9 @@
 namespace {
 
 constexpr const char* kPlansAlone =
-    "this program has the commands that plan alone. All of them: cmake --build build/release "
-    "--target harpe, then build/release/src/harpe/cli/harpe; or a package or the wheel, as "
-    "docs/install.md says";
+    "this program has the commands that plan alone. All of them: in the clone, cmake --build "
+    "build/release --target harpe (./scripts/demo.sh run does, too), then "
+    "build/release/src/harpe/cli/harpe; or a package or the wheel, as docs/install.md says";
 
 }  // namespace
 
