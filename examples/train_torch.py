@@ -38,9 +38,17 @@ import harpe  # Harpe: the first line of three
 # usual 24 clocks and 10 % of slowdown (docs/server.md); this one is to have its plan in a minute.
 PROFILING = {"slowdown_limit": 1.0, "most_clocks": 6, "lowest_clock_mhz": 800}
 
-# Harpe: how long a GPU takes to change its clock, as `harpe switch-latency` measures. Plans without
-# it promise what no GPU keeps where computations are not much longer.
-SWITCH_LATENCY_S = 0.01
+# Harpe: how long a GPU takes to change to a clock, as `harpe switch-latency --table` says of
+# examples/simulations/a100x4.toml, where one GPU takes long to 1170 MHz. Plans without it promise
+# what no GPU keeps where computations are not much longer. A number would hold for all clocks.
+SWITCH_LATENCY_S = """frequency,latency
+810,0.024
+930,0.031
+1050,0.023
+1170,0.144
+1290,0.024
+1410,0.023
+"""
 
 WIDTH = 32
 SAMPLES = 8  # of a micro-batch

@@ -750,9 +750,9 @@ class SwitchLatency(Case):
         self.assertTrue(wait_until(is_busy))
 
     def test_latencies_of_simulated_gpus_are_found_and_clocks_put_back(self):
-        table = self.folder / "pairs.csv"
-        done = self.harpe("switch-latency", "--gpus", "0", "--clocks", "1410,1050", "--repeats",
-                          "5", "--json", "--csv", str(table), env=self.simulated)
+        pairs, table = self.folder / "pairs.csv", self.folder / "latency.csv"
+        done = self.harpe("switch-latency", "--gpus", "0", "--clocks", "1410,1050", "--repeats", "5",
+                          "--json", "--csv", str(pairs), "--table", str(table), env=self.simulated)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         result = json.loads(done.stdout)
         self.assertTrue(result["simulated"] and result["complete"])
@@ -760,7 +760,12 @@ class SwitchLatency(Case):
             self.assertEqual(pair["late"], 0)
             self.assertGreater(pair["transition"]["median_s"], 0.004)
             self.assertLess(pair["transition"]["median_s"], 0.05)
-        self.assertEqual(len(list(csv.DictReader(table.read_text().splitlines()))), 2)
+        self.assertEqual(len(list(csv.DictReader(pairs.read_text().splitlines()))), 2)
+        latencies = {int(row["frequency"]): float(row["latency"])
+                     for row in csv.DictReader(table.read_text().splitlines())}
+        for pair in result["gpus"][0]["switches"]:
+            self.assertAlmostEqual(latencies.pop(pair["to_mhz"]), pair["transition"]["max_s"], delta=1e-6)
+        self.assertEqual(latencies, {})
         look = self.harpe("monitor", "--json", "--count", "1", env=self.simulated)
         self.assertEqual(look.returncode, 0)
 

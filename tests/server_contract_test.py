@@ -64,11 +64,15 @@ class Promises(ServerTest):
         self.start()
         specification = server_process.CONTRACT.validator({"$ref": "#/components/schemas/Specification"})
         good = server_process.specification()
-        for spec in (good, {**good, "schedule": {"ranks": [[{"op": "forward", "stage": 0, "mb": 0}]]}}):
+        late = {**good, "switch_latency_s": "frequency,latency\n900,0.13\n1410,0.01\n"}
+        for spec in (good, late, {**good, "schedule": {"ranks": [[{"op": "forward", "stage": 0, "mb": 0}]]}}):
             self.assertTrue(specification.is_valid(spec), spec)
         self.assertEqual(self.ask("PUT", "/v1/jobs/good", good).status, 201)
+        self.assertEqual(self.ask("PUT", "/v1/jobs/late", late).status, 201)
+        self.assertEqual(self.good("GET", "/v1/jobs/late")["spec"]["switch_latency_s"], late["switch_latency_s"])
         for wrong in ({"micro_batches": None}, {"profile": ""}, {"objective": {"power_cap_w": 2e12}}, {"stages": 4097},
-                      {"objective": {"slowdown": 0, "deadline_s": 1}}, {"data": 0}, {"no": "such"}):
+                      {"objective": {"slowdown": 0, "deadline_s": 1}}, {"data": 0}, {"no": "such"},
+                      {"switch_latency_s": ""}):
             spec = {name: value for name, value in {**good, **wrong}.items() if value is not None}
             self.assertFalse(specification.is_valid(spec), wrong)
             self.assertEqual(self.ask("PUT", "/v1/jobs/wrong", spec).status, 400, wrong)

@@ -252,7 +252,7 @@ def start(
     optimizer_s: PerStage | None = None,
     fit: bool | None = None,
     blocking_power_w: PerStage | None = None,
-    switch_latency_s: float | None = None,
+    switch_latency_s: float | str | None = None,
     min_dwell_s: float | None = None,
     plans: int | None = None,
     profiling: Mapping[str, Any] | None = None,

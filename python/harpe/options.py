@@ -50,7 +50,7 @@ class JobOptions(TypedDict, total=False):
     optimizer_s: PerStage | None
     fit: bool | None
     blocking_power_w: PerStage | None
-    switch_latency_s: float | None
+    switch_latency_s: float | str | None
     min_dwell_s: float | None
     plans: int | None
     profiling: Mapping[str, Any] | None

@@ -28,6 +28,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/profile/latency_table.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -153,6 +154,11 @@ Status MeasureRun::conclude(JobServer& server) {
   const Profile profile = HARPE_TRY(parse_profile(measured.profile, "the server's profile"));
   const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
   const std::string schedule = HARPE_TRY(schedule_word(measured));
+  if (spec.switch_latency.is_table()) {
+    const std::filesystem::path file = latency_file_of(arguments_.out);
+    HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
+    say("written: " + file.string() + ", how late clocks are");
+  }
   const std::vector<std::string> words =
       plan_words(spec, schedule, arguments_.out.string(), measured.blocking_power);
   HARPE_TRY(write_file(

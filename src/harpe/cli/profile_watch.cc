@@ -221,6 +221,10 @@ std::vector<std::string> doubts_of(const Profile& profile,
   return doubts;
 }
 
+std::filesystem::path latency_file_of(const std::filesystem::path& profile) {
+  return std::filesystem::path(profile).replace_extension(".latency.csv");
+}
+
 std::vector<std::string> plan_words(const JobSpec& spec, const std::string& schedule,
                                     const std::string& profile,
                                     const std::vector<Watts>& blocking_power) {
@@ -246,7 +250,11 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
   add("--load", seconds_of(spec.fixed_times.load));
   add("--reduce", seconds_of(spec.fixed_times.reduce));
   add("--optimizer", seconds_of(spec.fixed_times.optimizer));
-  if (spec.switch_latency > Seconds{0}) add("--switch-latency", seconds_of({spec.switch_latency}));
+  if (spec.switch_latency.is_table()) {
+    add("--switch-latency", latency_file_of(profile).string());
+  } else if (const Seconds latency = spec.switch_latency.longest(); latency > Seconds{0}) {
+    add("--switch-latency", seconds_of({latency}));
+  }
   if (spec.min_dwell > Seconds{0}) add("--min-dwell", seconds_of({spec.min_dwell}));
   if (spec.fit) words.emplace_back("--fit");
   const std::string folder = std::filesystem::path(profile).stem().string() + "-plan";

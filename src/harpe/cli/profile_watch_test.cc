@@ -106,6 +106,11 @@ TEST(PlanWords, SayAllThatTheJobSaysOfItsPipeline) {
                           "--gpus-per-stage", "4", "--transfer-forward", "0.003", "--transfer-mode",
                           "rendezvous", "--optimizer", "0.05,0.04", "--switch-latency", "0.01",
                           "--out", "p-plan"));
+  spec = {};
+  spec.switch_latency = LatencyByClock({{Megahertz{1410}, Seconds{0.01}}});
+  EXPECT_THAT(plan_words(spec, "p.schedule.json", "p.csv", {}),
+              ElementsAre("harpe", "plan", "--profile", "p.csv", "--schedule", "p.schedule.json",
+                          "--switch-latency", "p.latency.csv", "--out", "p-plan"));
   // One of its own has its micro-batches in its file.
   EXPECT_THAT(plan_words({}, "p.schedule.json", "p.csv", {Watts{80}}),
               ElementsAre("harpe", "plan", "--profile", "p.csv", "--schedule", "p.schedule.json",

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -25,6 +27,7 @@
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/profile/latency_table.h"
 
 namespace harpe {
 namespace {
@@ -39,6 +42,7 @@ struct SwitchArguments {
   int repeats = 20;
   Seconds timeout{1};
   std::string csv;
+  std::string table;
 };
 
 /// Work on the GPUs while they are measured: the user's command, or a load on simulated ones.
@@ -199,6 +203,28 @@ std::string csv_text(const std::vector<Measured>& all) {
   return text;
 }
 
+/// The longest transition to each clock of any GPU; what came later than that can be told counts as
+/// the time that it was waited for.
+std::vector<LatencyByClock::Entry> longest_by_clock(const std::vector<Measured>& all,
+                                                    Seconds timeout) {
+  std::map<Megahertz, Seconds> longest;
+  for (const Measured& measured : all) {
+    for (const ClockSwitch& pair : measured.result.switches) {
+      if (pair.repetitions() == 0) continue;
+      Seconds& known = longest[pair.to];
+      if (pair.late > 0) known = std::max(known, timeout);
+      if (const auto transition = pair.transition()) {
+        known = std::max(known, transition->longest);
+      }
+    }
+  }
+  std::vector<LatencyByClock::Entry> entries;
+  // In whole microseconds, not below what was measured.
+  for (const auto& [clock, latency] : longest)
+    entries.push_back({clock, Seconds{std::ceil(latency.value * 1e6) / 1e6}});
+  return entries;
+}
+
 Json distribution_json(const std::optional<LatencyDistribution>& times) {
   if (!times) return {};
   return {{"median_s", times->median.value},
@@ -334,6 +360,10 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   if (!arguments.csv.empty()) {
     HARPE_TRY(write_file(arguments.csv, csv_text(all.gpus)));
   }
+  auto latencies = longest_by_clock(all.gpus, arguments.timeout);
+  if (!arguments.table.empty() && !latencies.empty()) {
+    HARPE_TRY(write_file(arguments.table, latency_table_csv(LatencyByClock(std::move(latencies)))));
+  }
   const bool complete = !all.cancelled && !all.failure;
   Outcome outcome{.text = switches_text(arguments, all, console.colour_out),
                   .json = json_text(result_json(all.gpus, simulated, complete))};
@@ -373,7 +403,7 @@ void add_switch_latency_command(Commands& commands) {
       "give a command that keeps it "
       "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"
-      "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --csv pairs.csv\n"
+      "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --table latency.csv\n"
       "harpe switch-latency --simulate gpus.toml --repeats 5",
       [arguments, &commands](Console& console) {
         return run_switch_latency(*arguments, commands.following_command(), console);
@@ -393,6 +423,11 @@ void add_switch_latency_command(Commands& commands) {
                return time;
              });
   add_text(app, "--csv", "FILE", "Write the distributions of all pairs there", arguments->csv);
+  add_text(
+      app, "--table", "FILE",
+      "Write the longest transition to each clock of any GPU there (late ones as --timeout): for "
+      "harpe plan --switch-latency FILE, and the switch_latency_s of a job",
+      arguments->table);
 }
 
 }  // namespace harpe

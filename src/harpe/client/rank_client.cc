@@ -125,7 +125,7 @@ class ActiveClient final : public RankClient {
             .notices = notices_.get()},
         std::move(session), instructions_in_list_);
     const Seconds ahead =
-        options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
+        options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency.shortest());
     pacer_ = std::make_unique<Pacer>(
         Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
         Pacer::Options{.instructions = instructions_in_list_, .look_ahead = ahead},

@@ -41,11 +41,14 @@ Seconds LatencyByClock::longest() const {
   return std::ranges::max(entries_, {}, &Entry::latency).latency;
 }
 
+Seconds LatencyByClock::shortest() const {
+  return std::ranges::min(entries_, {}, &Entry::latency).latency;
+}
+
 std::string text_of(const LatencyByClock& latency) {
-  const auto [least, most] =
-      std::ranges::minmax(latency.entries(), {}, &LatencyByClock::Entry::latency);
-  const std::string text = shortest(most.latency.value) + " s";
-  return least.latency == most.latency ? text : shortest(least.latency.value) + " to " + text;
+  const Seconds least = latency.shortest(), most = latency.longest();
+  const std::string text = shortest(most.value) + " s";
+  return least == most ? text : shortest(least.value) + " to " + text;
 }
 
 }  // namespace harpe

@@ -40,6 +40,9 @@ class LatencyByClock {
   /// Of a clock that is not given, the longer one of its neighbours', as nothing is known between.
   Seconds to(Megahertz clock) const;
   Seconds longest() const;
+  Seconds shortest() const;
+  /// Whether it was given by the clock, not as one time for all.
+  bool is_table() const { return entries_.front().clock != Megahertz{0}; }
   /// By rising clock; one alone holds for all clocks.
   std::span<const Entry> entries() const { return entries_; }
   friend bool operator==(const LatencyByClock&, const LatencyByClock&) = default;

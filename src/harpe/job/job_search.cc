@@ -14,7 +14,7 @@ namespace harpe {
 /// Plans for stragglers hold for a while only, and with late clocks there is no such search.
 bool Job::State::may_search() const {
   if (running() == nullptr || running()->straggling || retry_at || ended) return false;
-  if (plans_due || objective_ticket != 0 || spec.switch_latency > Seconds{0} ||
+  if (plans_due || objective_ticket != 0 || spec.switch_latency.longest() > Seconds{0} ||
       spec.min_dwell > Seconds{0}) {
     return false;
   }

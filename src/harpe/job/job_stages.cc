@@ -166,11 +166,11 @@ bool Job::State::measure_unsteady(Seconds now) {
     return true;
   }
   if (!is_faster) {
-    const bool says_latency = spec.switch_latency > Seconds{0};
+    const bool says_latency = spec.switch_latency.longest() > Seconds{0};
     roll_back(now, why + ", as where clocks change late" +
                        (says_latency ? "r than switch_latency_s says"
                                      : ", and the job says no switch_latency_s") +
-                       " (harpe switch-latency)");
+                       " (harpe switch-latency --table)");
     return true;
   }
   // It keeps what the plan promises.

@@ -402,7 +402,8 @@ TEST(Job, AStageOfOnePipelineThatIsSlowByItsPlanAloneIsNamedWithWhatMayBeTheCaus
   };
   played.training.run(played.job, 1500);
   EXPECT_GE(played.events("stage 1 of pipeline 1 is slow by its plan and not at all-max"), 1);
-  EXPECT_GE(played.events("says no switch_latency_s (harpe switch-latency): all-max until"), 1);
+  EXPECT_GE(played.events("says no switch_latency_s (harpe switch-latency --table): all-max until"),
+            1);
 }
 
 TEST(Job, AnObjectiveMovesAlongTheFrontier) {

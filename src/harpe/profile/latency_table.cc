@@ -108,4 +108,11 @@ Result<LatencyByClock> read_latency_table(const std::filesystem::path& path) {
   return parse_latency_table(text, path.string());
 }
 
+std::string latency_table_csv(const LatencyByClock& latency) {
+  std::string text = "frequency,latency\n";
+  for (const LatencyByClock::Entry& entry : latency.entries())
+    text += std::to_string(entry.clock.value) + "," + shortest(entry.latency.value) + "\n";
+  return text;
+}
+
 }  // namespace harpe

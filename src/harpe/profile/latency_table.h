@@ -20,4 +20,7 @@ namespace harpe {
 Result<LatencyByClock> parse_latency_table(std::string_view text, const std::string& file);
 Result<LatencyByClock> read_latency_table(const std::filesystem::path& path);
 
+/// The same columns. \param latency  a table, not one time for all
+std::string latency_table_csv(const LatencyByClock& latency);
+
 }  // namespace harpe

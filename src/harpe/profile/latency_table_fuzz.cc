@@ -1,4 +1,5 @@
-// What parses names every clock with its latency, and no latency between two is below both.
+// What parses reads back the same from what is written of it, names every clock with its latency,
+// and no latency between two is below both.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,6 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!latency.ok()) {
     if (latency.error().diagnostics.empty()) std::abort();
     return 0;
+  }
+  if (harpe::parse_latency_table(harpe::latency_table_csv(*latency), "again.csv").value() !=
+      *latency) {
+    std::abort();
   }
   const auto entries = latency->entries();
   for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -29,6 +29,13 @@ TEST(LatencyTable, HasTheLongerOfItsNeighboursBetweenClocks) {
   EXPECT_EQ(text_of(*latency), "0.005 to 0.2 s");
 }
 
+TEST(LatencyTable, IsWrittenAsItIsRead) {
+  const LatencyByClock latency({{1410_MHz, 0.005_s}, {900_MHz, 0.1_s / 3}});
+  const std::string text = latency_table_csv(latency);
+  EXPECT_THAT(text, HasSubstr("\n1410,0.005\n"));
+  EXPECT_EQ(parse_latency_table(text, "late.csv").value(), latency);
+}
+
 TEST(LatencyTable, OneTimeHoldsForAllClocks) {
   const LatencyByClock latency = 0.01_s;
   EXPECT_EQ(latency.to(210_MHz), 0.01_s);

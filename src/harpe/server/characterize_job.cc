@@ -32,7 +32,8 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
   const Result<Frontier> frontier =
       frontier_of(spec, request, [&fraction](double done) { fraction = done * kShareOfFrontier; });
   if (!frontier.ok()) return failed(frontier.error());
-  const bool is_switching = spec.switch_latency > Seconds{0} || spec.min_dwell > Seconds{0};
+  const bool is_switching =
+      spec.switch_latency.longest() > Seconds{0} || spec.min_dwell > Seconds{0};
   Result<PlanTable> plans = make_plans(
       spec, request, *frontier, Effort::kQuick, is_switching ? kFirstSwitchingPlans : spec.plans,
       wanted,

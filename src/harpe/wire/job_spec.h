@@ -49,7 +49,7 @@ struct JobSpec {
   FixedTimes fixed_times;
   /// Of a GPU while it waits; measured while profiling where it is not given.
   std::optional<PerStage<Watts>> blocking_power;
-  Seconds switch_latency{0};  ///< see `PlanOptions`
+  LatencyByClock switch_latency = {};  ///< see `PlanOptions`
   Seconds min_dwell{0};
   ProfilingOptions profiling;
   Objective objective;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/text.h"
+#include "harpe/profile/latency_table.h"
 #include "harpe/wire/carbon_terms.h"
 #include "harpe/wire/wire.h"
 
@@ -13,6 +15,8 @@ using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
 constexpr int kMostDegree = kMaxRanks;
+constexpr double kLongestSwitch = 60;  // s
+constexpr std::size_t kLongestLatencyTable = 64 * 1024;
 
 ProfilingOptions read_profiling(const JsonValue& object, Diagnostics& diagnostics,
                                 Unknown unknown) {
@@ -114,6 +118,34 @@ std::vector<Seconds> read_stage_times(Fields& fields, std::string_view key, int 
   return times ? times->each(stages) : std::vector<Seconds>();
 }
 
+/// One time for all clocks, or a table of times by the clock that is asked for, as CSV.
+LatencyByClock read_latency(Fields& fields, std::string_view key) {
+  const JsonValue* given = fields.any(key);
+  if (given == nullptr || given->type != Type::kString) {
+    return Seconds{fields.number(key, 0, kLongestSwitch).value_or(0)};
+  }
+  if (given->string.size() > kLongestLatencyTable) {
+    fields.error(key, "is longer than the " + std::to_string(kLongestLatencyTable) +
+                          " bytes that it may have");
+    return {};
+  }
+  Result<LatencyByClock> table = parse_latency_table(given->string, std::string(key));
+  if (!table.ok()) {
+    fields.error(key, table.error().text());
+    return {};
+  }
+  if (table->longest().value > kLongestSwitch) {
+    fields.error(key, "has more than " + shortest(kLongestSwitch) + " s");
+    return {};
+  }
+  return *std::move(table);
+}
+
+Json latency_json(const LatencyByClock& latency) {
+  if (latency.is_table()) return latency_table_csv(latency);
+  return latency.longest().value;
+}
+
 /// By the name of a generator with its sizes, or in full.
 void read_schedule(Fields& fields, Diagnostics& diagnostics, JobSpec& spec) {
   const JsonValue* given = fields.any("schedule");
@@ -187,7 +219,7 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
                       .optimizer = read_stage_times(fields, "optimizer_s", spec.shape.stages)};
   spec.fit = fields.boolean("fit").value_or(false);
   spec.blocking_power = read_per_stage<Watts>(fields, "blocking_power_w", kMostPower, "watts");
-  read_number(fields, "switch_latency_s", 0, 60, spec.switch_latency.value);
+  spec.switch_latency = read_latency(fields, "switch_latency_s");
   read_number(fields, "min_dwell_s", 0, 60, spec.min_dwell.value);
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
@@ -259,7 +291,7 @@ std::string job_spec_json(const JobSpec& spec) {
                {"tensor", spec.shape.tensor}};
   put_schedule(spec.schedule, json);
   json.update({{"plans", spec.plans},
-               {"switch_latency_s", spec.switch_latency.value},
+               {"switch_latency_s", latency_json(spec.switch_latency)},
                {"min_dwell_s", spec.min_dwell.value},
                {"profiling", profiling_json(spec.profiling)},
                {"objective", Json::parse(objective_json(spec.objective))}});

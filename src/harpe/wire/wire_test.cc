@@ -44,6 +44,25 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   EXPECT_TRUE(read->fit);
 }
 
+TEST(Wire, LateClocksAreOneTimeOrATable) {
+  const std::string text =
+      R"({"stages": 3, "schedule": "1f1b", "micro_batches": 2, "switch_latency_s": )";
+  const auto one = parse_job_spec(text + "0.01}");
+  ASSERT_TRUE(one.ok()) << one.error().text();
+  EXPECT_EQ(one->switch_latency, LatencyByClock(Seconds{0.01}));
+  EXPECT_THAT(job_spec_json(*one), HasSubstr(R"("switch_latency_s":0.01)"));
+  const auto table = parse_job_spec(text + R"("frequency,latency\n1410,0.01\n1170,0.13\n"})");
+  ASSERT_TRUE(table.ok()) << table.error().text();
+  EXPECT_EQ(table->switch_latency,
+            LatencyByClock({{Megahertz{1170}, Seconds{0.13}}, {Megahertz{1410}, Seconds{0.01}}}));
+  EXPECT_EQ(parse_job_spec(job_spec_json(*table))->switch_latency, table->switch_latency);
+  for (const char* wrong :
+       {"61}", "-1}", "true}", "{}}", "\"\"}", "\"0.01\"}", R"("frequency,latency\n1410,61\n"})"})
+    EXPECT_FALSE(parse_job_spec(text + wrong).ok()) << wrong;
+  EXPECT_THAT(parse_job_spec(text + "\"" + std::string(70'000, 'x') + "\"}").error().text(),
+              HasSubstr("switch_latency_s: is longer than the 65536 bytes"));
+}
+
 TEST(Wire, BlockingPowerIsThatOfAllStagesOrOfEach) {
   const std::string text =
       R"({"stages": 3, "schedule": "1f1b", "micro_batches": 2, "blocking_power_w": )";
