@@ -44,7 +44,8 @@ LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # by 
 
 def end_on_signals():
     """Whoever started processes ends them, also where a signal ends it."""
-    ends = [end for end in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(end) is not signal.SIG_IGN]  # as nohup has it
+    ends = [end for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(end) is not signal.SIG_IGN]  # as nohup has it
 
     def leave(number, _):
         for end in ends:

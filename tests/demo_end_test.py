@@ -33,10 +33,15 @@ def running(folder):
 
 class DemoEnd(unittest.TestCase):
     def test_a_signal_ends_it_with_all_it_started(self):
+        for end in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(end):
+                self.ended_by(end)
+
+    def ended_by(self, end_signal):
         with tempfile.TemporaryDirectory() as name:
             out = pathlib.Path(name) / "demo"
             command = [sys.executable, PROGRAM, "--harpe", HARPE, "--trainer", TRAINER, "--out", out]
-            demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             self.addCleanup(demo.kill)
             end = time.monotonic() + 60
             while not (out / "trainer.log").exists():
@@ -48,8 +53,10 @@ class DemoEnd(unittest.TestCase):
             self.assertIn(f"another demonstration runs in {out}", second.stderr)
             self.assertEqual((out / "jobs.db").stat().st_ino, stored)
             self.assertGreater(len(running(out)), 2)
-            demo.send_signal(signal.SIGTERM)
-            self.assertEqual(demo.wait(30), 128 + signal.SIGTERM)
+            demo.send_signal(end_signal)
+            said = demo.communicate(timeout=30)[1]
+            self.assertEqual(demo.returncode, 128 + end_signal, said)
+            self.assertNotIn("Traceback", said)
             end = time.monotonic() + 20
             while running(out):
                 self.assertLess(time.monotonic(), end, running(out))

@@ -86,8 +86,9 @@ Result<Outcome> declare_straggler(const JobArguments& arguments) {
   Json body = {{"factor", *factor}};
   if (arguments.duration) body["for_s"] = arguments.duration->value;
   const std::string response = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
-  return Outcome{.text = "declared: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n" + warning_text(response),
+  const std::string what = *factor == 1 ? "healthy" : shortest(*factor) + " times slower";
+  return Outcome{.text = "declared: pipeline " + arguments.pipeline + " is " + what + "\n" +
+                         warning_text(response),
                  .json = indented(response)};
 }
 
