@@ -16,19 +16,7 @@ PROGRAM, HARPE, TRAINER = sys.argv[1:4]
 sys.path.insert(0, str(pathlib.Path(PROGRAM).resolve().parent))
 
 import demo_cluster  # noqa: E402
-
-
-def running(folder):
-    """Command lines that name the folder."""
-    found = []
-    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes()
-        except OSError:
-            continue  # it has ended meanwhile
-        if str(folder).encode() in words:
-            found.append(words)
-    return found
+import processes  # noqa: E402
 
 
 class DemoEnd(unittest.TestCase):
@@ -52,14 +40,14 @@ class DemoEnd(unittest.TestCase):
             self.assertEqual(second.returncode, 1)
             self.assertIn(f"another demonstration runs in {out}", second.stderr)
             self.assertEqual((out / "jobs.db").stat().st_ino, stored)
-            self.assertGreater(len(running(out)), 2)
+            self.assertGreater(len(processes.naming(out)), 2)
             demo.send_signal(end_signal)
             said = demo.communicate(timeout=30)[1]
             self.assertEqual(demo.returncode, 128 + end_signal, said)
             self.assertNotIn("Traceback", said)
             end = time.monotonic() + 20
-            while running(out):
-                self.assertLess(time.monotonic(), end, running(out))
+            while processes.naming(out):
+                self.assertLess(time.monotonic(), end, processes.naming(out))
                 time.sleep(0.1)
 
     def test_it_says_how_far_the_job_is_and_what_to_do_where_that_takes_too_long(self):

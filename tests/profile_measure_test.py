@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+import processes
+
 HARPE = TRAINER = None
 GPUS = '[[gpu]]\nmodel = "a100-sxm"\ncount = 2\ncall_ms = 1\nswitch_ms = 5\n'
 QUICKLY = ["--clocks", "2", "--lowest-clock", "1000", "--max-slowdown", "1000%"]
@@ -78,7 +80,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.assertLessEqual(plans["least_energy"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"])
 
     def test_training_goes_on_and_keeps_its_output_and_status(self):
-        shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(120)]
+        shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(300)]
         run = self.measure(*QUICKLY, training=shell)
         self.assertEqual((run.returncode, run.stdout), (3, "trained\n"), run.stderr)
         self.assertIn("goes on at all-max", run.stderr)
@@ -151,10 +153,10 @@ class ProfileMeasureTest(unittest.TestCase):
         self.wait_for(where.exists)
         port = int(where.read_text().rpartition(":")[2])
         self.wait_for(lambda: self.connects(port))
+        self.assertEqual(len(processes.naming(self.temporary)), 1, "the agent")
         run.kill()
         self.wait_for(lambda: not self.connects(port))
-        agents = list(self.temporary.glob("*/agent.sock"))
-        self.wait_for(lambda: not any(file.exists() for file in agents))
+        self.wait_for(lambda: not processes.naming(self.temporary))
 
     @staticmethod
     def connects(port):
