@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr std::int64_t kAlice = 12001, kBob = 12002;
+constexpr std::int64_t kPolicyAlice = 12001, kPolicyBob = 12002;
 
 GpuIdentity gpu(int index) {
   GpuIdentity identity;
@@ -81,7 +81,7 @@ TEST(Policy, AllowsWhatItSaysToWhomItNames) {
   const Policy policy = parsed(
       "[[allow]]\nusers = [12001]\ngpus = [1]\nread = true\nclocks_mhz = [900, 1410]\n"
       "power_limit_w = [200, 400.5]\nmax_lease_s = 60\n");
-  const Allowance allowed = policy.allowance(user(kAlice), gpu(1));
+  const Allowance allowed = policy.allowance(user(kPolicyAlice), gpu(1));
   EXPECT_TRUE(allowed.read);
   ASSERT_EQ(allowed.clocks.size(), 1);
   EXPECT_EQ(allowed.clocks[0], (ClockRange{{900}, {1410}}));
@@ -90,8 +90,8 @@ TEST(Policy, AllowsWhatItSaysToWhomItNames) {
   EXPECT_TRUE(allowed.memory_clocks.empty());
   EXPECT_FALSE(allowed.persistence_mode);
   EXPECT_EQ(allowed.max_lease, Seconds{60});
-  EXPECT_TRUE(allows_nothing(policy.allowance(user(kAlice), gpu(0))));
-  EXPECT_TRUE(allows_nothing(policy.allowance(user(kBob), gpu(1))));
+  EXPECT_TRUE(allows_nothing(policy.allowance(user(kPolicyAlice), gpu(0))));
+  EXPECT_TRUE(allows_nothing(policy.allowance(user(kPolicyBob), gpu(1))));
 }
 
 TEST(Policy, FindsGpusByIndexUuidAndPciAddressAsPeopleWriteThem) {
@@ -99,8 +99,8 @@ TEST(Policy, FindsGpusByIndexUuidAndPciAddressAsPeopleWriteThem) {
        {"1", "GPU-000000-1", "gpu-000000-1", "0000:01:00.0", "01:00.0", "00000000:01:00.0", "*"}) {
     const Policy policy =
         parsed("[[allow]]\nusers = '*'\nread = true\ngpus = '" + std::string(name) + "'\n");
-    EXPECT_TRUE(policy.allowance(user(kBob), gpu(1)).read) << name;
-    EXPECT_EQ(policy.allowance(user(kBob), gpu(0)).read, std::string(name) == "*") << name;
+    EXPECT_TRUE(policy.allowance(user(kPolicyBob), gpu(1)).read) << name;
+    EXPECT_EQ(policy.allowance(user(kPolicyBob), gpu(0)).read, std::string(name) == "*") << name;
   }
 }
 
@@ -110,9 +110,9 @@ TEST(Policy, NamesOfUsersAndGroupsAreThoseOfTheSystem) {
       "[[allow]]\ngroups = ['root', 77]\ngpus = ['*']\npersistence_mode = true\n");
   EXPECT_TRUE(policy.allowance(user(0), gpu(0)).read);
   EXPECT_FALSE(policy.allowance(user(0), gpu(0)).persistence_mode);
-  EXPECT_TRUE(policy.allowance(user(kBob, {5, 0}), gpu(0)).persistence_mode);
-  EXPECT_TRUE(policy.allowance(user(kBob, {77}), gpu(0)).persistence_mode);
-  EXPECT_FALSE(policy.allowance(user(kBob, {77}), gpu(0)).read);
+  EXPECT_TRUE(policy.allowance(user(kPolicyBob, {5, 0}), gpu(0)).persistence_mode);
+  EXPECT_TRUE(policy.allowance(user(kPolicyBob, {77}), gpu(0)).persistence_mode);
+  EXPECT_FALSE(policy.allowance(user(kPolicyBob, {77}), gpu(0)).read);
 }
 
 TEST(Policy, EverybodyIsNobodyFromOutside) {

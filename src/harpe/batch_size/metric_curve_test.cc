@@ -12,7 +12,7 @@
 namespace harpe {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMetricNan = std::numeric_limits<double>::quiet_NaN();
 
 MetricCurve curve_of(int epochs, const std::function<double(int)>& metric) {
   MetricCurve curve;
@@ -40,7 +40,7 @@ TEST(MetricCurve, SaysNothingOfFewNumbers) {
   const MetricCurve three = curve_of(3, [](int) { return 0.1; });
   EXPECT_EQ(chance_to_reach(three, target, 0.5), std::nullopt);
   EXPECT_NE(chance_to_reach(curve_of(4, [](int) { return 0.1; }), target, 0.5), std::nullopt);
-  const MetricCurve gaps = curve_of(9, [](int epoch) { return epoch % 3 == 0 ? 0.1 : kNan; });
+  const MetricCurve gaps = curve_of(9, [](int epoch) { return epoch % 3 == 0 ? 0.1 : kMetricNan; });
   EXPECT_EQ(chance_to_reach(gaps, target, 0.5), std::nullopt);
   EXPECT_EQ(chance_to_reach({}, target, 0.5), std::nullopt);
 }
@@ -133,7 +133,7 @@ TEST(MetricCurve, IsAProbabilityWhateverTheNumbers) {
     const auto points = draw() % 200;
     for (std::uint64_t i = 0; i < points; ++i) {
       epoch += 1 + static_cast<int>(draw() % (seed % 3 == 0 ? 1000 : 2));
-      const double kinds[] = {0.0, kNan, 1e-310, -1e18, 1e18, normal(draw()), 0.5};
+      const double kinds[] = {0.0, kMetricNan, 1e-310, -1e18, 1e18, normal(draw()), 0.5};
       curve.add(epoch, kinds[draw() % (2 + seed % 6)]);
     }
     const MetricTarget target{.metric = seed % 5 == 0 ? 1e18 : normal(draw()),
@@ -165,7 +165,7 @@ TEST(MetricCurve, KeepsUpWithOneThatWasNoBetterAtTheSameShare) {
   EXPECT_FALSE(keeps_up(curve_of(80, [](int) { return 0.1; }), converged, target));
   EXPECT_FALSE(keeps_up(curve_of(50, [](int) { return 0.09; }), converged, target));
   EXPECT_TRUE(keeps_up(curve_of(9, [](int) { return 0.0; }), converged, target));  // too early
-  EXPECT_FALSE(keeps_up(curve_of(9, [](int) { return kNan; }), converged, target));
+  EXPECT_FALSE(keeps_up(curve_of(9, [](int) { return kMetricNan; }), converged, target));
 }
 
 }  // namespace

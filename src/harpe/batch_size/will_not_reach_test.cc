@@ -12,11 +12,11 @@ namespace harpe {
 namespace {
 
 using Reason = TrialVerdict::Reason;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotReachedNan = std::numeric_limits<double>::quiet_NaN();
 
 using Metric = std::function<double(int epoch)>;
 
-MetricCurve curve_of(int epochs, const Metric& metric) {
+MetricCurve will_not_reach_curve(int epochs, const Metric& metric) {
   MetricCurve curve;
   for (int epoch = 1; epoch <= epochs; ++epoch) curve.add(epoch, metric(epoch));
   return curve;
@@ -29,7 +29,7 @@ int ended_after(const Metric& metric, std::vector<MetricCurve> converged,
   pointers.reserve(converged.size());
   for (const MetricCurve& one : converged) pointers.push_back(&one);
   for (int epoch = 1; epoch < target.last_epoch; ++epoch) {
-    if (will_not_reach(curve_of(epoch, metric), pointers, target)) return epoch;
+    if (will_not_reach(will_not_reach_curve(epoch, metric), pointers, target)) return epoch;
   }
   return 0;
 }
@@ -52,9 +52,9 @@ double grokking(int epoch) {
 constexpr MetricTarget kTarget{.metric = 0.9, .higher_is_better = true, .last_epoch = 100};
 
 TEST(WillNotReach, EndsWhatIsStuckOnceOthersHaveConverged) {
-  const int after_one = ended_after(stuck, {curve_of(25, smooth)}, kTarget);
+  const int after_one = ended_after(stuck, {will_not_reach_curve(25, smooth)}, kTarget);
   const int after_many =
-      ended_after(stuck, std::vector<MetricCurve>(8, curve_of(25, smooth)), kTarget);
+      ended_after(stuck, std::vector<MetricCurve>(8, will_not_reach_curve(25, smooth)), kTarget);
   EXPECT_GE(after_many, kLeastMetrics);
   EXPECT_LE(after_many, after_one);
   EXPECT_LT(after_one, 85);
@@ -70,57 +70,64 @@ TEST(WillNotReach, WhileNoneHasConvergedAJumpMayComeUntilNearTheEnd) {
 TEST(WillNotReach, AJumpThatOthersHadIsWaitedFor) {
   // Other batch sizes stretch the axis: this one jumps at epoch 60, that one did at 20.
   const Metric grokked = [](int epoch) { return grokking(3 * epoch); };
-  EXPECT_EQ(ended_after(grokking, {curve_of(21, grokked)}, kTarget), 0);
+  EXPECT_EQ(ended_after(grokking, {will_not_reach_curve(21, grokked)}, kTarget), 0);
   const Metric lower = [](int epoch) { return epoch > 60 ? 0.95 : stuck(epoch) - 0.01; };
-  EXPECT_EQ(ended_after(lower, {curve_of(61, dropping)}, kTarget), 0);
+  EXPECT_EQ(ended_after(lower, {will_not_reach_curve(61, dropping)}, kTarget), 0);
 }
 
 TEST(WillNotReach, AMetricThatNeverMovedSaysNothingOfAFirstTraining) {
   const Metric same = [](int) { return 0.1; };
   EXPECT_EQ(ended_after(same, {}, kTarget), 0);
-  EXPECT_GT(ended_after(same, {curve_of(25, smooth)}, kTarget), 0);
+  EXPECT_GT(ended_after(same, {will_not_reach_curve(25, smooth)}, kTarget), 0);
   // Where it is a flag in all trainings of the job, each keeps up with the others.
   const Metric flag = [](int epoch) { return epoch == 25 ? 1 : 0; };
-  EXPECT_EQ(ended_after([](int) { return 0; }, {curve_of(25, flag)}, kTarget), 0);
+  EXPECT_EQ(ended_after([](int) { return 0; }, {will_not_reach_curve(25, flag)}, kTarget), 0);
 }
 
 /// What the history of smooth curves costs: docs/zeus.md says so.
 TEST(WillNotReach, AJumpThatNoOtherHadIsNotForeseen) {
-  const std::vector<MetricCurve> others(8, curve_of(25, smooth));
+  const std::vector<MetricCurve> others(8, will_not_reach_curve(25, smooth));
   EXPECT_GT(ended_after(grokking, others, kTarget), 0);
 }
 
 TEST(WillNotReach, WhatKeepsUpIsNeverEnded) {
   // Three times as slow as the one that converged.
   const Metric slow = [](int epoch) { return smooth((epoch + 2) / 3); };
-  EXPECT_EQ(ended_after(slow, {curve_of(25, smooth)}, kTarget), 0);
+  EXPECT_EQ(ended_after(slow, {will_not_reach_curve(25, smooth)}, kTarget), 0);
 }
 
 TEST(WillNotReach, LowerIsBetterIsTheSame) {
   const Metric loss = [](int epoch) { return 3 - 2 * stuck(epoch); };
   const MetricTarget target{.metric = 3 - 2 * 0.9, .higher_is_better = false, .last_epoch = 100};
   const Metric other = [](int epoch) { return 3 - 2 * smooth(epoch); };
-  EXPECT_EQ(ended_after(loss, {curve_of(25, other)}, target),
-            ended_after(stuck, {curve_of(25, smooth)}, kTarget));
+  EXPECT_EQ(ended_after(loss, {will_not_reach_curve(25, other)}, target),
+            ended_after(stuck, {will_not_reach_curve(25, smooth)}, kTarget));
 }
 
 TEST(WillNotReach, WhatBecomesNoNumberHasDiverged) {
-  const Metric diverging = [](int epoch) { return epoch > 10 ? kNan : smooth(epoch); };
+  const Metric diverging = [](int epoch) { return epoch > 10 ? kNotReachedNan : smooth(epoch); };
   EXPECT_EQ(ended_after(diverging, {}, kTarget), 10 + kMostMissing + 1);
-  const Metric from_the_start = [](int) { return kNan; };
-  EXPECT_EQ(ended_after(from_the_start, {curve_of(25, smooth)}, kTarget), kMostMissing + 1);
+  const Metric from_the_start = [](int) { return kNotReachedNan; };
+  EXPECT_EQ(ended_after(from_the_start, {will_not_reach_curve(25, smooth)}, kTarget),
+            kMostMissing + 1);
   // The first of its job: its metric may be one that is not measured each epoch.
   EXPECT_EQ(ended_after(from_the_start, {}, kTarget), 0);
 }
 
 TEST(WillNotReach, AMetricThatIsMeasuredNowAndThenHasNotDiverged) {
-  const Metric each_fourth = [](int epoch) { return epoch % 4 == 0 ? smooth(epoch) : kNan; };
+  const Metric each_fourth = [](int epoch) {
+    return epoch % 4 == 0 ? smooth(epoch) : kNotReachedNan;
+  };
   EXPECT_EQ(ended_after(each_fourth, {}, kTarget), 0);
-  const Metric each_tenth = [](int epoch) { return epoch % 10 == 0 ? smooth(epoch) : kNan; };
-  EXPECT_EQ(ended_after(each_tenth, {curve_of(30, each_tenth)}, kTarget), 0);
+  const Metric each_tenth = [](int epoch) {
+    return epoch % 10 == 0 ? smooth(epoch) : kNotReachedNan;
+  };
+  EXPECT_EQ(ended_after(each_tenth, {will_not_reach_curve(30, each_tenth)}, kTarget), 0);
   // Only that the target was reached is known.
-  const Metric at_the_end = [](int epoch) { return epoch == 20 ? 1 : kNan; };
-  EXPECT_EQ(ended_after([](int) { return kNan; }, {curve_of(20, at_the_end)}, kTarget), 0);
+  const Metric at_the_end = [](int epoch) { return epoch == 20 ? 1 : kNotReachedNan; };
+  EXPECT_EQ(ended_after([](int) { return kNotReachedNan; }, {will_not_reach_curve(20, at_the_end)},
+                        kTarget),
+            0);
 }
 
 RecurringJob job_of(BatchSizeAlgorithm algorithm) {
@@ -219,7 +226,7 @@ TEST(WillNotReach, MetricsAreRememberedOfTheNewestThatConvergedAndStored) {
                     .report({.trial = given->trial.number,
                              .batch_size = given->trial.batch_size,
                              .epoch = epoch,
-                             .metric = epoch == 1 ? kNan : 0.1},
+                             .metric = epoch == 1 ? kNotReachedNan : 0.1},
                             optimizer.heard())
                     .ok());
   }

@@ -8,11 +8,11 @@
 namespace harpe {
 namespace {
 
-constexpr ForecastGrid kGrid{.slots_per_day = 24, .horizon = 24};
+constexpr ForecastGrid kConformalGrid{.slots_per_day = 24, .horizon = 24};
 
 /// Share of values within their intervals, by 60 days, of one horizon.
 std::vector<double> coverages(std::uint64_t seed, std::size_t ahead, auto error_of) {
-  ConformalIntervals intervals(kGrid);
+  ConformalIntervals intervals(kConformalGrid);
   LogHistory history(24);
   std::mt19937_64 random(seed);
   const std::size_t days = 360;
@@ -68,7 +68,7 @@ TEST(Conformal, CoversAgainAfterErrorsBecomeAnother) {
 TEST(Conformal, IsNarrowWhereErrorsAreSmall) {
   for (const std::uint64_t seed : {7, 8}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    ConformalIntervals intervals(kGrid);
+    ConformalIntervals intervals(kConformalGrid);
     LogHistory history(24);
     std::mt19937_64 random(seed);
     std::vector<double> forecast(24, to_log(200)), lower(24), upper(24);
@@ -83,7 +83,7 @@ TEST(Conformal, IsNarrowWhereErrorsAreSmall) {
 }
 
 TEST(Conformal, SaysNothingBeforeItHasErrors) {
-  ConformalIntervals intervals(kGrid);
+  ConformalIntervals intervals(kConformalGrid);
   LogHistory history(24);
   std::vector<double> forecast(24, 5), lower(24), upper(24);
   for (int i = 0; i < 24; ++i) {

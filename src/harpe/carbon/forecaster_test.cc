@@ -12,7 +12,7 @@
 namespace harpe {
 namespace {
 
-constexpr ForecastGrid kGrid{.slots_per_day = 24, .horizon = 48};
+constexpr ForecastGrid kForecasterGrid{.slots_per_day = 24, .horizon = 48};
 
 TEST(Forecaster, WorksInLogarithmsThatAllowNegativeValues) {
   EXPECT_NEAR(to_log(300), std::log(300), 1e-4);
@@ -85,7 +85,7 @@ TEST(Combination, FollowsWhoErrsLeast) {
   std::vector<std::unique_ptr<Forecaster>> members;
   members.push_back(std::make_unique<Stubborn>(300, 1));
   members.push_back(std::make_unique<Stubborn>(110, 200));
-  Combination combination(std::move(members), kGrid);
+  Combination combination(std::move(members), kForecasterGrid);
   LogHistory history(24);
   std::vector<double> ahead(48);
   EXPECT_FALSE(combination.forecast(history, ahead));
@@ -103,7 +103,7 @@ TEST(Combination, FollowsWhoErrsLeast) {
 }
 
 TEST(IntensityForecaster, SpeaksFromTheFirstValueOn) {
-  IntensityForecaster forecaster(kGrid);
+  IntensityForecaster forecaster(kForecasterGrid);
   forecaster.observe(kNoValue);
   EXPECT_FALSE(forecaster.forecast());
   forecaster.observe(250);
@@ -113,11 +113,11 @@ TEST(IntensityForecaster, SpeaksFromTheFirstValueOn) {
 }
 
 TEST(IntensityForecaster, KeepsIntervalsAroundAndAboveNothing) {
-  IntensityForecaster forecaster(kGrid);
+  IntensityForecaster forecaster(kForecasterGrid);
   for (int i = 0; i < 24 * 40; ++i) {
     forecaster.observe(i % 131 == 17 ? kNoValue : i % 24 < 6 ? 0 : 30 + i % 7);
     if (!forecaster.forecast()) continue;
-    for (std::size_t k = 0; k < kGrid.horizon; ++k) {
+    for (std::size_t k = 0; k < kForecasterGrid.horizon; ++k) {
       ASSERT_GE(forecaster.forecast()->expected[k], 0);
       ASSERT_TRUE(std::isfinite(forecaster.forecast()->expected[k]));
       if (std::isnan(forecaster.forecast()->lower[k])) continue;

@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-constexpr ForecastGrid kGrid{.slots_per_day = 24, .horizon = 24};
+constexpr ForecastGrid kRidgeGrid{.slots_per_day = 24, .horizon = 24};
 
 HourRidgeOptions small_ridge() {
   return {.name = "small",
@@ -65,7 +65,7 @@ TEST(HourRidge, SolvesItsNormalEquations) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const HourRidgeOptions options = small_ridge();
-    const auto ridge = make_hour_ridge(options, kGrid);
+    const auto ridge = make_hour_ridge(options, kRidgeGrid);
     LogHistory history(24);
     for (const double grams : random_values(seed, 24 * 60 + seed)) {
       history.add(grams);
@@ -74,9 +74,9 @@ TEST(HourRidge, SolvesItsNormalEquations) {
     std::vector<double> forecast(24);
     ASSERT_TRUE(ridge->forecast(history, forecast));
 
-    RidgeFeatures features(options, kGrid, nullptr);
+    RidgeFeatures features(options, kRidgeGrid, nullptr);
     const std::size_t p = features.count(), newest = history.size() - 1;
-    const std::size_t first = features.first_step(), end = newest - kGrid.horizon + 1;
+    const std::size_t first = features.first_step(), end = newest - kRidgeGrid.horizon + 1;
     const double days = static_cast<double>(end - first) / 24;
     const double bandwidth = 2 * std::sqrt(240 / days);
     for (const std::size_t ahead : {1U, 7U, 24U}) {
@@ -107,7 +107,7 @@ TEST(HourRidge, SolvesItsNormalEquations) {
 }
 
 TEST(HourRidge, LearnsWhatTheSameHourCannotKnow) {
-  const auto ridge = make_hour_ridge(narrow_ridge(), kGrid);
+  const auto ridge = make_hour_ridge(narrow_ridge(), kRidgeGrid);
   const auto rule = make_same_hour();
   LogHistory history(24);
   const std::vector<double> values = random_values(5, 24 * 200);
@@ -133,7 +133,7 @@ std::vector<double> with_exogenous(std::size_t known_ahead, std::size_t changed)
   ExogenousSeries exogenous{.columns = {{.name = "wind", .values = values}},
                             .known_ahead = known_ahead};
   for (std::size_t i = changed; i < values.size(); ++i) exogenous.columns[0].values[i] = 7;
-  const auto ridge = make_hour_ridge(narrow_ridge(), kGrid, &exogenous);
+  const auto ridge = make_hour_ridge(narrow_ridge(), kRidgeGrid, &exogenous);
   LogHistory history(24);
   for (std::size_t i = 0; i < now; ++i) {
     history.add(values[i]);
@@ -153,7 +153,7 @@ TEST(HourRidge, ReadsExogenousValuesNoFurtherThanTheyAreKnown) {
 }
 
 TEST(HourRidge, LearnsLittleOfGaps) {
-  const auto ridge = make_hour_ridge(narrow_ridge(), kGrid);
+  const auto ridge = make_hour_ridge(narrow_ridge(), kRidgeGrid);
   LogHistory history(24);
   std::vector<double> ahead(24);
   const std::vector<double> values = random_values(4, 24 * 90);

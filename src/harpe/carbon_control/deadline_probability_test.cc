@@ -11,8 +11,8 @@
 namespace harpe {
 namespace {
 
-constexpr int kJobs = HARPE_UNDER_SANITIZERS ? 40 : 200;
-constexpr unsigned kSeed = 4711;
+constexpr int kDeadlineJobs = HARPE_UNDER_SANITIZERS ? 40 : 200;
+constexpr unsigned kDeadlineSeed = 4711;
 
 struct Noise {
   const char* name;
@@ -35,8 +35,8 @@ std::vector<Noise> noises() {
 }
 
 TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
-  SCOPED_TRACE(kSeed);
-  std::mt19937_64 random(kSeed);
+  SCOPED_TRACE(kDeadlineSeed);
+  std::mt19937_64 random(kDeadlineSeed);
   std::vector<double> hours;
   for (int i = 0; i < 24; ++i) hours.push_back(300 + 200 * std::sin(i * 3.14159265 / 12));
   for (const Noise& noise : noises()) {
@@ -48,7 +48,7 @@ TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
       if (pauses) terms.pause = CarbonPause{.idle_power = Watts{0}};
       int missed = 0;
       double slack = 0;
-      for (int job = 0; job < kJobs; ++job) {
+      for (int job = 0; job < kDeadlineJobs; ++job) {
         std::vector<double> shifted = hours;
         std::rotate(shifted.begin(), shifted.begin() + job % 24, shifted.end());
         const PlayedControl played =
@@ -56,10 +56,10 @@ TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
         if (played.finished > 14 * (1 + 1e-9)) ++missed;
         slack += 14 - played.finished;
       }
-      const double most = (1 - terms.probability) * kJobs;
+      const double most = (1 - terms.probability) * kDeadlineJobs;
       EXPECT_LE(missed, most + 3 * std::sqrt(most)) << noise.name << ", pauses " << pauses;
       // Time that is kept in reserve and not needed is time in which it could have run slower.
-      EXPECT_LT(slack / kJobs, 1.5) << noise.name << ", pauses " << pauses;
+      EXPECT_LT(slack / kDeadlineJobs, 1.5) << noise.name << ", pauses " << pauses;
       RecordProperty(std::string(noise.name) + (pauses ? ", pauses" : ""), missed);
     }
   }

@@ -17,7 +17,7 @@ using Mode = CarbonDecision::Mode;
 using ::testing::HasSubstr;
 
 constexpr double kHour = 3600;
-constexpr unsigned kSeed = 4711;
+constexpr unsigned kOpenEndedSeed = 4711;
 
 std::vector<double> swinging(double swing) {
   std::vector<double> hours;
@@ -25,7 +25,7 @@ std::vector<double> swinging(double swing) {
   return hours;
 }
 
-CarbonTerms terms_of(double factor, double slack_hours, bool pauses) {
+CarbonTerms open_ended_terms(double factor, double slack_hours, bool pauses) {
   CarbonTerms terms;
   terms.slack = Seconds{slack_hours * kHour};
   terms.deadline_factor = factor;
@@ -37,7 +37,7 @@ std::int64_t iterations_of(double hours) {
   return static_cast<std::int64_t>(hours * 360);  // at 10 s each
 }
 
-double lose_nothing(double) {
+double open_ended_loss(double) {
   return 0;
 }
 
@@ -58,7 +58,7 @@ TEST(OpenEndedControl, IsNeverFurtherBehindThanItsSlackWhateverIsForecast) {
     return low + (high - low) * static_cast<double>(random() % 1'000'001) / 1e6;
   };
   for (int round = 0; round < 8; ++round) {
-    const CarbonTerms terms = terms_of(uniform(1.05, 1.8), uniform(0, 20), round % 4 != 0);
+    const CarbonTerms terms = open_ended_terms(uniform(1.05, 1.8), uniform(0, 20), round % 4 != 0);
     std::vector<double> hours;
     for (int i = 0; i < 48; ++i) hours.push_back(uniform(20, 500));
     const auto wrong = [&](Seconds now) {
@@ -68,7 +68,7 @@ TEST(OpenEndedControl, IsNeverFurtherBehindThanItsSlackWhateverIsForecast) {
     };
     const double work = uniform(5, 40);
     const PlayedControl played =
-        play_testing(terms, hours, lose_nothing, wrong, iterations_of(work));
+        play_testing(terms, hours, open_ended_loss, wrong, iterations_of(work));
     EXPECT_LE(most_beyond(played, terms), 1e-3);
     EXPECT_LE(played.finished, work * *terms.deadline_factor + terms.slack->value / kHour + 1e-3);
     for (const CarbonDecision& one : played.said) EXPECT_NE(one.mode, Mode::kFastest);
@@ -76,11 +76,11 @@ TEST(OpenEndedControl, IsNeverFurtherBehindThanItsSlackWhateverIsForecast) {
 }
 
 TEST(OpenEndedControl, ComesBackWithinItsSlackFromWhatItLoses) {
-  SCOPED_TRACE(kSeed);
-  std::mt19937_64 random(kSeed);
+  SCOPED_TRACE(kOpenEndedSeed);
+  std::mt19937_64 random(kOpenEndedSeed);
   int decisions = 0, beyond = 0;
   for (int job = 0; job < 16; ++job) {
-    const CarbonTerms terms = terms_of(1.5, 6, job % 2 == 0);
+    const CarbonTerms terms = open_ended_terms(1.5, 6, job % 2 == 0);
     std::vector<double> hours = swinging(200);
     std::rotate(hours.begin(), hours.begin() + job % 24, hours.end());
     const auto restarts = [&](double run) {
@@ -102,8 +102,8 @@ TEST(OpenEndedControl, ComesBackWithinItsSlackFromWhatItLoses) {
 TEST(OpenEndedControl, EmitsLessThanTheBestSteadyPaceOfItsFactor) {
   const double work = 48, factor = 1.3;
   for (const bool pauses : {false, true}) {
-    const PlayedControl played = play_testing(terms_of(factor, 12, pauses), swinging(200),
-                                              lose_nothing, {}, iterations_of(work));
+    const PlayedControl played = play_testing(open_ended_terms(factor, 12, pauses), swinging(200),
+                                              open_ended_loss, {}, iterations_of(work));
     EXPECT_EQ(played.pauses > 0, pauses);
     EXPECT_LT(played.grams,
               best_static(swinging(200), work, work * factor) * (pauses ? 0.9 : 0.95));
@@ -111,7 +111,7 @@ TEST(OpenEndedControl, EmitsLessThanTheBestSteadyPaceOfItsFactor) {
 }
 
 TEST(OpenEndedControl, SaysHowFarBehindItIsAndHasNoDeadline) {
-  CarbonController controller(terms_of(1.5, 12, true), {});
+  CarbonController controller(open_ended_terms(1.5, 12, true), {});
   std::vector<double> hours = swinging(200);
   std::rotate(hours.begin(), hours.begin() + 5, hours.end());  // the dirtiest first
   const auto dirty = controller.decide({.now = Seconds{kControlStart}, .paces = paces_testing()},
@@ -123,7 +123,7 @@ TEST(OpenEndedControl, SaysHowFarBehindItIsAndHasNoDeadline) {
   // Training that was told to go on, and did nothing for as long as it could.
   ControlState state = controller.state();
   state.elapsed = Seconds{20 * kHour};
-  CarbonController late(terms_of(1.5, 12, true), state);
+  CarbonController late(open_ended_terms(1.5, 12, true), state);
   const auto fastest = late.decide(
       {.now = Seconds{kControlStart + 3600}, .even = Seconds{3600}, .paces = paces_testing()},
       reading_testing(swinging(200), Seconds{kControlStart + 3600}));
@@ -134,14 +134,14 @@ TEST(OpenEndedControl, SaysHowFarBehindItIsAndHasNoDeadline) {
 }
 
 TEST(OpenEndedControl, DoesNotMakeUpForWhatControlDidNotPutOff) {
-  CarbonController controller(terms_of(1.25, 2, false), {});
+  CarbonController controller(open_ended_terms(1.25, 2, false), {});
   controller.decide({.now = Seconds{kControlStart}, .paces = paces_testing()},
                     reading_testing({300}, Seconds{kControlStart}));
   const auto read = parse_control_state(control_state_json(controller.state()));
   ASSERT_TRUE(read.ok());
   // Two days later: the server was down, and training went on or not.
   for (const double done : {0.0, 15'000.0}) {
-    CarbonController again(terms_of(1.25, 2, false), *read);
+    CarbonController again(open_ended_terms(1.25, 2, false), *read);
     const Seconds later{kControlStart + 48 * kHour};
     const auto next = again.decide(
         {.now = later, .even = Seconds{48 * kHour}, .done = done, .paces = paces_testing()},
@@ -156,9 +156,9 @@ TEST(OpenEndedControl, DoesNotMakeUpForWhatControlDidNotPutOff) {
 TEST(OpenEndedControl, WithoutAForecastItKeepsUpAndNoMore) {
   IntensityReading none;
   none.trouble = "no route to host";
-  const CarbonTerms terms = terms_of(1.3, 6, true);
+  const CarbonTerms terms = open_ended_terms(1.3, 6, true);
   const PlayedControl played =
-      play_testing(terms, {300}, lose_nothing, [&](Seconds) { return none; }, iterations_of(20));
+      play_testing(terms, {300}, open_ended_loss, [&](Seconds) { return none; }, iterations_of(20));
   EXPECT_EQ(played.pauses, 0);
   EXPECT_EQ(played.said.front().mode, Mode::kStatic);
   EXPECT_THAT(played.said.front().why, HasSubstr("no route to host"));

@@ -104,7 +104,7 @@ TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
   EXPECT_FALSE(CarbonSimulation::make(job, series, &forecasts).ok());
 }
 
-TEST(ForecastTable, KnowsNothingButThePast) {
+TEST(SimulatedForecasts, KnowsNothingButThePast) {
   IntensitySeries series = series_of(24 * 30, [](int i) { return 200.0 + (i * 37 % 101); });
   const ForecastTable one = ForecastTable::make(series, nullptr).take();
   for (std::size_t i = 500; i < series.size(); ++i) series.values[i] = 5;

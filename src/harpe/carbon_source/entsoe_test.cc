@@ -21,7 +21,7 @@ std::string points(const std::vector<std::pair<int, double>>& values) {
   return text;
 }
 
-struct Series {
+struct EntsoeSeries {
   std::string type = "B04";
   std::string start = "2026-01-01T00:00Z", end = "2026-01-01T04:00Z";
   std::string resolution = "PT60M";
@@ -29,7 +29,8 @@ struct Series {
   bool generated = true;
 };
 
-std::string time_series(const Series& series, const std::vector<std::pair<int, double>>& values) {
+std::string entsoe_series(const EntsoeSeries& series,
+                          const std::vector<std::pair<int, double>>& values) {
   const std::string domain =
       series.generated ? "inBiddingZone_Domain.mRID" : "outBiddingZone_Domain.mRID";
   return "<TimeSeries><mRID>1</mRID><businessType>A01</businessType><" + domain +
@@ -43,7 +44,7 @@ std::string time_series(const Series& series, const std::vector<std::pair<int, d
          points(values) + "</Period></TimeSeries>";
 }
 
-std::string document(const std::string& series) {
+std::string entsoe_document(const std::string& series) {
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
          "<GL_MarketDocument xmlns=\"urn:iec62325.351:tc57wg16:451-6:generationloaddocument:3:0\">"
          "<mRID>a</mRID><type>A75</type>" +
@@ -60,9 +61,9 @@ ProviderIntensity intensity(const std::string& xml, const std::vector<EmissionFa
 }
 
 TEST(Entsoe, WeighsFactorsByGeneration) {
-  const ProviderIntensity answer =
-      intensity(document(time_series({.type = "B04"}, {{1, 300}, {2, 300}, {3, 0}, {4, 100}}) +
-                         time_series({.type = "B19"}, {{1, 100}, {2, 300}, {3, 50}, {4, 0}})));
+  const ProviderIntensity answer = intensity(
+      entsoe_document(entsoe_series({.type = "B04"}, {{1, 300}, {2, 300}, {3, 0}, {4, 100}}) +
+                      entsoe_series({.type = "B19"}, {{1, 100}, {2, 300}, {3, 50}, {4, 0}})));
   EXPECT_EQ(answer.series.kind, IntensityKind::kAverageLifecycle);
   EXPECT_EQ(answer.series.zone, "10Y1001A1001A82H");
   ASSERT_EQ(answer.series.size(), 4u);
@@ -71,8 +72,8 @@ TEST(Entsoe, WeighsFactorsByGeneration) {
   EXPECT_NEAR(answer.series.values[2], 11, 1e-9);
   EXPECT_NEAR(answer.series.values[3], 490, 1e-9);
   const auto factors = parse_emission_factors("B04=400, B19=none # own figures").value();
-  EXPECT_NEAR(intensity(document(time_series({.type = "B04"}, {{1, 300}}) +
-                                 time_series({.type = "B19"}, {{1, 100}})),
+  EXPECT_NEAR(intensity(entsoe_document(entsoe_series({.type = "B04"}, {{1, 300}}) +
+                                        entsoe_series({.type = "B19"}, {{1, 100}})),
                         factors)
                   .series.values[0],
               400, 1e-9);
@@ -80,9 +81,9 @@ TEST(Entsoe, WeighsFactorsByGeneration) {
 
 TEST(Entsoe, AMissingPositionRepeatsInCurvesOfThatTypeAlone) {
   for (const bool repeats : {true, false}) {
-    const auto power =
-        parse_entsoe(document(time_series({.curve = repeats ? "A03" : "A01"}, {{1, 10}, {3, 30}})),
-                     whole_hours(1));
+    const auto power = parse_entsoe(
+        entsoe_document(entsoe_series({.curve = repeats ? "A03" : "A01"}, {{1, 10}, {3, 30}})),
+        whole_hours(1));
     ASSERT_TRUE(power.ok()) << power.error().text();
     const std::vector<double>& values = power->megawatts.at("B04");
     EXPECT_EQ(values[0], 10);
@@ -99,12 +100,12 @@ TEST(Entsoe, AMissingPositionRepeatsInCurvesOfThatTypeAlone) {
 }
 
 TEST(Entsoe, BringsAllResolutionsToOneStep) {
-  const std::string xml =
-      document(time_series({.type = "B04", .end = "2026-01-01T01:00Z", .resolution = "PT15M"},
-                           {{1, 100}, {2, 200}, {3, 300}, {4, 400}}) +
-               time_series({.type = "B19", .end = "2026-01-01T01:00Z", .resolution = "PT30M"},
-                           {{1, 10}, {2, 30}}) +
-               time_series({.type = "B16", .end = "2026-01-01T01:00Z"}, {{1, 7}}));
+  const std::string xml = entsoe_document(
+      entsoe_series({.type = "B04", .end = "2026-01-01T01:00Z", .resolution = "PT15M"},
+                    {{1, 100}, {2, 200}, {3, 300}, {4, 400}}) +
+      entsoe_series({.type = "B19", .end = "2026-01-01T01:00Z", .resolution = "PT30M"},
+                    {{1, 10}, {2, 30}}) +
+      entsoe_series({.type = "B16", .end = "2026-01-01T01:00Z"}, {{1, 7}}));
   const auto hourly = parse_entsoe(xml, whole_hours(1)).value();
   EXPECT_EQ(hourly.megawatts.at("B04"), std::vector<double>{250});
   EXPECT_EQ(hourly.megawatts.at("B19"), std::vector<double>{20});
@@ -116,10 +117,10 @@ TEST(Entsoe, BringsAllResolutionsToOneStep) {
 }
 
 TEST(Entsoe, ALateTypeKeepsItsLastValueForThreeHoursAndFlagsIt) {
-  const std::string gas = time_series({.end = "2026-01-01T06:00Z"},
-                                      {{1, 100}, {2, 100}, {3, 100}, {4, 100}, {5, 100}, {6, 100}});
+  const std::string gas = entsoe_series(
+      {.end = "2026-01-01T06:00Z"}, {{1, 100}, {2, 100}, {3, 100}, {4, 100}, {5, 100}, {6, 100}});
   const ProviderIntensity answer =
-      intensity(document(gas + time_series({.type = "B19"}, {{1, 100}})));
+      intensity(entsoe_document(gas + entsoe_series({.type = "B19"}, {{1, 100}})));
   ASSERT_EQ(answer.series.size(), 6u);
   EXPECT_EQ(answer.series.estimated, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 0}));
   EXPECT_NEAR(answer.series.values[3], 250.5, 1e-9);
@@ -128,9 +129,10 @@ TEST(Entsoe, ALateTypeKeepsItsLastValueForThreeHoursAndFlagsIt) {
 }
 
 TEST(Entsoe, PumpsAreNoGenerationAndStorageIsLeftOut) {
-  const ProviderIntensity answer = intensity(document(
-      time_series({.type = "B04"}, {{1, 100}, {2, -5}}) + time_series({.type = "B10"}, {{1, 100}}) +
-      time_series({.type = "B10", .generated = false}, {{1, 5000}, {2, 5000}})));
+  const ProviderIntensity answer = intensity(
+      entsoe_document(entsoe_series({.type = "B04"}, {{1, 100}, {2, -5}}) +
+                      entsoe_series({.type = "B10"}, {{1, 100}}) +
+                      entsoe_series({.type = "B10", .generated = false}, {{1, 5000}, {2, 5000}})));
   EXPECT_NEAR(answer.series.values[0], 490, 1e-9);
   ASSERT_EQ(answer.notes.size(), 2u);
   EXPECT_EQ(answer.notes[0], "1 negative values counted as 0");
@@ -148,16 +150,17 @@ TEST(Entsoe, DaysOfASwitchOfSummerTimeHaveTheirHours) {
     std::vector<std::pair<int, double>> values;
     for (int i = 1; i <= day.hours; ++i) values.emplace_back(i, i);
     const auto power =
-        parse_entsoe(document(time_series({.start = day.start, .end = day.end}, values)),
+        parse_entsoe(entsoe_document(entsoe_series({.start = day.start, .end = day.end}, values)),
                      whole_hours(1))
             .value();
     ASSERT_EQ(power.size(), static_cast<std::size_t>(day.hours));
     EXPECT_EQ(power.start, parse_utc(day.start).value());
     EXPECT_EQ(power.megawatts.at("B04").back(), day.hours);
     values.emplace_back(day.hours + 1, 1);
-    EXPECT_FALSE(parse_entsoe(document(time_series({.start = day.start, .end = day.end}, values)),
-                              whole_hours(1))
-                     .ok());
+    EXPECT_FALSE(
+        parse_entsoe(entsoe_document(entsoe_series({.start = day.start, .end = day.end}, values)),
+                     whole_hours(1))
+            .ok());
   }
 }
 
@@ -178,13 +181,15 @@ TEST(Entsoe, SaysWhatIsWrongWithADocument) {
       "<!DOCTYPE a [<!ENTITY b \"cccccccccc\"><!ENTITY d \"&b;&b;&b;\">]>"
       "<GL_MarketDocument>&d;</GL_MarketDocument>";
   for (const std::string& xml : std::initializer_list<std::string>{
-           "", "no xml", "<GL_MarketDocument>", "<html/>", document(""), bomb,
-           document(time_series({.resolution = "P1Y"}, {{1, 1}})),
-           document(time_series({.start = "yesterday"}, {{1, 1}})),
-           document(time_series({.end = "2025-01-01T00:00Z"}, {{1, 1}})),
-           document(time_series({.end = "2190-01-01T00:00Z"}, {{1, 1}})),
-           document(time_series({}, {{0, 1}})), document(time_series({}, {{5, 1}})),
-           document(time_series({}, {{1, 1e9}})), document(time_series({}, {}))}) {
+           "", "no xml", "<GL_MarketDocument>", "<html/>", entsoe_document(""), bomb,
+           entsoe_document(entsoe_series({.resolution = "P1Y"}, {{1, 1}})),
+           entsoe_document(entsoe_series({.start = "yesterday"}, {{1, 1}})),
+           entsoe_document(entsoe_series({.end = "2025-01-01T00:00Z"}, {{1, 1}})),
+           entsoe_document(entsoe_series({.end = "2190-01-01T00:00Z"}, {{1, 1}})),
+           entsoe_document(entsoe_series({}, {{0, 1}})),
+           entsoe_document(entsoe_series({}, {{5, 1}})),
+           entsoe_document(entsoe_series({}, {{1, 1e9}})),
+           entsoe_document(entsoe_series({}, {}))}) {
     EXPECT_FALSE(parse_entsoe(xml, whole_hours(1)).ok()) << xml;
   }
 }

@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-UtcTime at(const std::string& text) {
+UtcTime exogenous_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
@@ -75,7 +75,7 @@ class WindyArea final : public EntsoeSource {
 class ExogenousSourceTest : public testing::Test {
  public:
   TestDirectory directory;
-  UtcTime now = at("2026-03-20T10:20Z");
+  UtcTime now = exogenous_time("2026-03-20T10:20Z");
   WindyArea area{now};
   std::vector<std::string> notes;
 };
@@ -87,9 +87,10 @@ TEST_F(ExogenousSourceTest, AFileIsKnownAheadAsFarAsItIsToldAndReaches) {
     file << "time,wind\n";
     for (int hour = -40; hour < hours_ahead; ++hour)
       if (hour < -hours_behind || hours_behind == 0)
-        file << utc_text(at("2026-03-20T10:00Z") + whole_hours(hour)) << "," << hour << "\n";
+        file << utc_text(exogenous_time("2026-03-20T10:00Z") + whole_hours(hour)) << "," << hour
+             << "\n";
   };
-  const IntensitySeries past = hours_until(at("2026-03-20T10:00Z"), 30);
+  const IntensitySeries past = hours_until(exogenous_time("2026-03-20T10:00Z"), 30);
   const auto ask = [&](int known_ahead) {
     notes.clear();
     return exogenous_file(path, whole_hours(known_ahead))(past, 24, notes);
@@ -112,7 +113,8 @@ TEST_F(ExogenousSourceTest, AFileIsKnownAheadAsFarAsItIsToldAndReaches) {
 }
 
 TEST_F(ExogenousSourceTest, MonthsThatAreOverAreAskedForOnceAndThePresentOneOnceAnHour) {
-  const IntensitySeries past = hours_until(at("2026-03-20T10:00Z"), 24 * 40);  // since February
+  const IntensitySeries past =
+      hours_until(exogenous_time("2026-03-20T10:00Z"), 24 * 40);  // since February
   const auto make = [&] {
     return exogenous_day_ahead(area, directory / "cache", [this] { return now; });
   };
@@ -139,12 +141,12 @@ TEST_F(ExogenousSourceTest, MonthsThatAreOverAreAskedForOnceAndThePresentOneOnce
   now += whole_hours(20);
   EXPECT_TRUE(source(past, 24, notes));
   EXPECT_EQ(area.asked, 8);
-  const IntensitySeries later = hours_until(at("2026-03-24T10:00Z"), 24 * 40);
+  const IntensitySeries later = hours_until(exogenous_time("2026-03-24T10:00Z"), 24 * 40);
   EXPECT_FALSE(source(later, 24, notes));
 }
 
 TEST_F(ExogenousSourceTest, ADamagedTableIsAskedForAnew) {
-  const IntensitySeries past = hours_until(at("2026-03-20T10:00Z"), 48);
+  const IntensitySeries past = hours_until(exogenous_time("2026-03-20T10:00Z"), 48);
   for (const char* text : {"", "time,B19\n", "# asked never\ntime,B19\n", "\xff\xfe"}) {
     std::filesystem::create_directories(directory / "cache");
     std::ofstream(directory / "cache" / "day-ahead-2026-03") << text;

@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-double grams_at(UtcTime time) {
+double recorded_grams_at(UtcTime time) {
   return 300 + static_cast<double>(time.since_1970 / 3600 % 24);
 }
 
@@ -45,7 +45,7 @@ class DailySource final : public IntensitySource {
     made.fetched_at = now_;
     made.series = {.start = from, .step = identity_.step, .kind = identity_.kind, .zone = "X"};
     for (UtcTime time = from; time < to; time += identity_.step) {
-      made.series.values.push_back(grams_at(time) + error);
+      made.series.values.push_back(recorded_grams_at(time) + error);
       made.series.estimated.push_back(0);
     }
     return made;
@@ -85,7 +85,7 @@ TEST_F(ForecastRecordTest, HoldsOneForecastADayAsItWasIssuedAtThisTimeOfTheDay) 
     const WholeSeconds before = whole_days(static_cast<std::int64_t>(one.days));
     EXPECT_EQ(one.said.start, present->expected.start - before);
     const double error = static_cast<double>((now - before).since_1970 / 86'400 % 50) + 1;
-    EXPECT_EQ(one.said.values[5], grams_at(one.said.start_of(5)) + error);
+    EXPECT_EQ(one.said.values[5], recorded_grams_at(one.said.start_of(5)) + error);
   }
 }
 

@@ -24,21 +24,21 @@ const SourceIdentity kDe{.provider = "electricity-maps",
                          .kind = IntensityKind::kAverageLifecycle,
                          .step = whole_hours(1)};
 
-UtcTime at(const std::string& text) {
+UtcTime cache_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
 ProviderIntensity values(const std::string& start, std::vector<double> grams,
                          const std::string& fetched_at, const SourceIdentity& identity = kDe) {
   const std::size_t size = grams.size();
-  return {.series = {.start = at(start),
+  return {.series = {.start = cache_time(start),
                      .step = identity.step,
                      .values = std::move(grams),
                      .estimated = std::vector<std::uint8_t>(size, 0),
                      .kind = identity.kind,
                      .zone = identity.zone,
                      .source = "Example"},
-          .fetched_at = at(fetched_at)};
+          .fetched_at = cache_time(fetched_at)};
 }
 
 /// Every file below the directory.
@@ -58,17 +58,18 @@ TEST(IntensityCache, KeepsWhatWasMeasuredOverMonthsWithTheTimeOfEachValue) {
                       values("2026-01-31T22:00Z", {1, 2, 3, kNoValue, 5}, "2026-02-01T03:00Z"));
   cache.keep_measured(kDe, values("2026-02-01T00:00Z", {30, 4}, "2026-02-01T09:00Z"));
   IntensityCache later(directory.path());
-  const auto kept = later.measured(kDe, at("2026-01-31T23:00Z"), at("2026-02-01T10:00Z"));
+  const auto kept =
+      later.measured(kDe, cache_time("2026-01-31T23:00Z"), cache_time("2026-02-01T10:00Z"));
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->series.values, (std::vector<double>{2, 30, 4, 5}));
-  EXPECT_EQ(kept->series.start, at("2026-01-31T23:00Z"));
+  EXPECT_EQ(kept->series.start, cache_time("2026-01-31T23:00Z"));
   EXPECT_EQ(kept->series.source, "Example");
-  const auto early = at("2026-02-01T03:00Z").since_1970;
-  const auto late = at("2026-02-01T09:00Z").since_1970;
+  const auto early = cache_time("2026-02-01T03:00Z").since_1970;
+  const auto late = cache_time("2026-02-01T09:00Z").since_1970;
   EXPECT_EQ(kept->fetched_at, (std::vector<std::int64_t>{early, late, late, early}));
   EXPECT_EQ(files_of(directory.path()).size(), 2u);
   EXPECT_TRUE(later.take_notes().empty());
-  EXPECT_FALSE(later.measured(kDe, at("2026-03-01"), at("2026-03-02")));
+  EXPECT_FALSE(later.measured(kDe, cache_time("2026-03-01"), cache_time("2026-03-02")));
 }
 
 TEST(IntensityCache, MixesNoKindsStepsOrZones) {
@@ -81,7 +82,7 @@ TEST(IntensityCache, MixesNoKindsStepsOrZones) {
   france.zone = "FR";
   other.provider = "entsoe";
   for (const SourceIdentity& identity : {direct, quarter, france, other}) {
-    EXPECT_FALSE(cache.measured(identity, at("2026-01-01"), at("2026-01-02")));
+    EXPECT_FALSE(cache.measured(identity, cache_time("2026-01-01"), cache_time("2026-01-02")));
   }
   // A file that has been put in another's place.
   const fs::path mine = files_of(directory.path())[0];
@@ -89,7 +90,7 @@ TEST(IntensityCache, MixesNoKindsStepsOrZones) {
   const fs::path theirs = files_of(directory.path())[1];
   ASSERT_NE(mine, theirs);
   fs::copy_file(mine, theirs, fs::copy_options::overwrite_existing);
-  EXPECT_FALSE(cache.measured(france, at("2026-01-01"), at("2026-01-02")));
+  EXPECT_FALSE(cache.measured(france, cache_time("2026-01-01"), cache_time("2026-01-02")));
   EXPECT_EQ(cache.take_notes().size(), 1u);
 }
 
@@ -100,7 +101,8 @@ TEST(IntensityCache, StrangeZonesStayWithinTheDirectory) {
     SourceIdentity identity = kDe;
     identity.zone = zone;
     cache.keep_measured(identity, values("2026-01-01", {1}, "2026-01-01T03:00Z", identity));
-    EXPECT_TRUE(cache.measured(identity, at("2026-01-01"), at("2026-01-02"))) << zone;
+    EXPECT_TRUE(cache.measured(identity, cache_time("2026-01-01"), cache_time("2026-01-02")))
+        << zone;
   }
   EXPECT_EQ(files_of(directory / "cache").size(), 6u);
   EXPECT_EQ(files_of(directory.path()).size(), 6u);
@@ -111,7 +113,7 @@ TEST(IntensityCache, KeepsForecastsAsTheyWereIssued) {
   IntensityCache cache(directory.path());
   const auto forecast = [](const std::string& issued, std::vector<double> grams) {
     ProviderIntensity made = values("2026-01-31T23:00Z", std::move(grams), "2026-01-31T23:10Z");
-    made.issued_at = at(issued);
+    made.issued_at = cache_time(issued);
     return made;
   };
   cache.keep_forecast(kDe, forecast("2026-01-31T22:00Z", {1, 2}));
@@ -120,7 +122,8 @@ TEST(IntensityCache, KeepsForecastsAsTheyWereIssued) {
   cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {99, 99, 99}));  // not in its place
   cache.keep_forecast(kDe, forecast("2026-02-01T00:00Z", {7}));
   const auto first_of = [&](const std::string& hour, const std::string& latest) {
-    const auto found = cache.forecast(kDe, at(hour), at("2026-01-01"), at(latest));
+    const auto found =
+        cache.forecast(kDe, cache_time(hour), cache_time("2026-01-01"), cache_time(latest));
     return found ? found->series.values[0] : -1;
   };
   EXPECT_EQ(first_of("2026-02-01T00:00Z", "2026-02-01T00:30Z"), 10);  // the newest ends before it
@@ -129,14 +132,14 @@ TEST(IntensityCache, KeepsForecastsAsTheyWereIssued) {
   EXPECT_EQ(first_of("2026-01-31T23:00Z", "2026-01-31T22:30Z"), 1);
   EXPECT_EQ(first_of("2026-01-31T23:00Z", "2026-01-31T21:30Z"), -1);
   EXPECT_EQ(first_of("2026-02-01T02:00Z", "2026-02-01T01:30Z"), -1);
-  EXPECT_FALSE(cache.forecast(kDe, at("2026-01-31T23:00Z"), at("2026-02-01T00:10Z"),
-                              at("2026-02-01T01:00Z")));
+  EXPECT_FALSE(cache.forecast(kDe, cache_time("2026-01-31T23:00Z"), cache_time("2026-02-01T00:10Z"),
+                              cache_time("2026-02-01T01:00Z")));
 }
 
 TEST(IntensityCache, ForecastsOfTheOldestMonthsGo) {
   const TestDirectory directory;
   IntensityCache cache(directory.path());
-  UtcTime month = at("2025-01-01");
+  UtcTime month = cache_time("2025-01-01");
   for (int i = 0; i < 20; ++i, month = next_month(month)) {
     ProviderIntensity made = values(utc_text(month), {1, 2}, utc_text(month));
     made.issued_at = month;
@@ -144,9 +147,12 @@ TEST(IntensityCache, ForecastsOfTheOldestMonthsGo) {
   }
   const std::size_t kept = IntensityCache::kMonthsOfForecasts;
   EXPECT_EQ(files_of(directory.path()).size(), kept);
-  EXPECT_FALSE(cache.forecast(kDe, at("2025-05-01"), at("2025-05-01"), at("2025-05-02")));
-  EXPECT_TRUE(cache.forecast(kDe, at("2026-08-01"), at("2026-08-01"), at("2026-08-02")));
-  EXPECT_TRUE(cache.forecast(kDe, at("2025-07-01"), at("2025-07-01"), at("2025-07-02")));
+  EXPECT_FALSE(cache.forecast(kDe, cache_time("2025-05-01"), cache_time("2025-05-01"),
+                              cache_time("2025-05-02")));
+  EXPECT_TRUE(cache.forecast(kDe, cache_time("2026-08-01"), cache_time("2026-08-01"),
+                             cache_time("2026-08-02")));
+  EXPECT_TRUE(cache.forecast(kDe, cache_time("2025-07-01"), cache_time("2025-07-01"),
+                             cache_time("2025-07-02")));
 }
 
 TEST(IntensityCache, PassesOverDamagedFilesWithANoteAndWritesThemAnew) {
@@ -164,12 +170,14 @@ TEST(IntensityCache, PassesOverDamagedFilesWithANoteAndWritesThemAnew) {
     if (i % 3 == 1) damaged[where] = static_cast<char>(damaged[where] ^ (1 << random() % 8));
     if (i % 3 == 2) damaged.insert(where, 1, static_cast<char>(random()));
     std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
-    EXPECT_FALSE(cache.measured(kDe, at("2026-01-01"), at("2026-01-02"))) << "seed " << seed;
+    EXPECT_FALSE(cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")))
+        << "seed " << seed;
     EXPECT_EQ(cache.take_notes().size(), 1u) << "seed " << seed;
   }
   cache.keep_measured(kDe, values("2026-01-01", {4}, "2026-01-01T03:00Z"));
-  EXPECT_EQ(cache.measured(kDe, at("2026-01-01"), at("2026-01-02")).value().series.values,
-            std::vector<double>{4});
+  EXPECT_EQ(
+      cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")).value().series.values,
+      std::vector<double>{4});
 }
 
 TEST(IntensityCache, ADiskThatTakesNothingGivesANoteAndLeavesWhatWasThere) {
@@ -190,8 +198,9 @@ TEST(IntensityCache, ADiskThatTakesNothingGivesANoteAndLeavesWhatWasThere) {
   const auto notes = cache.take_notes();
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_NE(notes[0].find("the cache is not written"), std::string::npos);
-  EXPECT_EQ(cache.measured(kDe, at("2026-01-01"), at("2026-01-02")).value().series.values,
-            std::vector<double>{1});
+  EXPECT_EQ(
+      cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")).value().series.values,
+      std::vector<double>{1});
   EXPECT_EQ(files_of(directory.path()).size(), 1u);  // and nothing half written
 }
 
@@ -199,7 +208,7 @@ TEST(IntensityCache, WithoutADirectoryNothingIsKept) {
   IntensityCache cache("");
   cache.keep_measured(kDe, values("2026-01-01", {1}, "2026-01-01T03:00Z"));
   cache.keep("https://example/now", {.etag = "e", .body = "{}"});
-  EXPECT_FALSE(cache.measured(kDe, at("2026-01-01"), at("2026-01-02")));
+  EXPECT_FALSE(cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")));
   EXPECT_FALSE(cache.find("https://example/now"));
   EXPECT_TRUE(cache.take_notes().empty());
   const TestDirectory directory;

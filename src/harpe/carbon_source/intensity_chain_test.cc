@@ -16,12 +16,12 @@
 namespace harpe {
 namespace {
 
-UtcTime at(const std::string& text) {
+UtcTime chain_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
 /// A day that swings, the same every day.
-double grams_at(UtcTime time) {
+double chain_grams_at(UtcTime time) {
   const auto hour = static_cast<double>(time.since_1970 % 86400) / 3600;
   return 300 + 100 * std::sin(hour * std::numbers::pi / 12);
 }
@@ -55,7 +55,7 @@ class FakeSource final : public IntensitySource {
   ErrorCode down = ErrorCode::kInternal;  ///< kInternal: it is up
   bool forecasts = true;
   int lag = 0;  ///< steps that the newest value is behind
-  UtcTime oldest = at("2026-01-01");
+  UtcTime oldest = chain_time("2026-01-01");
   std::uint8_t estimated = 0;
   IntensityKind answered = IntensityKind::kAverageLifecycle;
   int latest_calls = 0, history_calls = 0, forecast_calls = 0;
@@ -68,7 +68,7 @@ class FakeSource final : public IntensitySource {
     made.series = {
         .start = from, .step = identity_.step, .kind = answered, .zone = "DE", .source = "Fake"};
     for (UtcTime time = from; time < to; time += identity_.step) {
-      made.series.values.push_back(grams_at(time));
+      made.series.values.push_back(chain_grams_at(time));
       made.series.estimated.push_back(estimated);
     }
     if (made.series.values.empty()) return Error::of(ErrorCode::kNotFound, "no value");
@@ -94,7 +94,7 @@ class IntensityChainTest : public testing::Test {
   }
 
   TestDirectory directory;
-  UtcTime now = at("2026-01-20T10:20Z");
+  UtcTime now = chain_time("2026-01-20T10:20Z");
   FakeSource source{now};
   IntensityCache cache{directory.path()};
 };
@@ -103,11 +103,11 @@ TEST_F(IntensityChainTest, AFreshValueIsLabelledAndAskedForOnceAStep) {
   const auto found = chain().current();
   ASSERT_TRUE(found.ok()) << found.error().text();
   EXPECT_EQ(found->ladder, LadderStep::kFresh);
-  EXPECT_DOUBLE_EQ(found->intensity.grams_per_kwh, grams_at(at("2026-01-20T10:00Z")));
+  EXPECT_DOUBLE_EQ(found->intensity.grams_per_kwh, chain_grams_at(chain_time("2026-01-20T10:00Z")));
   EXPECT_EQ(found->intensity.kind, IntensityKind::kAverageLifecycle);
   EXPECT_EQ(found->intensity.zone, "DE");
   EXPECT_EQ(found->intensity.source, "Fake");
-  EXPECT_EQ(found->start, at("2026-01-20T10:00Z"));
+  EXPECT_EQ(found->start, chain_time("2026-01-20T10:00Z"));
   EXPECT_EQ(found->fetched_at, now);
   now += whole_minutes(39);
   EXPECT_EQ(step_now(), LadderStep::kFresh);
@@ -127,25 +127,26 @@ TEST_F(IntensityChainTest, GoesDownTheLadderAsTimePassesWithoutTheProvider) {
   auto found = chain().current();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->ladder, LadderStep::kLastGood);
-  EXPECT_EQ(found->start, at("2026-01-20T10:00Z"));
+  EXPECT_EQ(found->start, chain_time("2026-01-20T10:00Z"));
   ASSERT_FALSE(found->notes.empty());
   EXPECT_NE(found->notes[0].find("the provider is down"), std::string::npos);
-  now = at("2026-01-20T13:00Z");  // 2 steps after its end
+  now = chain_time("2026-01-20T13:00Z");  // 2 steps after its end
   EXPECT_EQ(step_now(), LadderStep::kLastGood);
   now += WholeSeconds(1);
   found = chain().current();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->ladder, LadderStep::kForecast);
-  EXPECT_DOUBLE_EQ(found->intensity.grams_per_kwh, 1000 + grams_at(at("2026-01-20T13:00Z")));
-  EXPECT_EQ(found->issued_at, at("2026-01-20T10:20Z"));
+  EXPECT_DOUBLE_EQ(found->intensity.grams_per_kwh,
+                   1000 + chain_grams_at(chain_time("2026-01-20T13:00Z")));
+  EXPECT_EQ(found->issued_at, chain_time("2026-01-20T10:20Z"));
   EXPECT_TRUE(carbon_control_allowed(found->ladder));
-  now = at("2026-01-21T11:30Z");  // the forecast ends
+  now = chain_time("2026-01-21T11:30Z");  // the forecast ends
   found = chain().current();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->ladder, LadderStep::kSameHourLastWeek);
-  EXPECT_EQ(found->start, at("2026-01-14T11:00Z"));
+  EXPECT_EQ(found->start, chain_time("2026-01-14T11:00Z"));
   EXPECT_FALSE(carbon_control_allowed(found->ladder));
-  now = at("2026-01-28T10:30Z");
+  now = chain_time("2026-01-28T10:30Z");
   EXPECT_FALSE(chain().current().ok());
   auto with_mean = chain({.yearly_mean = 381}).current();
   ASSERT_TRUE(with_mean.ok());
@@ -183,24 +184,24 @@ TEST_F(IntensityChainTest, AnAnswerOfAnotherKindIsNoValue) {
 }
 
 TEST_F(IntensityChainTest, AClockThatWasNotSetAsksAndKeepsNothing) {
-  now = at("1970-01-01T00:05Z");
+  now = chain_time("1970-01-01T00:05Z");
   EXPECT_FALSE(chain().current().ok());
   EXPECT_FALSE(chain().forecast(whole_hours(6)).ok());
   EXPECT_EQ(source.latest_calls + source.forecast_calls, 0);
 }
 
 TEST_F(IntensityChainTest, WhatAClockAheadKeptIsNoPresent) {
-  now = at("2026-01-27T10:20Z");
+  now = chain_time("2026-01-27T10:20Z");
   ASSERT_TRUE(chain().current().ok());
   ASSERT_TRUE(chain().forecast(whole_hours(24)).ok());
-  now = at("2026-01-20T10:20Z");  // set right
+  now = chain_time("2026-01-20T10:20Z");  // set right
   const auto found = chain().current();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->ladder, LadderStep::kFresh);
-  EXPECT_EQ(found->start, at("2026-01-20T10:00Z"));
+  EXPECT_EQ(found->start, chain_time("2026-01-20T10:00Z"));
   // Back at that time, it is asked for again.
   source.down = ErrorCode::kUnavailable;
-  now = at("2026-01-27T05:20Z");
+  now = chain_time("2026-01-27T05:20Z");
   EXPECT_FALSE(chain().current().ok());
 }
 
@@ -227,7 +228,7 @@ TEST_F(IntensityChainTest, AForecastIsTheProvidersFromThePresentOn) {
   const auto made = chain().forecast(whole_hours(6));
   ASSERT_TRUE(made.ok()) << made.error().text();
   EXPECT_EQ(made->ladder, ForecastStep::kProvider);
-  EXPECT_EQ(made->expected.start, at("2026-01-20T10:00Z"));
+  EXPECT_EQ(made->expected.start, chain_time("2026-01-20T10:00Z"));
   EXPECT_EQ(made->expected.size(), 6u);
   EXPECT_EQ(made->issued_at, now);
   EXPECT_TRUE(made->lower.empty());
@@ -242,8 +243,8 @@ TEST_F(IntensityChainTest, AForecastIsTheProvidersFromThePresentOn) {
   const auto earlier = chain().forecast(whole_hours(24));
   ASSERT_TRUE(earlier.ok());
   EXPECT_EQ(earlier->ladder, ForecastStep::kProvider);
-  EXPECT_EQ(earlier->issued_at, at("2026-01-20T10:20Z"));
-  EXPECT_EQ(earlier->expected.start, at("2026-01-20T13:00Z"));
+  EXPECT_EQ(earlier->issued_at, chain_time("2026-01-20T10:20Z"));
+  EXPECT_EQ(earlier->expected.start, chain_time("2026-01-20T13:00Z"));
   now += whole_hours(4);
   EXPECT_FALSE(chain().forecast(whole_hours(24)).ok());
 }
@@ -255,12 +256,12 @@ TEST_F(IntensityChainTest, WithoutAProvidersForecastHarpeMakesItsOwn) {
   EXPECT_EQ(made->ladder, ForecastStep::kOwn);
   EXPECT_TRUE(carbon_control_allowed(made->ladder));
   ASSERT_EQ(made->expected.size(), 24u);
-  EXPECT_EQ(made->expected.start, at("2026-01-20T10:00Z"));
+  EXPECT_EQ(made->expected.start, chain_time("2026-01-20T10:00Z"));
   // The hour that runs is measured; the day repeats, and so does the forecast.
-  EXPECT_DOUBLE_EQ(made->expected.values[0], grams_at(at("2026-01-20T10:00Z")));
+  EXPECT_DOUBLE_EQ(made->expected.values[0], chain_grams_at(chain_time("2026-01-20T10:00Z")));
   EXPECT_EQ(made->lower.size(), 24u);
   for (std::size_t s = 0; s < 24; ++s) {
-    EXPECT_NEAR(made->expected.values[s], grams_at(made->expected.start_of(s)), 5) << s;
+    EXPECT_NEAR(made->expected.values[s], chain_grams_at(made->expected.start_of(s)), 5) << s;
   }
   EXPECT_EQ(source.history_calls, 1);
   // What it has is enough for the next.
@@ -276,9 +277,9 @@ TEST_F(IntensityChainTest, AnOwnForecastLiesRightWhereTheNewestValueIsOld) {
   const auto made = chain().forecast(whole_hours(12));
   ASSERT_TRUE(made.ok()) << made.error().text();
   EXPECT_EQ(made->ladder, ForecastStep::kOwn);
-  EXPECT_EQ(made->expected.start, at("2026-01-20T15:00Z"));
+  EXPECT_EQ(made->expected.start, chain_time("2026-01-20T15:00Z"));
   for (std::size_t s = 0; s < 12; ++s) {
-    EXPECT_NEAR(made->expected.values[s], grams_at(made->expected.start_of(s)), 5) << s;
+    EXPECT_NEAR(made->expected.values[s], chain_grams_at(made->expected.start_of(s)), 5) << s;
   }
   now += whole_hours(24);
   EXPECT_FALSE(chain().forecast(whole_hours(12)).ok());
@@ -292,29 +293,32 @@ TEST_F(IntensityChainTest, AFewValuesGivePersistence) {
   ASSERT_TRUE(made.ok()) << made.error().text();
   EXPECT_EQ(made->ladder, ForecastStep::kPersistence);
   EXPECT_FALSE(carbon_control_allowed(made->ladder));
-  EXPECT_EQ(made->expected.values, std::vector<double>(3, grams_at(at("2026-01-20T10:00Z"))));
+  EXPECT_EQ(made->expected.values,
+            std::vector<double>(3, chain_grams_at(chain_time("2026-01-20T10:00Z"))));
 }
 
 TEST_F(IntensityChainTest, HistoryComesFromTheCacheOnceItIsWhole) {
-  const auto first = chain().history(at("2026-01-10"), at("2026-01-12"));
+  const auto first = chain().history(chain_time("2026-01-10"), chain_time("2026-01-12"));
   ASSERT_TRUE(first.ok()) << first.error().text();
   EXPECT_EQ(first->series.size(), 48u);
   EXPECT_EQ(first->fetched_at.size(), 48u);
-  ASSERT_TRUE(chain().history(at("2026-01-10T05:00Z"), at("2026-01-11")).ok());
+  ASSERT_TRUE(chain().history(chain_time("2026-01-10T05:00Z"), chain_time("2026-01-11")).ok());
   EXPECT_EQ(source.history_calls, 1);
-  ASSERT_TRUE(chain().history(at("2026-01-11"), at("2026-01-13")).ok());
+  ASSERT_TRUE(chain().history(chain_time("2026-01-11"), chain_time("2026-01-13")).ok());
   EXPECT_EQ(source.history_calls, 2);
   source.down = ErrorCode::kUnavailable;
-  const auto part = chain().history(at("2026-01-12"), at("2026-01-14"));
+  const auto part = chain().history(chain_time("2026-01-12"), chain_time("2026-01-14"));
   ASSERT_TRUE(part.ok());
   EXPECT_EQ(part->series.size(), 24u);
   EXPECT_FALSE(part->notes.empty());
-  EXPECT_FALSE(chain().history(at("2026-01-16"), at("2026-01-17")).ok());
+  EXPECT_FALSE(chain().history(chain_time("2026-01-16"), chain_time("2026-01-17")).ok());
   EXPECT_FALSE(chain().history(now + whole_days(1), now + whole_days(2)).ok());
 }
 
 TEST_F(IntensityChainTest, EstimatesAreAskedForAgainWhileTheyAreRevised) {
-  const auto ask = [&] { return chain().history(at("2026-01-19"), at("2026-01-20")); };
+  const auto ask = [&] {
+    return chain().history(chain_time("2026-01-19"), chain_time("2026-01-20"));
+  };
   source.estimated = 1;
   EXPECT_EQ(ask().value().series.estimates(), 24u);
   ASSERT_TRUE(ask().ok());
@@ -330,10 +334,10 @@ TEST_F(IntensityChainTest, EstimatesAreAskedForAgainWhileTheyAreRevised) {
 
 TEST_F(IntensityChainTest, EstimatesThatStayAreAskedForNoMoreAfterAWeek) {
   source.estimated = 1;
-  now = at("2026-01-28T00:00Z");
-  ASSERT_TRUE(chain().history(at("2026-01-19"), at("2026-01-20")).ok());
+  now = chain_time("2026-01-28T00:00Z");
+  ASSERT_TRUE(chain().history(chain_time("2026-01-19"), chain_time("2026-01-20")).ok());
   now += whole_days(3);
-  ASSERT_TRUE(chain().history(at("2026-01-19"), at("2026-01-20")).ok());
+  ASSERT_TRUE(chain().history(chain_time("2026-01-19"), chain_time("2026-01-20")).ok());
   EXPECT_EQ(source.history_calls, 1);
 }
 

@@ -15,7 +15,7 @@
 namespace harpe {
 namespace {
 
-UtcTime at(const std::string& text) {
+UtcTime provider_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
@@ -43,7 +43,7 @@ class Rig {
     return paths;
   }
 
-  UtcTime now = at("2026-01-15T10:20Z");
+  UtcTime now = provider_time("2026-01-15T10:20Z");
   ManualClock clock;
   ScriptedHttpServer server;
   std::unique_ptr<HttpFetcher> fetcher = *HttpFetcher::open();
@@ -90,18 +90,20 @@ TEST(ElectricityMapsSource, AsksWithItsTokenAndTheZoneOfTheUser) {
 TEST(ElectricityMapsSource, TakesTheLastDayFromHistoryAndMoreInPartsOfTenDays) {
   Rig rig([](const std::string& request) {
     if (request.find("/history?") != std::string::npos) {
-      return scripted_response(
-          200, maps_list("history", at("2026-01-14T11:00Z"), at("2026-01-15T11:00Z")));
+      return scripted_response(200, maps_list("history", provider_time("2026-01-14T11:00Z"),
+                                              provider_time("2026-01-15T11:00Z")));
     }
-    return scripted_response(
-        200, maps_list("data", at(parameter(request, "start")), at(parameter(request, "end"))));
+    return scripted_response(200, maps_list("data", provider_time(parameter(request, "start")),
+                                            provider_time(parameter(request, "end"))));
   });
   const auto source = make_electricity_maps(rig.link, rig.access(), {.zone = "DE"});
-  const auto day = source->history(at("2026-01-15T00:00Z"), at("2026-01-15T10:00Z"));
+  const auto day =
+      source->history(provider_time("2026-01-15T00:00Z"), provider_time("2026-01-15T10:00Z"));
   ASSERT_TRUE(day.ok()) << day.error().text();
   EXPECT_EQ(day->series.size(), 10u);
   ASSERT_EQ(rig.server.count(), 1u);
-  const auto month = source->history(at("2025-12-15T00:00Z"), at("2026-01-15T00:00Z"));
+  const auto month =
+      source->history(provider_time("2025-12-15T00:00Z"), provider_time("2026-01-15T00:00Z"));
   ASSERT_TRUE(month.ok()) << month.error().text();
   EXPECT_EQ(month->series.size(), 31u * 24);
   EXPECT_EQ(month->series.gaps(), 0u);
@@ -186,7 +188,8 @@ TEST(WattTimeSource, AsksForHistoryInPartsOf32Days) {
   ProviderAccess access = rig.access();
   access.token = "user:password";
   const auto source = make_watttime(rig.link, access, {.region = "CAISO_NORTH"});
-  ASSERT_TRUE(source->history(at("2025-11-01T00:00Z"), at("2026-01-16T00:00Z")).ok());
+  ASSERT_TRUE(
+      source->history(provider_time("2025-11-01T00:00Z"), provider_time("2026-01-16T00:00Z")).ok());
   ASSERT_EQ(rig.server.count(), 1u + 3);
   EXPECT_EQ(parameter(rig.paths()[1], "start"), "2025-11-01T00:00:00Z");
   EXPECT_EQ(parameter(rig.paths()[3], "end"), "2026-01-16T00:00:00Z");
@@ -204,7 +207,9 @@ TEST(UkSource, AsksByTheFormsOfItsPathsAndWritesNoSeconds) {
   const auto country = make_uk(rig.link, rig.access(), std::nullopt);
   EXPECT_TRUE(country->latest().ok());
   EXPECT_TRUE(country->forecast(whole_hours(24)).ok());
-  EXPECT_TRUE(country->history(at("2026-01-15T10:00Z"), at("2026-01-15T10:30Z")).ok());
+  EXPECT_TRUE(
+      country->history(provider_time("2026-01-15T10:00Z"), provider_time("2026-01-15T10:30Z"))
+          .ok());
   const auto london = make_uk(rig.link, rig.access(), 13);
   EXPECT_TRUE(london->latest().ok());
   EXPECT_TRUE(london->forecast(whole_hours(48)).ok());
@@ -259,8 +264,9 @@ TEST(EntsoeSource, ReadsGenerationAndWhatIsForecastADayAhead) {
   const auto source = make_entsoe(rig.link, rig.access(), "10Y1001A1001A82H", whole_hours(1),
                                   default_emission_factors());
   EXPECT_EQ(source->latest().value().series.values, (std::vector<double>{490, 490}));
-  const auto load = source->day_ahead(EntsoeSource::DayAhead::kLoad, at("2026-01-15T08:00Z"),
-                                      at("2026-01-15T10:00Z"));
+  const auto load =
+      source->day_ahead(EntsoeSource::DayAhead::kLoad, provider_time("2026-01-15T08:00Z"),
+                        provider_time("2026-01-15T10:00Z"));
   ASSERT_TRUE(load.ok()) << load.error().text();
   EXPECT_EQ(load->megawatts.at("load"), (std::vector<double>{500, 500}));
 }
@@ -283,11 +289,11 @@ constexpr const char* kNoPrice =
     "</Acknowledgement_MarketDocument>";
 
 Result<DayAheadPrices> prices_of(Rig& rig, const std::string& from, const std::string& to) {
-  return fetch_entsoe_prices(rig.link, rig.access(), "10Y1001A1001A82H", whole_hours(1), at(from),
-                             at(to));
+  return fetch_entsoe_prices(rig.link, rig.access(), "10Y1001A1001A82H", whole_hours(1),
+                             provider_time(from), provider_time(to));
 }
 
-TEST(EntsoePrices, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
+TEST(EntsoePriceSource, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
   Rig rig(
       [](const std::string& request) {
         const bool january = request.find("periodStart=20260101") != std::string::npos;
@@ -303,7 +309,7 @@ TEST(EntsoePrices, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
   ASSERT_TRUE(prices.ok()) << prices.error().text();
   EXPECT_EQ(prices->money, "EUR");
   EXPECT_EQ(prices->prices.series.values, std::vector<double>(13, -5));
-  EXPECT_EQ(prices->prices.series.start, at("2026-01-01T10:00Z"));
+  EXPECT_EQ(prices->prices.series.start, provider_time("2026-01-01T10:00Z"));
   EXPECT_EQ(prices->prices.fetched_at, rig.now);
   ASSERT_EQ(rig.server.count(), 2U);
   EXPECT_EQ(
@@ -313,7 +319,7 @@ TEST(EntsoePrices, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
       "202602011000");
 }
 
-TEST(EntsoePrices, FaultsAreSaidWithoutTheToken) {
+TEST(EntsoePriceSource, FaultsAreSaidWithoutTheToken) {
   std::vector<std::string> answers;
   Rig rig(
       [&](const std::string&) {
@@ -352,7 +358,7 @@ TEST(EntsoePrices, FaultsAreSaidWithoutTheToken) {
             ErrorCode::kNotFound);
 }
 
-TEST(EntsoePrices, OfTwoCurrenciesDoNotMixOverMonths) {
+TEST(EntsoePriceSource, OfTwoCurrenciesDoNotMixOverMonths) {
   Rig rig(
       [](const std::string& request) {
         const bool before = request.find("periodStart=202512") != std::string::npos;
@@ -369,37 +375,39 @@ TEST(EntsoePrices, OfTwoCurrenciesDoNotMixOverMonths) {
 }
 
 TEST(SeriesSource, TellsNoMoreThanHasHappened) {
-  IntensitySeries series{.start = at("2026-01-15T08:00Z"),
+  IntensitySeries series{.start = provider_time("2026-01-15T08:00Z"),
                          .step = whole_hours(1),
                          .values = {1, 2, 3, 4, 5},
                          .estimated = std::vector<std::uint8_t>(5, 0)};
-  UtcTime now = at("2026-01-15T10:20Z");
+  UtcTime now = provider_time("2026-01-15T10:20Z");
   const auto source = *make_series_source("file", series, [&] { return now; });
   EXPECT_EQ(source->latest().value().series.values, (std::vector<double>{1, 2, 3}));
-  now = at("2026-01-15T07:00Z");
+  now = provider_time("2026-01-15T07:00Z");
   EXPECT_FALSE(source->latest().ok());
-  EXPECT_EQ(source->history(at("2026-01-15T09:00Z"), at("2026-01-15T11:00Z")).value().series.values,
+  EXPECT_EQ(source->history(provider_time("2026-01-15T09:00Z"), provider_time("2026-01-15T11:00Z"))
+                .value()
+                .series.values,
             (std::vector<double>{2, 3}));
 }
 
 TEST(SeriesSource, TakesRowsAfterNowForAForecast) {
-  IntensitySeries series{.start = at("2026-01-15T08:00:00Z"),
+  IntensitySeries series{.start = provider_time("2026-01-15T08:00:00Z"),
                          .step = WholeSeconds(5),
                          .values = {1, 2, 3, 4, 5},
                          .estimated = std::vector<std::uint8_t>(5, 0),
                          .source = "a.csv"};
-  UtcTime now = at("2026-01-15T08:00:06Z");
+  UtcTime now = provider_time("2026-01-15T08:00:06Z");
   const auto source = *make_series_source("file", series, [&] { return now; });
   const auto forecast = source->forecast(WholeSeconds(15));
   ASSERT_TRUE(forecast.ok()) << forecast.error().text();
-  EXPECT_EQ(forecast->series.start, at("2026-01-15T08:00:05Z"));
+  EXPECT_EQ(forecast->series.start, provider_time("2026-01-15T08:00:05Z"));
   EXPECT_EQ(forecast->series.values, (std::vector<double>{2, 3, 4}));
   EXPECT_EQ(forecast->issued_at, now);
   EXPECT_EQ(forecast->series.source, "a.csv, rows of the file after the present");
   // With nothing after the present, or nothing of the present, there is none.
-  now = at("2026-01-15T08:00:20Z");
+  now = provider_time("2026-01-15T08:00:20Z");
   EXPECT_EQ(source->forecast(WholeSeconds(15)).error().code, ErrorCode::kNotSupported);
-  now = at("2026-01-15T07:00:00Z");
+  now = provider_time("2026-01-15T07:00:00Z");
   EXPECT_EQ(source->forecast(whole_hours(3)).error().code, ErrorCode::kNotSupported);
 }
 
@@ -407,7 +415,7 @@ TEST(FetchInParts, LeavesOutPartsWithoutDataUnlessAllAre) {
   const auto hour = [](UtcTime begin) {
     return ProviderIntensity{.series = {.start = begin, .values = {7}, .estimated = {0}}};
   };
-  const auto begin = at("2026-01-15T00:00Z");
+  const auto begin = provider_time("2026-01-15T00:00Z");
   int calls = 0;
   const auto some = fetch_in_parts(begin, begin + whole_hours(3), whole_hours(1),
                                    [&](UtcTime from, UtcTime) -> Result<ProviderIntensity> {

@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-using Provider = SourceSpecification::Provider;
+using SpecifiedProvider = SourceSpecification::Provider;
 
 std::string error_of(const std::string& text) {
   const auto source = parse_source(text);
@@ -26,7 +26,7 @@ TEST(SourceSpecification, ReadsEachSource) {
                         "electricity-maps:DE?kind=direct&version=v4&step=15"
                         "&estimations=no&mean=381&url=https://proxy.example/em/")
                         .value();
-  EXPECT_EQ(maps.provider, Provider::kElectricityMaps);
+  EXPECT_EQ(maps.provider, SpecifiedProvider::kElectricityMaps);
   EXPECT_EQ(maps.zone, "DE");
   EXPECT_EQ(maps.kind, IntensityKind::kAverageDirect);
   EXPECT_EQ(maps.version, "v4");
@@ -35,7 +35,7 @@ TEST(SourceSpecification, ReadsEachSource) {
   EXPECT_EQ(maps.yearly_mean, 381);
   EXPECT_EQ(maps.url, "https://proxy.example/em");
   const auto watttime = parse_source("watttime:CAISO_NORTH?signal=co2_aoer").value();
-  EXPECT_EQ(watttime.provider, Provider::kWattTime);
+  EXPECT_EQ(watttime.provider, SpecifiedProvider::kWattTime);
   EXPECT_EQ(watttime.signal, "co2_aoer");
   EXPECT_EQ(parse_source("uk").value().zone, "");
   EXPECT_EQ(parse_source("uk:13?mean=GB").value().yearly_mean, 238);

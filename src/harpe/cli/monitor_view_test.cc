@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 /// So many GPUs at full load, and two CPU packages with memory.
-Look busy_node(int gpus) {
+Look busy_view(int gpus) {
   Look look;
   look.window.time = {60};
   for (int i = 0; i < gpus; ++i) {
@@ -47,7 +47,7 @@ Look busy_node(int gpus) {
 }
 
 TEST(MonitorView, AnUnknownErrorIsNeverZero) {
-  Look look = busy_node(1);
+  Look look = busy_view(1);
   look.window.devices[0].energy.error = {0};
   EXPECT_THAT(monitor_line(look, "12:00:00"), HasSubstr("± ?")) << "nor the total's";
   EXPECT_THAT(monitor_csv(look), HasSubstr(",21534.200000,,"));

@@ -13,8 +13,8 @@
 namespace harpe {
 namespace {
 
-constexpr auto kForward = InstructionKind::kForward;
-constexpr auto kBackward = InstructionKind::kBackward;
+constexpr auto kSplitForward = InstructionKind::kForward;
+constexpr auto kSplitBackward = InstructionKind::kBackward;
 
 struct Powers {
   double forward, backward, waiting;
@@ -32,9 +32,9 @@ class Rank {
     record.span.begin = now();
     pass(0.09, powers_.waiting);
     for (int i = 0; i < 4; ++i) {
-      run(record, kForward, 0.031, powers_.forward);
+      run(record, kSplitForward, 0.031, powers_.forward);
       if (i % 2 == 1) pass(0.02, powers_.waiting);
-      run(record, kBackward, 0.062, powers_.backward);
+      run(record, kSplitBackward, 0.062, powers_.backward);
     }
     pass(0.15 + 0.01 * uniform(), powers_.waiting);
     record.span.end = now();
@@ -46,8 +46,8 @@ class Rank {
     record.iteration = number;
     record.version = 1;
     record.span.begin = now();
-    run(record, kForward, 0.4 * seconds, powers_.forward);
-    run(record, kBackward, 0.4 * seconds, powers_.backward);
+    run(record, kSplitForward, 0.4 * seconds, powers_.forward);
+    run(record, kSplitBackward, 0.4 * seconds, powers_.backward);
     pass(0.2 * seconds, powers_.waiting);
     record.span.end = now();
     return record;
@@ -119,7 +119,7 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
     IterationReport report = unknown(record);
     split.refine(record, report);
     for (const InstructionTotals& totals : report.instructions) {
-      const double truth = (totals.kind == kForward ? forward : backward) * totals.time.value;
+      const double truth = (totals.kind == kSplitForward ? forward : backward) * totals.time.value;
       ASSERT_FALSE(std::isnan(totals.energy.value));
       ++responses;
       held += std::abs(totals.energy.value - truth) <= totals.energy_error.value ? 1 : 0;
@@ -173,7 +173,7 @@ TEST(PowerSplit, IntervalsLongerThanIterationsCount) {
   const auto totals = short_totals(Rank({400, 200, 84}, 7), 300, 0.067, 0_s);
   ASSERT_EQ(totals.size(), 2);
   for (const InstructionTotals& one : totals) {
-    const double truth = (one.kind == kForward ? 400 : 200) * one.time.value;
+    const double truth = (one.kind == kSplitForward ? 400 : 200) * one.time.value;
     EXPECT_NEAR(one.energy.value, truth, 0.1 * truth) << "of " << one.energy_error.value;
   }
 }
@@ -223,7 +223,7 @@ TEST(PowerSplit, ThousandsOfClassesAreNotToldApart) {
   split.add(record, {});
   for (int i = 0; i < 100; ++i) {
     const Instant begin = Instant{} + Seconds{0.01 * i};
-    record.instructions.push_back({kForward, 0, {begin, begin + Seconds{0.01}}, {300 + i}});
+    record.instructions.push_back({kSplitForward, 0, {begin, begin + Seconds{0.01}}, {300 + i}});
   }
   record.span = {Instant{}, Instant{} + Seconds{1}};
   std::vector<CounterEdge> edges;

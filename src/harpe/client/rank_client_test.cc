@@ -31,8 +31,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kForward = InstructionKind::kForward;
-constexpr auto kBackward = InstructionKind::kBackward;
+constexpr auto kClientForward = InstructionKind::kForward;
+constexpr auto kClientBackward = InstructionKind::kBackward;
 
 class ClientTest : public ::testing::Test {
  protected:
@@ -94,7 +94,7 @@ class ClientTest : public ::testing::Test {
   /// The two micro-batches of one iteration: F0 B0 F1 B1.
   static void iterate(RankClient& client) {
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
-      for (const auto kind : {kForward, kBackward}) {
+      for (const auto kind : {kClientForward, kClientBackward}) {
         client.on_instruction_begin(kind, 0, micro_batch);
         client.on_instruction_end();
       }
@@ -157,7 +157,7 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
     const IterationReport& report = reports[static_cast<std::size_t>(i)];
     EXPECT_EQ(report.iteration, i);
     ASSERT_THAT(report.instructions, SizeIs(2));
-    EXPECT_EQ(report.instructions[0].kind, kForward);
+    EXPECT_EQ(report.instructions[0].kind, kClientForward);
     EXPECT_EQ(report.instructions[0].count, 2);
     EXPECT_GT(report.instructions[1].time.value, 0);
     EXPECT_LE(report.instructions[0].time.value + report.instructions[1].time.value,
@@ -297,9 +297,9 @@ TEST_F(ClientTest, ReportsTellTimesOfTheStreamThatIsFollowed) {
   for (std::int64_t i = 0; i < 3; ++i) {
     client->on_iteration_begin(i);
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
-      for (const auto kind : {kForward, kBackward}) {
+      for (const auto kind : {kClientForward, kClientBackward}) {
         client->on_instruction_begin(kind, 0, micro_batch);
-        device += kind == kForward ? 3'000'000 : 5'000'000;
+        device += kind == kClientForward ? 3'000'000 : 5'000'000;
         cuda.put([&cuda, device] { cuda.value("device_ns", device); });
         client->on_instruction_end();
       }
@@ -330,17 +330,17 @@ TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdere
   }
   EXPECT_TRUE(becomes_locked(1080)) << "what the next iteration begins with is known";
   client->on_iteration_begin(3);
-  client->on_instruction_begin(kForward, 0, 0);
+  client->on_instruction_begin(kClientForward, 0, 0);
   EXPECT_TRUE(becomes_locked(1080));
   client->on_instruction_end();
   EXPECT_TRUE(becomes_locked(900)) << "asked for while the GPU waits";
-  client->on_instruction_begin(kBackward, 0, 0);
+  client->on_instruction_begin(kClientBackward, 0, 0);
   client->on_instruction_end();
-  client->on_instruction_begin(kForward, 0, 1);
+  client->on_instruction_begin(kClientForward, 0, 1);
   EXPECT_EQ(locked(), 900) << "0: as it is";
   client->on_instruction_end();
   EXPECT_TRUE(becomes_locked(600));
-  client->on_instruction_begin(kBackward, 0, 1);
+  client->on_instruction_begin(kClientBackward, 0, 1);
   client->on_instruction_end();
   EXPECT_TRUE(becomes_locked(1080)) << "the first of the next iteration";
   client.reset();
@@ -374,7 +374,7 @@ TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
   gates.push_back(cuda.put_gate());
   client->on_iteration_begin(0);
   for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
-    for (const auto kind : {kForward, kBackward}) {
+    for (const auto kind : {kClientForward, kClientBackward}) {
       client->on_instruction_begin(kind, 0, micro_batch);
       gates.push_back(cuda.put_gate());
       client->on_instruction_end();
@@ -399,12 +399,12 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
   auto client = started();
   ASSERT_TRUE(registers(*client));
   client->on_iteration_begin(0);
-  client->on_instruction_begin(kForward, 0, 0);
+  client->on_instruction_begin(kClientForward, 0, 0);
   client->on_instruction_end();
-  client->on_instruction_begin(kForward, 0, 1);  // before its predecessor's backward
+  client->on_instruction_begin(kClientForward, 0, 1);  // before its predecessor's backward
   EXPECT_TRUE(becomes_locked(1200));
   client->on_instruction_end();
-  client->on_instruction_begin(kBackward, 0, 0);
+  client->on_instruction_begin(kClientBackward, 0, 0);
   EXPECT_TRUE(becomes_locked(900));
   client->on_instruction_end();
   client->on_instruction_begin(InstructionKind::kWeight, 0, 0);
@@ -443,7 +443,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
     return eventually([&] {
       client->on_iteration_begin(iteration++);
       for (int k = 0; k < 4; ++k) {
-        client->on_instruction_begin(k % 2 == 0 ? kForward : kBackward, 0, k / 2);
+        client->on_instruction_begin(k % 2 == 0 ? kClientForward : kClientBackward, 0, k / 2);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the agent gets to see it
         client->on_instruction_end();
       }

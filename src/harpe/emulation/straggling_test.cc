@@ -15,16 +15,16 @@
 namespace harpe {
 namespace {
 
-constexpr EmulatedMachines::Options kExact{.noise = 0};
+constexpr EmulatedMachines::Options kStragglingExact{.noise = 0};
 
-JobSpec spec() {
+JobSpec straggling_spec() {
   JobSpec spec;
   spec.shape = {.data = 2, .stages = 3, .tensor = 1};
   spec.schedule = *one_f_one_b({.stages = 3, .micro_batches = 6});
   return spec;
 }
 
-Profile truth() {
+Profile straggling_truth() {
   return *synthesize({.stages = 3, .imbalance = 1.3});
 }
 
@@ -38,7 +38,7 @@ Seconds mean_time(EmulatedTraining& training, int iterations) {
 class StragglingOfEveryKind : public testing::TestWithParam<Straggling> {};
 
 TEST_P(StragglingOfEveryKind, SlowsTrainingUntilItIsHealed) {
-  EmulatedTraining training(spec(), truth(), kExact);
+  EmulatedTraining training(straggling_spec(), straggling_truth(), kStragglingExact);
   const Seconds usual = mean_time(training, 50);
   const StragglingFault error{.straggling = GetParam(), .factor = 1.5};
   inject(error, training.next_iteration(), training);
@@ -64,15 +64,17 @@ TEST(Straggling, TakesWhatTheSlowedCostsSay) {
         Straggling::kGrowing, Straggling::kStructural}) {
     SCOPED_TRACE(name_of(straggling));
     const StragglingFault error{.straggling = straggling, .factor = 1.5};
-    EmulatedTraining training(spec(), truth(), kExact);
+    EmulatedTraining training(straggling_spec(), straggling_truth(), kStragglingExact);
     inject(error, 0, training);
     (void)mean_time(training, StragglingFault::kGrows + 1);
     Seconds longest{0};
-    for (int pipeline = 0; pipeline < spec().shape.data; ++pipeline) {
-      JobSpec alone = spec();
+    for (int pipeline = 0; pipeline < straggling_spec().shape.data; ++pipeline) {
+      JobSpec alone = straggling_spec();
       alone.shape.data = 1;
       EmulatedTraining slow(
-          alone, slowed(truth(), factors_of_stages(error, spec().shape, pipeline)), kExact);
+          alone,
+          slowed(straggling_truth(), factors_of_stages(error, straggling_spec().shape, pipeline)),
+          kStragglingExact);
       (void)slow.iterate();
       longest = std::max(longest, slow.last().time);
     }

@@ -236,7 +236,7 @@ TEST(KnobPlans, ALateKnobCostsWhatTheOldOneTakesLonger) {
   }
 }
 
-TEST(Predict, ReplaysLateKnobs) {
+TEST(PredictKnobs, ReplaysLateKnobs) {
   const Plan plan = two_instructions(kOverlap, 0_s);
   const Prediction found = must(predict(plan, two_kinds(kOverlap), {.switch_latency = 0.02_s}));
   EXPECT_EQ(found.clock_changes, 2u);
@@ -259,7 +259,7 @@ TEST(AtSetting, InterpolatesBetweenPointsWithTheSameKnobs) {
   EXPECT_EQ(at_setting(points, {{2500}, kSlowMemory})->time, 0.1_s);
 }
 
-TEST(PlanFromClocks, TakesKnobsBesideThem) {
+TEST(PlanFromClocksAndKnobs, TakesKnobsBesideThem) {
   const Pipeline pipeline =
       must(Pipeline::build(must(one_f_one_b({.stages = 1, .micro_batches = 1}))));
   const std::vector<std::vector<Megahertz>> clocks = {{{1200}, {1200}}};
@@ -288,7 +288,7 @@ TEST(VerifyPlan, TellsSettingsApart) {
   EXPECT_THAT(with({.label = *Label::of("other")}), HasSubstr(", other: no such row"));
 }
 
-TEST(PlanJson, HasTheKnobsThatAreGiven) {
+TEST(KnobPlanJson, HasTheKnobsThatAreGiven) {
   Plan plan = test_plan();
   const std::string plain = plan_json(plan);
   for (const char* const key : {"memory_frequency_mhz", "power_limit_w", "label"}) {

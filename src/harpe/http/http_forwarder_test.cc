@@ -302,12 +302,12 @@ TEST(HttpForwarder, GivesUpWhatItsClientHasLeft) {
 }
 
 /// Large events without end.
-class Endless final : public EventStream {
+class EndlessOrigin final : public EventStream {
  public:
-  explicit Endless(std::promise<void>& gone) : gone_(gone) {}
-  Endless(const Endless&) = delete;
-  Endless& operator=(const Endless&) = delete;
-  ~Endless() override { gone_.set_value(); }
+  explicit EndlessOrigin(std::promise<void>& gone) : gone_(gone) {}
+  EndlessOrigin(const EndlessOrigin&) = delete;
+  EndlessOrigin& operator=(const EndlessOrigin&) = delete;
+  ~EndlessOrigin() override { gone_.set_value(); }
   void start(std::function<void()> wake) override { wake(); }
   std::string take() override { return text_; }
 
@@ -323,7 +323,8 @@ TEST(HttpForwarder, LetsGoOfListenersThatDoNotRead) {
     std::promise<void> gone;
     LocalServer other(
         [&](const HttpRequest&, const Reply& reply) {
-          reply({.content_type = "text/event-stream", .stream = std::make_shared<Endless>(gone)});
+          reply({.content_type = "text/event-stream",
+                 .stream = std::make_shared<EndlessOrigin>(gone)});
         },
         {.certificate = tls});
     HttpLimits limits = watchful();
@@ -374,8 +375,8 @@ TEST(HttpForwarder, EndsWithItsServersWhateverIsUnderWay) {
             if (request.path == "/later") {
               never.push_back(std::move(reply));
             } else if (request.path.ends_with("/events")) {
-              reply(
-                  {.content_type = "text/event-stream", .stream = std::make_shared<Endless>(gone)});
+              reply({.content_type = "text/event-stream",
+                     .stream = std::make_shared<EndlessOrigin>(gone)});
             } else if (request.path == "/large") {
               reply({.body = std::string(30'000'000, 'x')});
             }

@@ -10,14 +10,14 @@
 namespace harpe {
 namespace {
 
-using State = HttpReader::State;
+using ReaderState = HttpReader::State;
 const HttpSizes kSizes;
 using ::testing::ElementsAre;
 
 /// Reads on; nothing of the next request may follow.
-State put(HttpReader& reader, std::string_view bytes) {
-  const State state = reader.read(bytes);
-  EXPECT_TRUE(state == State::kBad || bytes.empty());
+ReaderState put(HttpReader& reader, std::string_view bytes) {
+  const ReaderState state = reader.read(bytes);
+  EXPECT_TRUE(state == ReaderState::kBad || bytes.empty());
   return state;
 }
 
@@ -34,14 +34,14 @@ TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
     std::vector<std::string> seen;
     for (std::size_t at = 0; at < bytes.size(); at += step) {
       std::string_view piece = std::string_view(bytes).substr(at, step);
-      State state = reader.read(piece);
-      for (; state == State::kDone; state = reader.read(piece)) {
+      ReaderState state = reader.read(piece);
+      for (; state == ReaderState::kDone; state = reader.read(piece)) {
         const HttpRequest request = reader.take();
         seen.push_back(request.method + " " + request.path + " " + request.query + " " +
                        request.authorization + " " + request.body + " " +
                        std::to_string(request.version) + (request.keep_alive ? "" : " close"));
       }
-      ASSERT_EQ(state, State::kNeedMore) << step << reader.bad().body;
+      ASSERT_EQ(state, ReaderState::kNeedMore) << step << reader.bad().body;
     }
     EXPECT_THAT(seen,
                 ElementsAre("POST /gpu/set_power_limit gpu_ids=0,1&block=true Bearer t body 11",
@@ -53,28 +53,29 @@ TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
 TEST(HttpReader, LimitsHeaderAndBody) {
   HttpReader header(kSizes);
   EXPECT_EQ(put(header, "GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(20'000, 'x')),
-            State::kBad);
+            ReaderState::kBad);
   EXPECT_EQ(header.bad().status, 431);
   HttpReader line(kSizes);
-  EXPECT_EQ(put(line, "GET /" + std::string(20'000, 'x')), State::kBad);
+  EXPECT_EQ(put(line, "GET /" + std::string(20'000, 'x')), ReaderState::kBad);
   HttpReader body(kSizes);
-  EXPECT_EQ(put(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n"), State::kBad);
+  EXPECT_EQ(put(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n"),
+            ReaderState::kBad);
   EXPECT_EQ(body.bad().status, 413);
   HttpReader chunked(kSizes);
   EXPECT_EQ(
       put(chunked, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
                        std::string(70'000, 'x')),
-      State::kBad);
+      ReaderState::kBad);
   EXPECT_EQ(chunked.bad().status, 413);
   HttpReader native(kSizes);
   EXPECT_EQ(put(native, "POST /v1/leases?x HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n"),
-            State::kBad);
+            ReaderState::kBad);
   EXPECT_EQ(native.bad().status, 413);
   EXPECT_EQ(native.bad().body,
             R"({"error":{"code":"invalid_input","message":"the body is over 65536 bytes"}})"
             "\n");
   HttpReader version(kSizes);
-  EXPECT_EQ(put(version, "GET / HTTP/2.0\r\n\r\n"), State::kBad);
+  EXPECT_EQ(put(version, "GET / HTTP/2.0\r\n\r\n"), ReaderState::kBad);
 }
 
 TEST(HttpReader, GivesSomeRoutesOtherLimits) {
@@ -86,24 +87,25 @@ TEST(HttpReader, GivesSomeRoutesOtherLimits) {
   const std::string big(100'000, 'x');
   HttpReader reader(sizes);
   ASSERT_EQ(put(reader, "POST /big?a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"),
-            State::kNeedMore);
-  ASSERT_EQ(put(reader, big), State::kDone);
+            ReaderState::kNeedMore);
+  ASSERT_EQ(put(reader, big), ReaderState::kDone);
   EXPECT_EQ(reader.take().body, big);
   ASSERT_EQ(
       put(reader, "POST /big HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n" +
                       big + "\r\n0\r\n\r\n"),
-      State::kDone);
+      ReaderState::kDone);
   EXPECT_EQ(reader.take().body.size(), big.size());
   ASSERT_EQ(put(reader, "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd"),
-            State::kDone);
+            ReaderState::kDone);
   reader.take();
-  EXPECT_EQ(put(reader, "PUT /big HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"), State::kBad);
+  EXPECT_EQ(put(reader, "PUT /big HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"),
+            ReaderState::kBad);
   EXPECT_EQ(reader.bad().status, 413);
   HttpReader over(sizes);
   EXPECT_EQ(
       put(over,
           "POST /big HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n186a1\r\n" + big),
-      State::kBad);
+      ReaderState::kBad);
   EXPECT_EQ(over.bad().status, 413);
 }
 
@@ -120,13 +122,13 @@ TEST(HttpReader, HoldsNoMoreThanItsLimits) {
             "\r\n0\r\nA: " + much}) {
     for (const std::size_t step : {std::size_t{1}, std::size_t{700}, bytes.size()}) {
       HttpReader reader(sizes);
-      State state = State::kNeedMore;
-      for (std::size_t at = 0; at < bytes.size() && state == State::kNeedMore; at += step) {
+      ReaderState state = ReaderState::kNeedMore;
+      for (std::size_t at = 0; at < bytes.size() && state == ReaderState::kNeedMore; at += step) {
         std::string_view piece = std::string_view(bytes).substr(at, step);
         state = reader.read(piece);
         ASSERT_LE(reader.held(), sizes.held(3000)) << bytes.substr(0, 100);
       }
-      EXPECT_NE(state, State::kNeedMore) << bytes.substr(0, 100);
+      EXPECT_NE(state, ReaderState::kNeedMore) << bytes.substr(0, 100);
       reader.reset();
       EXPECT_EQ(reader.held(), 0U);
     }
@@ -137,26 +139,28 @@ TEST(HttpReader, TellsWhoWaitsForContinueOnce) {
   HttpReader reader(kSizes);
   EXPECT_EQ(put(reader,
                 "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
-            State::kNeedMore);
+            ReaderState::kNeedMore);
   EXPECT_TRUE(reader.wants_continue());
   EXPECT_FALSE(reader.wants_continue());
-  EXPECT_EQ(put(reader, "ab"), State::kDone);
+  EXPECT_EQ(put(reader, "ab"), ReaderState::kDone);
 }
 
 TEST(HttpReader, GivesTheHeadBeforeTheBodyOnce) {
   HttpReader reader(kSizes);
-  EXPECT_EQ(put(reader, "POST /a?b HTTP/1.1\r\nHost: x\r\nAuthorization: x\r\n"), State::kNeedMore);
+  EXPECT_EQ(put(reader, "POST /a?b HTTP/1.1\r\nHost: x\r\nAuthorization: x\r\n"),
+            ReaderState::kNeedMore);
   EXPECT_FALSE(reader.take_head());
-  EXPECT_EQ(put(reader, "Content-Length: 2\r\n\r\na"), State::kNeedMore);
+  EXPECT_EQ(put(reader, "Content-Length: 2\r\n\r\na"), ReaderState::kNeedMore);
   const std::optional<HttpRequest> head = reader.take_head();
   ASSERT_TRUE(head);
   EXPECT_EQ(head->method + head->path + head->query + head->authorization, "POST/abx");
   EXPECT_EQ(head->body, "");
   EXPECT_FALSE(reader.take_head());
-  EXPECT_EQ(put(reader, "b"), State::kDone);
+  EXPECT_EQ(put(reader, "b"), ReaderState::kDone);
   EXPECT_EQ(reader.take().body, "ab");
   // One that came at once has none to be asked for.
-  EXPECT_EQ(put(reader, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"), State::kDone);
+  EXPECT_EQ(put(reader, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"),
+            ReaderState::kDone);
   EXPECT_FALSE(reader.take_head());
 }
 

@@ -6,7 +6,7 @@
 namespace harpe {
 namespace {
 
-using State = HttpResponseReader::State;
+using ResponseState = HttpResponseReader::State;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -14,9 +14,9 @@ using ::testing::Pair;
 constexpr HttpResponseReader::Limits kLimits{.header = 1000, .body = 100};
 
 /// To the end of the bytes, past the header.
-State read(HttpResponseReader& reader, std::string_view bytes) {
-  State state = reader.read(bytes);
-  if (state == State::kHead) state = reader.read(bytes);
+ResponseState read(HttpResponseReader& reader, std::string_view bytes) {
+  ResponseState state = reader.read(bytes);
+  if (state == ResponseState::kHead) state = reader.read(bytes);
   return state;
 }
 
@@ -26,7 +26,7 @@ TEST(HttpResponseReader, ReadsWhatIsHandedOn) {
                  "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Service Unavailable\r\n"
                  "content-type: text/plain\r\nRETRY-AFTER: 7\r\nServer: x\r\n"
                  "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nA: b\r\n\r\n"),
-            State::kDone);
+            ResponseState::kDone);
   EXPECT_TRUE(reader.keep_alive());
   const HttpResponse response = reader.take();
   EXPECT_EQ(response.status, 503);
@@ -39,10 +39,10 @@ TEST(HttpResponseReader, KnowsWhereAResponseEnds) {
   const auto body = [](std::string_view bytes, bool to_head, std::string_view& rest) {
     HttpResponseReader reader(kLimits, to_head);
     rest = bytes;
-    EXPECT_EQ(reader.read(rest), State::kHead);
-    State state = reader.read(rest);
-    if (state == State::kNeedMore) state = reader.end();
-    EXPECT_EQ(state, State::kDone) << bytes;
+    EXPECT_EQ(reader.read(rest), ResponseState::kHead);
+    ResponseState state = reader.read(rest);
+    if (state == ResponseState::kNeedMore) state = reader.end();
+    EXPECT_EQ(state, ResponseState::kDone) << bytes;
     return reader.take().body;
   };
   std::string_view rest;
@@ -60,9 +60,9 @@ TEST(HttpResponseReader, KnowsWhereAResponseEnds) {
 TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
   const auto why = [](const std::string& bytes) {
     HttpResponseReader reader(kLimits, false);
-    State state = read(reader, bytes);
-    if (state == State::kNeedMore) state = reader.end();
-    EXPECT_EQ(state, State::kBad) << bytes;
+    ResponseState state = read(reader, bytes);
+    if (state == ResponseState::kNeedMore) state = reader.end();
+    EXPECT_EQ(state, ResponseState::kBad) << bytes;
     return reader.why();
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";

@@ -18,7 +18,7 @@ void restart_server(Played& played) {
   ASSERT_TRUE(restarted.ok()) << restarted.error().text();
 }
 
-TEST(Job, ReadsTheWordsThatHarpe01Stored) {
+TEST(JobRestart, ReadsTheWordsThatHarpe01Stored) {
   Played played(small_spec(3));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
@@ -42,7 +42,7 @@ TEST(Job, ReadsTheWordsThatHarpe01Stored) {
   EXPECT_EQ(job->status().stragglers.front().factor, 1.2);
 }
 
-TEST(Job, ReadsSnapshotsWithoutABaseline) {
+TEST(JobRestart, ReadsSnapshotsWithoutABaseline) {
   for (const char* name : {"registering", "profiling", "running"}) {
     std::ifstream file(std::string(source_tree()) +
                        "/src/harpe/job/fuzz_corpus/job_snapshot_fuzz/" + name);
@@ -73,7 +73,7 @@ bool profile_until(Played& played, double fraction) {
       played.job, [&] { return profiled(played.job) >= fraction; }, 500);
 }
 
-TEST(Job, GoesOnFromItsSnapshotAtAnyMoment) {
+TEST(JobRestart, GoesOnFromItsSnapshotAtAnyMoment) {
   const JobSpec spec = small_spec();
   for (const int cut : {0, 1, 9, 40, 90, 140, 200, 300}) {
     SCOPED_TRACE(cut);
@@ -89,7 +89,7 @@ TEST(Job, GoesOnFromItsSnapshotAtAnyMoment) {
   }
 }
 
-TEST(Job, FollowsTrainingThatStartsAgain) {
+TEST(JobRestart, FollowsTrainingThatStartsAgain) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
@@ -107,7 +107,7 @@ TEST(Job, FollowsTrainingThatStartsAgain) {
   EXPECT_EQ(played.training.last().versions.front(), played.job.version());
 }
 
-TEST(Job, NoticesAreOfRanksThatHoldTheirPlacesInThisStart) {
+TEST(JobRestart, NoticesAreOfRanksThatHoldTheirPlacesInThisStart) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   const RankCoordinates at{0, 1, 0};
@@ -134,7 +134,7 @@ TEST(Job, NoticesAreOfRanksThatHoldTheirPlacesInThisStart) {
   EXPECT_EQ(tell().error().code, ErrorCode::kInvalidInput);
 }
 
-TEST(Job, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
+TEST(JobRestart, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(profile_until(played, 0.6));
@@ -151,7 +151,7 @@ TEST(Job, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
   EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
 }
 
-TEST(Job, BothServerAndTrainingMayStartAgainWhileProfiling) {
+TEST(JobRestart, BothServerAndTrainingMayStartAgainWhileProfiling) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(profile_until(played, 0.6));
@@ -165,7 +165,7 @@ TEST(Job, BothServerAndTrainingMayStartAgainWhileProfiling) {
   ASSERT_TRUE(played.running());
 }
 
-TEST(Job, PlansThatWereBeingMadeAreMadeWhenTrainingStartsAgain) {
+TEST(JobRestart, PlansThatWereBeingMadeAreMadeWhenTrainingStartsAgain) {
   for (const bool server_too : {false, true}) {
     SCOPED_TRACE(server_too);
     Played played(small_spec());
@@ -184,7 +184,7 @@ TEST(Job, PlansThatWereBeingMadeAreMadeWhenTrainingStartsAgain) {
   }
 }
 
-TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
+TEST(JobRestart, PlansForAnEarlierStartOfTrainingAreNotTaken) {
   JobSpec spec = small_spec();
   spec.profile = truth_of(spec);
   spec.blocking_power = Watts{80};
@@ -208,7 +208,7 @@ TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
   EXPECT_EQ(job.phase(), JobPhase::kRunning);
 }
 
-TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
+TEST(JobRestart, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
   JobSpec spec = small_spec();
   spec.plans = 4;
   Played played(spec);
@@ -223,7 +223,7 @@ TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
 }
 
-TEST(Job, FollowsEnergyAlsoWhereIterationsAreCountedAnew) {
+TEST(JobRestart, FollowsEnergyAlsoWhereIterationsAreCountedAnew) {
   Played played(small_spec());
   played.training.start_again("first", 5000);
   ASSERT_TRUE(played.training.register_all(played.job).ok());
@@ -239,7 +239,7 @@ TEST(Job, FollowsEnergyAlsoWhereIterationsAreCountedAnew) {
       played.job, [&] { return played.job.phase() == JobPhase::kCharacterizing; }, 120));
 }
 
-TEST(Job, WhatHasChangedSurvivesANewStart) {
+TEST(JobRestart, WhatHasChangedSurvivesANewStart) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());

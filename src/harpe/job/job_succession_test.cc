@@ -14,8 +14,8 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A job that runs by its plan.
-struct Planned : Played {
-  explicit Planned(const JobSpec& spec = small_spec()) : Played(spec) {
+struct PlannedLife : Played {
+  explicit PlannedLife(const JobSpec& spec = small_spec()) : Played(spec) {
     job = *Job::create(spec, training.now(), "life");
     EXPECT_TRUE(training.register_all(job).ok());
     EXPECT_TRUE(running());
@@ -30,7 +30,7 @@ struct Planned : Played {
 /// Training of another specification takes the job over, all ranks at once.
 class Next {
  public:
-  Next(Planned& before, const JobSpec& spec)
+  Next(PlannedLife& before, const JobSpec& spec)
       : job(before.job), training(spec, truth_of(spec), {}), spec_(spec) {
     training.start_again("next", 0);
     training.run_for(before.training.now() - training.now());
@@ -69,14 +69,14 @@ std::size_t profiled_stages(const Job& job) {
 }
 
 TEST(Succession, TheSameAgainIsTheSame) {
-  Planned planned;
+  PlannedLife planned;
   const std::string life = planned.job.incarnation();
   EXPECT_EQ(planned.propose(small_spec()), Job::Proposed::kSame);
   EXPECT_EQ(planned.job.incarnation(), life);
 }
 
 TEST(Succession, AnotherSpecificationWaitsForMoreThanHalfOfItsRanks) {
-  Planned planned;
+  PlannedLife planned;
   const JobSpec spec = small_spec(3);
   EXPECT_EQ(planned.propose(spec), Job::Proposed::kGathers);
   Next next(planned, spec);
@@ -91,7 +91,7 @@ TEST(Succession, AnotherSpecificationWaitsForMoreThanHalfOfItsRanks) {
 }
 
 TEST(Succession, IsAtOnceWhereNoRankIsHeardOfAnyMore) {
-  Planned planned;
+  PlannedLife planned;
   EXPECT_EQ(planned.propose(small_spec(3), Job::kSilence.value + 1), Job::Proposed::kTaken);
   EXPECT_EQ(planned.job.spec().shape.data, 3);
   Job empty = *Job::create(small_spec(), Seconds{1}, "life");
@@ -101,7 +101,7 @@ TEST(Succession, IsAtOnceWhereNoRankIsHeardOfAnyMore) {
 }
 
 TEST(Succession, WhatWasNotProposedIsAskedForFirst) {
-  Planned planned;
+  PlannedLife planned;
   Next next(planned, small_spec(3));
   const auto entered = next.enter({0, 0, 0});
   ASSERT_FALSE(entered.ok());
@@ -109,7 +109,7 @@ TEST(Succession, WhatWasNotProposedIsAskedForFirst) {
 }
 
 TEST(Succession, RanksOfTheShapeBeforeDoNotTakeTheJobBack) {
-  Planned planned;
+  PlannedLife planned;
   std::vector<RankRegistration> old;
   for (const RankCoordinates coordinates : planned.training.places()) {
     old.push_back(planned.training.registration(coordinates));
@@ -133,7 +133,7 @@ TEST(Succession, RanksOfTheShapeBeforeDoNotTakeTheJobBack) {
 TEST(Succession, OtherPipelinesKeepProfileAndPlans) {
   for (const int data : {1, 3}) {
     SCOPED_TRACE(data);
-    Planned planned;
+    PlannedLife planned;
     const std::string plans = planned.job.plans()->json();
     const Seconds time = planned.training.last().time;
     JobSpec spec = small_spec(data);
@@ -152,7 +152,7 @@ TEST(Succession, OtherPipelinesKeepProfileAndPlans) {
 }
 
 TEST(Succession, OtherMicroBatchesKeepTheProfileAndGetOtherPlans) {
-  Planned planned;
+  PlannedLife planned;
   const std::string profile = profile_csv(planned.job.profile());
   JobSpec spec = small_spec(2, 4, 9);
   planned.propose(spec);
@@ -169,7 +169,7 @@ TEST(Succession, OtherMicroBatchesKeepTheProfileAndGetOtherPlans) {
 }
 
 TEST(Succession, AnotherScheduleOfTheSameInstructionsKeepsTheProfile) {
-  Planned planned;
+  PlannedLife planned;
   JobSpec spec = small_spec();
   spec.schedule = *gpipe({.stages = 4, .micro_batches = 6});
   planned.propose(spec);
@@ -179,7 +179,7 @@ TEST(Succession, AnotherScheduleOfTheSameInstructionsKeepsTheProfile) {
 }
 
 TEST(Succession, OtherInstructionsAreMeasuredAnew) {
-  Planned planned;
+  PlannedLife planned;
   JobSpec spec = small_spec();
   spec.schedule = *zb_h1({.stages = 4, .micro_batches = 6});
   planned.propose(spec);
@@ -192,7 +192,7 @@ TEST(Succession, OtherInstructionsAreMeasuredAnew) {
 }
 
 TEST(Succession, OtherStagesAreMeasuredAnew) {
-  Planned planned;
+  PlannedLife planned;
   const JobSpec spec = small_spec(2, 3);
   planned.propose(spec);
   Next next(planned, spec);
@@ -203,7 +203,7 @@ TEST(Succession, OtherStagesAreMeasuredAnew) {
 }
 
 TEST(Succession, OnlyStagesWithOtherInstructionsAreMeasuredAnew) {
-  Planned planned;
+  PlannedLife planned;
   JobSpec spec = small_spec();
   // The last stage recomputes from now on.
   for (Instruction& one : spec.schedule.lists[3])
@@ -221,7 +221,7 @@ TEST(Succession, OnlyStagesWithOtherInstructionsAreMeasuredAnew) {
 TEST(Succession, WhatIsKeptSurvivesARestartOfTheServer) {
   for (const int micro_batches : {6, 9}) {
     SCOPED_TRACE(micro_batches);
-    Planned planned;
+    PlannedLife planned;
     const PlanTable stored = *PlanTable::parse(planned.job.plans()->stored_text(), "plans");
     JobTexts texts;
     const auto save = [&] {
@@ -247,7 +247,7 @@ TEST(Succession, WhatIsKeptSurvivesARestartOfTheServer) {
 }
 
 TEST(Succession, WhatTheStoreHasOfTheRanksBeforeDoesNotSpoilTheNext) {
-  Planned planned;
+  PlannedLife planned;
   JobTexts texts;
   const auto save_and_read = [&](Seconds now) {
     for (auto& [name, text] : planned.job.take_changed_parts()) texts.parts[name] = text;
@@ -266,7 +266,7 @@ TEST(Succession, WhatTheStoreHasOfTheRanksBeforeDoesNotSpoilTheNext) {
 
 TEST(Succession, AnObjectiveThatPeopleChangedStaysUnlessTheSpecificationSaysAnother) {
   for (const bool says : {false, true}) {
-    Planned planned;
+    PlannedLife planned;
     ASSERT_TRUE(
         planned.job.set_objective({Objective::Kind::kSlowdown, 0.05}, planned.training.now()).ok());
     JobSpec spec = small_spec(3);

@@ -14,7 +14,7 @@ namespace {
 constexpr double kStep = 0.001;  // s
 constexpr int kWindows = 1000;
 
-Instant at(double seconds) {
+Instant edge_time(double seconds) {
   return {static_cast<std::int64_t>(seconds * 1e9)};
 }
 
@@ -37,15 +37,15 @@ Coverage windows_of(double length, bool between, unsigned seed) {
     const double begin = 100 + uniform(0, 1), watts = uniform(5, 300), phase = uniform(0, kStep);
     const auto read = [&](double time) {
       const double counter = watts * kStep * std::floor((time - phase) / kStep);
-      estimator.add({.time = at(time), .spread = {1e-6}, .counter = Joules{counter}});
+      estimator.add({.time = edge_time(time), .spread = {1e-6}, .counter = Joules{counter}});
     };
     const double opened = uniform(1e-5, 3e-3), late = uniform(1e-5, 1e-4);
     read(begin - opened);
-    const int window = estimator.open(at(begin));
+    const int window = estimator.open(edge_time(begin));
     read(begin + late);
     if (between) read(begin + length - uniform(1e-4, std::min(3e-3, length / 2)));
     read(begin + length + late);
-    const EnergyEstimate response = estimator.close(window, at(begin + length));
+    const EnergyEstimate response = estimator.close(window, edge_time(begin + length));
     const double off = std::abs(response.energy.value - watts * length);
     coverage.missed += off > response.error.value ? 1 : 0;
     coverage.worst = std::max(coverage.worst, off / (watts * kStep));

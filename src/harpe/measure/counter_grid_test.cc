@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-Instant at(double seconds) {
+Instant grid_time(double seconds) {
   return Instant{} + Seconds{seconds};
 }
 
@@ -35,7 +35,7 @@ Followed follow(int steps, double jitter, std::mt19937_64& random) {
   Followed followed;
   for (double time = 0; time < all.back(); time += 0.02 * (0.8 + 0.4 * unit(random))) {
     const auto count = std::upper_bound(all.begin(), all.end(), time) - all.begin();
-    const auto step = learner.add(at(time), {0}, {10.0 * static_cast<double>(count)});
+    const auto step = learner.add(grid_time(time), {0}, {10.0 * static_cast<double>(count)});
     if (!step || count == 0) continue;  // the first reading tells of the step before all others
     followed.edges.push_back(
         {step->time, step->sigma, step->value, 0, step->earliest, step->latest});
@@ -51,7 +51,7 @@ struct Errors {
 Errors errors_of(const std::vector<CounterEdge>& edges, const std::vector<double>& truth) {
   Errors errors;
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    const double off = (edges[i].time - at(truth[i])).value;
+    const double off = (edges[i].time - grid_time(truth[i])).value;
     errors.rms += off * off / static_cast<double>(edges.size());
     errors.scaled += std::pow(off / edges[i].sigma.value, 2) / static_cast<double>(edges.size());
   }
@@ -83,7 +83,8 @@ TEST_P(Grid, SaysBetterWhenStepsWere) {
 INSTANTIATE_TEST_SUITE_P(Jitter, Grid, testing::Values(0.0, 0.0003, 0.001, 0.003, 0.008));
 
 CounterEdge edge(double time, int number, int restarts) {
-  return {at(time), {0.002}, {10.0 * number}, restarts, at(time - 0.01), at(time + 0.01)};
+  return {grid_time(time),       {0.002}, {10.0 * number}, restarts, grid_time(time - 0.01),
+          grid_time(time + 0.01)};
 }
 
 TEST(CounterGrid, LeavesAloneWhatIsNoGrid) {
@@ -110,7 +111,7 @@ TEST(CounterGrid, CountsFromTheLastRestartAndLeavesOutliers) {
   for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(better[i].time, edges[i].time);
   for (std::size_t i = 30; i < 60; ++i) {
     if (i == 50) continue;
-    EXPECT_NEAR((better[i].time - at(0)).value, 0.1 * static_cast<double>(i), 0.0006) << i;
+    EXPECT_NEAR((better[i].time - grid_time(0)).value, 0.1 * static_cast<double>(i), 0.0006) << i;
   }
   EXPECT_EQ(better[50].time, edges[50].time);
 }

@@ -10,34 +10,35 @@
 namespace harpe {
 namespace {
 
-struct Errors {
+struct StepErrors {
   double rms = 0;     ///< of the times of steps, s
   double scaled = 0;  ///< root mean square of error over its stated sigma
   int steps = 0, reads = 0, regular = 0;
 };
 
-Instant at(double seconds) {
+Instant steps_time(double seconds) {
   return Instant{} + Seconds{seconds};
 }
 
 /// Follows a counter with steps of `period` for 100 steps after 40 to learn.
-Errors follow(double period, double jitter, double sampling, double sampling_jitter,
-              std::mt19937_64& random, bool only_when_due = false) {
+StepErrors follow(double period, double jitter, double sampling, double sampling_jitter,
+                  std::mt19937_64& random, bool only_when_due = false) {
   std::normal_distribution<double> normal(0, jitter);
   std::uniform_real_distribution<double> unit(0, 1);
   std::vector<double> steps;
   const double phase = period * unit(random);
   for (int i = 0; i < 140; ++i) steps.push_back(phase + 0.01 + i * period + normal(random));
   CounterSteps learner;
-  Errors errors;
+  StepErrors errors;
   double time = 0;
   while (time < steps.back()) {
     const auto count = std::upper_bound(steps.begin(), steps.end(), time) - steps.begin();
-    if (!only_when_due || learner.due(at(time), {sampling * (1 + sampling_jitter)})) {
+    if (!only_when_due || learner.due(steps_time(time), {sampling * (1 + sampling_jitter)})) {
       errors.reads += 1;
-      const auto step = learner.add(at(time), {0}, {10.0 * static_cast<double>(count)});
+      const auto step = learner.add(steps_time(time), {0}, {10.0 * static_cast<double>(count)});
       if (step && count > 40) {
-        const double error = (step->time - at(steps[static_cast<std::size_t>(count) - 1])).value;
+        const double error =
+            (step->time - steps_time(steps[static_cast<std::size_t>(count) - 1])).value;
         errors.rms += error * error;
         errors.scaled += std::pow(error / step->sigma.value, 2);
         errors.steps += 1;
@@ -56,10 +57,10 @@ class Steps : public testing::TestWithParam<std::tuple<double, double>> {};
 TEST_P(Steps, AreFoundFarBetterThanReadingsAreApart) {
   const auto [jitter, sampling_jitter] = GetParam();
   std::mt19937_64 random(7);
-  Errors sum;
+  StepErrors sum;
   constexpr int kRuns = 40;
   for (int run = 0; run < kRuns; ++run) {
-    const Errors errors = follow(0.1, jitter, 0.02, sampling_jitter, random);
+    const StepErrors errors = follow(0.1, jitter, 0.02, sampling_jitter, random);
     sum.rms += errors.rms / kRuns;
     sum.scaled += errors.scaled / kRuns;
   }

@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-constexpr Seconds kHour{3600};
+constexpr Seconds kOpenEndedHour{3600};
 
 PaceCurve some_curve() {
   return PaceCurve::make(
@@ -38,11 +38,11 @@ Ran run(const OpenEndedTerms& terms, const std::vector<double>& weights, std::si
   OpenEndedJob job(some_curve(), terms);
   for (std::size_t i = 0; i + window <= weights.size(); ++i) {
     std::vector<PacingInterval> expected;
-    for (std::size_t k = i; k < i + window; ++k) expected.push_back({kHour, forecast(k)});
+    for (std::size_t k = i; k < i + window; ++k) expected.push_back({kOpenEndedHour, forecast(k)});
     const PacedInterval paced = job.decide(expected);
     ran.pauses += !paced.runs && !job.state().is_paused ? 1 : 0;
-    ran.spent += weights[i] * use_of(job.curve(), job.terms(), paced, kHour).energy.value;
-    job.take(paced, kHour);
+    ran.spent += weights[i] * use_of(job.curve(), job.terms(), paced, kOpenEndedHour).energy.value;
+    job.take(paced, kOpenEndedHour);
     ran.most_behind = std::max(ran.most_behind, job.required(job.elapsed()) - job.done());
   }
   ran.work = job.done();
@@ -59,10 +59,10 @@ TEST(OpenEndedJob, IsNeverFurtherBehindThanItMay) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < (HARPE_UNDER_SANITIZERS ? 5 : 20); ++round) {
     OpenEndedTerms terms{.slowdown = uniform(random, 0.05, 0.8),
-                         .slack = kHour * uniform(random, 0, 20),
+                         .slack = kOpenEndedHour * uniform(random, 0, 20),
                          .pause = pauses(uniform(random, 0, 60))};
     terms.pause.allowed = round % 5 != 0;
-    terms.pause.min_dwell = kHour * static_cast<double>(1 + random() % 3);
+    terms.pause.min_dwell = kOpenEndedHour * static_cast<double>(1 + random() % 3);
     const auto window = 1 + random() % 70;
     std::vector<double> weights;
     for (std::size_t i = 0; i < window + 60; ++i) weights.push_back(uniform(random, 0, 400));
@@ -74,11 +74,11 @@ TEST(OpenEndedJob, IsNeverFurtherBehindThanItMay) {
 }
 
 TEST(OpenEndedJob, GoesOnFromItsPastAsIfItHadNotStopped) {
-  const OpenEndedTerms terms{.slowdown = 0.5, .slack = kHour * 12, .pause = pauses(0)};
+  const OpenEndedTerms terms{.slowdown = 0.5, .slack = kOpenEndedHour * 12, .pause = pauses(0)};
   OpenEndedJob whole(some_curve(), terms);
   std::vector<PacingInterval> expected;
   for (int i = 0; i < 72; ++i) {
-    expected.push_back({kHour, 250 + 120 * std::sin(i * 6.283185307 / 24)});
+    expected.push_back({kOpenEndedHour, 250 + 120 * std::sin(i * 6.283185307 / 24)});
   }
   for (int i = 0; i < 30; ++i) {
     OpenEndedJob resumed(some_curve(), terms);
@@ -87,13 +87,13 @@ TEST(OpenEndedJob, GoesOnFromItsPastAsIfItHadNotStopped) {
     EXPECT_EQ(one.runs, other.runs);
     EXPECT_EQ(one.pace, other.pace);
     EXPECT_EQ(one.run, other.run);
-    whole.take(one, kHour);
+    whole.take(one, kOpenEndedHour);
     std::rotate(expected.begin(), expected.begin() + 1, expected.end());
   }
 }
 
 TEST(OpenEndedJob, OnAFlatGridItRunsSteadily) {
-  const OpenEndedTerms terms{.slowdown = 0.1, .slack = kHour * 6, .pause = pauses(0)};
+  const OpenEndedTerms terms{.slowdown = 0.1, .slack = kOpenEndedHour * 6, .pause = pauses(0)};
   const std::vector<double> weights(24 * 14, 100.0);
   const Ran ran = run(terms, weights, 72, [](std::size_t) { return 100.0; });
   // 225 J a piece of 1.2 s, but a tenth slower than the fastest on average is all it may be.
@@ -102,7 +102,7 @@ TEST(OpenEndedJob, OnAFlatGridItRunsSteadily) {
 }
 
 TEST(OpenEndedJob, WhereDaysSwingItDoesMoreOfItsWorkAtNight) {
-  const OpenEndedTerms terms{.slowdown = 0.8, .slack = kHour * 12, .pause = pauses(0)};
+  const OpenEndedTerms terms{.slowdown = 0.8, .slack = kOpenEndedHour * 12, .pause = pauses(0)};
   std::vector<double> weights;
   for (int i = 0; i < 24 * 14; ++i) weights.push_back(250 + 120 * std::sin(i * 6.283185307 / 24));
   const Ran ran = run(terms, weights, 72, [&](std::size_t k) { return weights[k]; });

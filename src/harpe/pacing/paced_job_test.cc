@@ -15,13 +15,13 @@
 namespace harpe {
 namespace {
 
-PaceCurve some_curve() {
+PaceCurve paced_curve() {
   return PaceCurve::make(
              {{{1.0}, {300}}, {{1.05}, {270}}, {{1.1}, {250}}, {{1.2}, {225}}, {{1.4}, {212}}})
       .take();
 }
 
-double uniform(std::mt19937_64& random, double low, double high) {
+double paced_uniform(std::mt19937_64& random, double low, double high) {
   return low + (high - low) * static_cast<double>(random() % 1'000'001) / 1e6;
 }
 
@@ -37,7 +37,7 @@ Paced run(const PacingJob& job, const PacedJobTerms& terms, const std::vector<do
           const WeightRange& ever, Forecast forecast) {
   constexpr Seconds kHour{3600};
   Paced outcome;
-  PacedJob paced_job(some_curve(), job, terms);
+  PacedJob paced_job(paced_curve(), job, terms);
   std::size_t i = 0;
   for (; i < weights.size(); ++i) {
     std::vector<PacingInterval> expected;
@@ -52,7 +52,7 @@ Paced run(const PacingJob& job, const PacedJobTerms& terms, const std::vector<do
   outcome.in_time = paced_job.work_left() <= job.work * 1e-6;
   double static_left = job.work / paced_job.static_speed();
   const double power = [&] {
-    const PaceCurve curve = some_curve();
+    const PaceCurve curve = paced_curve();
     const std::size_t pace = curve.at_least(paced_job.static_speed() * (1 - 1e-9));
     double at = curve.paces()[pace].power.value;
     if (pace > 0)
@@ -76,12 +76,13 @@ TEST(PacedJob, AGuardHoldsItsRatioWhateverIsForecast) {
   std::mt19937_64 random(seed);
   double worst_without = 0;
   for (int round = 0; round < (HARPE_UNDER_SANITIZERS ? 8 : 40); ++round) {
-    const double factor = uniform(random, 1.05, 1.8);
+    const double factor = paced_uniform(random, 1.05, 1.8);
     const int hours = 6 + static_cast<int>(random() % 24);
     const PacingJob job{.work = 3600.0 * hours, .pause = kPause};
-    PacedJobTerms terms{.deadline = {job.work * factor}, .guard = uniform(random, 0.005, 0.1)};
+    PacedJobTerms terms{.deadline = {job.work * factor},
+                        .guard = paced_uniform(random, 0.005, 0.1)};
     std::vector<double> weights;
-    for (int i = 0; i < hours * factor + 1; ++i) weights.push_back(uniform(random, 100, 400));
+    for (int i = 0; i < hours * factor + 1; ++i) weights.push_back(paced_uniform(random, 100, 400));
     if (round % 2 == 0) std::ranges::sort(weights);  // the longer it waits, the dearer
     // An adversary's: what is cheap is forecast dear, and the reverse.
     const auto forecast = [&](std::size_t, std::size_t k) { return 500 - weights[k]; };
@@ -117,8 +118,8 @@ template <class Forecast, class Outlook>
 double over_static(const PacingJob& job, const PacedJobTerms& terms,
                    const std::vector<double>& weights, Forecast forecast, Outlook outlook) {
   constexpr Seconds kHour{3600};
-  PacedJob paced_job(some_curve(), job, terms);
-  PacedJob steady(some_curve(), job, {.deadline = terms.deadline, .guard = 0.0});
+  PacedJob paced_job(paced_curve(), job, terms);
+  PacedJob steady(paced_curve(), job, {.deadline = terms.deadline, .guard = 0.0});
   double spent = 0, spent_static = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     std::vector<PacingInterval> expected;
@@ -147,7 +148,7 @@ TEST(PacedJob, AGuardByOutlooksHoldsWhereOneOfThemComesTrue) {
     PacedJobTerms terms{.deadline = {job.work * 1.5}, .guard = 0.01, .guard_share = 0};
     std::vector<std::vector<double>> days(40);
     for (auto& day : days) {
-      for (int i = 0; i < 18; ++i) day.push_back(uniform(random, 100, 400));
+      for (int i = 0; i < 18; ++i) day.push_back(paced_uniform(random, 100, 400));
     }
     const std::vector<double>& weights = days[7];
     const auto wrong = [&](std::size_t k) { return 500 - weights[k]; };
@@ -188,7 +189,7 @@ TEST(PacedJob, AGuardByOutlooksLeavesAGoodForecastAlone) {
 }
 
 TEST(PacedJob, AReserveIsKeptForWhatNoPlanKnows) {
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = paced_curve();
   const PacingJob job{.work = 3600.0 * 10};
   const std::vector<PacingInterval> expected(20, {{3600}, 100});
   const auto speed = [&](double reserve) {
@@ -202,7 +203,7 @@ TEST(PacedJob, AReserveIsKeptForWhatNoPlanKnows) {
 
 TEST(PacedJob, PastItsDeadlineItRunsAsFastAsItCan) {
   const PacingJob job{.work = 3600.0 * 3, .pause = kPause};
-  PacedJob paced_job(some_curve(), job, {.deadline = {3600}, .guard = 0.01});
+  PacedJob paced_job(paced_curve(), job, {.deadline = {3600}, .guard = 0.01});
   const std::vector<PacingInterval> expected(5, {{3600}, 100});
   int hours = 0;
   while (const auto paced = paced_job.decide(expected, {100, 100}, {50, 200})) {
@@ -213,7 +214,7 @@ TEST(PacedJob, PastItsDeadlineItRunsAsFastAsItCan) {
   EXPECT_EQ(hours, 3);
 }
 
-TEST(ChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
+TEST(PacedChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
   // V100, ResNet-50: at 250 W, 200 W and 150 W, an epoch's seconds and joules (made up).
   const std::vector<PieceCost> limits = {{{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
   const ChaseTerms terms{.eta = 0.5, .highest_power = {250}};

@@ -17,7 +17,7 @@ namespace harpe {
 namespace {
 
 /// A frontier: from 1 s and 300 J to 1.5 s and 200 J.
-PaceCurve some_curve() {
+PaceCurve planned_curve() {
   return PaceCurve::make({{{1.0}, {300}},
                           {{1.05}, {270}},
                           {{1.1}, {250}},
@@ -27,13 +27,13 @@ PaceCurve some_curve() {
       .take();
 }
 
-double uniform(std::mt19937_64& random, double low, double high) {
+double planned_uniform(std::mt19937_64& random, double low, double high) {
   return low + (high - low) * static_cast<double>(random() % 1'000'001) / 1e6;
 }
 
 std::vector<PacingInterval> some_intervals(std::mt19937_64& random, int count) {
   std::vector<PacingInterval> intervals;
-  for (int i = 0; i < count; ++i) intervals.push_back({{3600}, uniform(random, 50, 400)});
+  for (int i = 0; i < count; ++i) intervals.push_back({{3600}, planned_uniform(random, 50, 400)});
   return intervals;
 }
 
@@ -140,7 +140,7 @@ bool keeps_dwell(unsigned set, int count, int dwell) {
 }
 
 TEST(PaceCurve, KeepsTheLowerHullAlone) {
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   ASSERT_GE(curve.paces().size(), 4U);
   EXPECT_EQ(curve.fastest().speed, 1);
   for (std::size_t i = 0; i + 2 < curve.paces().size(); ++i) {
@@ -160,7 +160,7 @@ TEST(PacingPlan, WithoutPausesIsTheLinearProgrammesOptimum) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   constexpr int kCases = 200;
   int exact = 0;
   double gaps = 0;
@@ -168,7 +168,7 @@ TEST(PacingPlan, WithoutPausesIsTheLinearProgrammesOptimum) {
     const int count = 1 + static_cast<int>(random() % 20);
     const auto intervals = some_intervals(random, count);
     // The slowest pace takes 1.5 times as long: with less than that, there is a choice.
-    const PacingJob job{.work = 3600.0 * count / uniform(random, 1.0, 1.49)};
+    const PacingJob job{.work = 3600.0 * count / planned_uniform(random, 1.0, 1.49)};
     const PacingPlan plan = plan_pacing(curve, job, {}, intervals);
     ASSERT_TRUE(plan.finishes);
     double optimum = std::numeric_limits<double>::infinity();
@@ -200,19 +200,19 @@ TEST_P(PausesOf, PlansAreNearTheBestOfAllSetsAndTheirBoundHolds) {
   const unsigned seed = GetParam();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   double sum = 0;
   constexpr int kCases = 60, kCount = 10;
   for (int i = 0; i < kCases; ++i) {
     const auto intervals = some_intervals(random, kCount);
     const int dwell = 1 + static_cast<int>(random() % 3);
-    const PacingJob job{.work = 3600.0 * kCount / uniform(random, 1.05, 3),
+    const PacingJob job{.work = 3600.0 * kCount / planned_uniform(random, 1.05, 3),
                         .pause = {.allowed = true,
-                                  .idle_power = {uniform(random, 0, 80)},
-                                  .stop = {uniform(random, 0, 600)},
-                                  .start = {uniform(random, 0, 900)},
+                                  .idle_power = {planned_uniform(random, 0, 80)},
+                                  .stop = {planned_uniform(random, 0, 600)},
+                                  .start = {planned_uniform(random, 0, 900)},
                                   .min_dwell = {3600.0 * dwell}},
-                        .held_cost = i % 2 == 0 ? 0 : uniform(random, 0, 5000)};
+                        .held_cost = i % 2 == 0 ? 0 : planned_uniform(random, 0, 5000)};
     const PacingState state{.since = Seconds{1e6}, .has_begun = true};
     const PacingPlan plan = plan_pacing(curve, job, state, intervals);
     ASSERT_TRUE(plan.finishes);
@@ -235,7 +235,7 @@ TEST_P(PausesOf, PlansAreNearTheBestOfAllSetsAndTheirBoundHolds) {
 
 TEST(PacingPlan, KeepsTheLeastTimesOfPausesAndRuns) {
   std::mt19937_64 random(5);
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   const auto intervals = some_intervals(random, 60);
   const PacingJob job{.work = 3600.0 * 25,
                       .pause = {.allowed = true, .min_dwell = Seconds{3 * 3600.0}}};
@@ -263,20 +263,20 @@ TEST(PacingPlan, AFractionOfAnIntervalUpToTheDeadlineForbidsNoPause) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   for (int round = 0; round < 10; ++round) {
-    const PacingJob job{.work = uniform(random, 4, 10) * 3600,
+    const PacingJob job{.work = planned_uniform(random, 4, 10) * 3600,
                         .pause = {.allowed = true, .stop = {60}, .min_dwell = {3600}}};
     std::vector<PacingInterval> intervals = some_intervals(random, 20);
     const PacingPlan whole = plan_pacing(curve, job, {.has_begun = true}, intervals);
-    intervals.push_back({{uniform(random, 1, 900)}, 400});
+    intervals.push_back({{planned_uniform(random, 1, 900)}, 400});
     const PacingPlan more = plan_pacing(curve, job, {.has_begun = true}, intervals);
     EXPECT_LE(more.cost, whole.cost * 1.01);
   }
 }
 
 TEST(PacingPlan, WhereTheDeadlineCannotBeMetItRunsAtFullSpeed) {
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   const std::vector<PacingInterval> intervals(3, {{3600}, 100});
   const PacingPlan plan = plan_pacing(curve, {.work = 4 * 3600.0}, {}, intervals);
   EXPECT_FALSE(plan.finishes);
@@ -290,7 +290,7 @@ TEST(PacingPlan, WhereTheDeadlineCannotBeMetItRunsAtFullSpeed) {
 }
 
 TEST(PacingPlan, EndsEarlyAtTheSlowestPaceWhereThereIsTime) {
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   const std::vector<PacingInterval> intervals(10, {{3600}, 100});
   const PacingPlan plan = plan_pacing(curve, {.work = 3600}, {}, intervals);
   ASSERT_TRUE(plan.finishes);
@@ -303,7 +303,7 @@ TEST(PacingPlan, EndsEarlyAtTheSlowestPaceWhereThereIsTime) {
 }
 
 TEST(PacingPlan, ANegativeWeightIsSpentIn) {
-  const PaceCurve curve = some_curve();
+  const PaceCurve curve = planned_curve();
   const std::vector<PacingInterval> intervals = {{{3600}, 100}, {{3600}, -50}, {{3600}, 100}};
   const PacingPlan plan = plan_pacing(curve, {.work = 2.5 * 3600}, {}, intervals);
   ASSERT_TRUE(plan.finishes);

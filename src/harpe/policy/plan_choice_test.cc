@@ -15,18 +15,18 @@
 namespace harpe {
 namespace {
 
-constexpr int kStages = 4, kPipelines = 5;
+constexpr int kChoiceStages = 4, kPipelines = 5;
 constexpr Seconds kOverhead{0.05};
 
 /// Plans of a job, and what they take where stages are slower than planned.
 class Planned {
  public:
   Planned()
-      : schedule_(*one_f_one_b({.stages = kStages, .micro_batches = 6})),
+      : schedule_(*one_f_one_b({.stages = kChoiceStages, .micro_batches = 6})),
         pipeline_(*Pipeline::build(schedule_)),
-        profile_(*synthesize({.stages = kStages, .imbalance = 1.3, .noise = 0})),
+        profile_(*synthesize({.stages = kChoiceStages, .imbalance = 1.3, .noise = 0})),
         times_(pipeline_, profile_),
-        plans_(table(std::vector<double>(kStages, 1), 30)) {}
+        plans_(table(std::vector<double>(kChoiceStages, 1), 30)) {}
 
   const PlanTable& plans() const { return plans_; }
   const PipelineTimes& times() const { return times_; }
@@ -82,8 +82,8 @@ std::vector<SlowPipeline> any_slow(std::mt19937_64& random) {
   std::vector<SlowPipeline> slow;
   for (int pipeline = 0; pipeline < kPipelines; ++pipeline) {
     if (chance(0.5)) continue;
-    std::vector<double> factors(kStages, chance(0.3) ? factor(random) : 1.0);
-    if (chance(0.5)) factors[random() % kStages] = factor(random);
+    std::vector<double> factors(kChoiceStages, chance(0.3) ? factor(random) : 1.0);
+    if (chance(0.5)) factors[random() % kChoiceStages] = factor(random);
     slow.push_back(planned().slow(pipeline, std::move(factors), chance(0.7)));
     if (chance(0.2)) slow.back().outside = slow.back().fastest * 0.2;
     if (chance(0.2)) slow.back().doubted = slow.back().fastest * 0.1;
@@ -127,7 +127,8 @@ TEST(PlanChoice, AStragglerElsewhereIsWaitedForWithTheLeastEnergy) {
     EXPECT_NEAR(choice.wait_until.value, wait_until.value, 1e-9);
     EXPECT_EQ(choice.plan_of.front().plan, planned().plans().for_waiting_until(wait_until));
     // One of the job's own that takes longer still is waited for as well.
-    const std::vector<SlowPipeline> slow = {planned().slow(1, std::vector<double>(kStages, 1.5))};
+    const std::vector<SlowPipeline> slow = {
+        planned().slow(1, std::vector<double>(kChoiceStages, 1.5))};
     EXPECT_EQ(choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow).wait_until,
               slow.front().fastest);
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr ScoreWeights kCost{.per_joule = 0.5, .per_second = 0.5 * 300};
 
-const Knob& limits() {
+const Knob& planned_limits() {
   static const Knob kLimits = Knob::power_limits({100}, {300}).take();
   return kLimits;
 }
@@ -47,30 +47,31 @@ double score(const Measurement& one) {
 std::size_t measure(const Law& law, SizeProfile& own, const std::vector<SizeProfile>& others,
                     double epochs) {
   std::size_t count = 0;
-  while (const auto next = next_limit(limits(), own, others,
+  while (const auto next = next_limit(planned_limits(), own, others,
                                       {.weights = kCost, .epochs = epochs, .in_epoch = count})) {
-    own.measured.push_back(law(own.batch_size, limits()[*next]));
+    own.measured.push_back(law(own.batch_size, planned_limits()[*next]));
     ++count;
-    if (count > limits().size()) break;
+    if (count > planned_limits().size()) break;
   }
   return count;
 }
 
 double least_score(const Law& law, int size) {
-  double least = score(law(size, limits()[0]));
-  for (const double limit : limits().settings()) least = std::min(least, score(law(size, limit)));
+  double least = score(law(size, planned_limits()[0]));
+  for (const double limit : planned_limits().settings())
+    least = std::min(least, score(law(size, limit)));
   return least;
 }
 
 TEST(LimitPlan, TheFirstSizeBeginsWithTheHighest) {
-  EXPECT_EQ(next_limit(limits(), {.batch_size = 64}, {}, {.weights = kCost}), 0U);
+  EXPECT_EQ(next_limit(planned_limits(), {.batch_size = 64}, {}, {.weights = kCost}), 0U);
   // Neither does a size of which nothing was measured tell anything.
   const std::vector<SizeProfile> others{{.batch_size = 32}};
-  EXPECT_EQ(next_limit(limits(), {.batch_size = 64}, others, {.weights = kCost}), 0U);
+  EXPECT_EQ(next_limit(planned_limits(), {.batch_size = 64}, others, {.weights = kCost}), 0U);
 }
 
 TEST(LimitPlan, WithoutLimitsNothingIsMeasured) {
-  EXPECT_EQ(next_limit(limits().within(1, 2), {.batch_size = 64}, {}, {.weights = kCost}),
+  EXPECT_EQ(next_limit(planned_limits().within(1, 2), {.batch_size = 64}, {}, {.weights = kCost}),
             std::nullopt);
 }
 
@@ -84,7 +85,7 @@ TEST(LimitPlan, OnlyWhatMayBeBestIsMeasuredNextToAKnownSizeAndTheBestIsFound) {
   for (std::size_t job = 0; job < jobs; ++job) {
     const Law law = gpu(std::uniform_real_distribution<>(150, 320)(random), 0.003, random());
     SizeProfile known{.batch_size = 64};
-    for (const double limit : limits().settings()) known.measured.push_back(law(64, limit));
+    for (const double limit : planned_limits().settings()) known.measured.push_back(law(64, limit));
     SizeProfile own{.batch_size = 96};
     measured += measure(law, own, {known}, 200);
     const double over = score(*own.best(kCost)) / least_score(law, 96) - 1;
@@ -98,9 +99,9 @@ TEST(LimitPlan, OnlyWhatMayBeBestIsMeasuredNextToAKnownSizeAndTheBestIsFound) {
 TEST(LimitPlan, WhereTimesScatterAllIsMeasured) {
   const Law law = gpu(60, 0.06, 7);
   SizeProfile known{.batch_size = 64};
-  EXPECT_EQ(measure(law, known, {}, 1000), limits().size());
+  EXPECT_EQ(measure(law, known, {}, 1000), planned_limits().size());
   SizeProfile own{.batch_size = 128};
-  EXPECT_EQ(measure(law, own, {known}, 1000), limits().size());
+  EXPECT_EQ(measure(law, own, {known}, 1000), planned_limits().size());
 }
 
 TEST(LimitPlan, EachLimitIsMeasuredOnceAndALastIsReached) {
@@ -134,9 +135,9 @@ TEST(LimitPlan, WhatIsWorthItWithFewEpochsToComeIsWithMore) {
     const SizeProfile own{.batch_size = 64, .measured = {law(64, 300), law(64, 200)}};
     const LimitPlanOptions now{.weights = kCost, .epochs = 10, .in_epoch = 0};
     const LimitPlanOptions later{.weights = kCost, .epochs = 100, .in_epoch = 0};
-    if (!next_limit(limits(), own, {}, now)) continue;
+    if (!next_limit(planned_limits(), own, {}, now)) continue;
     ++worth_now;
-    EXPECT_TRUE(next_limit(limits(), own, {}, later));
+    EXPECT_TRUE(next_limit(planned_limits(), own, {}, later));
   }
   EXPECT_GT(worth_now, 0);
 }
@@ -145,7 +146,7 @@ TEST(LimitPlan, HowLongAnEpochIsDoesNotMatter) {
   const Law law = gpu(250, 0.01, 3);
   const auto plan = [&](double factor, double factor_of_others) {
     SizeProfile known{.batch_size = 64}, own{.batch_size = 128};
-    for (const double limit : limits().settings()) {
+    for (const double limit : planned_limits().settings()) {
       Measurement one = law(64, limit);
       one.time = one.time * factor_of_others;
       one.energy = one.energy * factor_of_others;
@@ -153,9 +154,9 @@ TEST(LimitPlan, HowLongAnEpochIsDoesNotMatter) {
     }
     std::vector<std::size_t> order;
     while (const auto next =
-               next_limit(limits(), own, std::vector{known},
+               next_limit(planned_limits(), own, std::vector{known},
                           {.weights = kCost, .epochs = 100, .in_epoch = order.size()})) {
-      Measurement one = law(128, limits()[*next]);
+      Measurement one = law(128, planned_limits()[*next]);
       one.time = one.time * factor;
       one.energy = one.energy * factor;
       own.measured.push_back(one);

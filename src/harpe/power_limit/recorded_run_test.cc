@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kHeading = "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n";
 
-std::string error_of(const std::string& text) {
+std::string recorded_run_error(const std::string& text) {
   const auto run = parse_recorded_run(text, "run.csv");
   return run.ok() ? "" : run.error().text();
 }
@@ -31,17 +31,17 @@ TEST(RecordedRun, SumsTheEnergyOfItsGpusAndSkipsOtherWindows) {
 }
 
 TEST(RecordedRun, SaysWhatIsWrongAndWhere) {
-  EXPECT_THAT(error_of(""), HasSubstr("run.csv"));
-  EXPECT_THAT(error_of("a,b\n1,2\n"), HasSubstr("run.csv:1:1: expected the columns"));
-  EXPECT_THAT(error_of(kHeading), HasSubstr("no window"));
-  EXPECT_THAT(error_of(std::string(kHeading) + "1,x_300,nan,1,1\n"),
+  EXPECT_THAT(recorded_run_error(""), HasSubstr("run.csv"));
+  EXPECT_THAT(recorded_run_error("a,b\n1,2\n"), HasSubstr("run.csv:1:1: expected the columns"));
+  EXPECT_THAT(recorded_run_error(kHeading), HasSubstr("no window"));
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_300,nan,1,1\n"),
               HasSubstr("run.csv:2:9: expected a number"));
-  EXPECT_THAT(error_of(std::string(kHeading) + "1,x_300,1,-1,1\n"), HasSubstr("'-1'"));
-  EXPECT_THAT(error_of(std::string(kHeading) + "1,x_200,1,1,1\n1,x_300,1,1,1\n"),
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_300,1,-1,1\n"), HasSubstr("'-1'"));
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_200,1,1,1\n1,x_300,1,1,1\n"),
               HasSubstr("descend"));
-  EXPECT_THAT(error_of(std::string(kHeading) + "1,x_200,1,1,1\n1,x_200,1,1,1\n"),
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_200,1,1,1\n1,x_200,1,1,1\n"),
               HasSubstr("descend"));
-  EXPECT_THAT(error_of(std::string(kHeading) + "1,x_300,1\n"),
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_300,1\n"),
               HasSubstr("expected 5 cells, found 3"));
 }
 

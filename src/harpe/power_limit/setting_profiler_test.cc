@@ -14,7 +14,7 @@
 namespace harpe {
 namespace {
 
-using Kind = KnobAction::Kind;
+using ActionKind = KnobAction::Kind;
 
 /// A job that draws 260 W at most, in steps that scatter; drives a profiler.
 class NoisyJob {
@@ -55,17 +55,17 @@ class NoisyJob {
 
   void carry_out(SettingProfiler& profiler, const KnobActions& actions) {
     for (const KnobAction& action : actions) {
-      if (action.kind == Kind::kSet) {
+      if (action.kind == ActionKind::kSet) {
         EXPECT_FALSE(open_) << "a window over two settings";
         setting_ = action.setting;
       }
-      if (action.kind == Kind::kOpenWindow) {
+      if (action.kind == ActionKind::kOpenWindow) {
         EXPECT_FALSE(open_);
         open_ = true;
         began_ = now_;
         energy_began_ = energy_;
       }
-      if (action.kind == Kind::kCloseWindow) {
+      if (action.kind == ActionKind::kCloseWindow) {
         EXPECT_TRUE(open_);
         open_ = false;
         carry_out(profiler, profiler.on_window({now_ - began_}, {energy_ - energy_began_}));
@@ -80,11 +80,11 @@ class NoisyJob {
   bool open_ = false;
 };
 
-Knob limits() {
+Knob profiled_limits() {
   return Knob::power_limits({100}, {300}).take();
 }
 SettingProfiler profiler_for(const Selector& selector) {
-  return SettingProfiler::make(limits(), {.selector = selector}).take();
+  return SettingProfiler::make(profiled_limits(), {.selector = selector}).take();
 }
 
 TEST(SettingProfiler, FindsTheBestOfANoisyJobInHalfOfZeusSteps) {
@@ -126,7 +126,7 @@ TEST(SettingProfiler, EndsAWindowEarlyWhereStepsAgree) {
 TEST(SettingProfiler, DoesNotEndAWindowTooShortForEnergyCounters) {
   // Steps of 1 s and more all agree: only the least time holds windows open.
   NoisyJob job(1, 0);
-  SettingProfiler profiler = SettingProfiler::make(limits(), {.min_time = {25}}).take();
+  SettingProfiler profiler = SettingProfiler::make(profiled_limits(), {.min_time = {25}}).take();
   job.run(profiler, 0, 10'000);
   EXPECT_GE(profiler.steps() / static_cast<double>(profiler.order().size()), 30);
 }
@@ -154,7 +154,7 @@ TEST(SettingProfiler, NeverTakesMoreStepsThanItsShareOfZeus) {
     for (const double deviation : {0.0, 0.03, 0.3}) {
       for (const double share : {0.2, 0.5, 1.0}) {
         SettingProfiler profiler =
-            SettingProfiler::make(limits(), {.step_share = share, .least_gain = 0}).take();
+            SettingProfiler::make(profiled_limits(), {.step_share = share, .least_gain = 0}).take();
         NoisyJob job(seed, deviation);
         job.run(profiler, 0, 10'000);
         ASSERT_TRUE(profiler.done());
@@ -207,12 +207,12 @@ TEST(SettingProfiler, WorksOnClocks) {
   double now = 0, joules = 0, began = 0, joules_began = 0, clock = 0;
   const std::function<void(const KnobActions&)> carry_out = [&](const KnobActions& actions) {
     for (const KnobAction& action : actions) {
-      if (action.kind == Kind::kSet) clock = clocks[action.setting];
-      if (action.kind == Kind::kOpenWindow) {
+      if (action.kind == ActionKind::kSet) clock = clocks[action.setting];
+      if (action.kind == ActionKind::kOpenWindow) {
         began = now;
         joules_began = joules;
       }
-      if (action.kind == Kind::kCloseWindow) {
+      if (action.kind == ActionKind::kCloseWindow) {
         carry_out(profiler.on_window({now - began}, {joules - joules_began}));
       }
     }
@@ -236,7 +236,7 @@ TEST(SettingProfiler, MeasuresAgainWhatIsNoNumber) {
   double now = 0;
   for (int i = 0; i < 5000 && !profiler.done(); ++i) {
     for (const KnobAction& action : profiler.on_step_begin({now += 1})) {
-      if (action.kind == Kind::kCloseWindow) (void)profiler.on_window({10}, {nan});
+      if (action.kind == ActionKind::kCloseWindow) (void)profiler.on_window({10}, {nan});
     }
   }
   EXPECT_TRUE(profiler.done());
@@ -245,11 +245,11 @@ TEST(SettingProfiler, MeasuresAgainWhatIsNoNumber) {
 }
 
 TEST(SettingProfiler, RefusesWrongOptions) {
-  EXPECT_FALSE(SettingProfiler::make(limits(), {.selector = {.eta = 1.1}}).ok());
-  EXPECT_FALSE(SettingProfiler::make(limits(), {.warmup_steps = -1}).ok());
-  EXPECT_FALSE(SettingProfiler::make(limits(), {.min_steps = 0}).ok());
-  EXPECT_FALSE(SettingProfiler::make(limits(), {.min_steps = 50}).ok());
-  EXPECT_FALSE(SettingProfiler::make(limits(), {.precision = 0}).ok());
+  EXPECT_FALSE(SettingProfiler::make(profiled_limits(), {.selector = {.eta = 1.1}}).ok());
+  EXPECT_FALSE(SettingProfiler::make(profiled_limits(), {.warmup_steps = -1}).ok());
+  EXPECT_FALSE(SettingProfiler::make(profiled_limits(), {.min_steps = 0}).ok());
+  EXPECT_FALSE(SettingProfiler::make(profiled_limits(), {.min_steps = 50}).ok());
+  EXPECT_FALSE(SettingProfiler::make(profiled_limits(), {.precision = 0}).ok());
 }
 
 TEST(DriftDetector, ReportsWhatLastsAndNotAStraggler) {

@@ -9,7 +9,7 @@
 namespace harpe {
 namespace {
 
-using Kind = KnobAction::Kind;
+using ActionKind = KnobAction::Kind;
 
 ZeusOptimizer optimizer_with(std::vector<double> limits, ZeusOptions options) {
   return ZeusOptimizer::make(Knob::make(KnobKind::kPowerLimit, std::move(limits)).take(), options)
@@ -19,12 +19,13 @@ ZeusOptimizer optimizer_with(std::vector<double> limits, ZeusOptions options) {
 TEST(ZeusOptimizer, WorksWithoutWarmUp) {
   ZeusOptimizer optimizer =
       optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 0, .profile_steps = 1});
-  EXPECT_EQ(optimizer.start(), (KnobActions{{Kind::kSet, 0}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{Kind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{Kind::kCloseWindow}}));
-  EXPECT_EQ(optimizer.on_window({1}, {250}), (KnobActions{{Kind::kSet, 1}, {Kind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{Kind::kCloseWindow}}));
-  EXPECT_EQ(optimizer.on_window({2}, {400}), (KnobActions{{Kind::kSet, 0}}));
+  EXPECT_EQ(optimizer.start(), (KnobActions{{ActionKind::kSet, 0}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.on_window({1}, {250}),
+            (KnobActions{{ActionKind::kSet, 1}, {ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.on_window({2}, {400}), (KnobActions{{ActionKind::kSet, 0}}));
   EXPECT_TRUE(optimizer.done());
   EXPECT_EQ(optimizer.choice(), 0U);
   EXPECT_TRUE(optimizer.on_step_begin().empty());
@@ -36,8 +37,8 @@ TEST(ZeusOptimizer, CancelsTheWindowWhenTheEpochEnds) {
       optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 1, .profile_steps = 3});
   (void)optimizer.start();
   EXPECT_TRUE(optimizer.on_step_begin().empty());
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{Kind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_epoch_end(), (KnobActions{{Kind::kCancelWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_epoch_end(), (KnobActions{{ActionKind::kCancelWindow}}));
   EXPECT_TRUE(optimizer.measurements().empty());
 }
 
@@ -61,7 +62,7 @@ TEST(ZeusOptimizer, ChoosesAtOnceFromAProfileAmongWhatIsAllowed) {
   ZeusOptimizer optimizer = optimizer_with({300, 250}, {.selector = {.eta = 1}});
   const auto actions = optimizer.start_from(profile);
   ASSERT_TRUE(actions.ok());
-  EXPECT_EQ(*actions, (KnobActions{{Kind::kSet, 1}}));
+  EXPECT_EQ(*actions, (KnobActions{{ActionKind::kSet, 1}}));
   EXPECT_TRUE(optimizer.done());
   ZeusOptimizer other = optimizer_with({275}, {});
   EXPECT_FALSE(other.start_from(profile).ok());

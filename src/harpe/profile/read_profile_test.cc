@@ -46,7 +46,7 @@ void expect_row_error(const std::string& row, int column, const std::string& mes
   expect_error(kHeader + row + "\n", 2, column, message);
 }
 
-OperatingPoint point(int clock, double time, double energy) {
+OperatingPoint row_point(int clock, double time, double energy) {
   return {{clock}, {time}, {energy}};
 }
 
@@ -57,15 +57,17 @@ TEST(ParseProfile, ReadsRowsInAnyOrderOfRowsAndColumns) {
   EXPECT_EQ(profile.stages(), 2);
   EXPECT_FALSE(profile.has_chunks());
   EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
-              ElementsAre(point(1395, 0.5, 20), point(1410, 0.5, 21)));
-  EXPECT_THAT(profile.points(1, 0, InstructionKind::kBackward), ElementsAre(point(1410, 0.25, 9)));
+              ElementsAre(row_point(1395, 0.5, 20), row_point(1410, 0.5, 21)));
+  EXPECT_THAT(profile.points(1, 0, InstructionKind::kBackward),
+              ElementsAre(row_point(1410, 0.25, 9)));
 }
 
 TEST(ParseProfile, AcceptsCrlfByteOrderMarkAndQuotes) {
   const Profile profile = parsed(
       "\xef\xbb\xbfstage,instruction,frequency,time,energy\r\n\"0\",\"forward\", 1410 "
       ",0.5,200\r\n");
-  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward), ElementsAre(point(1410, 0.5, 200)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(row_point(1410, 0.5, 200)));
 }
 
 TEST(ParseProfile, SaysWhereAFileIsOfAnotherForm) {
@@ -81,7 +83,7 @@ TEST(ParseProfile, ReadsChunks) {
       "stage,chunk,instruction,frequency,time,energy\n0,0,forward,1410,1,2\n0,1,forward,1410,3,"
       "4\n");
   EXPECT_TRUE(profile.has_chunks());
-  EXPECT_THAT(profile.points(0, 1, InstructionKind::kForward), ElementsAre(point(1410, 3, 4)));
+  EXPECT_THAT(profile.points(0, 1, InstructionKind::kForward), ElementsAre(row_point(1410, 3, 4)));
 }
 
 TEST(ParseProfile, TakesTheLongestTimeAndTheMeanEnergyOverRanks) {
@@ -90,7 +92,7 @@ TEST(ParseProfile, TakesTheLongestTimeAndTheMeanEnergyOverRanks) {
       "0,forward,1410,0.5,100,0,0\n0,forward,1410,0.7,104,0,1\n"
       "0,forward,1410,0.6,108,1,0\n0,forward,1395,0.8,90,0,0\n");
   EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
-              ElementsAre(point(1395, 0.8, 90), point(1410, 0.7, 104)));
+              ElementsAre(row_point(1395, 0.8, 90), row_point(1410, 0.7, 104)));
 }
 
 TEST(ParseProfile, TheMeanOverRanksStaysWithinWhatWasMeasured) {
@@ -123,10 +125,10 @@ TEST(ParseProfile, ReadsKnobs) {
       "0,forward,1410,250.5,1,20,sm12/b:1,1215.0\n0,forward,1410,,2,21,,\n"
       "0,forward,1410,,3,22,,810\n");
   const Knobs all{.memory_clock = {1215}, .power_limit = {250.5}, .label = *Label::of("sm12/b:1")};
-  EXPECT_THAT(
-      profile.points(0, 0, InstructionKind::kForward),
-      ElementsAre(point(1410, 2, 21), OperatingPoint{{1410}, {3}, {22}, {.memory_clock = {810}}},
-                  OperatingPoint{{1410}, {1}, {20}, all}));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(row_point(1410, 2, 21),
+                          OperatingPoint{{1410}, {3}, {22}, {.memory_clock = {810}}},
+                          OperatingPoint{{1410}, {1}, {20}, all}));
 }
 
 TEST(ParseProfile, ReadsTheConfigurationsOfKareusAsLabels) {
@@ -172,9 +174,9 @@ TEST(ParseProfile, RefusesKnobsOutOfRange) {
 TEST(ParseProfile, FixedTimeKindsNeedNoClock) {
   const Profile profile = parsed(std::string(kHeader) + kGood +
                                  "0,load,,0.01,1\n0,send,0,0.02,2\n0,recv,1410,0.03,3\n");
-  EXPECT_THAT(profile.points(0, 0, InstructionKind::kLoad), ElementsAre(point(0, 0.01, 1)));
-  EXPECT_THAT(profile.points(0, 0, InstructionKind::kSend), ElementsAre(point(0, 0.02, 2)));
-  EXPECT_THAT(profile.points(0, 0, InstructionKind::kRecv), ElementsAre(point(1410, 0.03, 3)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kLoad), ElementsAre(row_point(0, 0.01, 1)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kSend), ElementsAre(row_point(0, 0.02, 2)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kRecv), ElementsAre(row_point(1410, 0.03, 3)));
 }
 
 TEST(ParseProfile, AcceptsTheEndsOfTheSolversRange) {

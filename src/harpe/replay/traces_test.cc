@@ -10,11 +10,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kHeading =
+constexpr const char* kTraceHeading =
     "dataset,network,batch_size,optimizer,learning_rate,run,target_metric,target_epoch\n";
 
 TEST(Traces, ReadsRunsThatReachedTheirTargetAndThatDidNot) {
-  const auto rows = parse_train_rows(std::string(kHeading) +
+  const auto rows = parse_train_rows(std::string(kTraceHeading) +
                                          "squad,bert,32,adamw,1e-1,1,84.0,4\n"
                                          "squad,bert,32,adamw,1e-1,2,84.0,5.0\n"
                                          "squad,bert,64,adamw,1e-1,1,84.0,nan\n"
@@ -41,7 +41,7 @@ TEST(Traces, ReadsPowerInAnyOrderOfColumns) {
 }
 
 TEST(Traces, NamesEveryRowThatIsWrong) {
-  const auto rows = parse_train_rows(std::string(kHeading) +
+  const auto rows = parse_train_rows(std::string(kTraceHeading) +
                                          "squad,bert,0,adamw,1e-1,1,84.0,4\n"
                                          "squad,bert,32,adamw,1e-1,1,best,4.5\n"
                                          "squad,bert\n",

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-Said harpe(const std::vector<std::string>& arguments) {
+Said replay_power_limit(const std::vector<std::string>& arguments) {
   return harpe_with(add_replay_command, arguments);
 }
 
@@ -39,7 +39,7 @@ class ReplayPowerLimit : public ::testing::Test {
 };
 
 TEST_F(ReplayPowerLimit, PrintsTheChoiceAndTheSetCalls) {
-  const Said said = harpe({"replay", "power-limit", run(), "--eta", "0.5", "--json"});
+  const Said said = replay_power_limit({"replay", "power-limit", run(), "--eta", "0.5", "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
   const Json document = Json::parse(said.out);
   EXPECT_EQ(document["power_limit_w"], 250);
@@ -53,7 +53,7 @@ TEST_F(ReplayPowerLimit, TakesEachSelector) {
   const auto chosen = [&](const std::vector<std::string>& options) {
     std::vector<std::string> arguments = {"replay", "power-limit", run(), "--json"};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    const Said said = harpe(arguments);
+    const Said said = replay_power_limit(arguments);
     return said.status == 0 ? Json::parse(said.out)["power_limit_w"].get<int>() : -1;
   };
   EXPECT_EQ(chosen({"--selector", "energy"}), 200);
@@ -64,21 +64,22 @@ TEST_F(ReplayPowerLimit, TakesEachSelector) {
 }
 
 TEST_F(ReplayPowerLimit, ShowsATableForPeople) {
-  const Said said = harpe({"replay", "power-limit", run()});
+  const Said said = replay_power_limit({"replay", "power-limit", run()});
   EXPECT_EQ(said.status, 0);
   EXPECT_THAT(said.out, HasSubstr("cost J"));
   EXPECT_THAT(said.out, HasSubstr("Zeus: 250 W after 152 steps"));
 }
 
 TEST_F(ReplayPowerLimit, RefusesBadInput) {
-  EXPECT_EQ(harpe({"replay", "power-limit", run(), "--eta", "1.5"}).status, 2);
-  EXPECT_EQ(harpe({"replay", "power-limit", run(), "--eta", "nan"}).status, 2);
-  EXPECT_EQ(harpe({"replay", "power-limit", run(), "--slowdown", "0.9"}).status, 2);
-  EXPECT_EQ(harpe({"replay", "power-limit", run(), "--selector", "best"}).status, 2);
-  EXPECT_EQ(harpe({"replay", "power-limit", run(), "--steps-per-epoch", "0"}).status, 2);
-  EXPECT_EQ(harpe({"replay", "power-limit", "nowhere.csv"}).status, 2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", run(), "--eta", "1.5"}).status, 2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", run(), "--eta", "nan"}).status, 2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", run(), "--slowdown", "0.9"}).status, 2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", run(), "--selector", "best"}).status, 2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", run(), "--steps-per-epoch", "0"}).status,
+            2);
+  EXPECT_EQ(replay_power_limit({"replay", "power-limit", "nowhere.csv"}).status, 2);
   const Said said =
-      harpe({"replay", "power-limit", file("window_name,elapsed_time,gpu0_energy\n")});
+      replay_power_limit({"replay", "power-limit", file("window_name,elapsed_time,gpu0_energy\n")});
   EXPECT_EQ(said.status, 2);
   EXPECT_THAT(said.err, HasSubstr("no window"));
 }

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string errors(std::string_view text, TorchDialect dialect = TorchDialect::kDetect) {
+std::string torch_errors(std::string_view text, TorchDialect dialect = TorchDialect::kDetect) {
   return diagnostics_of(parse_torch_csv(text, "f", dialect));
 }
 
@@ -82,28 +82,28 @@ TEST(TorchCsv, BothDialectsGiveTheSameSchedule) {
 }
 
 TEST(TorchCsv, AFileWithFullBackwardsOnlyIsInTheNewDialect) {
-  EXPECT_EQ(errors("0F0,0B0"), "");
-  EXPECT_EQ(errors("0F0,0B0", TorchDialect::kOld),
+  EXPECT_EQ(torch_errors("0F0,0B0"), "");
+  EXPECT_EQ(torch_errors("0F0,0B0", TorchDialect::kOld),
             "f:1:5: 0B0 is an input gradient, but its weight gradient 0W0 is missing");
 }
 
 TEST(TorchCsv, LettersOfTheOtherDialectAreFaults) {
-  EXPECT_EQ(errors("0F0,0F1,0I0,0W0,0BW1"),
+  EXPECT_EQ(torch_errors("0F0,0F1,0I0,0W0,0BW1"),
             "f:1:17: BW does not belong to the new dialect (I, W, B) that this file is in");
-  EXPECT_EQ(errors("0F0,0F1,0I0,0W0,0BW1", TorchDialect::kOld),
+  EXPECT_EQ(torch_errors("0F0,0F1,0I0,0W0,0BW1", TorchDialect::kOld),
             "f:1:9: I does not belong to the old dialect (B, W, BW) that this file is in");
-  EXPECT_EQ(errors("0F0,0B0,0W0", TorchDialect::kNew),
+  EXPECT_EQ(torch_errors("0F0,0B0,0W0", TorchDialect::kNew),
             "f:1:5: 0B0 is a full backward, but 0W0 computes its weight gradient again");
-  EXPECT_EQ(errors("0F0,0BW0,0W0"),
+  EXPECT_EQ(torch_errors("0F0,0BW0,0W0"),
             "f:1:5: 0BW0 is a full backward, but 0W0 computes its weight gradient again");
-  EXPECT_EQ(errors("0F0,0I0"),
+  EXPECT_EQ(torch_errors("0F0,0I0"),
             "f:1:5: 0I0 is an input gradient, but its weight gradient 0W0 is missing");
 }
 
 TEST(TorchCsv, EveryBadCellIsAErrorWithItsPlace) {
-  EXPECT_EQ(errors("0F0x, 0f1,F2,0F\n"
-                   ",0F0 0B0,(0F1;1B1),(0F1;1B1)OVERLAP_F_Bx\n"
-                   "(0F1),(0F1;1W1)OVERLAP_F_B,0F99999999999999999999,5000000F0"),
+  EXPECT_EQ(torch_errors("0F0x, 0f1,F2,0F\n"
+                         ",0F0 0B0,(0F1;1B1),(0F1;1B1)OVERLAP_F_Bx\n"
+                         "(0F1),(0F1;1W1)OVERLAP_F_B,0F99999999999999999999,5000000F0"),
             "f:1:4: unexpected 'x' after the action\n"
             "f:1:8: expected an action such as 0F0, got '0f1'\n"
             "f:1:11: expected the part number before 'F2'\n"
@@ -121,48 +121,49 @@ TEST(TorchCsv, EveryBadCellIsAErrorWithItsPlace) {
 }
 
 TEST(TorchCsv, AnUnknownActionIsNamedWithTheKnownOnes) {
-  EXPECT_EQ(errors("0F0,0B0,0WAIT_REDUCE_GRAD"),
+  EXPECT_EQ(torch_errors("0F0,0B0,0WAIT_REDUCE_GRAD"),
             "f:1:10: unknown action 'WAIT_REDUCE_GRAD'; known are F, I, B, W, BW, R, C, SEND_F, "
             "RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, LOAD, OPTIMIZER, SWITCH, "
             "OVERLAP_F_B");
 }
 
 TEST(TorchCsv, InstructionsTwiceOrNeverAreErrorsWithTheirPlace) {
-  EXPECT_EQ(errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1,1F0"),
+  EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1,1F0"),
             "f:2:17: forward of micro-batch 0 on part 1 stands twice; the first is at line 2, "
             "column 1");
-  EXPECT_EQ(errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1"),
+  EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1"),
             "f:2:9: backward of micro-batch 1 on part 1 is missing");
-  EXPECT_EQ(errors("0F0,0F1,0B0,0B1\n1F0,1B0"),
+  EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0"),
             "f:2:5: no computation for micro-batch 1 (of 2) on part 1");
-  EXPECT_EQ(errors("0F0,0SEND_F0,0SEND_F0,0B0"),
+  EXPECT_EQ(torch_errors("0F0,0SEND_F0,0SEND_F0,0B0"),
             "f:1:14: activation send of micro-batch 0 on part 0 stands twice; the first is at line "
             "1, column 5");
-  EXPECT_THAT(errors("0F0,0B0\n2F0,2B0"),
+  EXPECT_THAT(torch_errors("0F0,0B0\n2F0,2B0"),
               StartsWith("f:2:1: no computation for part 1, but for part 2"));
 }
 
 TEST(TorchCsv, APartOnTwoStagesIsAFault) {
-  EXPECT_EQ(errors("0F0,0B0,1F0\n1B0"),
+  EXPECT_EQ(torch_errors("0F0,0B0,1F0\n1B0"),
             "f:2:1: part 1 stands on stage 1 here, but belongs to stage 0");
 }
 
 TEST(TorchCsv, AStageWithoutActionsIsAFault) {
-  EXPECT_EQ(errors("0F0,0B0\n\n1F0,1B0"), "f:2:1: this stage has no action");
-  EXPECT_THAT(errors("0F0,0B0\n,,\n"), HasSubstr("has no instruction"));
+  EXPECT_EQ(torch_errors("0F0,0B0\n\n1F0,1B0"), "f:2:1: this stage has no action");
+  EXPECT_THAT(torch_errors("0F0,0B0\n,,\n"), HasSubstr("has no instruction"));
 }
 
 TEST(TorchCsv, EmptyAndBinaryFilesAreFaults) {
-  EXPECT_EQ(errors(""), "f:1:1: expected a line of actions for each stage, but the file is empty");
-  EXPECT_EQ(errors("\n\n# nothing\n"),
+  EXPECT_EQ(torch_errors(""),
             "f:1:1: expected a line of actions for each stage, but the file is empty");
-  EXPECT_THAT(errors(std::string_view("0F0\0", 4)), StartsWith("f:1:4: NUL byte"));
+  EXPECT_EQ(torch_errors("\n\n# nothing\n"),
+            "f:1:1: expected a line of actions for each stage, but the file is empty");
+  EXPECT_THAT(torch_errors(std::string_view("0F0\0", 4)), StartsWith("f:1:4: NUL byte"));
 }
 
 TEST(TorchCsv, EveryTruncationIsAFault) {
   const std::string text = torch_csv(must(dual_pipe_v({.stages = 2, .micro_batches = 4})));
   for (std::size_t length = 0; length + 1 < text.size(); ++length) {
-    EXPECT_NE(errors(std::string_view(text).substr(0, length)), "") << length;
+    EXPECT_NE(torch_errors(std::string_view(text).substr(0, length)), "") << length;
   }
 }
 

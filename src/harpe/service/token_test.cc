@@ -13,18 +13,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kNow = 1'767'225'600;
+constexpr std::int64_t kTokenNow = 1'767'225'600;
 constexpr const char* kSecret = "your-256-bit-secret-your-256-bit";
 
 TEST(Token, IsReadBackAsItWasSigned) {
   const SigningKey key = *SigningKey::of(kSecret);
-  const std::string token = key.sign({"alice", {"gpu-read", "cpu-read"}, kNow + 60});
-  const Result<TokenClaims> claims = key.verify(token, kNow);
+  const std::string token = key.sign({"alice", {"gpu-read", "cpu-read"}, kTokenNow + 60});
+  const Result<TokenClaims> claims = key.verify(token, kTokenNow);
   ASSERT_TRUE(claims.ok()) << claims.error().text();
   EXPECT_EQ(claims->subject, "alice");
   EXPECT_THAT(claims->scopes, ElementsAre("gpu-read", "cpu-read"));
-  EXPECT_EQ(claims->expires, kNow + 60);
-  EXPECT_EQ(key.verify(token, kNow + 60).error().text(), "Token has expired.");
+  EXPECT_EQ(claims->expires, kTokenNow + 60);
+  EXPECT_EQ(key.verify(token, kTokenNow + 60).error().text(), "Token has expired.");
 }
 
 // Made by Python's hmac and base64 modules, with the header in the order of PyJWT.
@@ -35,7 +35,7 @@ TEST(Token, MadeByOtherCodeIsAccepted) {
               "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
               "eyJzdWIiOiJhbGljZSIsInNjb3BlcyI6WyJncHUtcmVhZCJdLCJleHAiOjQxMDI0NDQ4MDB9."
               "k6eUvRVq_CCuLcNWZFATLnnekDFVY_XsxpWC39SFR1A",
-              kNow);
+              kTokenNow);
   ASSERT_TRUE(claims.ok()) << claims.error().text();
   EXPECT_EQ(claims->subject, "alice");
   EXPECT_EQ(claims->expires, 4102444800);
@@ -47,10 +47,11 @@ TEST(Token, IsRefusedWithAnyCharacterChanged) {
   for (std::size_t i = 0; i < token.size(); ++i) {
     std::string changed = token;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
-    EXPECT_FALSE(key.verify(changed, kNow).ok()) << i;
-    EXPECT_FALSE(key.verify(token.substr(0, i), kNow).ok()) << i;
+    EXPECT_FALSE(key.verify(changed, kTokenNow).ok()) << i;
+    EXPECT_FALSE(key.verify(token.substr(0, i), kTokenNow).ok()) << i;
   }
-  EXPECT_FALSE(SigningKey::of("another-key-another-key-another-key")->verify(token, kNow).ok());
+  EXPECT_FALSE(
+      SigningKey::of("another-key-another-key-another-key")->verify(token, kTokenNow).ok());
 }
 
 TEST(Token, NeedsTheRightAlgorithmEvenWithARightSignature) {
@@ -59,7 +60,7 @@ TEST(Token, NeedsTheRightAlgorithmEvenWithARightSignature) {
   for (const char* header : {R"({"alg":"none"})", R"({"alg":"RS256"})", "{}", "[]", "x"}) {
     const std::string unsigned_token =
         base64url(header) + "." + base64url(R"({"sub":"a","scopes":[]})") + ".";
-    EXPECT_FALSE(key.verify(unsigned_token, kNow).ok()) << header;
+    EXPECT_FALSE(key.verify(unsigned_token, kTokenNow).ok()) << header;
   }
 }
 
@@ -72,17 +73,18 @@ TEST(ForwardToken, NamesAClientToServersOfTheSameKeyForAWhile) {
   const auto own = *TokenKeys::of(kSecret), others = *TokenKeys::of(std::string(32, 'x'));
   const TokenKeys& key = *own;
   const TokenKeys& other = *others;
-  const std::string token = forward_token(key, "address 10.0.0.9", kNow);
-  EXPECT_EQ(forwarded_client(key, token, kNow), "address 10.0.0.9");
-  EXPECT_EQ(forwarded_client(key, token, kNow - 200), "address 10.0.0.9") << "clocks differ";
-  EXPECT_FALSE(forwarded_client(key, token, kNow + 301));
-  EXPECT_FALSE(forwarded_client(other, token, kNow));
+  const std::string token = forward_token(key, "address 10.0.0.9", kTokenNow);
+  EXPECT_EQ(forwarded_client(key, token, kTokenNow), "address 10.0.0.9");
+  EXPECT_EQ(forwarded_client(key, token, kTokenNow - 200), "address 10.0.0.9") << "clocks differ";
+  EXPECT_FALSE(forwarded_client(key, token, kTokenNow + 301));
+  EXPECT_FALSE(forwarded_client(other, token, kTokenNow));
   for (const char* forged : {"", "1", "address 10.0.0.9", "a.b.c"}) {
-    EXPECT_FALSE(forwarded_client(key, forged, kNow)) << forged;
+    EXPECT_FALSE(forwarded_client(key, forged, kTokenNow)) << forged;
   }
   // A user's token makes no server of its holder, and what servers show gives no user's rights.
-  EXPECT_FALSE(forwarded_client(key, key.sign({.subject = "a", .scopes = {"job-write"}}), kNow));
-  EXPECT_THAT(key.verify(token, kNow)->scopes, ElementsAre("harpe-forward"));
+  EXPECT_FALSE(
+      forwarded_client(key, key.sign({.subject = "a", .scopes = {"job-write"}}), kTokenNow));
+  EXPECT_THAT(key.verify(token, kTokenNow)->scopes, ElementsAre("harpe-forward"));
 }
 
 TEST(Base64Url, RoundTripsAnyBytesInOneWay) {
