@@ -255,9 +255,9 @@ TEST_P(SlipsOfNumbers, AreAnsweredWithWhatWasProbablyMeant) {
   EXPECT_THAT(said.err, HasSubstr(status == 0 ? "warning:" : "error:"));
   Words as_json = options;
   as_json.emplace_back("--json");
-  const Said json = plan(as_json);
-  EXPECT_THAT(json.err, IsEmpty());
-  EXPECT_THAT(json.out, HasSubstr(status == 0 ? "\"warnings\"" : "\"diagnostics\""));
+  const Said printed = plan(as_json);
+  EXPECT_THAT(printed.err, IsEmpty());
+  EXPECT_THAT(printed.out, HasSubstr(status == 0 ? "\"warnings\"" : "\"diagnostics\""));
 }
 
 // The fastest iteration takes about 0.74 s, the least energy 0.92 s; all-max draws 750 W.

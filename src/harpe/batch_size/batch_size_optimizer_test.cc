@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Trial::Kind;
 using Reason = TrialVerdict::Reason;
-using Status = Trial::Status;
+using TrialStatus = Trial::Status;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -90,7 +90,7 @@ TEST(BatchSizeOptimizer, EndsATrialBeyondTheBound) {
   const auto verdict = trainings.report(trial, 20.1, 1, 2);
   EXPECT_EQ(verdict->reason, Reason::kTooCostly);
   EXPECT_FALSE(verdict->converged);
-  EXPECT_EQ(trainings.optimizer.find(trial.number)->status, Status::kSucceeded);
+  EXPECT_EQ(trainings.optimizer.find(trial.number)->status, TrialStatus::kSucceeded);
 }
 
 TEST(BatchSizeOptimizer, WithoutBetaNothingIsTooCostly) {
@@ -201,7 +201,7 @@ TEST(BatchSizeOptimizer, ATrialThatWasGivenUpIsExploredAgain) {
   EXPECT_EQ(again.kind, Kind::kExploration);
   trainings.report(again, 10, 1).value();
   ASSERT_TRUE(trainings.optimizer.give_up(again.number, 8, trainings.now).ok());
-  EXPECT_EQ(trainings.optimizer.find(again.number)->status, Status::kSucceeded);
+  EXPECT_EQ(trainings.optimizer.find(again.number)->status, TrialStatus::kSucceeded);
 }
 
 TEST(BatchSizeOptimizer, NoSizeThatConvergesIsSaid) {

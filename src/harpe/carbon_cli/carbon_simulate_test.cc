@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-Said harpe(std::vector<std::string> arguments) {
+Said run_simulate(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"carbon", "simulate"});
   return harpe_with(add_carbon_command, arguments);
 }
@@ -58,9 +58,9 @@ class CarbonSimulate : public ::testing::Test {
 };
 
 TEST_F(CarbonSimulate, WhereDaysSwingAForecastIsNearHindsight) {
-  const Said said = harpe({"--series", series(120, 40), "--frontier",
-                           file("frontier.json", kFrontier), "--hours", "24", "--deadline-factor",
-                           "1.5", "--pause", "--idle-power", "30W", "--starts", "12", "--json"});
+  const Said said = run_simulate(
+      {"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier), "--hours", "24",
+       "--deadline-factor", "1.5", "--pause", "--idle-power", "30W", "--starts", "12", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
   const Json json = Json::parse(said.out);
   EXPECT_EQ(json["starts"], 12);
@@ -75,11 +75,11 @@ TEST_F(CarbonSimulate, WhereDaysSwingAForecastIsNearHindsight) {
 }
 
 TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
-  const Said said =
-      harpe({"--series", series(5, 20), "--profile", file("limits.json", R"({"measurements": [
+  const Said said = run_simulate({"--series", series(5, 20), "--profile",
+                                  file("limits.json", R"({"measurements": [
                              {"power_limit": 300, "energy": 3000, "time": 10},
                              {"power_limit": 200, "energy": 2500, "time": 11}]})"),
-             "--hours", "12", "--starts", "5"});
+                                  "--hours", "12", "--starts", "5"});
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("Nothing is to be gained here"));
   EXPECT_THAT(said.out, HasSubstr("best static"));
@@ -90,9 +90,10 @@ TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
 
 TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
   const auto foreseen = [&](double swing) {
-    const Said said = harpe({"--series", series(swing, 12), "--frontier",
-                             file("frontier.json", kFrontier), "--hours", "8", "--deadline-factor",
-                             "2", "--pause", "--idle-power", "0W", "--starts", "21", "--json"});
+    const Said said =
+        run_simulate({"--series", series(swing, 12), "--frontier", file("frontier.json", kFrontier),
+                      "--hours", "8", "--deadline-factor", "2", "--pause", "--idle-power", "0W",
+                      "--starts", "21", "--json"});
     EXPECT_EQ(said.status, 0) << said.err;
     const Json json = Json::parse(said.out);
     EXPECT_EQ(json["foreseen"]["starts"], 20);
@@ -126,7 +127,7 @@ TEST_F(CarbonSimulate, TakesAGainApartByControls) {
                                               "1.5",        "--starts",
                                               "4",          "--compare",
                                               "one-setting"};
-  const Said said = harpe(arguments);
+  const Said said = run_simulate(arguments);
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("one setting (3 choices)"));
   EXPECT_THAT(said.out, HasSubstr("frontier (3 choices)"));
@@ -137,7 +138,7 @@ TEST_F(CarbonSimulate, TakesAGainApartByControls) {
                  {"--compare", file("twice.json", R"({"format": "harpe.frontier/1", "points": [
                                    {"iteration_time_s": 1.2, "iteration_energy_j": 480}]})"),
                   "--json"});
-  const Json json = Json::parse(harpe(in_json).out);
+  const Json json = Json::parse(run_simulate(in_json).out);
   ASSERT_EQ(json["controls"].size(), 3U);
   const Json& one = json["controls"][0]["ways"];
   const Json& own = json["controls"][2]["ways"];
@@ -161,7 +162,7 @@ TEST_F(CarbonSimulate, TakesAGainApartByControls) {
 TEST_F(CarbonSimulate, ControlsThatCannotBeComparedAreNamed) {
   const std::string grid = series(50, 10);
   const auto error_of = [&](const std::string& frontier, const std::string& control) {
-    const Said said = harpe(
+    const Said said = run_simulate(
         {"--series", grid, "--frontier", file("frontier.json", frontier), "--compare", control});
     EXPECT_EQ(said.status, 2);
     return said.err;
@@ -175,9 +176,9 @@ TEST_F(CarbonSimulate, ControlsThatCannotBeComparedAreNamed) {
 }
 
 TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {
-  const Said said = harpe({"--series", series(120, 40), "--frontier",
-                           file("frontier.json", kFrontier), "--hours", "24", "--deadline-factor",
-                           "1.5", "--pause", "--guard", "2%", "--starts", "12", "--json"});
+  const Said said = run_simulate(
+      {"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier), "--hours", "24",
+       "--deadline-factor", "1.5", "--pause", "--guard", "2%", "--starts", "12", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
   const Json json = Json::parse(said.out);
   EXPECT_EQ(json["guard"], 0.02);
@@ -186,17 +187,17 @@ TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {
 
 TEST_F(CarbonSimulate, OfUnknownLengthItIsNotTold) {
   const Said said =
-      harpe({"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier), "--hours",
-             "48", "--deadline-factor", "1.8", "--pause", "--idle-power", "0W", "--unknown-length",
-             "--slack", "10h", "--starts", "8", "--json"});
+      run_simulate({"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier),
+                    "--hours", "48", "--deadline-factor", "1.8", "--pause", "--idle-power", "0W",
+                    "--unknown-length", "--slack", "10h", "--starts", "8", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
   const Json json = Json::parse(said.out);
   EXPECT_EQ(json["slack_hours"], 10);
   EXPECT_EQ(json["ways"]["harpe"]["late"], 0);
   EXPECT_GT(json["saving_over_static"]["harpe"], 0.03);
   EXPECT_LE(json["saving_over_static"]["harpe"], json["saving_over_static"]["bound"]);
-  EXPECT_THAT(harpe({"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier),
-                     "--unknown-length", "--guard", "3%"})
+  EXPECT_THAT(run_simulate({"--series", series(120, 40), "--frontier",
+                            file("frontier.json", kFrontier), "--unknown-length", "--guard", "3%"})
                   .err,
               HasSubstr("a guard needs a deadline"));
 }
@@ -228,7 +229,7 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
                                           "--value-column",
                                           "v"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return harpe(arguments);
+    return run_simulate(arguments);
   };
   const Said said = run({"--price", "--unit", "EUR/MWh", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
@@ -263,7 +264,7 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
         "--series", grid,      "--frontier",   frontier, "--hours",  "12", "--deadline-factor",
         "1.6",      "--pause", "--idle-power", "0W",     "--starts", "40", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Said said = harpe(arguments);
+    const Said said = run_simulate(arguments);
     EXPECT_EQ(said.status, 0) << said.err;
     return Json::parse(said.out)["share_of_hindsight"].get<double>();
   };
@@ -303,10 +304,10 @@ class ChasesTrace : public CarbonSimulate {
   Json ways(const std::string& gpu, int batch, const std::string& deadline_factor) {
     const auto traces = data_ / "zeus" / "traces" / ("summary_power_" + gpu + ".csv");
     const Said said =
-        harpe({"--series", (data_ / "carbon" / "miso_2022-10_half-hourly.csv").string(),
-               "--profile", file("limits.json", recorded_limits(traces, batch)), "--hours", "24",
-               "--deadline-factor", deadline_factor, "--chase-eta", "0.24", "--chase-power", "300W",
-               "--starts", "40", "--json"});
+        run_simulate({"--series", (data_ / "carbon" / "miso_2022-10_half-hourly.csv").string(),
+                      "--profile", file("limits.json", recorded_limits(traces, batch)), "--hours",
+                      "24", "--deadline-factor", deadline_factor, "--chase-eta", "0.24",
+                      "--chase-power", "300W", "--starts", "40", "--json"});
     EXPECT_EQ(said.status, 0) << said.err;
     return Json::parse(said.out)["ways"];
   }
@@ -346,15 +347,16 @@ TEST_F(ChasesTrace, OnAV100TheRuleStaysAtTheHighestLimit) {
 TEST_F(CarbonSimulate, WhatIsWrongIsNamed) {
   const std::string good = series(50, 10);
   const std::string frontier = file("frontier.json", kFrontier);
-  EXPECT_THAT(harpe({"--series", good}).err, HasSubstr("--frontier frontier.json"));
-  EXPECT_THAT(harpe({"--series", good, "--frontier", frontier, "--profile", frontier}).err,
+  EXPECT_THAT(run_simulate({"--series", good}).err, HasSubstr("--frontier frontier.json"));
+  EXPECT_THAT(run_simulate({"--series", good, "--frontier", frontier, "--profile", frontier}).err,
               HasSubstr("give one of"));
-  EXPECT_THAT(harpe({"--series", good, "--frontier", file("x.json", "{}")}).err,
+  EXPECT_THAT(run_simulate({"--series", good, "--frontier", file("x.json", "{}")}).err,
               HasSubstr("expected a frontier"));
-  EXPECT_THAT(harpe({"--series", good, "--frontier", frontier, "--hours", "1000"}).err,
+  EXPECT_THAT(run_simulate({"--series", good, "--frontier", frontier, "--hours", "1000"}).err,
               HasSubstr("longer than the series"));
-  EXPECT_EQ(harpe({"--series", good, "--frontier", frontier, "--deadline-factor", "0.5"}).status,
-            2);
+  EXPECT_EQ(
+      run_simulate({"--series", good, "--frontier", frontier, "--deadline-factor", "0.5"}).status,
+      2);
 }
 
 TEST(PaceChoices, OfEachKindOfFile) {

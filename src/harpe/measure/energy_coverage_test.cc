@@ -29,11 +29,11 @@ struct Score {
   }
 };
 
-using Response = EnergyEstimate (EnergyEstimator::*)(Instant, Instant) const;
+using EstimatorCall = EnergyEstimate (EnergyEstimator::*)(Instant, Instant) const;
 
 /// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
 Score measure(SignalKind kind, double length, const SensorModel& base, double late, int windows,
-              std::mt19937_64& random, Response how = &EnergyEstimator::between) {
+              std::mt19937_64& random, EstimatorCall how = &EnergyEstimator::between) {
   Score score;
   std::uniform_real_distribution<double> unit(0, 1);
   while (score.windows < windows) {
