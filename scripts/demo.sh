@@ -13,7 +13,6 @@
 # What it builds is in build/release, as for everything else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/show-progress.sh
 build=build/release
 installed= running= out=
 for argument in "$@"; do
@@ -40,11 +39,8 @@ else
     trainer=$build/examples/trainer
   fi
   ./scripts/install-dependencies.sh --build
-  # A folder that was configured for tests stays so.
-  configure() { [ -f $build/CMakeCache.txt ] || cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF; }
-  compile() { configure && cmake --build $build --target "${targets[@]}"; }
   echo "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"
-  show_progress build/demo.log compile || exit 1
+  ./scripts/build-release.sh build/demo.log "${targets[@]}"
 fi
 
 say_where() {  # say_where WHAT: how to go on with the command itself

@@ -2,9 +2,37 @@
 # Builds the wheel that others install: the Python package with the harpe command, the agent and the
 # simulated NVML, which need no library but glibc's. Checks it, and puts it into out/wheel.
 #
-#   scripts/wheel.sh [DIRECTORY]
+#   scripts/wheel.sh [DIRECTORY]            the wheel for any Linux with glibc 2.28 or later (default: out/wheel)
+#   scripts/wheel.sh --local [DIRECTORY]    one of what build/release holds, which needs the libraries of this system; its
+#                                           version ends in "+local", and it is for tests (default: out/local-wheel)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [ "${1:-}" = --local ]; then
+  out=$(realpath -m "${2:-out/local-wheel}")
+  ./scripts/install-dependencies.sh --build
+  ./scripts/build-release.sh build/local-wheel.log harpe_wheel
+  tools=build/venv
+  [ -x $tools/bin/pip ] || ./scripts/install-dependencies.sh --test
+  stage=$(mktemp -d)
+  trap 'rm -rf "$stage"' EXIT
+  # What the wheel's own build installs, beside the package's sources; nothing is left to build.
+  cp CMakeLists.txt LICENSE NOTICE README.md "$stage"
+  mkdir "$stage/python"
+  cp -r python/harpe "$stage/python"
+  rm -rf "$stage/python/harpe/__pycache__"
+  DESTDIR=$stage/installed cmake --install build/release --strip --component python --prefix /python >/dev/null
+  cp -r "$stage/installed/python/harpe" "$stage/python"
+  version=$(sed -n 's/^project(harpe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+  sed "s/^dynamic = .*/version = \"$version+local\"/; /^\[tool.scikit-build.metadata.version\]/,/^$/d;
+    s/^wheel.py-api/wheel.cmake = false\nwheel.platlib = true\n&/" pyproject.toml >"$stage/pyproject.toml"
+  mkdir -p "$out"
+  rm -f "$out"/harpe-*.whl
+  $tools/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$out" "$stage"
+  ls "$out"/harpe-*.whl
+  exit
+fi
+
 out=${1:-out/wheel}
 work=$PWD/build/wheel-parts
 jobs=${HARPE_JOBS:-$(nproc)}

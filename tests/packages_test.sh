@@ -189,7 +189,7 @@ if [ -n "$root" ]; then
 fi
 
 [ "$(id -u)" = 0 ] || skip "making a root takes root"
-for tool in cc cpack dpkg-shlibdeps file ip mmdebstrap pkg-config python3 setpriv unshare; do
+for tool in cc cpack dpkg-shlibdeps file ip mmdebstrap pkg-config python3 readelf setpriv unshare; do
   command -v "$tool" >/dev/null || skip "$tool is missing"
 done
 unshare --mount --pid --net --fork true 2>/dev/null || skip "name spaces cannot be made here"
@@ -202,6 +202,8 @@ if [ "$1" = --packages ]; then
   mkdir "$work/new"
   cp "$2"/*.deb "$work/new"
 else
+  step "hardened"
+  "$source_dir/scripts/check_hardened.sh" "$1"
   step "cpack"
   (cd "$1" && cpack -B "$work/new") >"$work/log" 2>&1 || { cat "$work/log"; fail "cpack"; }
 fi
