@@ -3,7 +3,8 @@
 # tests the Python packages of tests/requirements.txt into build/venv.
 # Does nothing, and needs no rights, when all of them are there.
 #
-#   scripts/install-dependencies.sh            everything: build, tests, lint
+#   scripts/install-dependencies.sh            everything: build, all tests, the whole lint
+#   scripts/install-dependencies.sh --test     what scripts/test.sh needs without --all
 #   scripts/install-dependencies.sh --build    only what building and running needs
 #   scripts/install-dependencies.sh --package  that, and what making packages needs
 #   scripts/install-dependencies.sh --wheel    that, and what scripts/wheel.sh needs
@@ -17,38 +18,39 @@ build=(
 package=(dpkg-dev file)
 wheel=(dpkg-dev libssl-dev make patch python3-venv zlib1g-dev)
 tests=(
-  clang-19 clang-format-19 libclang-rt-19-dev lld-19 llvm-19
-  libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
-  man-db python3 python3-venv python3-numpy python3-scipy python3-torch
-  chromium coinor-cbc
-  iproute2 lintian mmdebstrap pkg-config postgresql-15 prometheus
+  clang-19 clang-format-19 lld-19
+  libgmock-dev libgtest-dev
+  chromium man-db pkg-config postgresql-15 python3 python3-numpy python3-scipy python3-venv
 )
+all=(coinor-cbc iproute2 libbenchmark-dev libclang-rt-19-dev lintian llvm-19 mmdebstrap prometheus python3-torch)
 
+python=()
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
   --package) wanted=("${build[@]}" "${package[@]}") ;;
   --wheel) wanted=("${build[@]}" "${wheel[@]}") ;;
-  "") wanted=("${build[@]}" "${package[@]}" "${wheel[@]}" "${tests[@]}") ;;
-  *) echo "usage: $0 [--build | --package | --wheel]" >&2; exit 2 ;;
+  --test) wanted=("${build[@]}" "${tests[@]}") python=(tests/requirements.txt) ;;
+  "")
+    wanted=("${build[@]}" "${package[@]}" "${wheel[@]}" "${tests[@]}" "${all[@]}")
+    python=(tests/requirements.txt tests/requirements-all.txt)
+    ;;
+  *) echo "usage: $0 [--build | --package | --wheel | --test]" >&2; exit 2 ;;
 esac
 
-# The Python packages, anew when the list has changed. Debian's interpreter: other ones come and go.
+# The Python packages, anew when a list has changed. Debian's interpreter: other ones come and go.
 install_python_packages() {
-  local root venv wanted
-  root=$(cd "$(dirname "$0")/.." && pwd)
-  venv=$root/build/venv
-  wanted=$(sha256sum <"$root/tests/requirements.txt")
-  [ "$(cat "$venv/installed" 2>/dev/null)" = "$wanted" ] && return
-  echo "Installing Python packages into build/venv"
-  rm -rf "$venv"
-  /usr/bin/python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$root/tests/requirements.txt"
-  echo "$wanted" >"$venv/installed"
-}
-
-finish() {
-  [ -n "${1:-}" ] || install_python_packages
-  exit 0
+  local venv=build/venv list
+  cd "$(dirname "$0")/.."
+  for list in "${python[@]}"; do
+    [ ! -e "$venv/${list##*/}" ] || cmp --silent "$list" "$venv/${list##*/}" || rm -rf "$venv"
+  done
+  for list in "${python[@]}"; do
+    [ ! -e "$venv/${list##*/}" ] || continue
+    echo "Installing the Python packages of $list into $venv"
+    [ -x $venv/bin/pip ] || /usr/bin/python3 -m venv $venv
+    $venv/bin/pip install --quiet --disable-pip-version-check --no-deps -r "$list"
+    cp "$list" $venv
+  done
 }
 
 missing=()
@@ -57,7 +59,8 @@ for package in "${wanted[@]}"; do
   [ "$status" = installed ] || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
-  finish "$@"
+  install_python_packages
+  exit
 fi
 
 as_root=()
@@ -73,4 +76,4 @@ echo "Installing from Debian, which takes a minute or two: ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
   apt-get install --yes --no-remove --no-install-recommends -qq "${missing[@]}" >/dev/null
-finish "$@"
+install_python_packages

@@ -2,7 +2,10 @@
 """Checks C++ files with clang-format-19 and clang-tidy, and the Python package with ruff and mypy.
 
     lint.py format                  every .h and .cc of the repository is formatted
-    lint.py tidy --build DIR        every file in DIR/compile_commands.json is clang-tidy clean
+    lint.py tidy [--build DIR]      every file in DIR/compile_commands.json is clang-tidy clean
+    lint.py tidy --changed          those that differ from origin/main, or from HEAD where there is none; of a header, its
+                                    own .cc or else the first file that includes it
+Files of tests are read some at a time.
     lint.py python                  the package and its tests are formatted, and ruff and mypy clean
 
 Files that were clean before are not looked at again: a file's key is a hash of itself, of every
@@ -39,7 +42,9 @@ CLANG_TIDY_ARGUMENTS = (
 # In tests, whose long matcher and macro expansions make every check slow, only these.
 TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
                         "readability-identifier-naming"))
-TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
+TEST_FILE = re.compile(r"_(test|bench|fuzz)(_[0-9]+)?\.cc$")
+# Tests are read some at a time (harpe_unity_sources), as files that the build made.
+TEST_UNITY = re.compile(r"_test_[0-9]+\.cc$")
 FOLDERS = ("src", "sim", "tests", "examples", "bench", "python")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -68,7 +73,7 @@ def included(path):
     """The project headers that a file includes, over any number of steps."""
     found = set()
     for name in INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
-        for header in (ROOT / "src" / name, path.parent / name):
+        for header in (ROOT / "src" / name, ROOT / name, path.parent / name):
             if header.is_file() and header != path:
                 found |= {header} | included(header)
                 break
@@ -104,13 +109,46 @@ def require(tool):
         sys.exit(f"{TOOLS / tool} is missing: run scripts/install-dependencies.sh")
 
 
-def check_tidy(build, jobs):
+def changed_files():
+    """The C++ files that differ from origin/main, or else from HEAD, or are new."""
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+    base = "origin/main" if git("rev-parse", "--verify", "--quiet", "origin/main").returncode == 0 else "HEAD"
+    differing = git("diff", "--name-only", "--diff-filter=d", base)
+    if differing.returncode != 0:
+        sys.exit(f"git diff {base}: {differing.stderr}")
+    new = git("ls-files", "--others", "--exclude-standard")
+    names = {ROOT / name for name in (differing.stdout + new.stdout).splitlines()}
+    return names.intersection(sources())
+
+
+def files_to_read(changed, compiled):
+    """Of the compiled files those that have changed, and one for each header or test that has."""
+    chosen = changed.intersection(compiled)
+    for file in sorted(changed - chosen):
+        own = file.with_suffix(".cc")
+        chosen.update([own] if own in compiled else [one for one in sorted(compiled) if file in included(one)][:1])
+    return chosen
+
+
+def check_tidy(build, jobs, changed_only):
+    changed = changed_files() if changed_only else None
+    if changed_only and not changed:
+        print("clang-tidy: no file differs")
+        return 0
     require("clang-tidy")
     database = build / "compile_commands.json"
+    if changed_only and not database.is_file():
+        subprocess.run(["cmake", "--preset", "lint"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     if not database.is_file():
         sys.exit(f"{database} is missing: run cmake --preset lint")
     mine = {str(file) for file in sources()}  # what the build generated is not
-    entries = {entry["file"]: entry for entry in json.loads(database.read_text()) if entry["file"] in mine}
+    entries = {entry["file"]: entry for entry in json.loads(database.read_text())
+               if entry["file"] in mine or TEST_UNITY.search(entry["file"])}
+    if changed_only:
+        chosen = files_to_read(changed, {pathlib.Path(file) for file in entries})
+        entries = {file: entry for file, entry in entries.items() if pathlib.Path(file) in chosen}
     CLEAN.parent.mkdir(parents=True, exist_ok=True)
     clean = set(CLEAN.read_text().split()) if CLEAN.is_file() else set()
     keys = {file: key(entry) for file, entry in sorted(entries.items())}
@@ -145,13 +183,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=("format", "tidy", "python"))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "lint")
+    parser.add_argument("--changed", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     if options.check == "format":
         return check_format()
     if options.check == "python":
         return check_python()
-    return check_tidy(options.build.resolve(), options.jobs)
+    return check_tidy(options.build.resolve(), options.jobs, options.changed)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,107 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds every configuration that has tests, and runs all tests in one
-# CTest run: unit and end-to-end tests of the release build, the fast ones again under sanitizers with
-# every fuzz target for a short while, those with threads under the thread sanitizer, and lint.
+# Installs what is missing, builds Harpe and tests it: in minutes what a change needs, or everything.
 #
-#   scripts/test.sh [ARGUMENTS FOR CTEST]      for example: scripts/test.sh -R frontier
+#   scripts/test.sh              fast tests, tests with threads, end-to-end tests of seconds, the architecture, the format,
+#                                and clang-tidy over the files that differ from origin/main
+#   scripts/test.sh ROOM...      the tests of these rooms, and of the rooms above whose files differ from the newest commit
+#   scripts/test.sh --all        everything, as CI does: the release build with slow and timed tests, packages and wheels; the
+#                                fast tests under sanitizers, with every fuzz target for a while; the whole lint
+#   scripts/test.sh ... -- ARGUMENTS    the same with arguments for ctest, for example: scripts/test.sh -- -R frontier/
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/show-progress.sh
 
-./scripts/install-dependencies.sh
-
-presets=(release asan tsan lint)
-for preset in "${presets[@]}"; do
-  echo "== build: $preset"
-  log=build/$preset/configure.log
-  mkdir -p "build/$preset"
-  cmake --preset "$preset" >"$log" 2>&1 || { cat "$log"; exit 1; }
-  # lint compiles nothing: its tests read the compile commands.
-  [ "$preset" = lint ] || cmake --build --preset "$preset"
+all= rooms=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --all) all=1 ;;
+    --) shift; break ;;
+    -*) echo "test.sh: there is no option $1 (arguments for ctest go after --)" >&2; exit 2 ;;
+    *) rooms+=("$1") ;;
+  esac
+  shift
+done
+if [ -n "$all" ] && [ ${#rooms[@]} -gt 0 ]; then
+  echo "test.sh: --all has all rooms" >&2
+  exit 2
+fi
+for room in "${rooms[@]}"; do
+  [ -e "src/harpe/$room/CMakeLists.txt" ] ||
+    { echo "test.sh: there is no room '$room'; there are:" "$(cd src/harpe && echo */ | tr -d /)" >&2; exit 2; }
 done
 
-# One run over all of them.
-printf 'subdirs(%s)\n' "${presets[*]}" >build/CTestTestfile.cmake
-echo "== test"
-ctest --test-dir build --parallel "$(nproc)" --output-on-failure --no-tests=error "$@"
+# build PRESET [ARGUMENTS FOR CMAKE --build]
+build() {
+  local preset=$1
+  shift
+  echo "== build: $preset (log: build/$preset/build.log)"
+  compile() {
+    # Ninja configures by itself what has changed, but for presets.
+    [ "build/$preset/build.ninja" -nt CMakePresets.json ] || cmake --preset "$preset" || return
+    [ "$preset" = lint ] || cmake --build --preset "$preset" "$@"  # lint reads files alone
+  }
+  show_progress "build/$preset/build.log" compile "$@"
+}
+
+# run_tests PRESETS ARGUMENTS FOR CTEST: the tests of these builds in one run. Tests that compute take one of the cores each;
+# those that mostly wait (WAITS in tests/CMakeLists.txt) take none, and run beside them.
+run_tests() {
+  local cores preset
+  cores=$(nproc)
+  printf '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "0", "slots": %s}]}]}\n' "$cores" >build/cores.json
+  printf 'subdirs(%s)\n' "$1" >build/CTestTestfile.cmake
+  for preset in $1; do rm -rf "build/$preset/cases"; done
+  shift
+  echo "== test"
+  ctest --test-dir build --parallel $((cores * 4)) --resource-spec-file cores.json --output-on-failure --no-tests=error "$@"
+}
+
+lint() { python3 scripts/lint.py "$@"; }
+failed=()
+
+if [ -n "$all" ]; then
+  presets=(release asan tsan lint)
+  ./scripts/install-dependencies.sh
+  for preset in "${presets[@]}"; do build "$preset"; done
+  run_tests "${presets[*]}" "$@" || failed+=(tests)
+elif [ ${#rooms[@]} = 0 ]; then
+  presets=(quick)
+  ./scripts/install-dependencies.sh --test
+  build quick
+  run_tests quick "$@" || failed+=(tests)
+  echo "== format"
+  lint format || failed+=(format)
+  echo "== clang-tidy"
+  lint tidy --changed || failed+=(clang-tidy)
+else
+  presets=(quick)
+  ./scripts/install-dependencies.sh --test
+  # Those on or above the lowest floor that is named, since they may include what has changed.
+  floor_of() { awk -v room="$1" '$1 ~ /^[0-9]+$/ && $2 == room { print $1 }' src/harpe/floors.txt; }
+  lowest=$(for room in "${rooms[@]}"; do floor_of "$room"; done | sort -n | sed -n 1p)
+  changed_files() { git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; }
+  for room in $(changed_files | sed -n 's|^src/harpe/\([a-z_]*\)/.*|\1|p' | sort -u); do
+    floor=$(floor_of "$room")
+    [ "${floor:--1}" -lt "$lowest" ] || rooms+=("$room")
+  done
+  mapfile -t rooms < <(printf '%s\n' "${rooms[@]}" | sort -u)
+  echo "== rooms: ${rooms[*]}"
+  targets=()
+  for room in "${rooms[@]}"; do
+    ! grep -qE '^ +(SLOW_|THREAD_)?TESTS ' "src/harpe/$room/CMakeLists.txt" || targets+=("harpe_${room}_tests")
+  done
+  [ ${#targets[@]} = 0 ] || build quick --target "${targets[@]}"
+  run_tests quick -R "^($(IFS='|'; echo "${rooms[*]}"))/" --no-tests=ignore "$@" || failed+=(tests)
+  python3 tests/architecture_test.py 2>&1 | tail -n 1 || failed+=(architecture)
+  mapfile -t sources < <(changed_files | grep -E '\.(cc|h)$' || true)
+  [ ${#sources[@]} = 0 ] || clang-format-19 --dry-run --Werror "${sources[@]}" || failed+=(format)
+fi
+
+echo "== result"
+python3 scripts/test_cases.py "${presets[@]/#/build/}"
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "failed: ${failed[*]}"
+  exit 1
+fi
+echo "passed"

@@ -209,6 +209,13 @@ class Architecture(unittest.TestCase):
     def test_every_room_keeps_to_its_walls(self):
         self.assertEqual(violations(ROOT / "src" / "harpe"), [])
 
+    def test_types_are_named_by_using(self):
+        # In place of clang-tidy's modernize-use-using, which took a third of its time. Headers for C have no other word.
+        found = [str(file.relative_to(ROOT)) for suffix in ("*.h", "*.cc") for file in sorted((ROOT / "src").rglob(suffix))
+                 if re.search(r"^\s*typedef\b", text := file.read_text(encoding="utf-8"), re.MULTILINE)
+                 and 'extern "C"' not in text]
+        self.assertEqual(found, [])
+
     def test_no_name_stands_for_two_types(self):
         self.assertEqual(types_defined_twice(ROOT / "src" / "harpe"), {})
 
