@@ -301,6 +301,8 @@ class SeveralServers(unittest.TestCase):
         a = self.node()  # with a lease of 10 s
         a.begin()
         a.wait_for_phase("running")
+        # What is acknowledged is stored, and the phase with it; by itself it is stored a moment later.
+        a.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.04})
         epoch = a.good("GET", "/v1/jobs/j")["epoch"]
         a.kill()
         begin = time.monotonic()
