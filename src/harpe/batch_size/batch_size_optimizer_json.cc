@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/batch_size/batch_size_optimizer.h"
 
 namespace harpe {
@@ -107,7 +108,7 @@ std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer) {
   for (const Trial& trial : optimizer.trials_) trials.push_back(stored_json(trial));
   OrderedJson document{
       {"format", kBatchSizeFormat},
-      {"job", OrderedJson::parse(recurring_job_json(optimizer.job_))},
+      {"job", own_json(recurring_job_json(optimizer.job_))},
       {"seed", optimizer.draws_.seed},
       {"draws", optimizer.draws_.count},
       {"newest", optimizer.newest_},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/json_text.h"
 #include "harpe/cli/terminal_text.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t kTrialsShown = 10;
 
 Json parsed(std::string_view text) {
-  Json document = Json::parse(text, nullptr, false);
+  Json document = json_or_discarded(text);
   return document.is_object() ? document : Json::object();
 }
 

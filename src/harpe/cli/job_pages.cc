@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/http_client/percent_encoded.h"
@@ -15,7 +16,7 @@ Result<Json> ask_for_pages(JobServer& server, const std::string& path) {
   for (std::string after;;) {
     const std::string response =
         HARPE_TRY(server.ask_text("GET", path + (after.empty() ? "" : "&after=" + after)));
-    const Json page = Json::parse(response, nullptr, false);
+    const Json page = json_or_discarded(response);
     if (!page.is_object() || !page.contains("jobs") || !page["jobs"].is_array()) return all;
     for (const Json& job : page["jobs"]) all["jobs"].push_back(job);
     if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];

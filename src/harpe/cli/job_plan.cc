@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
@@ -72,7 +73,7 @@ Status wait_for_first_plans(JobServer& server, const PlanArguments& arguments, C
   InterruptScope interrupts;
   for (bool told = false;; told = true) {
     const std::string text = HARPE_TRY(ask_of_job(server, arguments.job, "GET", ""));
-    const Json job = Json::parse(text, nullptr, false);
+    const Json job = json_or_discarded(text);
     const bool are_made = job.is_object() && job.value("phase", Json()) == "characterizing" &&
                           job.value("activity", Json()) != "ended";
     if (!are_made) return ok_status();
@@ -96,7 +97,7 @@ Result<Outcome> show_plan(const PlanArguments& arguments, Console& console) {
   const std::string document = HARPE_TRY(server.ask_text("GET", path + "/plan" + query));
   const Plan plan = HARPE_TRY(parse_plan_json(document, "the server's plan"));
   const std::string points = HARPE_TRY(server.ask_text("GET", path + "/frontier"));
-  const Json frontier = Json::parse(points, nullptr, false);
+  const Json frontier = json_or_discarded(points);
   if (!has_points(frontier)) return Error::invalid("the server's frontier has no plans");
 
   std::string text = plan_text(arguments, plan, frontier);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
@@ -32,7 +33,7 @@ std::optional<Outcome> outcome_of(const std::string& job, const Result<std::stri
     return Outcome{.text = "the server knows no job " + job + ": nothing asks it to pause\n",
                    .json = json_text(Json{{"job", job}, {"asked", false}, {"activity", nullptr}})};
   }
-  const Json said = Json::parse(*pause, nullptr, false);
+  const Json said = json_or_discarded(*pause);
   if (said.is_object() && said.value("asked", false)) return std::nullopt;
   const bool ended = said.is_object() && said.value("activity", "") == "ended";
   return Outcome{.text = job + (ended ? " has ended\n" : " is to go on\n"),

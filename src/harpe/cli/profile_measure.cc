@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/job_pages.h"
@@ -126,7 +127,7 @@ Result<JobFindings> MeasureRun::fetch(JobServer& server) {
   JobFindings measured;
   measured.profile = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_ + "/profile"));
   measured.specification = HARPE_TRY(server.ask_text("GET", "/v1/jobs/" + id_ + "/specification"));
-  const Json status = Json::parse(status_, nullptr, false);
+  const Json status = json_or_discarded(status_);
   if (status.is_object() && status.contains("blocking_power_w")) {
     for (const Json& watts : status["blocking_power_w"])
       if (watts.is_number()) measured.blocking_power.push_back({watts.get<double>()});
@@ -137,7 +138,7 @@ Result<JobFindings> MeasureRun::fetch(JobServer& server) {
 /// What `harpe plan --schedule` is to name. A schedule that no generator makes is written beside
 /// the profile.
 Result<std::string> MeasureRun::schedule_word(const JobFindings& measured) {
-  const Json given = Json::parse(measured.specification, nullptr, false);
+  const Json given = json_or_discarded(measured.specification);
   if (given.is_object() && given.contains("schedule") && given["schedule"].is_string())
     return given["schedule"].get<std::string>();
   const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/ledger_json.h"
 #include "harpe/carbon_cli/account_words.h"
@@ -160,7 +161,7 @@ std::string run_json(const RunReport& report) {
                             {"lifetime_s", report.embodied->lifetime.value}};
   }
   document["intervals"] =
-      report.measured() ? Json::parse(intervals_json(report.ledger)) : Json(nullptr);
+      report.measured() ? own_json(intervals_json(report.ledger)) : Json(nullptr);
   if (report.tuning) document["optimize"] = tuning_json(*report.tuning);
   document["notes"] = report.notes;
   Json backends = Json::array();

@@ -4,13 +4,14 @@
 #include <cmath>
 #include <ctime>
 
+#include "harpe/base/json_text.h"
 #include "harpe/cli/terminal_text.h"
 #include "harpe/plan_cli/table.h"
 
 namespace harpe {
 
 Json parsed(std::string_view text) {
-  return Json::parse(text, nullptr, false);
+  return json_or_discarded(text);
 }
 
 const Json& member(const Json& object, const char* key) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <system_error>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command.h"
 #include "harpe/command/command_line_error.h"
@@ -51,7 +52,7 @@ int report(const Error& error, Console& console) {
 /// A JSON object with what the command warned of as its last member.
 std::string with_warnings(const std::string& json, const std::vector<std::string>& warnings) {
   if (warnings.empty()) return json;
-  Json document = Json::parse(json, nullptr, false);
+  Json document = json_or_discarded(json);
   if (!document.is_object()) return json;
   document["warnings"] = warnings;
   return json_text(document);

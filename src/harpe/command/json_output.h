@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/result.h"
 
 namespace harpe {
@@ -15,12 +16,12 @@ using Json = nlohmann::ordered_json;
 
 /// The document with a line end; bytes that are not UTF-8 are replaced.
 inline std::string json_text(const Json& document) {
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_lines(document, 2) + "\n";
 }
 
 /// A response of a server as `json_text` would write it; as it is, where it is no JSON.
 inline std::string indented(const std::string& json) {
-  const Json document = Json::parse(json, nullptr, false);
+  const Json document = json_or_discarded(json);
   return document.is_discarded() ? json : json_text(document);
 }
 

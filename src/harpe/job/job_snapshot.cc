@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/measurements_json.h"
@@ -101,7 +102,7 @@ std::string Job::snapshot() const {
                {"ranks", ranks_json(s.spec.shape, s.ranks)},
                {"version", s.version},
                {"ticket", s.ticket},
-               {"objective", Json::parse(objective_json(s.objective))},
+               {"objective", own_json(objective_json(s.objective))},
                {"declared", std::move(declared)},
                {"slow_pipelines", slow_pipelines_json(s.watched_pipelines)},
                {"iteration_time_s", s.iteration_time.value},
@@ -124,7 +125,7 @@ std::string Job::snapshot() const {
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
                {"assignments_late", s.assignments_late}};
-  if (s.pace) json["pace"] = Json::parse(pace_json(*s.pace));
+  if (s.pace) json["pace"] = own_json(pace_json(*s.pace));
   if (s.pauses > 0) json["pauses"] = s.pauses;
   if (s.asked) json["asked_pause"] = asked_json(*s.asked);
   if (s.ended) json["ended"] = s.ended->value;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/job/pace_json.h"
 
 namespace harpe {
@@ -165,8 +166,8 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"newest_iteration",
            status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
           {"version", status.version},
-          {"objective", Json::parse(objective_json(status.objective))},
-          {"pace", job.pace() ? Json::parse(pace_json(*job.pace())) : Json(nullptr)},
+          {"objective", own_json(objective_json(status.objective))},
+          {"pace", job.pace() ? own_json(pace_json(*job.pace())) : Json(nullptr)},
           {"pause", pause_json(job, status.pause, shown)},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
           {"blocking_power_w", watts_json(status.blocking_power)},

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -88,7 +89,7 @@ std::string limit_profile_json(const LimitProfile& profile) {
     document["job"] = profile.key->job;
   }
   if (profile.measured_at) document["measured_at"] = *profile.measured_at;
-  return document.dump(4, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_lines(document, 4) + "\n";
 }
 
 std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileKey& wanted,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/json_text.h"
 #include "harpe/http/http_responses.h"
 #include "harpe/server/carbon_routes.h"
 #include "harpe/server/job_routes.h"
@@ -160,7 +161,7 @@ void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& ref
   const JobRegistry::JobPtr job = id ? context_.registry.find(*id) : nullptr;
   if (job == nullptr || job->job.asleep()) return;  // it is not woken by those who are refused
   if (request.method != "POST" && request.method != "PUT") return;
-  const OrderedJson body = OrderedJson::parse(refused.body, nullptr, false);
+  const OrderedJson body = json_or_discarded(refused.body);
   const std::string why = body.value("/error/message"_json_pointer, std::string("its token"));
   context_.registry.act(job, [&](Job& one, Seconds now) {
     one.refused(request.client, why + " (status " + std::to_string(refused.status) + ")", now);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/carbon_source/cached_series.h"
 #include "harpe/http/http_responses.h"
 
@@ -226,7 +227,7 @@ std::string CarbonPacer::shown(const HostedJob& job) const {
   const Result<std::string> chosen = feeds_.choose(*carbon.terms());
   const ControlState& state = carbon.state();
   OrderedJson json = {
-      {"terms", OrderedJson::parse(carbon_terms_json(*carbon.terms()))},
+      {"terms", own_json(carbon_terms_json(*carbon.terms()))},
       {"source", chosen.ok() ? OrderedJson(*chosen) : OrderedJson(nullptr)},
       {"kind", state.source.empty() ? OrderedJson(nullptr) : OrderedJson(kind_word(state.kind))},
       {"iterations_done", carbon.done()},

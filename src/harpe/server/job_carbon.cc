@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/http/http_responses.h"
 
 namespace harpe {
@@ -83,10 +84,10 @@ void JobCarbon::say(const CarbonDecision& decision, Seconds now) {
 
 std::string JobCarbon::take_changed_text() {
   if (!std::exchange(changed_, false)) return {};
-  return json_line(OrderedJson{{"terms", OrderedJson::parse(text_of(terms_))},
+  return json_line(OrderedJson{{"terms", own_json(text_of(terms_))},
                                {"adopted", adopted_},
                                {"count", {{"done", count_.done()}, {"newest", count_.newest()}}},
-                               {"state", OrderedJson::parse(control_state_json(state_))}});
+                               {"state", own_json(control_state_json(state_))}});
 }
 
 Status JobCarbon::read(std::string_view text) {
@@ -111,9 +112,9 @@ Status JobCarbon::read(std::string_view text) {
         made.count_ = IterationCount(members.integer("done", 0, kMostCounted).value_or(0),
                                      members.integer("newest", -1, kMostCounted).value_or(-1));
       }));
-  const nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+  const OrderedJson parsed = json_or_discarded(text);
   if (parsed.is_object() && parsed.contains("state")) {
-    made.state_ = HARPE_TRY(parse_control_state(parsed["state"].dump()));
+    made.state_ = HARPE_TRY(parse_control_state(json_line(parsed["state"])));
   }
   *this = std::move(made);
   return ok_status();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/http/http_responses.h"
 #include "harpe/server/hosted_request.h"
 #include "harpe/server/zeus_requests.h"
@@ -46,7 +47,7 @@ struct Lists {
 
   void take(const std::string& url, const HttpResponse* response) {
     const OrderedJson document = response != nullptr && response->status == 200
-                                     ? OrderedJson::parse(response->body, nullptr, false)
+                                     ? json_or_discarded(response->body)
                                      : OrderedJson();
     const auto list = document.find("jobs");
     if (list == document.end() || !list->is_array()) {

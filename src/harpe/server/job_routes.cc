@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_status_json.h"
@@ -268,7 +269,7 @@ void change_objective(const JobRequest& asked) {
   if (!objective.ok()) return asked.reply(native_error(objective.error()));
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
-  OrderedJson document{{"objective", OrderedJson::parse(objective_json(*objective))}};
+  OrderedJson document{{"objective", own_json(objective_json(*objective))}};
   document["plans"] = running_plans_json(asked.job->job);
   const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
                                objective->kind != Objective::Kind::kLeastEnergy;
@@ -286,7 +287,7 @@ void change_pace(const JobRequest& asked) {
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_pace(*pace, now); });
   OrderedJson document;
-  document["pace"] = *pace ? OrderedJson::parse(pace_json(**pace)) : OrderedJson();
+  document["pace"] = *pace ? own_json(pace_json(**pace)) : OrderedJson();
   document["plans"] = running_plans_json(asked.job->job);
   respond_when_stored(asked, changed, std::move(document));
 }
@@ -376,16 +377,16 @@ std::string status_text(const ServerContext& context, const HostedJob& job) {
   const JobRegistry& registry = context.registry;
   const ServiceClock& time = registry.time();
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
-  document["characterization"] = OrderedJson::parse(characterization_text(job));
-  document["search"] = OrderedJson::parse(search_text(job));
+  document["characterization"] = own_json(characterization_text(job));
+  document["search"] = own_json(search_text(job));
   const Activity activity = registry.hosting().activity(job);
-  document.update(OrderedJson::parse(
-      "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
+  document.update(
+      own_json("{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
   document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));
-  document["carbon"] = OrderedJson::parse(carbon_text(context.options.carbon, job));
+  document["carbon"] = own_json(carbon_text(context.options.carbon, job));
   const std::string& specification = job.job.specification_text();
   document["spec"] =
-      specification.size() <= kLongestShown ? OrderedJson::parse(specification) : OrderedJson();
+      specification.size() <= kLongestShown ? own_json(specification) : OrderedJson();
   return json_line(document);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/http/http_responses.h"
@@ -67,7 +68,7 @@ const char* name_of(TrialVerdict::Reason reason) {
 }
 
 OrderedJson json_of(const RecurringJob& job, const Trial& trial) {
-  OrderedJson document = OrderedJson::parse(trial_json(trial));
+  OrderedJson document = own_json(trial_json(trial));
   document["cost"] = job.cost(trial.energy, trial.time);
   return document;
 }
@@ -100,7 +101,7 @@ OrderedJson sizes_json(const BatchSizeOptimizer& optimizer) {
 }
 
 OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
-  return OrderedJson::parse(
+  return own_json(
       "{" +
       activity_text(hosting.activity(hosted), hosted.heard(), hosted.ended(), hosting.time()) +
       "}");
@@ -116,7 +117,7 @@ void give_status(const RecurringRequest& asked) {
   document["cheapest"] = cheapest == nullptr ? OrderedJson() : json_of(asked.job->job(), *cheapest);
   document["batch_sizes"] = sizes_json(optimizer);
   document["trials"] = std::move(trials);
-  document["job"] = OrderedJson::parse(recurring_job_json(asked.job->job()));
+  document["job"] = own_json(recurring_job_json(asked.job->job()));
   asked.reply(json_response(200, document));
 }
 
@@ -125,7 +126,7 @@ void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Re
   // The path says the id; the strict reader first, which finds names given twice.
   const Result<JsonValue> parsed = parse_json(request.body, "the job");
   if (!parsed.ok()) return reply(native_error(parsed.error()));
-  OrderedJson document = OrderedJson::parse(request.body, nullptr, false);
+  OrderedJson document = json_or_discarded(request.body);
   if (document.is_object()) {
     if (document.value("job_id", OrderedJson()).is_null()) document["job_id"] = id;
     if (!document.contains("job_id_prefix")) document["job_id_prefix"] = id;
@@ -146,8 +147,7 @@ void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Re
         [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
          job = registered->job, created = registered->created](const Status& stored) {
           if (!stored.ok()) return respond(native_error(stored.error()));
-          respond(json_response(created ? 201 : 200,
-                                OrderedJson::parse(recurring_job_json(job->job()))));
+          respond(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
         });
   });
 }
@@ -158,17 +158,17 @@ void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const 
   const Hosting& hosting = jobs.hosting();
   OrderedJson list = OrderedJson::array();
   const auto is_recurring = [](const std::string& id) { return id.starts_with(kRecurringIds); };
-  const auto next = hosting.list(
-      RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities, is_recurring,
-      [&](const Hosting::Listed& one) {
-        OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
-        job.update(OrderedJson::parse("{" + one.summary.text + "}"));
-        job.update(OrderedJson::parse(
-            "{" +
-            activity_text(one.activity, Seconds{one.summary.heard}, std::nullopt, hosting.time()) +
-            "}"));
-        list.push_back(std::move(job));
-      });
+  const auto next =
+      hosting.list(RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities,
+                   is_recurring, [&](const Hosting::Listed& one) {
+                     OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
+                     job.update(own_json("{" + one.summary.text + "}"));
+                     job.update(own_json("{" +
+                                         activity_text(one.activity, Seconds{one.summary.heard},
+                                                       std::nullopt, hosting.time()) +
+                                         "}"));
+                     list.push_back(std::move(job));
+                   });
   OrderedJson document{{"jobs", std::move(list)}};
   if (next) document["next"] = next->substr(kRecurringIds.size());
   reply(json_response(200, document));

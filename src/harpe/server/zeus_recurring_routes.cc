@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/http/http_responses.h"
@@ -93,12 +94,12 @@ void register_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& 
     if (registered->job == nullptr) {
       return reply(zeus_recurring_error(421, "another server has the job now"));
     }
-    jobs.hosting().when_stored(registered->job, [reply, job = registered->job,
-                                                 created =
-                                                     registered->created](const Status& stored) {
-      if (!stored.ok()) return reply(failed(stored.error()));
-      reply(json_response(created ? 201 : 200, OrderedJson::parse(recurring_job_json(job->job()))));
-    });
+    jobs.hosting().when_stored(
+        registered->job,
+        [reply, job = registered->job, created = registered->created](const Status& stored) {
+          if (!stored.ok()) return reply(failed(stored.error()));
+          reply(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
+        });
   });
 }
 
@@ -218,7 +219,7 @@ void name_zeus_recurring_job(HttpRequest& request) {
   if (request.path != "/jobs" || request.method != "POST") return;
   // What is no such object is refused by the reader.
   if (!parse_json(request.body, "the body").ok()) return;
-  OrderedJson job = OrderedJson::parse(request.body, nullptr, false);
+  OrderedJson job = json_or_discarded(request.body);
   if (!job.is_object() || !job.value("job_id", OrderedJson()).is_null()) return;
   if (const auto prefix = job.find("job_id_prefix"); prefix != job.end() && prefix->is_string()) {
     job["job_id"] = prefix->get<std::string>() + random_suffix();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/http/http_responses.h"
@@ -55,7 +56,7 @@ Result<std::string> specification(const ZeusJobInfo& info) {
   {
     // The strict reader first: it limits nesting and finds names given twice.
     HARPE_TRY(parse_json(*info.metadata, "job_metadata"));
-    object = OrderedJson::parse(*info.metadata, nullptr, false);
+    object = json_or_discarded(*info.metadata);
     if (!object.is_object()) return Error::invalid("job_metadata is no JSON object");
   }
   for (auto member = object.begin(); member != object.end();) {

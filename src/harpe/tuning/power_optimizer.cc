@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/mutex.h"
 #include "harpe/hw/devices.h"
 #include "harpe/hw/gpu_choice.h"
@@ -79,8 +80,7 @@ PowerReport summary_of(const TuningReport& report) {
     summary.setting = result.knob.text(*result.choice);
     summary.decided = result.decided;
   }
-  summary.json =
-      tuning_json(report).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  summary.json = json_line(tuning_json(report));
   return summary;
 }
 

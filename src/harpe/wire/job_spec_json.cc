@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/profile/latency_table.h"
 #include "harpe/wire/carbon_terms.h"
@@ -203,7 +204,7 @@ void put_schedule(const Schedule& schedule, Json& json) {
       return;
     }
   }
-  json["schedule"] = Json::parse(schedule_json(schedule));
+  json["schedule"] = own_json(schedule_json(schedule));
 }
 
 void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpec& spec) {
@@ -294,7 +295,7 @@ std::string job_spec_json(const JobSpec& spec) {
                {"switch_latency_s", latency_json(spec.switch_latency)},
                {"min_dwell_s", spec.min_dwell.value},
                {"profiling", profiling_json(spec.profiling)},
-               {"objective", Json::parse(objective_json(spec.objective))}});
+               {"objective", own_json(objective_json(spec.objective))}});
   if (!spec.transfers.none()) json["transfers"] = transfers_json(spec.transfers);
   for (const auto& [key, times] : {std::pair{"load_s", &spec.fixed_times.load},
                                    {"reduce_s", &spec.fixed_times.reduce},
@@ -306,7 +307,7 @@ std::string job_spec_json(const JobSpec& spec) {
     const std::vector<Watts>& values = spec.blocking_power->values;
     json["blocking_power_w"] = values.size() == 1 ? Json(values.front().value) : list_json(values);
   }
-  if (!spec.carbon.empty()) json["carbon"] = Json::parse(spec.carbon, nullptr, false);
+  if (!spec.carbon.empty()) json["carbon"] = json_or_discarded(spec.carbon);
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
 }
