@@ -77,29 +77,57 @@ endif()
 # Every test with threads: what a build with the thread sanitizer needs.
 add_custom_target(harpe_thread_tests)
 
-# The headers of GoogleTest and the standard library, which all tests read, precompiled once for all.
-if(HARPE_UNITY AND HARPE_BUILD_TESTS)
-  find_package(GTest REQUIRED)
-  set(headers <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory>
-              <optional> <random> <sstream> <string> <thread> <variant> <vector>)
+# A library NAME that precompiles HEADERS, as "<vector>", for others that have the same options.
+function(harpe_precompiled_headers name)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # Not by CMake's own rule, which gives clang full paths in a form that ccache does not know (-Xclang): what one clone
     # compiled would not serve another.
-    list(TRANSFORM headers PREPEND "#include ")
-    list(JOIN headers "\n" headers)
-    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "${headers}\n")
-    add_library(harpe_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
-    target_compile_options(harpe_test_headers PRIVATE
+    list(TRANSFORM ARGN PREPEND "#include " OUTPUT_VARIABLE lines)
+    list(JOIN lines "\n" lines)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "${lines}\n")
+    add_library(harpe_${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+    target_compile_options(harpe_${name} PRIVATE
       "SHELL:-x c++-header" "SHELL:-Xclang -emit-pch" "SHELL:-Xclang -fno-pch-timestamp" -fpch-instantiate-templates)
-    set(HARPE_TEST_HEADERS ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/harpe_test_headers.dir/test_headers.cc.o)
+    set(HARPE_PRECOMPILED_${name} ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/harpe_${name}.dir/${name}.cc.o PARENT_SCOPE)
+    # What is compiled with them waits for the file, not for the target's name alone.
+    add_custom_target(harpe_${name}_made DEPENDS $<TARGET_OBJECTS:harpe_${name}>)
   else()
-    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "")
-    add_library(harpe_test_headers STATIC ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
-    target_compile_options(harpe_test_headers PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-    target_precompile_headers(harpe_test_headers PRIVATE ${headers})
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "")
+    add_library(harpe_${name} STATIC ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+    target_compile_options(harpe_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_precompile_headers(harpe_${name} PRIVATE ${ARGN})
   endif()
-  target_link_libraries(harpe_test_headers PRIVATE harpe_options GTest::gmock)
-  target_compile_features(harpe_test_headers PRIVATE cxx_std_20)
+  target_link_libraries(harpe_${name} PRIVATE harpe_options)
+  target_compile_features(harpe_${name} PRIVATE cxx_std_20)
+endfunction()
+
+# Has all files of a target compiled with such headers.
+function(harpe_use_precompiled_headers target name)
+  if(HARPE_PRECOMPILED_${name})
+    target_compile_options(${target} PRIVATE "SHELL:-include-pch ${HARPE_PRECOMPILED_${name}}")
+    add_dependencies(${target} harpe_${name}_made)
+  else()
+    target_precompile_headers(${target} REUSE_FROM harpe_${name})
+  endif()
+endfunction()
+
+if(HARPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # The headers that most rooms read. All rooms are position-independent then; GCC, which inlines less where they are,
+  # reads them as they stand.
+  find_package(nlohmann_json 3.11 REQUIRED)
+  harpe_precompiled_headers(room_headers <algorithm> <array> <atomic> <chrono> <cmath> <filesystem> <fstream> <functional>
+    <map> <memory> <mutex> <nlohmann/json.hpp> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
+    <tuple> <unordered_map> <utility> <variant> <vector>)
+  target_link_libraries(harpe_room_headers PRIVATE nlohmann_json::nlohmann_json)
+  set_target_properties(harpe_room_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endif()
+
+# The headers of GoogleTest and the standard library, which all tests read.
+if(HARPE_UNITY AND HARPE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  harpe_precompiled_headers(test_headers <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem> <fstream>
+    <functional> <map> <memory> <optional> <random> <sstream> <string> <thread> <variant> <vector>)
+  target_link_libraries(harpe_test_headers PRIVATE GTest::gmock)
   target_compile_options(harpe_test_headers PRIVATE ${HARPE_TEST_OPTIMIZATION})
   set_target_properties(harpe_test_headers PROPERTIES HARPE_TEST ON)
 endif()
@@ -164,13 +192,7 @@ function(harpe_test_program program room)
   target_compile_options(${program} PRIVATE ${HARPE_TEST_OPTIMIZATION})
   set_target_properties(${program} PROPERTIES HARPE_TEST ON)
   if(HARPE_UNITY)
-    if(HARPE_TEST_HEADERS)
-      target_compile_options(${program} PRIVATE "SHELL:-include-pch ${HARPE_TEST_HEADERS}")
-      set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${HARPE_TEST_HEADERS})
-      add_dependencies(${program} harpe_test_headers)
-    else()
-      target_precompile_headers(${program} REUSE_FROM harpe_test_headers)
-    endif()
+    harpe_use_precompiled_headers(${program} test_headers)
   endif()
   if(NOT TARGET harpe_${room}_tests)
     add_custom_target(harpe_${room}_tests)
@@ -285,6 +307,10 @@ function(harpe_room)
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${HARPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+    if(TARGET harpe_room_headers)
+      harpe_use_precompiled_headers(${target} room_headers)
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)  # as they are
+    endif()
     set(scope PUBLIC)
     foreach(library ${ROOM_LIBRARIES})
       target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)
