@@ -124,6 +124,26 @@ RulesGraph make_rules_graph(const Plan& plan, const PlannedSchedule& planned) {
   return GraphMaker(plan, planned).make();
 }
 
+std::optional<std::vector<int>> topological_order(const RulesGraph& graph) {
+  std::vector<std::vector<int>> behind(graph.nodes.size());
+  std::vector<int> waits_for(graph.nodes.size(), 0);
+  for (const RulesGraph::Edge& edge : graph.edges) {
+    behind[edge.from].push_back(edge.to);
+    ++waits_for[edge.to];
+  }
+  std::vector<int> order;
+  for (std::size_t i = 0; i < waits_for.size(); ++i) {
+    if (waits_for[i] == 0) order.push_back(static_cast<int>(i));
+  }
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    for (const int to : behind[order[n]]) {
+      if (--waits_for[to] == 0) order.push_back(to);
+    }
+  }
+  if (order.size() < graph.nodes.size()) return std::nullopt;
+  return order;
+}
+
 std::string describe(int stage, const PlannedInstruction& entry, bool has_chunks) {
   std::string text = "stage " + std::to_string(stage) + " " + std::string(name(entry.kind));
   if (entry.micro_batch >= 0) text += " of micro-batch " + std::to_string(entry.micro_batch);

@@ -3,6 +3,7 @@
 /// The graph that the rules of pipeline parallelism make of a plan: what its certificate has to be
 /// a flow through. Made from the schedule apart from `Pipeline`, which it serves to check.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct RulesGraph {
 /// Without the plan's `switch` entries: waiting for clocks only adds time and cost, so the bound is
 /// that of the pipeline without it. Refers to the plan.
 RulesGraph make_rules_graph(const Plan& plan, const PlannedSchedule& planned);
+
+/// The nodes, each behind all that it waits for; none if they wait for each other in a circle.
+std::optional<std::vector<int>> topological_order(const RulesGraph& graph);
 
 /// "stage 1 backward of micro-batch 3", with its chunk where there are several; a transfer by what
 /// it is of.

@@ -1,5 +1,6 @@
 #include "harpe/frontier/verify.h"
 
+#include <limits>
 #include <utility>
 
 #include "harpe/frontier/verify_parts.h"
@@ -11,10 +12,6 @@ namespace {
 using verifying::close;
 using verifying::kTolerance;
 using verifying::text;
-
-bool is_amount(double value) {
-  return value >= 0 && std::isfinite(value);
-}
 
 class Verifier {
  public:
@@ -36,13 +33,19 @@ class Verifier {
       return add_all(valid.error());
     }
     const auto planned = line_up(plan_, *schedule, diagnostics_);
-    if (!planned || !recompute_makespan(*planned)) return;
+    if (!planned || !has_no_circle(*planned)) return;
+    if (!check_operating_points()) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
-    check_operating_points();
+    const Exact makespan = makespan_of(graph);
+    found_.makespan = Seconds{makespan.rounded_up()};
+    const Exact period = std::max(makespan, Exact(plan_.iteration_time.value));
     check_starts(graph);
-    check_energy();
+    const Exact energy = energy_in(period);
+    check_energy(energy);
     if (certificate == nullptr) return;
-    verifying::verify_certificate(plan_, profile_, graph, *certificate, found_, diagnostics_);
+    verifying::verify_certificate(
+        {.plan = plan_, .profile = profile_, .graph = graph, .period = period, .energy = energy},
+        *certificate, found_, diagnostics_);
   }
 
   void add_all(const Error& error) {
@@ -68,21 +71,29 @@ class Verifier {
       diagnostics_.add("the plan needs one list of instructions a stage");
     if (plan_.blocking_power.size() != stages)
       diagnostics_.add("the plan needs one blocking power a stage");
-    for (const Watts power : plan_.blocking_power) {
-      if (!is_amount(power.value)) diagnostics_.add("blocking power must not be negative");
-    }
     if (plan_.gpus_per_stage < 1) diagnostics_.add("a stage needs at least one GPU");
-    if (!is_amount(plan_.iteration_time.value))
-      diagnostics_.add("the iteration time must not be negative");
+    const auto require = [&](const std::string& what, double value) {
+      if (fits(value)) return;
+      diagnostics_.add(what + " must not be negative, and 0 or from 1e-18 to 1e12: it is " +
+                       shortest(value));
+    };
+    for (const Watts power : plan_.blocking_power) require("blocking power", power.value);
+    require("the iteration time", plan_.iteration_time.value);
+    require("the iteration energy", plan_.iteration_energy.value);
+    require("the lower bound", plan_.lower_bound.value);
+    for (const auto* times : {&plan_.transfers.forward, &plan_.transfers.backward}) {
+      for (const Seconds time : *times) require("the time of a transfer", time.value);
+    }
     if (!diagnostics_.empty()) return false;
     each([&](int stage, const PlannedInstruction& i) {
-      if (is_amount(i.start.value) && is_amount(i.time.value) && is_amount(i.energy.value)) return;
-      diagnostics_.add(describe(stage, i) + ": start, time and energy must not be negative");
+      for (const double value : {i.start.value, i.time.value, i.energy.value})
+        require(describe(stage, i) + ": start, time and energy", value);
     });
     return diagnostics_.empty();
   }
 
-  void check_operating_points() {
+  /// False, with diagnostics, unless every instruction is as the profile has it.
+  bool check_operating_points() {
     std::vector<std::string> faults;
     std::size_t instructions = 0;
     each([&](int stage, const PlannedInstruction& i) {
@@ -91,15 +102,16 @@ class Verifier {
       if (!fault.empty()) faults.push_back(describe(stage, i) + fault);
     });
     if (2 * faults.size() > instructions) {
-      return diagnostics_.add(
-          "the plan is not one of this profile: " + std::to_string(faults.size()) + " of " +
-          std::to_string(instructions) +
-          " instructions are not as it has them, the first of them " + faults.front());
+      diagnostics_.add("the plan is not one of this profile: " + std::to_string(faults.size()) +
+                       " of " + std::to_string(instructions) +
+                       " instructions are not as it has them, the first of them " + faults.front());
+      return false;
     }
     for (std::string& fault : faults) diagnostics_.add(std::move(fault));
+    return diagnostics_.empty();
   }
 
-  std::string operating_point_fault(int stage, const PlannedInstruction& i) const {
+  std::string operating_point_fault(int stage, const PlannedInstruction& i) {
     if (is_fixed_time(i.kind) && i.setting() != InstructionSetting{})
       return " has no clock to choose";
     if (i.kind == InstructionKind::kSwitch) {
@@ -109,7 +121,13 @@ class Verifier {
     }
     const auto points = profile_.points(stage, i.chunk, i.kind);
     if (points.empty()) {
-      return i.setting() == InstructionSetting{} ? "" : " has a clock, but no rows in the profile";
+      if (!is_fixed_time(i.kind)) return " has no rows in the profile";
+      ++found_.taken_from_plan;
+      return "";
+    }
+    for (const OperatingPoint& point : points) {
+      if (!fits(point.time.value) || !fits(point.energy.value))
+        return ": time and energy in the profile must be 0 or from 1e-18 to 1e12";
     }
     const auto point = is_fixed_time(i.kind)
                            ? points.begin()
@@ -126,7 +144,7 @@ class Verifier {
   }
 
   /// False, with a diagnostic, when the stages wait for each other in a circle.
-  bool recompute_makespan(const PlannedSchedule& planned) {
+  bool has_no_circle(const PlannedSchedule& planned) {
     std::vector<std::vector<Seconds>> durations;
     for (int stage = 0; stage < plan_.stages; ++stage) {
       auto& of_stage = durations.emplace_back(planned.schedule.lists[stage].size());
@@ -137,9 +155,42 @@ class Verifier {
       }
     }
     const auto replayed = replay(planned.schedule, plan_.transfers, durations);
-    if (!replayed.ok()) return add_all(replayed.error()), false;
-    found_.makespan = replayed->makespan;
-    return true;
+    if (!replayed.ok()) add_all(replayed.error());
+    return replayed.ok();
+  }
+
+  /// As the profile has it, which is what the bound is counted from; the plan's numbers are the
+  /// same but for the last digits.
+  std::pair<Seconds, Joules> cost_of(int stage, const PlannedInstruction& i) const {
+    const auto points = profile_.points(stage, i.chunk, i.kind);
+    if (points.empty() || i.kind == InstructionKind::kSwitch) return {i.time, i.energy};
+    const OperatingPoint& point =
+        is_fixed_time(i.kind) ? points.front() : *find_point(points, i.setting());
+    return {point.time, point.energy};
+  }
+
+  /// The longest path. An instruction takes its own time and that of the `switch` ahead of it.
+  Exact makespan_of(const RulesGraph& graph) const {
+    std::vector<Exact> took;
+    for (const RulesGraph::Node& node : graph.nodes) {
+      Exact time(node.transfer_time.value);
+      for (const PlannedInstruction* i = node.opening; i != nullptr && i <= node.entry; ++i)
+        time += Exact(cost_of(node.stage, *i).first.value);
+      took.push_back(time);
+    }
+    const std::vector<int> order = *topological_order(graph);  // replay found no circle
+    std::vector<Exact> start(graph.nodes.size());
+    std::vector<std::vector<const RulesGraph::Edge*>> into(graph.nodes.size());
+    for (const RulesGraph::Edge& edge : graph.edges) into[edge.to].push_back(&edge);
+    Exact last;
+    for (const int node : order) {
+      for (const RulesGraph::Edge* edge : into[node]) {
+        start[node] =
+            std::max(start[node], start[edge->from] + took[edge->from] + Exact(edge->lag.value));
+      }
+      last = std::max(last, start[node] + took[node]);
+    }
+    return last;
   }
 
   void check_starts(const RulesGraph& graph) {
@@ -185,17 +236,23 @@ class Verifier {
                      text(ready) + ": " + std::string(sentence(rule)));
   }
 
-  void check_energy() {
-    Joules effective{0};
+  Exact energy_in(const Exact& period) const {
+    Exact effective, blocking;
     each([&](int stage, const PlannedInstruction& i) {
-      effective += i.energy - plan_.blocking_power[stage] * i.time;
+      const auto [time, energy] = cost_of(stage, i);
+      effective += verifying::effective(energy, plan_.blocking_power[stage], time);
     });
-    found_.energy = verifying::whole_pipeline(plan_, effective, plan_.iteration_time);
+    for (const Watts power : plan_.blocking_power) blocking += Exact::product(period, power.value);
+    return verifying::whole_pipeline(plan_, effective, blocking);
+  }
+
+  void check_energy(const Exact& energy) {
+    found_.energy = Joules{energy.rounded_up()};
     if (!close(found_.energy.value, plan_.iteration_energy.value)) {
       diagnostics_.add("the iteration takes " + text(found_.energy) + ", not " +
                        text(plan_.iteration_energy));
     }
-    if (plan_.lower_bound.value > found_.energy.value * (1 + kTolerance)) {
+    if (Exact(plan_.lower_bound.value) > energy) {
       diagnostics_.add("the claimed lower bound, " + text(plan_.lower_bound) +
                        ", is above the energy of the plan itself, " + text(found_.energy));
     }
@@ -208,6 +265,13 @@ class Verifier {
 };
 
 }  // namespace
+
+std::optional<double> Verification::proven_gap() const {
+  if (!proven_bound) return std::nullopt;
+  if (*proven_bound <= Joules{0}) return std::numeric_limits<double>::infinity();
+  // Three roundings of less than 2^-53 each.
+  return (energy - *proven_bound) / *proven_bound * (1 + 0x1p-50);
+}
 
 Verification verify_plan(const Plan& plan, const Schedule& schedule, const Profile& profile,
                          const Certificate* certificate) {

@@ -1,4 +1,5 @@
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "harpe/frontier/verify_parts.h"
@@ -11,7 +12,8 @@ constexpr double kOptimalityTolerance = 1e-6;  // relative, for whole nanosecond
 /// Time and effective energy of one choice for a node.
 struct Choice {
   Seconds time;
-  Joules cost;
+  Joules cost;  ///< rounded, for the relaxation that shows how good the bound is
+  Exact exact_cost;
 };
 
 /// Lower convex hull of the Pareto-optimal choices, fastest first.
@@ -48,11 +50,12 @@ Joules relaxed_cost(const std::vector<Choice>& hull, Seconds time) {
 
 class CertificateVerifier {
  public:
-  CertificateVerifier(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                      const Certificate& certificate, Verification& found, Diagnostics& diagnostics)
-      : plan_(plan),
-        profile_(profile),
-        graph_(graph),
+  CertificateVerifier(const CheckedPlan& checked, const Certificate& certificate,
+                      Verification& found, Diagnostics& diagnostics)
+      : checked_(checked),
+        plan_(checked.plan),
+        profile_(checked.profile),
+        graph_(checked.graph),
         certificate_(certificate),
         found_(found),
         diagnostics_(diagnostics) {}
@@ -62,21 +65,29 @@ class CertificateVerifier {
     collect_choices();
     if (!certificate_.longest.empty() && !leave_out_too_long()) return;
     if (!certificate_.loops.empty()) find_lost();
-    if (certificate_.latency) {
+    if (certificate_.latency)
       check_late_changes(plan_, profile_, *certificate_.latency, diagnostics_);
-      if (!diagnostics_.empty()) return;
-    }
-    found_.proven_bound = bound(plan_.iteration_time);
-    const Joules proven = *found_.proven_bound;
-    const bool claims = plan_.lower_bound != Joules{0};
-    if (claims && plan_.lower_bound > proven + Joules{kTolerance * std::abs(proven.value)}) {
-      diagnostics_.add("the claimed lower bound is " + text(plan_.lower_bound) +
-                       ", but the certificate proves only " + text(proven));
-    }
+    if (diagnostics_.empty()) prove();
     if (!certificate_.start.empty()) check_optimality();
   }
 
  private:
+  void prove() {
+    const Exact proven = bound(checked_.period);
+    if (proven > checked_.energy) {
+      // Weak duality with a plan that was recomputed leaves no way there.
+      diagnostics_.add("certificate: its bound is above the energy of the plan itself");
+      return;
+    }
+    found_.proven_bound = Joules{proven.rounded_down()};
+    const bool claims = plan_.lower_bound != Joules{0};
+    if (claims && plan_.lower_bound > *found_.proven_bound &&
+        !close(plan_.lower_bound.value, found_.proven_bound->value)) {
+      diagnostics_.add("the claimed lower bound is " + text(plan_.lower_bound) +
+                       ", but the certificate proves only " + text(*found_.proven_bound));
+    }
+  }
+
   template <class Node>
   std::string describe(Node node) const {
     return harpe::describe(graph_.nodes[node], plan_.chunks > 1);
@@ -102,8 +113,21 @@ class CertificateVerifier {
            certificate_.start.empty() && certificate_.end.empty() ? 0 : nodes);
     for (const double unit : {certificate_.flow_unit.value, certificate_.time_unit.value,
                               certificate_.loss_unit.value, certificate_.deadline.value}) {
-      if (unit > 0 && std::isfinite(unit)) continue;
-      diagnostics_.add("certificate: units and deadline must be positive");
+      if (unit > 0 && fits(unit)) continue;
+      diagnostics_.add("certificate: units and deadline must be positive, from 1e-18 to 1e12");
+    }
+    if (certificate_.latency) {
+      for (const LatencyByClock::Entry& entry : certificate_.latency->entries()) {
+        if (fits(entry.latency.value)) continue;
+        diagnostics_.add("certificate: a latency must be 0 or from 1e-18 to 1e12 s");
+      }
+    }
+    for (const auto* times : {&certificate_.longest, &certificate_.start, &certificate_.end}) {
+      // What they count in units stays far from the ends of 64 bits.
+      constexpr std::int64_t kMost = std::int64_t{1} << 62;
+      if (std::ranges::all_of(*times, [](std::int64_t t) { return t >= -kMost && t <= kMost; }))
+        continue;
+      diagnostics_.add("certificate: a time is out of range");
     }
     for (const auto* flows : {&certificate_.node_flow, &certificate_.source_flow,
                               &certificate_.sink_flow, &certificate_.dependency_flow}) {
@@ -143,17 +167,18 @@ class CertificateVerifier {
       auto& choices = choices_.emplace_back();
       if (node.entry == nullptr) {
         // Both ends of a transfer draw blocking power: it has no effective energy.
-        choices.push_back({node.transfer_time, Joules{0}});
+        choices.push_back({node.transfer_time, Joules{0}, Exact()});
         continue;
       }
       const PlannedInstruction& i = *node.entry;
       const Watts power = plan_.blocking_power[node.stage];
+      const auto add = [&](Seconds time, Joules energy) {
+        choices.push_back({time, energy - power * time, effective(energy, power, time)});
+      };
       auto points = profile_.points(node.stage, i.chunk, i.kind);
       if (is_fixed_time(i.kind)) points = points.first(std::min<std::size_t>(points.size(), 1));
-      for (const OperatingPoint& point : points) {
-        choices.push_back({point.time, effective_energy(point, power)});
-      }
-      if (points.empty()) choices.push_back({i.time, i.energy - power * i.time});
+      for (const OperatingPoint& point : points) add(point.time, point.energy);
+      if (points.empty()) add(i.time, i.energy);
     }
   }
 
@@ -161,49 +186,37 @@ class CertificateVerifier {
   /// node to its latest end.
   bool leave_out_too_long() {
     const std::size_t nodes = choices_.size();
-    const Seconds deadline = std::max(plan_.iteration_time, certificate_.deadline);
-    std::vector<Seconds> fastest(nodes, Seconds{std::numeric_limits<double>::infinity()});
-    std::vector<Seconds> start(nodes), end(nodes, deadline);
+    const Exact deadline = std::max(checked_.period, Exact(certificate_.deadline.value));
+    const std::optional<std::vector<int>> order = topological_order(graph_);
+    if (!order) return diagnostics_.add("certificate: its graph has a circle"), false;
+    std::vector<Exact> fastest, start(nodes), end(nodes, deadline);
+    for (const auto& choices : choices_)
+      fastest.emplace_back(std::ranges::min(choices, {}, &Choice::time).time.value);
     std::vector<std::vector<const RulesGraph::Edge*>> out(nodes);
-    std::vector<int> waits_for(nodes, 0);
-    for (std::size_t i = 0; i < nodes; ++i) {
-      for (const Choice& choice : choices_[i]) fastest[i] = std::min(fastest[i], choice.time);
-    }
-    for (const RulesGraph::Edge& edge : graph_.edges) {
-      out[edge.from].push_back(&edge);
-      ++waits_for[edge.to];
-    }
-    std::vector<int> order;
-    for (std::size_t i = 0; i < nodes; ++i) {
-      if (waits_for[i] == 0) order.push_back(static_cast<int>(i));
-    }
-    for (std::size_t n = 0; n < order.size(); ++n) {
-      const int from = order[n];
+    for (const RulesGraph::Edge& edge : graph_.edges) out[edge.from].push_back(&edge);
+    for (const int from : *order) {
       for (const RulesGraph::Edge* edge : out[from]) {
-        start[edge->to] = std::max(start[edge->to], start[from] + fastest[from] + edge->lag);
-        if (--waits_for[edge->to] == 0) order.push_back(edge->to);
+        start[edge->to] =
+            std::max(start[edge->to], start[from] + fastest[from] + Exact(edge->lag.value));
       }
     }
-    if (order.size() < nodes) {
-      diagnostics_.add("certificate: its graph has a circle");
-      return false;
+    for (std::size_t n = order->size(); n-- > 0;) {
+      const int from = (*order)[n];
+      for (const RulesGraph::Edge* edge : out[from]) {
+        end[from] = std::min(end[from], end[edge->to] - fastest[edge->to] - Exact(edge->lag.value));
+      }
     }
-    for (std::size_t n = order.size(); n-- > 0;) {
-      const int from = order[n];
-      for (const RulesGraph::Edge* edge : out[from])
-        end[from] = std::min(end[from], end[edge->to] - fastest[edge->to] - edge->lag);
-    }
-    const Seconds tolerance = 1e-12 * deadline;  // of sums in another order
     for (std::size_t i = 0; i < nodes; ++i) {
-      const Seconds longest = longest_of(i);
-      const Seconds room = std::max(fastest[i], end[i] - start[i] + tolerance);
+      const Exact longest = *longest_of(i);
+      const Exact room = std::max(fastest[i], end[i] - start[i]);
       const auto add_too_soon = [&](Seconds time) {
         diagnostics_.add("certificate: it leaves out " + text(time) + " for " + describe(i) +
-                         ", which has " + text(end[i] - start[i]));
+                         ", which has " + text(Seconds{room.rounded_up()}));
       };
       std::erase_if(choices_[i], [&](const Choice& choice) {
-        if (choice.time <= longest) return false;
-        if (choice.time <= room) add_too_soon(choice.time);
+        const Exact time(choice.time.value);
+        if (time <= longest) return false;
+        if (time <= room) add_too_soon(choice.time);
         return true;
       });
       if (certificate_.latency && is_computation(i)) {
@@ -211,7 +224,10 @@ class CertificateVerifier {
                                             graph_.nodes[i].stage, late_instruction(i), room);
         if (time) add_too_soon(*time);
       }
-      if (choices_[i].empty()) return false;
+      if (choices_[i].empty()) {
+        diagnostics_.add("certificate: it leaves out all that " + describe(i) + " can take");
+        return false;
+      }
     }
     return diagnostics_.empty();
   }
@@ -221,36 +237,45 @@ class CertificateVerifier {
     return entry != nullptr && !is_fixed_time(entry->kind) &&
            !profile_.points(graph_.nodes[node].stage, entry->chunk, entry->kind).empty();
   }
-  Seconds longest_of(std::size_t node) const {
-    if (certificate_.longest.empty()) return Seconds{std::numeric_limits<double>::infinity()};
-    return certificate_.time_unit * static_cast<double>(certificate_.longest[node]);
-  }
-  Watts flow_of(std::size_t node) const {
-    return certificate_.flow_unit * static_cast<double>(certificate_.node_flow[node]);
+  std::optional<Exact> longest_of(std::size_t node) const {
+    if (certificate_.longest.empty()) return std::nullopt;
+    return Exact(certificate_.time_unit.value) * certificate_.longest[node];
   }
   LateInstruction late_instruction(std::size_t node) const {
-    return {.entry = graph_.nodes[node].entry, .flow = flow_of(node), .longest = longest_of(node)};
+    return {.entry = graph_.nodes[node].entry,
+            .flow = certificate_.node_flow[node],
+            .longest = longest_of(node)};
+  }
+  /// Joules of a flow over a time.
+  Exact price(std::int64_t flow, Seconds time) const {
+    return Exact::product(certificate_.flow_unit.value, time.value) * flow;
+  }
+  Exact least_of(std::size_t node) const {
+    std::optional<Exact> least;
+    for (const Choice& k : choices_[node]) {
+      const Exact cost = k.exact_cost + price(certificate_.node_flow[node], k.time);
+      if (!least || cost < *least) least = cost;
+    }
+    return *least;  // no node is without a choice
   }
 
   /// Weak duality: what `Certificate` says that its flow and loops prove.
-  Joules bound(Seconds deadline) const {
-    Joules sum{0};
+  Exact bound(const Exact& deadline) const {
+    Exact sum = lost_;
     std::int64_t total_flow = 0;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       total_flow += certificate_.source_flow[i];
       if (certificate_.latency && is_computation(i)) continue;
-      const Watts flow = flow_of(i);
-      Joules least{std::numeric_limits<double>::infinity()};
-      for (const Choice& k : choices_[i]) least = std::min(least, k.cost + flow * k.time);
-      sum += least;
+      sum += least_of(i);
     }
     if (certificate_.latency) sum += least_of_late_stages();
-    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
-      sum += certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]) *
-             graph_.edges[d].lag;
-    }
-    sum += lost_ - certificate_.flow_unit * static_cast<double>(total_flow) * deadline;
-    return whole_pipeline(plan_, sum, deadline);
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d)
+      sum += price(certificate_.dependency_flow[d], graph_.edges[d].lag);
+    sum -= Exact::product(deadline, certificate_.flow_unit.value) * total_flow;
+    Exact blocking;
+    for (const Watts power : plan_.blocking_power)
+      blocking += Exact::product(deadline, power.value);
+    return whole_pipeline(plan_, sum, blocking);
   }
 
   /// What the arcs of the loops must lose together.
@@ -262,29 +287,25 @@ class CertificateVerifier {
     }
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       LoopArc& arc = arcs.emplace_back();
-      arc.flow = flow_of(i);
-      Joules least{std::numeric_limits<double>::infinity()};
-      for (const Choice& k : choices_[i]) least = std::min(least, k.cost + arc.flow * k.time);
+      arc.flow = certificate_.node_flow[i];
+      const Exact least = least_of(i);
       for (const Choice& k : choices_[i])
-        arc.choices.push_back({k.time, k.cost + arc.flow * k.time - least});
+        arc.choices.push_back({k.time, k.exact_cost + price(arc.flow, k.time) - least});
     }
-    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
-      const Watts flow =
-          certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]);
-      arcs.push_back({{{graph_.edges[d].lag, Joules{0}}}, flow});
-    }
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d)
+      arcs.push_back({{{graph_.edges[d].lag, Exact()}}, certificate_.dependency_flow[d]});
     lost_ = lost_by_loops(graph_, arcs, certificate_, diagnostics_);
   }
 
   /// Nodes of a stage stand in the order of its list.
-  Joules least_of_late_stages() const {
+  Exact least_of_late_stages() const {
     std::vector<std::vector<LateInstruction>> lists(plan_.stages);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (is_computation(i)) lists[graph_.nodes[i].stage].push_back(late_instruction(i));
     }
-    Joules sum{0};
+    Exact sum;
     for (int stage = 0; stage < plan_.stages; ++stage)
-      sum += least_of_late_stage(plan_, profile_, *certificate_.latency, stage, lists[stage]);
+      sum += least_of_late_stage(plan_, profile_, certificate_, stage, lists[stage]);
     return sum;
   }
 
@@ -314,8 +335,10 @@ class CertificateVerifier {
       diagnostics_.add("certificate: " + describe(d.to) + " starts before " + describe(d.from) +
                        " lets it: " + std::string(sentence(d.rule)));
     }
-    found_.relaxed_optimum = whole_pipeline(plan_, cost, certificate_.deadline);
-    const Joules proven = bound(certificate_.deadline);
+    Joules blocking{0};
+    for (const Watts power : plan_.blocking_power) blocking += power * certificate_.deadline;
+    found_.relaxed_optimum = (cost + blocking) * plan_.gpus_per_stage;
+    const Joules proven{bound(Exact(certificate_.deadline.value)).rounded_down()};
     const Joules gap = *found_.relaxed_optimum - proven;
     if (diagnostics_.count() == errors_before &&
         gap.value > kOptimalityTolerance * std::abs(proven.value)) {
@@ -324,6 +347,7 @@ class CertificateVerifier {
     }
   }
 
+  const CheckedPlan& checked_;
   const Plan& plan_;
   const Profile& profile_;
   const RulesGraph& graph_;
@@ -331,15 +355,14 @@ class CertificateVerifier {
   Verification& found_;
   Diagnostics& diagnostics_;
   std::vector<std::vector<Choice>> choices_;  // of each node
-  Joules lost_{0};                            // by the arcs of loops
+  Exact lost_;                                // by the arcs of loops
 };
 
 }  // namespace
 
-void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                        const Certificate& certificate, Verification& found,
-                        Diagnostics& diagnostics) {
-  CertificateVerifier(plan, profile, graph, certificate, found, diagnostics).verify();
+void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
+                        Verification& found, Diagnostics& diagnostics) {
+  CertificateVerifier(plan, certificate, found, diagnostics).verify();
 }
 
 }  // namespace harpe::verifying

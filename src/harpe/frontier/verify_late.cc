@@ -1,8 +1,8 @@
 // What late settings cost at least, for the check of a certificate.
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,12 +12,20 @@ namespace harpe::verifying {
 namespace {
 
 struct Extra {
-  Seconds time{0};
-  Joules cost{0};
+  double time = 0;  ///< s
+  double cost = 0;  ///< J
 };
 
+/// No greater than a product or quotient of three doubles that was rounded at each step, by less
+/// than 2^-53 of itself; 0 where that is too small to count.
+double rounded_down(double value) {
+  const double less = value * (1 - 0x1p-50);
+  return less >= 0x1p-60 ? less : 0;
+}
+
 /// What the setting before costs more while it still runs, however long that is up to the latency:
-/// nothing where it costs less. Of one that was not measured, what its neighbours cost.
+/// nothing where it costs less. Of one that was not measured, what its neighbours cost. Rounded
+/// down.
 Extra late_extra(std::span<const OperatingPoint> points, Watts power, const LatencyByClock& latency,
                  const InstructionSetting& before, const OperatingPoint& now) {
   Extra extra;
@@ -26,9 +34,12 @@ Extra late_extra(std::span<const OperatingPoint> points, Watts power, const Late
   for (const OperatingPoint* const old : {near.below, near.above}) {
     if (old == nullptr) continue;
     const double share = std::min(1.0, latency.to(now.clock) / old->time);
-    const Joules more = effective_energy(*old, power) - effective_energy(now, power);
-    extra.time = std::max(extra.time, share * (old->time - now.time));
-    extra.cost = std::max(extra.cost, share * more);
+    const double longer = (Exact(old->time.value) - Exact(now.time.value)).rounded_down();
+    const double more =
+        (effective(old->energy, power, old->time) - effective(now.energy, power, now.time))
+            .rounded_down();
+    extra.time = std::max(extra.time, rounded_down(share * longer));
+    extra.cost = std::max(extra.cost, std::min(rounded_down(share * more), 0x1p40));
   }
   return extra;
 }
@@ -36,8 +47,12 @@ Extra late_extra(std::span<const OperatingPoint> points, Watts power, const Late
 /// One round of a stage, instruction by instruction, for one setting ahead of the first.
 class LateRounds {
  public:
-  LateRounds(const Plan& plan, const Profile& profile, const LatencyByClock& latency, int stage)
-      : profile_(profile), latency_(latency), power_(plan.blocking_power[stage]), stage_(stage) {}
+  LateRounds(const Plan& plan, const Profile& profile, const Certificate& certificate, int stage)
+      : profile_(profile),
+        latency_(*certificate.latency),
+        unit_(certificate.flow_unit),
+        power_(plan.blocking_power[stage]),
+        stage_(stage) {}
 
   void add(const LateInstruction& instruction) {
     list_.push_back(instruction);
@@ -45,8 +60,8 @@ class LateRounds {
     for (const OperatingPoint& point : points) settings_.emplace(point.setting(), 0);
   }
 
-  Joules least() {
-    if (list_.empty()) return Joules{0};
+  Exact least() {
+    if (list_.empty()) return Exact();
     std::size_t number = 0;
     for (auto& [setting, place] : settings_) place = number++;
     std::map<std::pair<int, InstructionKind>, Table> tables;
@@ -57,22 +72,27 @@ class LateRounds {
       table_.push_back(&at->second);
     }
     // Whatever comes ahead of the first, as bounds of the rounds that begin and end with a setting.
-    const std::vector<double> bounds = run(std::vector<double>(settings_.size(), 0.0));
-    double least = kNever;
+    const Sums bounds = run(Sums(settings_.size(), Exact()));
+    std::optional<Exact> least;
     for (std::size_t ends = 0; ends < settings_.size(); ++ends) {
-      if (bounds[ends] >= least) continue;
-      std::vector<double> begin(settings_.size(), kNever);
-      begin[ends] = 0;
-      least = std::min(least, run(std::move(begin))[ends]);
+      if (!bounds[ends] || (least && *bounds[ends] >= *least)) continue;
+      Sums begin(settings_.size());
+      begin[ends] = Exact();
+      const std::optional<Exact> round = run(std::move(begin))[ends];
+      if (round && (!least || *round < *least)) least = round;
     }
-    return Joules{least};
+    // A stage that can run nothing in time proves anything: what is left out was checked before.
+    return least.value_or(Exact());
   }
 
  private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  using Sums = std::vector<std::optional<Exact>>;  // of each setting; none where there is no way
   /// Seconds and joules of an instruction, of each setting before and now.
   struct Table {
-    std::vector<double> time, cost;
+    struct Entry {
+      Exact time, cost, priced_time;  // the last with one unit of flow
+    };
+    std::vector<std::optional<Entry>> entries;
   };
 
   std::span<const OperatingPoint> points_of(const LateInstruction& i) const {
@@ -81,33 +101,35 @@ class LateRounds {
 
   Table table_of(const LateInstruction& i) const {
     const std::size_t size = settings_.size();
-    Table table{.time = std::vector<double>(size * size, 0.0),
-                .cost = std::vector<double>(size * size, kNever)};
+    Table table{.entries = std::vector<std::optional<Table::Entry>>(size * size)};
     const auto points = points_of(i);
     for (const OperatingPoint& point : points) {
       const std::size_t now = settings_.at(point.setting());
       for (const auto& [setting, before] : settings_) {
         const Extra extra = late_extra(points, power_, latency_, setting, point);
-        table.time[before * size + now] = (point.time + extra.time).value;
-        table.cost[before * size + now] = (effective_energy(point, power_) + extra.cost).value;
+        table.entries[before * size + now] = {
+            .time = Exact(point.time.value) + Exact(extra.time),
+            .cost = effective(point.energy, power_, point.time) + Exact(extra.cost),
+            .priced_time = Exact::product(unit_.value, point.time.value) +
+                           Exact::product(unit_.value, extra.time)};
       }
     }
     return table;
   }
 
   /// Least sums up to the last instruction, by its setting.
-  std::vector<double> run(std::vector<double> sums) const {
+  Sums run(Sums sums) const {
     const std::size_t size = sums.size();
     for (std::size_t k = 0; k < list_.size(); ++k) {
-      const Table& table = *table_[k];
-      std::vector<double> next(size, kNever);
+      const LateInstruction& i = list_[k];
+      Sums next(size);
       for (std::size_t before = 0; before < size; ++before) {
-        if (sums[before] == kNever) continue;
+        if (!sums[before]) continue;
         for (std::size_t now = 0; now < size; ++now) {
-          const std::size_t at = before * size + now;
-          if (table.time[at] > list_[k].longest.value) continue;
-          const double sum = sums[before] + table.cost[at] + list_[k].flow.value * table.time[at];
-          next[now] = std::min(next[now], sum);
+          const auto& entry = table_[k]->entries[before * size + now];
+          if (!entry || (i.longest && entry->time > *i.longest)) continue;
+          const Exact sum = *sums[before] + entry->cost + entry->priced_time * i.flow;
+          if (!next[now] || sum < *next[now]) next[now] = sum;
         }
       }
       sums = std::move(next);
@@ -117,6 +139,7 @@ class LateRounds {
 
   const Profile& profile_;
   const LatencyByClock& latency_;
+  Watts unit_;  // of flows
   Watts power_;
   int stage_;
   std::vector<LateInstruction> list_;
@@ -126,26 +149,26 @@ class LateRounds {
 
 }  // namespace
 
-Joules least_of_late_stage(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
-                           int stage, std::span<const LateInstruction> list) {
-  LateRounds rounds(plan, profile, latency, stage);
+Exact least_of_late_stage(const Plan& plan, const Profile& profile, const Certificate& certificate,
+                          int stage, std::span<const LateInstruction> list) {
+  LateRounds rounds(plan, profile, certificate, stage);
   for (const LateInstruction& instruction : list) rounds.add(instruction);
   return rounds.least();
 }
 
 std::optional<Seconds> left_out_too_soon(const Plan& plan, const Profile& profile,
                                          const LatencyByClock& latency, int stage,
-                                         const LateInstruction& i, Seconds room) {
+                                         const LateInstruction& i, const Exact& room) {
   const auto points = profile.points(stage, i.entry->chunk, i.entry->kind);
   // Part at one point, part at another takes no longer than the slower of the two.
   const auto slowest = std::ranges::max(points, {}, &OperatingPoint::time).time;
-  if (slowest <= i.longest) return std::nullopt;
+  if (Exact(slowest.value) <= *i.longest) return std::nullopt;
   for (const OperatingPoint& now : points) {
     for (const OperatingPoint& old : points) {
       const Extra extra =
           late_extra(points, plan.blocking_power[stage], latency, old.setting(), now);
-      const Seconds time = now.time + extra.time;
-      if (time > i.longest && time <= room) return time;
+      const Exact time = Exact(now.time.value) + Exact(extra.time);
+      if (time > *i.longest && time <= room) return Seconds{time.rounded_up()};
     }
   }
   return std::nullopt;
@@ -163,7 +186,7 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
     Extra counted;
     for (const PlannedInstruction& i : list) {
       if (i.kind == InstructionKind::kSwitch) {
-        counted = {counted.time + i.time, counted.cost + (i.energy - power * i.time)};
+        counted = {counted.time + i.time.value, counted.cost + (i.energy - power * i.time).value};
         continue;
       }
       const Extra found = std::exchange(counted, {});
@@ -174,13 +197,14 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
       const Extra wanted = late_extra(points, power, latency, *before, *now);
       before = i.setting();
       const double tolerance = 1 - kTolerance;
-      if (found.time >= tolerance * wanted.time - Seconds{1e-12} &&
-          found.cost >= tolerance * wanted.cost - 1e-12 * i.energy)
+      if (found.time >= tolerance * wanted.time - 1e-12 &&
+          found.cost >= tolerance * wanted.cost - 1e-12 * i.energy.value)
         continue;
       diagnostics.add(describe(stage, i, plan.chunks > 1) + ": its setting may come " +
                       text(latency.to(i.clock)) + " late by the certificate, which costs up to " +
-                      text(wanted.time) + " and " + text(wanted.cost) + ", but the plan counts " +
-                      text(found.time) + " and " + text(found.cost));
+                      text(Seconds{wanted.time}) + " and " + text(Joules{wanted.cost}) +
+                      ", but the plan counts " + text(Seconds{found.time}) + " and " +
+                      text(Joules{found.cost}));
     }
   }
 }

@@ -26,7 +26,7 @@ class Events {
     after_.resize(nodes);
     for (std::size_t d = 0; d < graph.edges.size(); ++d) {
       const RulesGraph::Edge& edge = graph.edges[d];
-      if (follows_from_order(graph, edge) && !(arcs[nodes + d].flow > Watts{0})) continue;
+      if (follows_from_order(graph, edge) && arcs[nodes + d].flow == 0) continue;
       before_[edge.to].push_back(edge.from);
       after_[edge.from].push_back(edge.to);
       if (edge.lag > Seconds{0}) late_.emplace_back(edge.from, edge.to);
@@ -102,18 +102,39 @@ class Events {
   std::vector<int> start_, end_, tail_, head_;
 };
 
+/// Joules in units of 2^-62, so that sums below 2^64 J are exact. What does not fit, or would have
+/// to be divided, is rounded down: then the loops prove less.
+using Fixed = __int128;
+constexpr int kFixedBits = 62;
+constexpr double kMostLoss = 0x1p60;   ///< J of an arc; what it loses more is not counted
+constexpr double kMostPrice = 0x1p20;  ///< W of a path; with 2^40 s no more than that
+
 /// The times that a path can take, rising, and what it loses at least with them.
 struct PathTime {
-  double time = 0, loss = 0;
+  double time = 0;  ///< rounded. Taken for longer or shorter than another in error, the path waits
+                    ///< at no price or less than none, and the loop proves less
+  Fixed loss = 0;
+  Fixed at_my_price = 0, at_other_price = 0;  ///< of the time
 };
+/// By how much the sum of two arcs, each rounded down, may be below the true one.
+constexpr Fixed kRounding = 2;
 
 class LoopChecker {
  public:
   LoopChecker(std::span<const LoopArc> arcs, const Certificate& certificate)
-      : arcs_(arcs), certificate_(certificate), uses_(arcs.size(), 0) {
+      : arcs_(arcs), certificate_(certificate), uses_(arcs.size(), 0), choices_(arcs.size()) {
     for (const CertificateLoop& loop : certificate.loops) {
       for (const auto& path : loop.paths) {
         for (const int arc : path) ++uses_[arc];
+      }
+    }
+    for (std::size_t arc = 0; arc < arcs.size(); ++arc) {
+      if (uses_[arc] == 0) continue;
+      for (const LoopArc::Choice& choice : arcs[arc].choices) {
+        const Exact share =
+            std::min(choice.loss.divided_down(uses_[arc]), Exact::of(1, 0) * kMostLossInteger);
+        choices_[arc].push_back({choice.time.value, share.count_down(kFixedBits),
+                                 Exact::product(certificate.flow_unit.value, choice.time.value)});
       }
     }
     for (const LossTransfer& transfer : certificate.transfers) {
@@ -122,43 +143,58 @@ class LoopChecker {
     }
   }
 
-  double lost() const {
-    double sum = 0;
+  Exact lost() const {
+    Exact sum;
     for (std::size_t i = 0; i < certificate_.loops.size(); ++i) {
       const auto& [first, second] = certificate_.loops[i].paths;
       const auto loop = static_cast<int>(i);
-      sum +=
-          least(times_of(loop, first), times_of(loop, second), price_of(first), price_of(second));
+      const std::int64_t my_price = price_of(first), other_price = price_of(second);
+      sum += Exact::of(least(times_of(loop, first, my_price, other_price),
+                             times_of(loop, second, my_price, other_price)),
+                       kFixedBits);
     }
     return sum;
   }
 
  private:
-  /// What the loop counts of what an arc loses at a choice.
-  double loss_of(int loop, int arc, const LoopArc::Choice& choice) const {
-    const double share = choice.loss.value / uses_[arc];
+  static constexpr std::int64_t kMostLossInteger = static_cast<std::int64_t>(kMostLoss);
+  /// What an arc can take, shared among the loops that it is in.
+  struct Choice {
+    double time;
+    Fixed loss;
+    Exact priced_time;  ///< with one unit of flow
+  };
+
+  /// What other loops count for this one, or it for others. Loops that give and take look at a
+  /// choice in the same way, so that what is moved adds up to nothing.
+  Fixed moved_to(int loop, int arc, double time) const {
     const auto moved = moved_.find({loop, arc});
-    if (moved == moved_.end()) return share;
+    if (moved == moved_.end()) return 0;
     std::int64_t units = 0;
     for (const auto& [transfer, sign] : moved->second) {
       const auto starts_by_then = [&](std::int64_t from) {
-        return certificate_.time_unit * static_cast<double>(from) <= choice.time;
+        return certificate_.time_unit.value * static_cast<double>(from) <= time;
       };
       const auto next = std::ranges::partition_point(transfer->from, starts_by_then);
       if (next != transfer->from.begin())
         units += sign * transfer->moved[next - transfer->from.begin() - 1];
     }
-    return share + static_cast<double>(units) * certificate_.loss_unit.value;
+    return (Exact(certificate_.loss_unit.value) * units).count_down(kFixedBits);
   }
 
-  std::vector<PathTime> times_of(int loop, const std::vector<int>& path) const {
+  std::vector<PathTime> times_of(int loop, const std::vector<int>& path, std::int64_t my_price,
+                                 std::int64_t other_price) const {
     std::vector<PathTime> times(1);
     for (const int arc : path) {
       std::vector<PathTime> longer;
-      for (const LoopArc::Choice& choice : arcs_[arc].choices) {
-        const double loss = loss_of(loop, arc, choice);
-        for (const PathTime& so_far : times)
-          longer.push_back({so_far.time + choice.time.value, so_far.loss + loss});
+      for (const Choice& choice : choices_[arc]) {
+        const Fixed loss = choice.loss + moved_to(loop, arc, choice.time);
+        const Fixed mine = (choice.priced_time * my_price).count_down(kFixedBits);
+        const Fixed other = (choice.priced_time * other_price).count_down(kFixedBits);
+        for (const PathTime& so_far : times) {
+          longer.push_back({so_far.time + choice.time, so_far.loss + loss,
+                            so_far.at_my_price + mine, so_far.at_other_price + other});
+        }
       }
       times = std::move(longer);
     }
@@ -167,28 +203,30 @@ class LoopChecker {
   }
 
   /// A path waits where that costs least; the price of waiting at an arc is shared among its loops.
-  double price_of(const std::vector<int>& path) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const int arc : path) least = std::min(least, arcs_[arc].flow.value / uses_[arc]);
+  /// In units of flow, rounded down.
+  std::int64_t price_of(const std::vector<int>& path) const {
+    auto least =
+        static_cast<std::int64_t>(std::min(kMostPrice / certificate_.flow_unit.value, 0x1p62));
+    for (const int arc : path) least = std::min(least, arcs_[arc].flow / uses_[arc]);
     return least;
   }
 
   /// The least of both paths together: the shorter waits for the longer.
-  static double least(const std::vector<PathTime>& mine, const std::vector<PathTime>& other,
-                      double my_price, double other_price) {
+  static Fixed least(const std::vector<PathTime>& mine, const std::vector<PathTime>& other) {
+    constexpr Fixed kNone = static_cast<Fixed>(1) << 125;
     const std::size_t n = other.size();
-    constexpr double kNone = std::numeric_limits<double>::infinity();
-    std::vector<double> up_to(n + 1, kNone), from(n + 1, kNone);
+    // What the other path adds if it is among the first j, and waits, or among the rest.
+    std::vector<Fixed> up_to(n + 1, kNone), from(n + 1, kNone);
     for (std::size_t j = 0; j < n; ++j)
-      up_to[j + 1] = std::min(up_to[j], other[j].loss - other_price * other[j].time);
+      up_to[j + 1] = std::min(up_to[j], other[j].loss - other[j].at_other_price - kRounding);
     for (std::size_t j = n; j-- > 0;)
-      from[j] = std::min(from[j + 1], other[j].loss + my_price * other[j].time);
-    double least = kNone;
+      from[j] = std::min(from[j + 1], other[j].loss + other[j].at_my_price);
+    Fixed least = kNone;
     for (const PathTime& path : mine) {
       const auto longer = std::ranges::upper_bound(other, path.time, {}, &PathTime::time);
       const auto j = static_cast<std::size_t>(longer - other.begin());
-      least = std::min(least, path.loss + std::min(up_to[j] + other_price * path.time,
-                                                   from[j] - my_price * path.time));
+      least = std::min(least, path.loss + std::min(up_to[j] + path.at_other_price,
+                                                   from[j] - path.at_my_price - kRounding));
     }
     return least;
   }
@@ -200,6 +238,7 @@ class LoopChecker {
   std::span<const LoopArc> arcs_;
   const Certificate& certificate_;
   std::vector<int> uses_;                                    // of each arc
+  std::vector<std::vector<Choice>> choices_;                 // of each arc in a loop
   std::map<std::pair<int, int>, std::vector<Moved>> moved_;  // of each loop and arc
 };
 
@@ -236,11 +275,13 @@ class TransferChecker {
       : loops_(certificate.loops) {
     constexpr double kMostMoved = 1e4;        // times what an arc loses at most
     constexpr double kWholeDoubles = 0x1p53;  // counted exactly up to there
-    Joules most{0};
+    constexpr double kMostJoules = 0x1p55;    // far from the ends of `Fixed`
+    Exact most;
     for (const LoopArc& arc : arcs) {
       for (const LoopArc::Choice& choice : arc.choices) most = std::max(most, choice.loss);
     }
-    most_units_ = std::min(kMostMoved * (most / certificate.loss_unit), kWholeDoubles);
+    most_units_ = std::min({kMostMoved * (most.rounded_up() / certificate.loss_unit.value),
+                            kWholeDoubles, kMostJoules / certificate.loss_unit.value});
   }
 
   /// What is wrong with the next transfer, if anything.
@@ -277,24 +318,24 @@ class TransferChecker {
 
 }  // namespace
 
-Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
-                     const Certificate& certificate, Diagnostics& diagnostics) {
+Exact lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
+                    const Certificate& certificate, Diagnostics& diagnostics) {
   const Events events(graph, arcs);
   const std::span<const CertificateLoop> loops = certificate.loops;
   for (std::size_t i = 0; i < loops.size(); ++i) {
     if (const auto what = fault(events, arcs, loops[i])) {
       diagnostics.add("certificate: loop " + std::to_string(i) + ": " + *what);
-      return Joules{0};
+      return Exact();
     }
   }
   TransferChecker transfers(arcs, certificate);
   for (std::size_t i = 0; i < certificate.transfers.size(); ++i) {
     if (const auto what = transfers.fault(certificate.transfers[i])) {
       diagnostics.add("certificate: transfer " + std::to_string(i) + ": " + *what);
-      return Joules{0};
+      return Exact();
     }
   }
-  return Joules{LoopChecker(arcs, certificate).lost()};
+  return LoopChecker(arcs, certificate).lost();
 }
 
 }  // namespace harpe::verifying

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/frontier/exact.h"
 #include "harpe/frontier/rules_graph.h"
 #include "harpe/frontier/verify.h"
 
@@ -30,11 +31,26 @@ inline std::string text(Joules energy) {
   return shortest(energy.value, 9) + " J";
 }
 
-/// Of all GPUs, from the sum of effective energies of one GPU a stage.
-inline Joules whole_pipeline(const Plan& plan, Joules effective, Seconds time) {
-  Watts blocking{0};
-  for (const Watts power : plan.blocking_power) blocking += power;
-  return (effective + blocking * time) * plan.gpus_per_stage;
+/// What the verifier has worked out of a plan before it looks at the certificate.
+struct CheckedPlan {
+  const Plan& plan;
+  const Profile& profile;
+  const RulesGraph& graph;
+  /// From the start of an iteration to that of the next: the makespan, or the plan's own time if
+  /// that is longer (the pipeline waits for another).
+  Exact period;
+  Exact energy;  ///< of one iteration, whole pipeline
+};
+
+/// Energy of a point less that of blocking for its time, per GPU.
+inline Exact effective(Joules energy, Watts blocking, Seconds time) {
+  return Exact(energy.value) - Exact::product(blocking.value, time.value);
+}
+
+/// The sum of effective energies of one GPU a stage, plus blocking for the iteration, x GPUs.
+/// `blocking` is the sum over stages of blocking power x the iteration's time.
+inline Exact whole_pipeline(const Plan& plan, const Exact& effective, const Exact& blocking) {
+  return (effective + blocking) * plan.gpus_per_stage;
 }
 
 /// A node or dependency: what it can take, and what it loses then against its best choice at the
@@ -42,39 +58,40 @@ inline Joules whole_pipeline(const Plan& plan, Joules effective, Seconds time) {
 struct LoopArc {
   struct Choice {
     Seconds time;
-    Joules loss;
+    Exact loss;
   };
   std::vector<Choice> choices;
-  Watts flow;
+  std::int64_t flow = 0;  ///< in `Certificate::flow_unit`
 };
 /// What the arcs of a certificate's loops (nodes, then edges) must lose together; 0 where a loop is
 /// none or a transfer leads nowhere, which it adds to `diagnostics`.
-Joules lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
-                     const Certificate& certificate, Diagnostics& diagnostics);
+Exact lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
+                    const Certificate& certificate, Diagnostics& diagnostics);
 
-/// Adds to `found` what the certificate proves for the plan, and to `errors` what does not hold.
-void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                        const Certificate& certificate, Verification& found,
-                        Diagnostics& diagnostics);
+/// Adds to `found` what the certificate proves for the plan, and to `diagnostics` what does not
+/// hold.
+void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
+                        Verification& found, Diagnostics& diagnostics);
 
 // verify_late.cc
 
 /// A computation of a stage, for the check of a bound of late settings.
 struct LateInstruction {
   const PlannedInstruction* entry = nullptr;
-  Watts flow;       ///< through its node
-  Seconds longest;  ///< what takes longer is left out
+  std::int64_t flow = 0;         ///< through its node, in `Certificate::flow_unit`
+  std::optional<Exact> longest;  ///< what takes longer is left out; none: nothing is
 };
 
 /// Least sum of effective energies plus flow times time of one iteration of a stage, over all
-/// settings, each of which comes late after another; that before the first is the last.
-Joules least_of_late_stage(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
-                           int stage, std::span<const LateInstruction> list);
+/// settings, each of which comes late after another; that before the first is the last. What late
+/// settings cost is rounded down.
+Exact least_of_late_stage(const Plan& plan, const Profile& profile, const Certificate& certificate,
+                          int stage, std::span<const LateInstruction> list);
 
 /// What an instruction may take, late, that is left out of the bound though there is room for it.
 std::optional<Seconds> left_out_too_soon(const Plan& plan, const Profile& profile,
                                          const LatencyByClock& latency, int stage,
-                                         const LateInstruction& i, Seconds room);
+                                         const LateInstruction& i, const Exact& room);
 
 /// That the plan counts for each change of a setting what its coming late may cost.
 void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "harpe/frontier/plan_testing.h"
 
@@ -14,6 +16,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Le;
+using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
@@ -311,9 +314,10 @@ TEST(Verify, TheBoundIsThatWithoutSwitches) {
   list.back().start += extra;
   PlannedInstruction& late = list[list.size() - 2];
   EXPECT_THAT(diagnostics(with_switch), IsEmpty());
-  EXPECT_EQ(
-      verify_plan(with_switch.plan, with_switch.profile, &with_switch.certificate).proven_bound,
-      verify_plan(good.plan, good.profile, &good.certificate).proven_bound);
+  // Up to the last digits of the makespan, which is that of the switch here and the plan's there.
+  EXPECT_NEAR(verify_plan(with_switch.plan, with_switch.profile, &with_switch.certificate)
+                  .proven_bound->value,
+              verify_plan(good.plan, good.profile, &good.certificate).proven_bound->value, 1e-9);
   late.energy = Watts{60} * extra;
   EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("less energy than blocking")));
   late.clock = {1200};
@@ -359,6 +363,97 @@ TEST(Verify, CountsTheErrorsItDoesNotTell) {
     for (auto& i : list) i.energy = {-1};
   }
   EXPECT_THAT(diagnostics(c), AllOf(SizeIs(21), Contains("and 4 more errors")));
+}
+
+// Forms in which a plan or a certificate was once made to look better than it is.
+
+TEST(VerifyForged, UnitsThatNoSumHolds) {
+  for (const double unit : {1e300, 1e13, 1e-30, 0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    Case forged = fastest_case();
+    forged.certificate.flow_unit = {unit};
+    EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("units and deadline"))) << unit;
+    forged = fastest_case();
+    forged.certificate.time_unit = {unit};
+    EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("units and deadline"))) << unit;
+    forged = fastest_case();
+    forged.certificate.deadline = {unit};
+    EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("units and deadline"))) << unit;
+  }
+}
+
+TEST(VerifyForged, APlanThatSaysItEndsSooner) {
+  // Along the critical path a flow proves its value x each second below the makespan.
+  const Case good = fastest_case();
+  const Verification honest = verify_plan(good.plan, good.profile, &good.certificate);
+  for (const double less : {1e-9, 1e-10, 1e-15}) {
+    for (const double unit : {1.0, 1e6, 1e12}) {
+      Case forged = good;
+      forged.plan.iteration_time = {good.plan.iteration_time.value * (1 - less)};
+      forged.plan.lower_bound = {0};
+      forged.certificate.flow_unit = {unit};
+      const Verification found = verify_plan(forged.plan, forged.profile, &forged.certificate);
+      if (!found.proven_bound) continue;
+      EXPECT_LE(*found.proven_bound, found.energy) << less << " " << unit;
+      EXPECT_LE(found.proven_bound->value, honest.energy.value * (1 + 1e-12));
+    }
+  }
+  Case forged = good;
+  forged.plan.iteration_time = forged.plan.iteration_time * 0.99;
+  EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("the iteration takes")));
+}
+
+TEST(VerifyForged, ALowerBoundBelowNothing) {
+  for (const double bound : {-1.0, -1e9, std::nan(""), 1e13, HUGE_VAL}) {
+    Case forged = fastest_case();
+    forged.plan.lower_bound = {bound};
+    EXPECT_THAT(diagnostics(forged), Not(IsEmpty())) << bound;
+  }
+}
+
+TEST(VerifyForged, AComputationThatTheProfileLacks) {
+  Case forged = fastest_case();
+  std::vector<InstructionProfile> entries;
+  for (const InstructionProfile& entry : forged.profile.entries()) {
+    if (entry.stage != 1) entries.push_back(entry);
+  }
+  forged.profile = forged.profile.with_entries(std::move(entries));
+  for (PlannedInstruction& i : forged.plan.instructions[1]) i.clock = {};
+  EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("has no rows in the profile")));
+}
+
+TEST(VerifyForged, NumbersThatAreOffTheScale) {
+  Case forged = fastest_case();
+  forged.plan.blocking_power[0] = {1e13};
+  EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("blocking power must not be negative")));
+  forged = fastest_case();
+  forged.plan.transfers.forward[0] = {std::nan("")};
+  EXPECT_THAT(diagnostics(forged), Not(IsEmpty()));
+  forged = fastest_case();
+  std::vector<InstructionProfile> entries(forged.profile.entries().begin(),
+                                          forged.profile.entries().end());
+  entries[0].points[0].energy = {1e300};
+  forged.profile = forged.profile.with_entries(std::move(entries));
+  EXPECT_THAT(diagnostics(forged), Contains(HasSubstr("in the profile must be 0 or from")));
+}
+
+TEST(Verify, SaysHowMuchIsThePlansWord) {
+  Case c = fastest_case();
+  EXPECT_EQ(verify_plan(c.plan, c.profile, nullptr).taken_from_plan, 0);
+  c.plan.instructions[0].push_back({.kind = InstructionKind::kOptimizer,
+                                    .start = c.plan.iteration_time,
+                                    .time = {0},
+                                    .energy = {0}});
+  EXPECT_EQ(verify_plan(c.plan, c.profile, nullptr).taken_from_plan, 1);
+}
+
+TEST(Verify, TheGapIsThatToWhatIsProven) {
+  Case c = fastest_case();
+  c.plan.lower_bound = {0};
+  const Verification found = verify_plan(c.plan, c.profile, &c.certificate);
+  ASSERT_TRUE(found.proven_gap());
+  EXPECT_NEAR(*found.proven_gap(), found.energy / *found.proven_bound - 1, 1e-12);
+  EXPECT_GE(*found.proven_gap(), found.energy / *found.proven_bound - 1);
+  EXPECT_FALSE(verify_plan(c.plan, c.profile, nullptr).proven_gap());
 }
 
 TEST(CertificateJson, ReadsBackTheSame) {
