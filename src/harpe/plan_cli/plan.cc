@@ -114,40 +114,6 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
                  .json = summary_json(*frontier, job, *planned, notes, written)};
 }
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-void add_key(CLI::App& app, const JobKey& key, const std::shared_ptr<PlanArguments>& arguments) {
-  std::string name = "--" + std::string(key.name);
-  if (key.name == "micro-batches") name += ",--microbatches";  // as older command lines have it
-  const std::string help(key.help);
-  const bool is_list = key.value.find(',') != std::string_view::npos;
-  CLI::Option* option = nullptr;
-  if (key.value.empty()) {
-    const auto add = [arguments, &key](std::int64_t) {
-      arguments->options.push_back({.key = &key});
-    };
-    option = app.add_flag_function(name, add, help);
-  } else {
-    const auto add = [arguments, &key, is_list](const std::string& text) {
-      arguments->options.push_back(
-          {.key = &key, .values = is_list ? split_list(text) : std::vector<std::string>{text}});
-    };
-    option =
-        app.add_option_function<std::string>(name, add, help)->type_name(std::string(key.value));
-  }
-  option->group(std::string(key.group));
-}
-
 }  // namespace
 
 void add_plan_command(Commands& commands) {
@@ -178,7 +144,7 @@ void add_plan_command(Commands& commands) {
                  "Job file, whose keys are the options below; or the profile itself (CSV)")
       ->type_name("job.toml")
       ->group("Arguments");
-  for (const JobKey& key : job_keys()) add_key(app, key, arguments);
+  for (const JobKey& key : job_keys()) add_job_option(app, key, {arguments, &arguments->options});
 }
 
 }  // namespace harpe

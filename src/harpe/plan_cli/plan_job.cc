@@ -292,9 +292,11 @@ const std::vector<JobKey>& job_keys() {
   return kKeys;
 }
 
-Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options) {
+namespace {
+
+PlanJob apply_all(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options,
+                  Error& error) {
   PlanJob job;
-  Error error{ErrorCode::kInvalidInput, {}};
   check_objectives(file, error);
   check_objectives(options, error);
   const auto is_objective = [](const JobEntry& entry) { return entry.key->is_objective; };
@@ -307,12 +309,28 @@ Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<Jo
     if (!replaced) apply(entry, job, error);
   }
   for (const JobEntry& entry : options) apply(entry, job, error);
+  return job;
+}
+
+}  // namespace
+
+Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options) {
+  Error error{ErrorCode::kInvalidInput, {}};
+  PlanJob job = apply_all(file, options, error);
   const auto named = [](const std::vector<JobEntry>& entries, std::string_view name) {
     return std::ranges::any_of(entries, [&](const JobEntry& e) { return e.key->name == name; });
   };
   if (error.diagnostics.empty() || (!named(file, "profile") && !named(options, "profile"))) {
     check_complete(job, error);
   }
+  if (!error.diagnostics.empty()) return error;
+  return job;
+}
+
+Result<PlanJob> make_part_of_job(const std::vector<JobEntry>& file,
+                                 const std::vector<JobEntry>& options) {
+  Error error{ErrorCode::kInvalidInput, {}};
+  PlanJob job = apply_all(file, options, error);
   if (!error.diagnostics.empty()) return error;
   return job;
 }

@@ -81,5 +81,8 @@ Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesy
 /// Makes the job of the entries of a file and of options; options win over the file, also where
 /// both name an objective. All diagnostics at once, also missing and contradicting keys.
 Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options);
+/// The same of entries that need not say all that a job needs.
+Result<PlanJob> make_part_of_job(const std::vector<JobEntry>& file,
+                                 const std::vector<JobEntry>& options);
 
 }  // namespace harpe
