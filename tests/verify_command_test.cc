@@ -1,0 +1,150 @@
+// `harpe verify` as a reader of other people's plans meets it: what was proven, given what.
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command_run.h"
+
+namespace harpe {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class VerifyCommand : public CommandTest {
+ protected:
+  VerifyCommand() {
+    EXPECT_EQ(harpe_says({"synth", "--stages", "2", "--out", path("profile.csv")}).status, 0);
+    write("job.toml", kJob);
+    const Said made = harpe_says(
+        {"plan", path("job.toml"), "--certificate", "--points", "0", "--out", path("out")});
+    EXPECT_EQ(made.status, 0) << made.err;
+  }
+
+  Said verify(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"verify", path("out"), "--profile", path("profile.csv")});
+    return harpe_says(more);
+  }
+  std::string certificate() const { return path("out/certificate.json"); }
+
+  static constexpr const char* kJob =
+      "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = [80, 70]\n"
+      "gpus-per-stage = 2\nload = 0.001\noptimizer = [0.002, 0]\n"
+      "transfer-forward = 0.003\ntransfer-backward = 0.004\n";
+};
+
+TEST_F(VerifyCommand, SaysWhatWasProvenGivenWhat) {
+  const Said said = verify({"--certificate", certificate()});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out,
+              AllOf(HasSubstr("schedule 1f1b, 2 stages, 4 micro-batches, 1 chunk a stage, 2 GPUs"),
+                    HasSubstr("blocking power 80, 70 W"),
+                    HasSubstr("transfers 0.003 s forward and 0.004 s backward, overlapped"),
+                    HasSubstr("load 0.001 s, reduce none, optimizer 0.002, 0 s"),
+                    HasSubstr("switch latency 0 s")));
+  EXPECT_THAT(said.out, HasSubstr("9 fixed-time instructions without rows in the profile"));
+  const json given = json::parse(verify({"--certificate", certificate(), "--json"}).out)["given"];
+  EXPECT_EQ(given["micro_batches"], 4);
+  EXPECT_EQ(given["blocking_power_w"], json({80.0, 70.0}));
+  EXPECT_EQ(given["optimizer_s"], json({0.002, 0.0}));
+  EXPECT_EQ(given["transfers"]["mode"], "overlapped");
+  EXPECT_EQ(given["switch_latency_s"], 0.0);
+  EXPECT_EQ(given["taken_from_plan"], 9);
+  EXPECT_TRUE(json::parse(verify({"--json"}).out)["given"]["switch_latency_s"].is_null());
+}
+
+TEST_F(VerifyCommand, ThePlanOfAJobIsAcceptedForIt) {
+  EXPECT_EQ(verify({"--job", path("job.toml"), "--certificate", certificate()}).status, 0);
+  // The profile is that of the job.
+  EXPECT_EQ(harpe_says({"verify", path("out"), "--job", path("job.toml"), "--certificate",
+                        certificate()})
+                .status,
+            0);
+  const Said missing = harpe_says({"verify", path("out")});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("--profile is missing"));
+}
+
+struct Other {
+  std::vector<std::string> options;
+  const char* what;
+};
+class VerifyCommandForAnother : public VerifyCommand, public testing::WithParamInterface<Other> {};
+
+TEST_P(VerifyCommandForAnother, IsRefused) {
+  const auto& [options, what] = GetParam();
+  std::vector<std::string> more = {"--certificate", certificate()};
+  more.insert(more.end(), options.begin(), options.end());
+  const Said said = verify(more);
+  EXPECT_EQ(said.status, 1) << said.out;
+  EXPECT_THAT(said.err, HasSubstr(what));
+  // In place of one key of its job, too.
+  more.insert(more.end(), {"--job", path("job.toml")});
+  EXPECT_EQ(verify(more).status, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, VerifyCommandForAnother,
+    testing::Values(
+        Other{{"--schedule", "gpipe"}, "schedule: the plan is for 1f1b, not gpipe"},
+        Other{{"--stages", "4"}, "stages: the plan is for 2, not 4"},
+        Other{{"--micro-batches", "8"}, "micro-batches: the plan is for 4, not 8"},
+        Other{{"--chunks", "2"}, "chunks: the plan is for 1, not 2"},
+        Other{{"--gpus-per-stage", "1"}, "gpus-per-stage: the plan is for 2, not 1"},
+        Other{{"--blocking-power", "80"}, "blocking-power: the plan is for 80, 70 W, not 80 W"},
+        Other{{"--transfer-forward", "0"}, "transfer-forward: the plan is for 0.003 s, not none"},
+        Other{{"--transfer-backward", "3ms"},
+              "transfer-backward: the plan is for 0.004 s, not 0.003 s"},
+        Other{{"--transfer-mode", "rendezvous"},
+              "transfer-mode: the plan is for overlapped, not rendezvous"},
+        Other{{"--load", "2ms"}, "load of stage 0: the plan is for 4 times 0.001 s, not 4 times"},
+        Other{{"--reduce", "1ms"}, "reduce of stage 0: the plan is for none, not 1 time 0.001 s"},
+        Other{{"--optimizer", "0"},
+              "optimizer of stage 0: the plan is for 1 time 0.002 s, not none"},
+        Other{{"--switch-latency", "10ms"}, "switch-latency: the plan is for 0 s, not 0.01 s"}),
+    [](const auto& info) {
+      std::string name = info.param.options.front().substr(2);
+      std::erase(name, '-');
+      return name;
+    });
+
+TEST_F(VerifyCommand, OfAJobThatSaysLessThePlanMayHoldNoMore) {
+  write("less.toml", "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = [80, 70]\n"
+                     "gpus-per-stage = 2\n");
+  const Said said = verify({"--job", path("less.toml"), "--certificate", certificate()});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_THAT(said.err, AllOf(HasSubstr("load of stage 0: the plan is for 4 times 0.001 s, not none"),
+                              HasSubstr("transfer-forward"), HasSubstr("optimizer")));
+}
+
+TEST_F(VerifyCommand, AnotherSwitchLatencyNeedsTheCertificateToTell) {
+  const Said said = verify({"--switch-latency", "10ms"});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_THAT(said.err, HasSubstr("does not state the switch latency"));
+}
+
+TEST_F(VerifyCommand, MaxGapIsThatToWhatIsProven) {
+  const json out = json::parse(verify({"--certificate", certificate(), "--json"}).out);
+  const double gap = out["gap_percent"].get<double>();
+  EXPECT_GT(gap, 0);
+  EXPECT_NEAR(gap,
+              100 * (out["iteration_energy_j"].get<double>() /
+                         out["proven_bound_j"].get<double>() -
+                     1),
+              1e-9);
+  EXPECT_TRUE(json::parse(verify({"--json"}).out)["gap_percent"].is_null());
+  // The plan's own word of its bound makes it no better.
+  json plan = json::parse(read("out/plan.json"));
+  for (const double word : {-1e6, 0.0}) {
+    plan["lower_bound_j"] = word;
+    write("out/plan.json", plan.dump());
+    EXPECT_NE(verify({"--certificate", certificate(), "--max-gap", std::to_string(gap / 2)}).status,
+              0)
+        << word;
+  }
+}
+
+}  // namespace
+}  // namespace harpe
