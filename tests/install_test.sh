@@ -3,9 +3,9 @@
 # find_package(harpe) and pkg-config and run, and so do the installed command, its man pages and its completions; its units
 # name its prefix. What is not built is named, and nothing of it installed.
 #
-#   install_test.sh BUILD_DIR CXX_COMPILER
+#   install_test.sh BUILD_DIR CXX_COMPILER C_COMPILER
 set -euo pipefail
-build=$1 compiler=$2
+build=$1 compiler=$2 c_compiler=$3
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +21,7 @@ done
 
 cp -r "$source_dir/examples" "$work/examples"  # away from the source tree, which must not be needed
 cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" \
-  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$c_compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
 # The same by pkg-config, of C++ and of C.
@@ -78,7 +78,7 @@ done
 cmake --install "$build" --prefix "$work/part" --component client >/dev/null
 [ "$(cd "$work/part" && find . ! -type d -printf '%f ')" = "libharpe_client.so.1 " ] || { ls -R "$work/part"; exit 1; }
 # Of a tree in which nothing is built.
-cmake -S "$source_dir" -B "$work/bare" -DCMAKE_CXX_COMPILER="$compiler" -DHARPE_BUILD_TESTS=OFF \
+cmake -S "$source_dir" -B "$work/bare" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$c_compiler" -DHARPE_BUILD_TESTS=OFF \
   -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 said=$(cmake --install "$work/bare" --prefix "$work/nothing" 2>&1) && exit 1
 grep -q -- "--target harpe_installable" <<<"$said" || { echo "not built: $said"; exit 1; }
