@@ -58,10 +58,10 @@ TEST_F(VerifyCommand, SaysWhatWasProvenGivenWhat) {
 TEST_F(VerifyCommand, ThePlanOfAJobIsAcceptedForIt) {
   EXPECT_EQ(verify({"--job", path("job.toml"), "--certificate", certificate()}).status, 0);
   // The profile is that of the job.
-  EXPECT_EQ(harpe_says({"verify", path("out"), "--job", path("job.toml"), "--certificate",
-                        certificate()})
-                .status,
-            0);
+  EXPECT_EQ(
+      harpe_says({"verify", path("out"), "--job", path("job.toml"), "--certificate", certificate()})
+          .status,
+      0);
   const Said missing = harpe_says({"verify", path("out")});
   EXPECT_EQ(missing.status, 2);
   EXPECT_THAT(missing.err, HasSubstr("--profile is missing"));
@@ -111,12 +111,14 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_F(VerifyCommand, OfAJobThatSaysLessThePlanMayHoldNoMore) {
-  write("less.toml", "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = [80, 70]\n"
-                     "gpus-per-stage = 2\n");
+  write("less.toml",
+        "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = [80, 70]\n"
+        "gpus-per-stage = 2\n");
   const Said said = verify({"--job", path("less.toml"), "--certificate", certificate()});
   EXPECT_EQ(said.status, 1);
-  EXPECT_THAT(said.err, AllOf(HasSubstr("load of stage 0: the plan is for 4 times 0.001 s, not none"),
-                              HasSubstr("transfer-forward"), HasSubstr("optimizer")));
+  EXPECT_THAT(said.err,
+              AllOf(HasSubstr("load of stage 0: the plan is for 4 times 0.001 s, not none"),
+                    HasSubstr("transfer-forward"), HasSubstr("optimizer")));
 }
 
 TEST_F(VerifyCommand, AnotherSwitchLatencyNeedsTheCertificateToTell) {
@@ -129,11 +131,10 @@ TEST_F(VerifyCommand, MaxGapIsThatToWhatIsProven) {
   const json out = json::parse(verify({"--certificate", certificate(), "--json"}).out);
   const double gap = out["gap_percent"].get<double>();
   EXPECT_GT(gap, 0);
-  EXPECT_NEAR(gap,
-              100 * (out["iteration_energy_j"].get<double>() /
-                         out["proven_bound_j"].get<double>() -
-                     1),
-              1e-9);
+  EXPECT_NEAR(
+      gap,
+      100 * (out["iteration_energy_j"].get<double>() / out["proven_bound_j"].get<double>() - 1),
+      1e-9);
   EXPECT_TRUE(json::parse(verify({"--json"}).out)["gap_percent"].is_null());
   // The plan's own word of its bound makes it no better.
   json plan = json::parse(read("out/plan.json"));

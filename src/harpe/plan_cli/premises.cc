@@ -60,7 +60,8 @@ std::string_view text_of(Transfers::Mode mode) {
 /// "none", "96 times 0.003 s".
 std::string times_text(std::ptrdiff_t count, Seconds time) {
   if (count == 0) return "none";
-  return std::to_string(count) + (count == 1 ? " time " : " times ") + shortest(time.value, 9) + " s";
+  return std::to_string(count) + (count == 1 ? " time " : " times ") + shortest(time.value, 9) +
+         " s";
 }
 
 template <class Unit>
@@ -181,9 +182,10 @@ class Comparison {
 std::string premises_text(const Plan& plan, const Certificate* certificate,
                           const Verification& found) {
   std::string text = "given: schedule " + plan.schedule + ", " + count_of(plan.stages, "stage") +
-                     ", " + count_of(plan.micro_batches, "micro-batch") + ", " + count_of(plan.chunks, "chunk") +
-                     " a stage, " + count_of(plan.gpus_per_stage, "GPU") + " a stage,\n" +
-                     "  blocking power " + one_or_each(plan.blocking_power, "W") + ", transfers ";
+                     ", " + count_of(plan.micro_batches, "micro-batch") + ", " +
+                     count_of(plan.chunks, "chunk") + " a stage, " +
+                     count_of(plan.gpus_per_stage, "GPU") + " a stage,\n" + "  blocking power " +
+                     one_or_each(plan.blocking_power, "W") + ", transfers ";
   text += plan.transfers.none() ? "none"
                                 : one_or_each(plan.transfers.forward, "s") + " forward and " +
                                       one_or_each(plan.transfers.backward, "s") + " backward, " +

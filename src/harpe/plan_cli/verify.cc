@@ -198,7 +198,8 @@ void add_verify_command(Commands& commands) {
       "harpe verify plan/plan.json --profile gpt3.csv\n"
       "harpe verify plan/plan.json --profile gpt3.csv \\\n"
       "    --certificate plan/certificate.json\n"
-      "harpe verify plan/plan.json --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
+      "harpe verify plan/plan.json --profile gpt3.csv --micro-batches 96 \\\n"
+      "    --blocking-power 83.64\n"
       "harpe verify plan/plan.json --job job.toml --certificate plan/certificate.json",
       [arguments](Console& console) { return run_verify(*arguments, console); });
   app.add_option("PLAN", arguments->plan, "Plan to check (harpe.plan/1)")
