@@ -35,16 +35,16 @@ bool fits(double value) {
 Exact::Exact(double value) {
   const Parts parts = parts_of(value);
   const bool negative = parts.mantissa < 0;
-  add_shifted(static_cast<unsigned __int128>(negative ? -parts.mantissa : parts.mantissa),
+  add_shifted(static_cast<WideUnsigned>(negative ? -parts.mantissa : parts.mantissa),
               parts.exponent + kFraction);
   if (negative) negate();
 }
 
 Exact Exact::product(double a, double b) {
   const Parts x = parts_of(a), y = parts_of(b);
-  const __int128 mantissa = static_cast<__int128>(x.mantissa) * y.mantissa;  // 106 bits
+  const WideInteger mantissa = static_cast<WideInteger>(x.mantissa) * y.mantissa;  // 106 bits
   Exact result;
-  result.add_shifted(static_cast<unsigned __int128>(mantissa < 0 ? -mantissa : mantissa),
+  result.add_shifted(static_cast<WideUnsigned>(mantissa < 0 ? -mantissa : mantissa),
                      x.exponent + y.exponent + kFraction);
   if (mantissa < 0) result.negate();
   return result;
@@ -77,7 +77,7 @@ void Exact::shift(int bits) {
   limbs_ = shifted;
 }
 
-void Exact::add_shifted(unsigned __int128 magnitude, int shift) {
+void Exact::add_shifted(WideUnsigned magnitude, int shift) {
   if (magnitude == 0) return;
   HARPE_CHECK(shift >= 0, "the last bit of a product is above 2^-256");
   const int limb = shift / 64, bits = shift % 64;
@@ -92,7 +92,7 @@ void Exact::add_shifted(unsigned __int128 magnitude, int shift) {
 
 Exact& Exact::operator+=(const Exact& other) {
   const bool negative = is_negative(), same_sign = negative == other.is_negative();
-  unsigned __int128 carry = 0;
+  WideUnsigned carry = 0;
   for (int i = 0; i < kLimbs; ++i) {
     carry += limbs_[i];
     carry += other.limbs_[i];
@@ -122,9 +122,9 @@ void Exact::multiply(std::int64_t factor) {
   if (is_negative()) negate();
   const std::uint64_t size =
       factor < 0 ? ~static_cast<std::uint64_t>(factor) + 1 : static_cast<std::uint64_t>(factor);
-  unsigned __int128 carry = 0;
+  WideUnsigned carry = 0;
   for (std::uint64_t& limb : limbs_) {
-    carry += static_cast<unsigned __int128>(limb) * size;
+    carry += static_cast<WideUnsigned>(limb) * size;
     limb = static_cast<std::uint64_t>(carry);
     carry >>= 64;
   }
@@ -137,7 +137,7 @@ Exact Exact::divided_down(std::int64_t divisor) const {
   Exact result = *this;
   const bool negative = is_negative();
   if (negative) result.negate();
-  unsigned __int128 rest = 0;
+  WideUnsigned rest = 0;
   for (int i = kLimbs - 1; i >= 0; --i) {
     rest = (rest << 64) | result.limbs_[i];
     result.limbs_[i] = static_cast<std::uint64_t>(rest / static_cast<std::uint64_t>(divisor));
@@ -153,28 +153,28 @@ Exact Exact::divided_down(std::int64_t divisor) const {
   return result;
 }
 
-Exact Exact::of(__int128 value, int fraction_bits) {
+Exact Exact::of(WideInteger value, int fraction_bits) {
   Exact result;
-  result.add_shifted(static_cast<unsigned __int128>(value < 0 ? -value : value),
+  result.add_shifted(static_cast<WideUnsigned>(value < 0 ? -value : value),
                      kFraction - fraction_bits);
   if (value < 0) result.negate();
   return result;
 }
 
-__int128 Exact::count_down(int fraction_bits) const {
-  constexpr __int128 kEnd = static_cast<__int128>(1) << 126;
+WideInteger Exact::count_down(int fraction_bits) const {
+  constexpr WideInteger kEnd = static_cast<WideInteger>(1) << 126;
   const int drop = kFraction - fraction_bits;  // bits at the lower end
   if (*this >= of(kEnd, fraction_bits)) return kEnd;
   if (*this <= of(-kEnd, fraction_bits)) return -kEnd;
   // Two's complement: to drop bits is to round down.
-  unsigned __int128 count = 0;
+  WideUnsigned count = 0;
   for (int i = kLimbs - 1; i >= 0; --i) {
     const int at = 64 * i - drop;  // where the limb's lowest bit comes to stand
     if (at >= 128 || at <= -64) continue;
-    const unsigned __int128 limb = limbs_[i];
+    const WideUnsigned limb = limbs_[i];
     count |= at >= 0 ? limb << at : limb >> -at;
   }
-  return static_cast<__int128>(count);
+  return static_cast<WideInteger>(count);
 }
 
 std::strong_ordering operator<=>(const Exact& a, const Exact& b) {

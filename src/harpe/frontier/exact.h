@@ -22,6 +22,9 @@
 
 namespace harpe {
 
+__extension__ using WideInteger = __int128;
+__extension__ using WideUnsigned = unsigned __int128;
+
 /// True if a double can take part in the sums of the verifier: 0, or from 2^-60 to 2^40. Not for
 /// negative numbers, NaN and infinities.
 bool fits(double value);
@@ -50,10 +53,10 @@ class Exact {
   friend std::strong_ordering operator<=>(const Exact& a, const Exact& b);
 
   /// `value` x 2^-fraction_bits, from 0 to 256 of them.
-  static Exact of(__int128 value, int fraction_bits);
+  static Exact of(WideInteger value, int fraction_bits);
   /// The next integer count of 2^-fraction_bits that is no greater, if it is within +-2^126; else
   /// the end of that range.
-  __int128 count_down(int fraction_bits) const;
+  WideInteger count_down(int fraction_bits) const;
 
   /// The next double that is no greater, or no less.
   double rounded_down() const;
@@ -63,7 +66,7 @@ class Exact {
   static constexpr int kLimbs = 8;
   static constexpr int kFraction = 256;  // bits after the point
 
-  void add_shifted(unsigned __int128 magnitude, int shift);
+  void add_shifted(WideUnsigned magnitude, int shift);
   void multiply(std::int64_t factor);
   void shift(int bits);  // to the left, or to the right if negative
   void negate();

@@ -101,8 +101,8 @@ TEST(Exact, CountsDownwards) {
     EXPECT_GT(down + Exact::of(1, 62), a);
   }
   const Exact large = Exact::product(0x1p40, 0x1p40) * (std::int64_t{1} << 60);
-  EXPECT_EQ(large.count_down(62), static_cast<__int128>(1) << 126);
-  EXPECT_EQ((Exact() - large).count_down(62), -(static_cast<__int128>(1) << 126));
+  EXPECT_EQ(large.count_down(62), static_cast<WideInteger>(1) << 126);
+  EXPECT_EQ((Exact() - large).count_down(62), -(static_cast<WideInteger>(1) << 126));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ class Events {
 
 /// Joules in units of 2^-62, so that sums below 2^64 J are exact. What does not fit, or would have
 /// to be divided, is rounded down: then the loops prove less.
-using Fixed = __int128;
+using Fixed = WideInteger;
 constexpr int kFixedBits = 62;
 constexpr double kMostLoss = 0x1p60;   ///< J of an arc; what it loses more is not counted
 constexpr double kMostPrice = 0x1p20;  ///< W of a path; with 2^40 s no more than that

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
 #include "harpe/plan_cli/job_doubts.h"
+#include "harpe/plan_cli/job_options.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/plan_cli/plan_output.h"
