@@ -104,8 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
         Other{{"--optimizer", "0"},
               "optimizer of stage 0: the plan is for 1 time 0.002 s, not none"},
         Other{{"--switch-latency", "10ms"}, "switch-latency: the plan is for 0 s, not 0.01 s"}),
-    [](const auto& info) {
-      std::string name = info.param.options.front().substr(2);
+    [](const auto& other) {
+      std::string name = other.param.options.front().substr(2);
       std::erase(name, '-');
       return name;
     });
