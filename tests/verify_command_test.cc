@@ -147,5 +147,22 @@ TEST_F(VerifyCommand, MaxGapIsThatToWhatIsProven) {
   }
 }
 
+TEST_F(VerifyCommand, ACertificateThatProvesNothingIsNotShownAsAGap) {
+  json plan = json::parse(read("out/plan.json"));
+  plan.erase("lower_bound_j");
+  write("out/plan.json", plan.dump());
+  json proof = json::parse(read("out/certificate.json"));
+  for (const char* key : {"start", "end"}) proof[key] = json::array();
+  for (const char* key : {"loops", "transfers", "longest", "loss_unit_j"}) proof.erase(key);
+  proof["flow_unit_w"] = 1e6;  // a flow too dear for any instruction to take its time
+  write("out/certificate.json", proof.dump());
+  const Said said = verify({"--certificate", certificate()});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, AllOf(HasSubstr("gap not bounded"), HasSubstr("proves nothing")));
+  EXPECT_TRUE(
+      json::parse(verify({"--certificate", certificate(), "--json"}).out)["gap_percent"].is_null());
+  EXPECT_EQ(verify({"--certificate", certificate(), "--max-gap", "50"}).status, 1);
+}
+
 }  // namespace
 }  // namespace harpe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -31,7 +32,8 @@ struct VerifyArguments {
   std::optional<double> max_gap;  ///< %
 };
 
-/// Keys of a job that say what a plan is for, as against how it was searched for and what is shown.
+/// Keys of a job that describe the work and the machine. Other keys describe the search and the
+/// output.
 constexpr std::array<std::string_view, 13> kPremises = {
     "schedule",       "stages",           "micro-batches",     "chunks",        "blocking-power",
     "gpus-per-stage", "transfer-forward", "transfer-backward", "transfer-mode", "load",
@@ -39,7 +41,8 @@ constexpr std::array<std::string_view, 13> kPremises = {
 
 constexpr const char* kExpected = "What the plan has to be for";
 
-/// What the plan should be for, and the keys of it that were given: all of a job file.
+/// What the user expects of the plan. `keys` are those to compare: all of them with a job file,
+/// else those given as options.
 struct Expected {
   PlanJob job;
   std::set<std::string_view> keys;
@@ -127,9 +130,9 @@ Result<VerifyInputs> read_inputs(const VerifyArguments& arguments, Console& cons
                       .certificate = std::move(certificate).take()};
 }
 
-/// "0.2009 %".
+/// "0.2009 %"; "not bounded" if the certificate proves no more than 0 J.
 std::string percent(double fraction) {
-  return fixed(100 * fraction, 4) + " %";
+  return std::isfinite(fraction) ? fixed(100 * fraction, 4) + " %" : "not bounded";
 }
 
 Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
@@ -144,7 +147,7 @@ Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
                    {"makespan_s", found.makespan.value},
                    {"iteration_energy_j", found.energy.value},
                    {"lower_bound_j", plan.lower_bound.value},
-                   {"gap_percent", gap ? Json(100 * *gap) : Json()}};
+                   {"gap_percent", gap && std::isfinite(*gap) ? Json(100 * *gap) : Json()}};
   document["proven_bound_j"] = found.proven_bound ? Json(found.proven_bound->value) : Json();
   document["given"] = premises_json(plan, proof, found);
   std::string text = synthetic_line(synthetic, console.colour_out) +
@@ -152,11 +155,13 @@ Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
                      seconds_text(found.makespan.value) + ", " + grouped(found.energy.value, 1) +
                      " J" + (gap ? ", gap " + percent(*gap) : "") + "\n" +
                      premises_text(plan, proof, found);
-  text += gap ? "the certificate proves that no plan ending by then needs less than " +
-                    grouped(found.proven_bound->value, 1) + " J, " + percent(*gap) +
-                    " below this one\n"
-              : "no certificate given: the plan's lower bound is its own word" +
-                    certificate_beside(plan_file(arguments.plan)) + "\n";
+  text += gap && !std::isfinite(*gap) ? "the certificate proves nothing: its bound is " +
+                                            grouped(found.proven_bound->value, 1) + " J\n"
+          : gap ? "the certificate proves that no plan ending by then needs less than " +
+                      grouped(found.proven_bound->value, 1) + " J, " + percent(*gap) +
+                      " below this one\n"
+                : "no certificate given: the plan's lower bound is its own word" +
+                      certificate_beside(plan_file(arguments.plan)) + "\n";
   return {.text = text, .json = json_text(document)};
 }
 
