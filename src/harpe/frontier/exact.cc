@@ -35,8 +35,8 @@ bool fits(double value) {
 Exact::Exact(double value) {
   const Parts parts = parts_of(value);
   const bool negative = parts.mantissa < 0;
-  add_shifted(static_cast<WideUnsigned>(negative ? -parts.mantissa : parts.mantissa),
-              parts.exponent + kFraction);
+  set(static_cast<WideUnsigned>(negative ? -parts.mantissa : parts.mantissa),
+      parts.exponent + kFraction);
   if (negative) negate();
 }
 
@@ -44,8 +44,8 @@ Exact Exact::product(double a, double b) {
   const Parts x = parts_of(a), y = parts_of(b);
   const WideInteger mantissa = static_cast<WideInteger>(x.mantissa) * y.mantissa;  // 106 bits
   Exact result;
-  result.add_shifted(static_cast<WideUnsigned>(mantissa < 0 ? -mantissa : mantissa),
-                     x.exponent + y.exponent + kFraction);
+  result.set(static_cast<WideUnsigned>(mantissa < 0 ? -mantissa : mantissa),
+             x.exponent + y.exponent + kFraction);
   if (mantissa < 0) result.negate();
   return result;
 }
@@ -77,7 +77,7 @@ void Exact::shift(int bits) {
   limbs_ = shifted;
 }
 
-void Exact::add_shifted(WideUnsigned magnitude, int shift) {
+void Exact::set(WideUnsigned magnitude, int shift) {
   if (magnitude == 0) return;
   HARPE_CHECK(shift >= 0, "the last bit of a product is above 2^-256");
   const int limb = shift / 64, bits = shift % 64;
@@ -155,8 +155,7 @@ Exact Exact::divided_down(std::int64_t divisor) const {
 
 Exact Exact::of(WideInteger value, int fraction_bits) {
   Exact result;
-  result.add_shifted(static_cast<WideUnsigned>(value < 0 ? -value : value),
-                     kFraction - fraction_bits);
+  result.set(static_cast<WideUnsigned>(value < 0 ? -value : value), kFraction - fraction_bits);
   if (value < 0) result.negate();
   return result;
 }
@@ -169,7 +168,7 @@ WideInteger Exact::count_down(int fraction_bits) const {
   // Two's complement: to drop bits is to round down.
   WideUnsigned count = 0;
   for (int i = kLimbs - 1; i >= 0; --i) {
-    const int at = 64 * i - drop;  // where the limb's lowest bit comes to stand
+    const int at = 64 * i - drop;  // the position of the limb's lowest bit in the count
     if (at >= 128 || at <= -64) continue;
     const WideUnsigned limb = limbs_[i];
     count |= at >= 0 ? limb << at : limb >> -at;
@@ -195,7 +194,7 @@ double Exact::rounded_down() const {
   }
   for (int i = kLimbs - 1; i >= 0; --i) {
     if (limbs_[i] == 0) continue;
-    // The 53 highest bits; those behind are dropped.
+    // Keeps the 53 highest bits and drops the others.
     const int zeros = std::countl_zero(limbs_[i]);
     const std::uint64_t below = i > 0 ? limbs_[i - 1] : 0;
     const std::uint64_t top =
@@ -211,8 +210,9 @@ double Exact::rounded_up() const {
     opposite.negate();
     return -opposite.rounded_down();
   }
-  double down = rounded_down();
-  // rounded_down() of more than 2^40 cannot be read back; what is shown is never as large.
+  const double down = rounded_down();
+  // Beyond the range of `fits` it cannot be compared, so the next double is taken, which may be one
+  // too many.
   if (down > kMost || (down != 0 && down < kLeast)) return std::nextafter(down, INFINITY);
   return Exact(down) == *this ? down : std::nextafter(down, INFINITY);
 }

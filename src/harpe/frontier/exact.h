@@ -14,7 +14,7 @@
 /// A sum of 2^31 such products times 2^31 GPUs stays below 2^206, which leaves 49 bits and the
 /// sign.
 ///
-/// What has to be divided is rounded down, as its name says.
+/// Quotients are the one exception: `divided_down` rounds them down.
 
 #include <array>
 #include <compare>
@@ -25,20 +25,20 @@ namespace harpe {
 __extension__ using WideInteger = __int128;
 __extension__ using WideUnsigned = unsigned __int128;
 
-/// True if a double can take part in the sums of the verifier: 0, or from 2^-60 to 2^40. Not for
+/// True if the verifier can sum the double exactly: it is 0, or from 2^-60 to 2^40. False for
 /// negative numbers, NaN and infinities.
 bool fits(double value);
 
-/// An exact number: an integer times 2^-256. Assumes that numbers fit, which the callers check
-/// first; an overflow ends the program.
+/// An exact number: an integer times 2^-256. Callers check first that their numbers fit; an
+/// overflow ends the program.
 class Exact {
  public:
   constexpr Exact() = default;
-  /// The double itself. It is 0, or its absolute value is from 2^-60 to 2^40.
+  /// The double itself, whose absolute value must fit.
   explicit Exact(double value);
-  /// a x b.
+  /// a x b. The absolute values of both must fit.
   static Exact product(double a, double b);
-  /// a x b, of a sum of times, energies or powers.
+  /// a x b. `a` must be a sum of numbers that fit, not of products.
   static Exact product(const Exact& a, double b);
 
   Exact& operator+=(const Exact& other);
@@ -46,33 +46,34 @@ class Exact {
   friend Exact operator+(Exact a, const Exact& b) { return a += b; }
   friend Exact operator-(Exact a, const Exact& b) { return a -= b; }
   friend Exact operator*(Exact a, std::int64_t factor) { return a.multiply(factor), a; }
-  /// The quotient, rounded down. `divisor` is above 0.
+  /// The quotient, rounded down. `divisor` must be above 0.
   Exact divided_down(std::int64_t divisor) const;
 
   friend bool operator==(const Exact&, const Exact&) = default;
   friend std::strong_ordering operator<=>(const Exact& a, const Exact& b);
 
-  /// `value` x 2^-fraction_bits, from 0 to 256 of them.
+  /// value x 2^-fraction_bits, for 0 to 256 bits.
   static Exact of(WideInteger value, int fraction_bits);
-  /// The next integer count of 2^-fraction_bits that is no greater, if it is within +-2^126; else
-  /// the end of that range.
+  /// The greatest integer n with n x 2^-fraction_bits no greater than this; at least -2^126 and at
+  /// most 2^126.
   WideInteger count_down(int fraction_bits) const;
 
-  /// The next double that is no greater, or no less.
+  /// The greatest double that is no greater than this.
   double rounded_down() const;
+  /// The least double that is no less than this; up to one more beyond the range of `fits`.
   double rounded_up() const;
 
  private:
   static constexpr int kLimbs = 8;
   static constexpr int kFraction = 256;  // bits after the point
 
-  void add_shifted(WideUnsigned magnitude, int shift);
+  void set(WideUnsigned magnitude, int shift);  // of 0: to magnitude x 2^shift units
   void multiply(std::int64_t factor);
   void shift(int bits);  // to the left, or to the right if negative
   void negate();
   bool is_negative() const { return limbs_[kLimbs - 1] >> 63 != 0; }
 
-  std::array<std::uint64_t, kLimbs> limbs_{};  // two's complement, lowest first
+  std::array<std::uint64_t, kLimbs> limbs_{};  // two's complement, lowest limb first
 };
 
 }  // namespace harpe

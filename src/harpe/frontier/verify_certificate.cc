@@ -1,5 +1,7 @@
 #include <limits>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "harpe/frontier/verify_parts.h"
@@ -65,8 +67,10 @@ class CertificateVerifier {
     collect_choices();
     if (!certificate_.longest.empty() && !leave_out_too_long()) return;
     if (!certificate_.loops.empty()) find_lost();
-    if (certificate_.latency)
+    if (certificate_.latency) {
       check_late_changes(plan_, profile_, *certificate_.latency, diagnostics_);
+      find_least_of_late_stages();
+    }
     if (diagnostics_.empty()) prove();
     if (!certificate_.start.empty()) check_optimality();
   }
@@ -123,7 +127,7 @@ class CertificateVerifier {
       }
     }
     for (const auto* times : {&certificate_.longest, &certificate_.start, &certificate_.end}) {
-      // What they count in units stays far from the ends of 64 bits.
+      // Far below 2^63, so that sums of two do not overflow.
       constexpr std::int64_t kMost = std::int64_t{1} << 62;
       if (std::ranges::all_of(*times, [](std::int64_t t) { return t >= -kMost && t <= kMost; }))
         continue;
@@ -220,9 +224,10 @@ class CertificateVerifier {
         return true;
       });
       if (certificate_.latency && is_computation(i)) {
-        const auto time = left_out_too_soon(plan_, profile_, *certificate_.latency,
-                                            graph_.nodes[i].stage, late_instruction(i), room);
-        if (time) add_too_soon(*time);
+        const std::vector<Exact>& times = late_times_of(i);
+        const auto left_out = std::ranges::upper_bound(times, longest);
+        if (left_out != times.end() && *left_out <= room)
+          add_too_soon(Seconds{left_out->rounded_up()});
       }
       if (choices_[i].empty()) {
         diagnostics_.add("certificate: it leaves out all that " + describe(i) + " can take");
@@ -236,6 +241,17 @@ class CertificateVerifier {
     const PlannedInstruction* const entry = graph_.nodes[node].entry;
     return entry != nullptr && !is_fixed_time(entry->kind) &&
            !profile_.points(graph_.nodes[node].stage, entry->chunk, entry->kind).empty();
+  }
+  /// The same for all micro-batches of a stage's chunk and kind.
+  const std::vector<Exact>& late_times_of(std::size_t node) {
+    const int stage = graph_.nodes[node].stage;
+    const PlannedInstruction& i = *graph_.nodes[node].entry;
+    const auto [at, is_new] = late_times_.try_emplace({stage, i.chunk, i.kind});
+    if (is_new) {
+      at->second = late_times(profile_.points(stage, i.chunk, i.kind), plan_.blocking_power[stage],
+                              *certificate_.latency);
+    }
+    return at->second;
   }
   std::optional<Exact> longest_of(std::size_t node) const {
     if (certificate_.longest.empty()) return std::nullopt;
@@ -261,14 +277,13 @@ class CertificateVerifier {
 
   /// Weak duality: what `Certificate` says that its flow and loops prove.
   Exact bound(const Exact& deadline) const {
-    Exact sum = lost_;
+    Exact sum = lost_ + late_;
     std::int64_t total_flow = 0;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       total_flow += certificate_.source_flow[i];
       if (certificate_.latency && is_computation(i)) continue;
       sum += least_of(i);
     }
-    if (certificate_.latency) sum += least_of_late_stages();
     for (std::size_t d = 0; d < graph_.edges.size(); ++d)
       sum += price(certificate_.dependency_flow[d], graph_.edges[d].lag);
     sum -= Exact::product(deadline, certificate_.flow_unit.value) * total_flow;
@@ -298,15 +313,20 @@ class CertificateVerifier {
   }
 
   /// Nodes of a stage stand in the order of its list.
-  Exact least_of_late_stages() const {
+  void find_least_of_late_stages() {
     std::vector<std::vector<LateInstruction>> lists(plan_.stages);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (is_computation(i)) lists[graph_.nodes[i].stage].push_back(late_instruction(i));
     }
-    Exact sum;
-    for (int stage = 0; stage < plan_.stages; ++stage)
-      sum += least_of_late_stage(plan_, profile_, certificate_, stage, lists[stage]);
-    return sum;
+    for (int stage = 0; stage < plan_.stages; ++stage) {
+      const auto least = least_of_late_stage(plan_, profile_, certificate_, stage, lists[stage]);
+      if (!least) {
+        return diagnostics_.add(
+            "certificate: it proves nothing of stage " + std::to_string(stage) +
+            ", whose energies are out of range or whose settings are all left out");
+      }
+      late_ += *least;
+    }
   }
 
   /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost no
@@ -356,6 +376,8 @@ class CertificateVerifier {
   Diagnostics& diagnostics_;
   std::vector<std::vector<Choice>> choices_;  // of each node
   Exact lost_;                                // by the arcs of loops
+  std::map<std::tuple<int, int, InstructionKind>, std::vector<Exact>> late_times_;
+  Exact late_;  // least of all stages, if settings come late
 };
 
 }  // namespace

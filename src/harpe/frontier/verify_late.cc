@@ -11,13 +11,14 @@
 namespace harpe::verifying {
 namespace {
 
+/// What a late setting costs an instruction.
 struct Extra {
   double time = 0;  ///< s
-  double cost = 0;  ///< J
+  double cost = 0;  ///< J, effective
 };
 
-/// No greater than a product or quotient of three doubles that was rounded at each step, by less
-/// than 2^-53 of itself; 0 where that is too small to count.
+/// Returns a lower bound of the exact value of an expression with up to three operations, each of
+/// which rounded it by less than 2^-53 of itself. Returns 0 for values too small for `fits`.
 double rounded_down(double value) {
   const double less = value * (1 - 0x1p-50);
   return less >= 0x1p-60 ? less : 0;
@@ -44,93 +45,110 @@ Extra late_extra(std::span<const OperatingPoint> points, Watts power, const Late
   return extra;
 }
 
-/// One round of a stage, instruction by instruction, for one setting ahead of the first.
+// Flow x time in `Fixed`: watts in units of 2^-34 times seconds in units of 2^-50, both limited to
+// 2^20, are joules in units of 2^-84 below 2^124 of them.
+constexpr int kFlowBits = 34, kTimeBits = 50;
+constexpr WideInteger kMostFlow = static_cast<WideInteger>(1) << (20 + kFlowBits);
+constexpr WideInteger kMostTime = static_cast<WideInteger>(1) << (20 + kTimeBits);
+/// The most joules of one instruction, up or down, and the most instructions of a stage: their sums
+/// stay below 2^63 J.
+constexpr Fixed kMostCost = static_cast<Fixed>(1) << (40 + kFixedBits);
+constexpr std::size_t kMostInstructions = std::size_t{1} << 23;
+
+/// One iteration of a stage, instruction by instruction, from each setting ahead of the first.
 class LateRounds {
  public:
   LateRounds(const Plan& plan, const Profile& profile, const Certificate& certificate, int stage)
       : profile_(profile),
-        latency_(*certificate.latency),
-        unit_(certificate.flow_unit),
+        certificate_(certificate),
         power_(plan.blocking_power[stage]),
         stage_(stage) {}
 
   void add(const LateInstruction& instruction) {
-    list_.push_back(instruction);
-    const auto points = points_of(instruction);
-    for (const OperatingPoint& point : points) settings_.emplace(point.setting(), 0);
+    const Exact flow = Exact(certificate_.flow_unit.value) * instruction.flow;
+    list_.push_back(
+        {.kind = {instruction.entry->chunk, instruction.entry->kind},
+         .flow = std::min(flow.count_down(kFlowBits), kMostFlow),
+         .longest = instruction.longest ? instruction.longest->count_down(kTimeBits) : kMostTime});
+    for (const OperatingPoint& point : points_of(list_.back().kind))
+      settings_.emplace(point.setting(), 0);
   }
 
-  Exact least() {
+  std::optional<Exact> least() {
     if (list_.empty()) return Exact();
     std::size_t number = 0;
     for (auto& [setting, place] : settings_) place = number++;
-    std::map<std::pair<int, InstructionKind>, Table> tables;
-    for (const LateInstruction& i : list_) {
-      const std::pair key(i.entry->chunk, i.entry->kind);
-      const auto [at, is_new] = tables.try_emplace(key);
-      if (is_new) at->second = table_of(i);
-      table_.push_back(&at->second);
+    for (Instruction& i : list_) {
+      const auto [at, is_new] = tables_.try_emplace(i.kind);
+      if (is_new) at->second = table_of(i.kind);
+      i.table = &at->second;
     }
-    // Whatever comes ahead of the first, as bounds of the rounds that begin and end with a setting.
-    const Sums bounds = run(Sums(settings_.size(), Exact()));
-    std::optional<Exact> least;
+    if (is_below_range_ || list_.size() > kMostInstructions) return std::nullopt;
+    // A round that ends with a setting costs no less than if any setting came ahead of the first.
+    const std::vector<Fixed> bounds = run(std::vector<Fixed>(settings_.size(), 0));
+    Fixed least = kNone;
     for (std::size_t ends = 0; ends < settings_.size(); ++ends) {
-      if (!bounds[ends] || (least && *bounds[ends] >= *least)) continue;
-      Sums begin(settings_.size());
-      begin[ends] = Exact();
-      const std::optional<Exact> round = run(std::move(begin))[ends];
-      if (round && (!least || *round < *least)) least = round;
+      if (bounds[ends] >= least) continue;
+      std::vector<Fixed> begin(settings_.size(), kNone);
+      begin[ends] = 0;
+      least = std::min(least, run(std::move(begin))[ends]);
     }
-    // A stage that can run nothing in time proves anything: what is left out was checked before.
-    return least.value_or(Exact());
+    if (least == kNone) return std::nullopt;
+    return Exact::of(least, kFixedBits);
   }
 
  private:
-  using Sums = std::vector<std::optional<Exact>>;  // of each setting; none where there is no way
-  /// Seconds and joules of an instruction, of each setting before and now.
+  static constexpr Fixed kNone = static_cast<Fixed>(1) << 126;
+  using Kind = std::pair<int, InstructionKind>;  // chunk and kind
+  /// Time and effective energy of a kind of instruction, for each setting before it and its own.
   struct Table {
     struct Entry {
-      Exact time, cost, priced_time;  // the last with one unit of flow
+      std::size_t before, now;
+      WideInteger time;  ///< in units of 2^-kTimeBits s
+      Fixed cost;
     };
-    std::vector<std::optional<Entry>> entries;
+    std::vector<Entry> entries;
+  };
+  struct Instruction {
+    Kind kind;
+    WideInteger flow;     ///< in units of 2^-kFlowBits W
+    WideInteger longest;  ///< in units of 2^-kTimeBits s
+    const Table* table = nullptr;
   };
 
-  std::span<const OperatingPoint> points_of(const LateInstruction& i) const {
-    return profile_.points(stage_, i.entry->chunk, i.entry->kind);
+  std::span<const OperatingPoint> points_of(const Kind& kind) const {
+    return profile_.points(stage_, kind.first, kind.second);
   }
 
-  Table table_of(const LateInstruction& i) const {
-    const std::size_t size = settings_.size();
-    Table table{.entries = std::vector<std::optional<Table::Entry>>(size * size)};
-    const auto points = points_of(i);
+  Table table_of(const Kind& kind) {
+    Table table;
+    const auto points = points_of(kind);
     for (const OperatingPoint& point : points) {
       const std::size_t now = settings_.at(point.setting());
       for (const auto& [setting, before] : settings_) {
-        const Extra extra = late_extra(points, power_, latency_, setting, point);
-        table.entries[before * size + now] = {
-            .time = Exact(point.time.value) + Exact(extra.time),
-            .cost = effective(point.energy, power_, point.time) + Exact(extra.cost),
-            .priced_time = Exact::product(unit_.value, point.time.value) +
-                           Exact::product(unit_.value, extra.time)};
+        const Extra extra = late_extra(points, power_, *certificate_.latency, setting, point);
+        const Exact time = Exact(point.time.value) + Exact(extra.time);
+        const Exact cost = effective(point.energy, power_, point.time) + Exact(extra.cost);
+        const Fixed counted = std::min(cost.count_down(kFixedBits), kMostCost);
+        is_below_range_ |= counted < -kMostCost;
+        table.entries.push_back({.before = before,
+                                 .now = now,
+                                 .time = std::min(time.count_down(kTimeBits), kMostTime),
+                                 .cost = counted});
       }
     }
     return table;
   }
 
-  /// Least sums up to the last instruction, by its setting.
-  Sums run(Sums sums) const {
-    const std::size_t size = sums.size();
-    for (std::size_t k = 0; k < list_.size(); ++k) {
-      const LateInstruction& i = list_[k];
-      Sums next(size);
-      for (std::size_t before = 0; before < size; ++before) {
-        if (!sums[before]) continue;
-        for (std::size_t now = 0; now < size; ++now) {
-          const auto& entry = table_[k]->entries[before * size + now];
-          if (!entry || (i.longest && entry->time > *i.longest)) continue;
-          const Exact sum = *sums[before] + entry->cost + entry->priced_time * i.flow;
-          if (!next[now] || sum < *next[now]) next[now] = sum;
-        }
+  /// Least sums up to the last instruction, by its setting; kNone if no way leads there.
+  std::vector<Fixed> run(std::vector<Fixed> sums) const {
+    for (const Instruction& i : list_) {
+      std::vector<Fixed> next(sums.size(), kNone);
+      for (const Table::Entry& entry : i.table->entries) {
+        if (sums[entry.before] == kNone || entry.time > i.longest) continue;
+        const Fixed price = (i.flow * entry.time) >> (kFlowBits + kTimeBits - kFixedBits);
+        const Fixed cost = std::min(entry.cost + price, kMostCost);
+        next[entry.now] = std::min(next[entry.now], sums[entry.before] + cost);
       }
       sums = std::move(next);
     }
@@ -138,40 +156,36 @@ class LateRounds {
   }
 
   const Profile& profile_;
-  const LatencyByClock& latency_;
-  Watts unit_;  // of flows
+  const Certificate& certificate_;
   Watts power_;
   int stage_;
-  std::vector<LateInstruction> list_;
-  std::map<InstructionSetting, std::size_t> settings_;
-  std::vector<const Table*> table_;  // of each of the list
+  std::vector<Instruction> list_;
+  std::map<InstructionSetting, std::size_t> settings_;  // with their places in sums
+  std::map<Kind, Table> tables_;
+  bool is_below_range_ = false;
 };
 
 }  // namespace
 
-Exact least_of_late_stage(const Plan& plan, const Profile& profile, const Certificate& certificate,
-                          int stage, std::span<const LateInstruction> list) {
+std::optional<Exact> least_of_late_stage(const Plan& plan, const Profile& profile,
+                                         const Certificate& certificate, int stage,
+                                         std::span<const LateInstruction> list) {
   LateRounds rounds(plan, profile, certificate, stage);
   for (const LateInstruction& instruction : list) rounds.add(instruction);
   return rounds.least();
 }
 
-std::optional<Seconds> left_out_too_soon(const Plan& plan, const Profile& profile,
-                                         const LatencyByClock& latency, int stage,
-                                         const LateInstruction& i, const Exact& room) {
-  const auto points = profile.points(stage, i.entry->chunk, i.entry->kind);
-  // Part at one point, part at another takes no longer than the slower of the two.
-  const auto slowest = std::ranges::max(points, {}, &OperatingPoint::time).time;
-  if (Exact(slowest.value) <= *i.longest) return std::nullopt;
+std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts blocking,
+                              const LatencyByClock& latency) {
+  std::vector<Exact> times;
   for (const OperatingPoint& now : points) {
     for (const OperatingPoint& old : points) {
-      const Extra extra =
-          late_extra(points, plan.blocking_power[stage], latency, old.setting(), now);
-      const Exact time = Exact(now.time.value) + Exact(extra.time);
-      if (time > *i.longest && time <= room) return Seconds{time.rounded_up()};
+      const Extra extra = late_extra(points, blocking, latency, old.setting(), now);
+      times.push_back(Exact(now.time.value) + Exact(extra.time));
     }
   }
-  return std::nullopt;
+  std::ranges::sort(times);
+  return times;
 }
 
 void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,

@@ -102,21 +102,19 @@ class Events {
   std::vector<int> start_, end_, tail_, head_;
 };
 
-/// Joules in units of 2^-62, so that sums below 2^64 J are exact. What does not fit, or would have
-/// to be divided, is rounded down: then the loops prove less.
-using Fixed = WideInteger;
-constexpr int kFixedBits = 62;
-constexpr double kMostLoss = 0x1p60;   ///< J of an arc; what it loses more is not counted
-constexpr double kMostPrice = 0x1p20;  ///< W of a path; with 2^40 s no more than that
+// Limits that keep sums within `Fixed`: a loop has at most four arcs.
+constexpr std::int64_t kMostLoss = std::int64_t{1} << 60;  ///< J of one arc; more is not counted
+constexpr double kMostPrice = 0x1p20;  ///< W of one path: 2^60 J over the longest time, 2^40 s
 
 /// The times that a path can take, rising, and what it loses at least with them.
 struct PathTime {
-  double time = 0;  ///< rounded. Taken for longer or shorter than another in error, the path waits
-                    ///< at no price or less than none, and the loop proves less
+  /// Rounded. If rounding makes the shorter path look longer, its wait counts as negative, and the
+  /// loop proves less.
+  double time = 0;
   Fixed loss = 0;
   Fixed at_my_price = 0, at_other_price = 0;  ///< of the time
 };
-/// By how much the sum of two arcs, each rounded down, may be below the true one.
+/// The most by which the sum of two arcs, each rounded down, is below the true sum.
 constexpr Fixed kRounding = 2;
 
 class LoopChecker {
@@ -131,8 +129,7 @@ class LoopChecker {
     for (std::size_t arc = 0; arc < arcs.size(); ++arc) {
       if (uses_[arc] == 0) continue;
       for (const LoopArc::Choice& choice : arcs[arc].choices) {
-        const Exact share =
-            std::min(choice.loss.divided_down(uses_[arc]), Exact::of(1, 0) * kMostLossInteger);
+        const Exact share = std::min(choice.loss.divided_down(uses_[arc]), Exact::of(kMostLoss, 0));
         choices_[arc].push_back({choice.time.value, share.count_down(kFixedBits),
                                  Exact::product(certificate.flow_unit.value, choice.time.value)});
       }
@@ -157,16 +154,15 @@ class LoopChecker {
   }
 
  private:
-  static constexpr std::int64_t kMostLossInteger = static_cast<std::int64_t>(kMostLoss);
-  /// What an arc can take, shared among the loops that it is in.
+  /// One operating point of an arc.
   struct Choice {
-    double time;
-    Fixed loss;
-    Exact priced_time;  ///< with one unit of flow
+    double time;        ///< s
+    Fixed loss;         ///< the share of each loop that has the arc
+    Exact priced_time;  ///< J of one unit of flow over the time
   };
 
-  /// What other loops count for this one, or it for others. Loops that give and take look at a
-  /// choice in the same way, so that what is moved adds up to nothing.
+  /// The loss that transfers add to what this loop counts, below 0 if it gives. Giver and taker
+  /// compare times in the same way, so that the losses moved add up to 0.
   Fixed moved_to(int loop, int arc, double time) const {
     const auto moved = moved_.find({loop, arc});
     if (moved == moved_.end()) return 0;
@@ -187,6 +183,7 @@ class LoopChecker {
     std::vector<PathTime> times(1);
     for (const int arc : path) {
       std::vector<PathTime> longer;
+      longer.reserve(times.size() * choices_[arc].size());
       for (const Choice& choice : choices_[arc]) {
         const Fixed loss = choice.loss + moved_to(loop, arc, choice.time);
         const Fixed mine = (choice.priced_time * my_price).count_down(kFixedBits);

@@ -31,7 +31,13 @@ inline std::string text(Joules energy) {
   return shortest(energy.value, 9) + " J";
 }
 
-/// What the verifier has worked out of a plan before it looks at the certificate.
+/// Joules in units of 2^-62, where exact sums would take too long: in loops and for late settings.
+/// Terms are rounded down and limited, so that the certificate proves less, and sums stay below
+/// 2^64 J.
+using Fixed = WideInteger;
+inline constexpr int kFixedBits = 62;
+
+/// A plan with what the verifier computed of it before it reads the certificate.
 struct CheckedPlan {
   const Plan& plan;
   const Profile& profile;
@@ -79,19 +85,20 @@ void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
 struct LateInstruction {
   const PlannedInstruction* entry = nullptr;
   std::int64_t flow = 0;         ///< through its node, in `Certificate::flow_unit`
-  std::optional<Exact> longest;  ///< what takes longer is left out; none: nothing is
+  std::optional<Exact> longest;  ///< s; slower points are left out of the bound, if it is given
 };
 
-/// Least sum of effective energies plus flow times time of one iteration of a stage, over all
-/// settings, each of which comes late after another; that before the first is the last. What late
-/// settings cost is rounded down.
-Exact least_of_late_stage(const Plan& plan, const Profile& profile, const Certificate& certificate,
-                          int stage, std::span<const LateInstruction> list);
+/// Returns the least sum over one iteration of a stage of effective energies plus flow x time, over
+/// all settings, if a setting that differs from the one before comes late; the first comes after
+/// the last. Rounded down. None if it is below what `Fixed` holds, or if no setting is left.
+std::optional<Exact> least_of_late_stage(const Plan& plan, const Profile& profile,
+                                         const Certificate& certificate, int stage,
+                                         std::span<const LateInstruction> list);
 
-/// What an instruction may take, late, that is left out of the bound though there is room for it.
-std::optional<Seconds> left_out_too_soon(const Plan& plan, const Profile& profile,
-                                         const LatencyByClock& latency, int stage,
-                                         const LateInstruction& i, const Exact& room);
+/// Returns, rising, all times that an instruction can take if its setting comes late after any of
+/// its kind: part of it at one point, part at another. Rounded down.
+std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts blocking,
+                              const LatencyByClock& latency);
 
 /// That the plan counts for each change of a setting what its coming late may cost.
 void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
