@@ -121,6 +121,27 @@ TEST_F(VerifyCommand, OfAJobThatSaysLessThePlanMayHoldNoMore) {
                     HasSubstr("transfer-forward"), HasSubstr("optimizer")));
 }
 
+// A schedule from a file may have a load of its own, whose time stands in the profile.
+TEST_F(VerifyCommand, ALoadOfTheScheduleItselfIsNoDifference) {
+  write("own.json", R"({"name": "own", "placement": [0, 1], "ranks": [
+    [{"op": "load"}, {"op": "forward", "stage": 0, "mb": 0}, {"op": "backward", "stage": 0, "mb": 0}],
+    [{"op": "forward", "stage": 1, "mb": 0}, {"op": "backward", "stage": 1, "mb": 0}]]})");
+  write("own.csv", read("profile.csv") + "0,load,,0.001,0.09\n");
+  write("own.toml", "profile = \"own.csv\"\nschedule = \"./own.json\"\nblocking-power = 80\n");
+  const Said made = harpe_says(
+      {"plan", path("own.toml"), "--certificate", "--points", "0", "--out", path("own")});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::vector<std::string> verify = {"verify",        path("own"),
+                                           "--job",         path("own.toml"),
+                                           "--certificate", path("own/certificate.json")};
+  const Said said = harpe_says(verify);
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, testing::Not(HasSubstr("the plan's word")));
+  std::vector<std::string> with_reduce = verify;
+  with_reduce.insert(with_reduce.end(), {"--reduce", "1ms"});
+  EXPECT_EQ(harpe_says(with_reduce).status, 1);
+}
+
 TEST_F(VerifyCommand, AnotherSwitchLatencyNeedsTheCertificateToTell) {
   const Said said = verify({"--switch-latency", "10ms"});
   EXPECT_EQ(said.status, 1);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 #include "harpe/base/text.h"
@@ -105,7 +104,8 @@ class Comparison {
     }
   }
 
-  /// By the instructions that the schedule gets for these times, so that none can be left out.
+  /// Counts, too, the instructions that the schedule gets for these times, so that none can be left
+  /// out. A schedule that has such instructions itself takes their times from the profile.
   void compare_fixed_times(const Schedule& schedule) {
     const std::array<const std::vector<Seconds>*, kFixedKinds.size()> given = {
         &job_.load, &job_.reduce, &job_.optimizer};
@@ -114,8 +114,7 @@ class Comparison {
       if (!is_given(name)) continue;
       Diagnostics diagnostics;
       FixedTimes wanted;
-      std::vector<Seconds>& times =
-          std::array{&wanted.load, &wanted.reduce, &wanted.optimizer}[k][0];
+      std::vector<Seconds>& times = *std::array{&wanted.load, &wanted.reduce, &wanted.optimizer}[k];
       times = per_stage(*given[k], plan_.stages, name, "stages", diagnostics);
       for (Diagnostic& one : diagnostics.take()) found_.push_back(std::move(one.message));
       const Result<Schedule> full = with_fixed_times(schedule, wanted);
@@ -125,7 +124,9 @@ class Comparison {
         const auto count = std::ranges::count(full->lists[stage], kind, &Instruction::kind);
         const Seconds time = times.empty() ? Seconds{0} : times[stage];
         const bool same = std::ranges::ssize(planned[stage]) == count &&
-                          std::ranges::all_of(planned[stage], [&](Seconds t) { return t == time; });
+                          (times.empty() || std::ranges::all_of(planned[stage], [&](Seconds t) {
+                             return t == time;
+                           }));
         if (same) continue;
         add(std::string(name) + " of stage " + std::to_string(stage),
             times_text(std::ranges::ssize(planned[stage]), time_of_stages(plan_, kind)[stage]),
