@@ -304,14 +304,18 @@ class SeveralServers(unittest.TestCase):
         # What is acknowledged is stored, and the phase with it; by itself it is stored a moment later.
         a.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.04})
         epoch = a.good("GET", "/v1/jobs/j")["epoch"]
-        a.kill()
-        begin = time.monotonic()
-        a.start(tcp=a.address)
-        status = a.good("GET", "/v1/jobs/j")
-        took = time.monotonic() - begin
-        self.assertEqual(status["phase"], "running")
-        self.assertEqual(status["epoch"], epoch + 1)
-        self.assertLess(took, 5 if a.slow else 1)
+        took = []
+        # Beside other work a start may take seconds, but not every one; the lease would take ten.
+        while not took or (took[-1] > 1 and len(took) < 5):
+            a.kill()
+            begin = time.monotonic()
+            a.start(tcp=a.address)
+            status = a.good("GET", "/v1/jobs/j")
+            took.append(time.monotonic() - begin)
+            self.assertEqual(status["phase"], "running")
+            self.assertEqual(status["epoch"], epoch + len(took))
+            self.assertLess(took[-1], 9)
+        self.assertLess(min(took), 5 if a.slow else 1, took)
 
     def test_what_one_of_them_has_registered_the_others_know_at_once(self):
         a, b = self.node(), self.node()
