@@ -93,7 +93,7 @@ else
   done
   [ ${#targets[@]} = 0 ] || build quick --target "${targets[@]}"
   run_tests quick -R "^($(IFS='|'; echo "${rooms[*]}"))/" --no-tests=ignore "$@" || failed+=(tests)
-  python3 tests/architecture_test.py 2>&1 | tail -n 1 || failed+=(architecture)
+  house=$(python3 tests/architecture_test.py 2>&1) || { echo "$house"; failed+=(architecture); }
   mapfile -t sources < <(changed_files | grep -E '\.(cc|h)$' || true)
   [ ${#sources[@]} = 0 ] || clang-format-19 --dry-run --Werror "${sources[@]}" || failed+=(format)
 fi
