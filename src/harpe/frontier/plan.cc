@@ -42,12 +42,18 @@ std::optional<Instruction> whole_of(std::span<const Instruction> parts) {
 int Plan::clock_changes() const {
   int changes = 0;
   for (const auto& list : instructions) {
-    const PlannedInstruction* before = nullptr;
+    const PlannedInstruction *first = nullptr, *before = nullptr;
+    const auto is_change = [](const PlannedInstruction& from, const PlannedInstruction& to) {
+      return from.setting() != to.setting();
+    };
     for (const PlannedInstruction& i : list) {
       if (i.clock == Megahertz{0}) continue;  // leaves the setting as it is
-      changes += before != nullptr && (i.clock != before->clock || i.knobs != before->knobs);
+      if (first == nullptr) first = &i;
+      changes += before != nullptr && is_change(*before, i);
       before = &i;
     }
+    // The next iteration begins with the first again.
+    changes += before != nullptr && is_change(*before, *first);
   }
   return changes;
 }

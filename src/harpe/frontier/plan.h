@@ -66,8 +66,8 @@ struct Plan {
 
   /// How far the energy is above the lower bound, as a fraction.
   double gap() const { return (iteration_energy - lower_bound) / lower_bound; }
-  /// Number of times a stage changes its setting between two instructions of an iteration, over all
-  /// stages.
+  /// Number of times a stage changes its setting in an iteration, over all stages. The change from
+  /// its last instruction to the first of the next iteration counts.
   int clock_changes() const;
   /// Whether some instruction has more than a clock set.
   bool has_knobs() const;

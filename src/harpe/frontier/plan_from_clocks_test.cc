@@ -137,7 +137,7 @@ TEST(PlanFromClocks, NeedsOneClockForEveryComputation) {
       HasSubstr("blocking power"));
 }
 
-TEST(ClockChanges, CountsChangesWithinEachStage) {
+TEST(ClockChanges, CountsChangesOfEachStageAndThatToTheNextIteration) {
   Plan plan = test_plan();
   for (auto& list : plan.instructions) {
     for (auto& i : list) i.clock = {900};
@@ -147,8 +147,8 @@ TEST(ClockChanges, CountsChangesWithinEachStage) {
   EXPECT_EQ(plan.clock_changes(), 2);
   plan.instructions[0][2].clock = {0};  // keeps 1200
   EXPECT_EQ(plan.clock_changes(), 2);
-  plan.instructions[1].back().clock = {1050};
-  EXPECT_EQ(plan.clock_changes(), 3);
+  plan.instructions[1].back().clock = {1050};  // and 900 again as the next iteration begins
+  EXPECT_EQ(plan.clock_changes(), 4);
 }
 
 }  // namespace
