@@ -69,7 +69,7 @@ Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
   for (const Watts power : plan.blocking_power) waiting += power * plan.gpus_per_stage;
   plan.iteration_energy += waiting * (time - plan.iteration_time);
   plan.iteration_time = time;
-  plan.lower_bound = frontier.lower_bound(time);
+  plan.lower_bound = std::min(frontier.lower_bound(time), plan.iteration_energy);
   return plan;
 }
 
@@ -79,7 +79,8 @@ bool beats(const Plan& a, const Plan& b) {
 }
 
 /// Searches under late clocks may find for one objective what they missed for another.
-void drop_beaten(Planned& planned) {
+void drop_beaten(Planned& planned, const Frontier& frontier, const PlanOptions& options) {
+  const Seconds bounded_until = planned.chosen.iteration_time;
   std::vector<Plan> all = planned.along;
   all.insert(all.end(), {planned.fastest, planned.chosen, planned.least_energy});
   for (const Plan& plan : all) {
@@ -87,6 +88,9 @@ void drop_beaten(Planned& planned) {
       if (beats(plan, *weaker)) *weaker = plan;
     }
   }
+  // A bound holds for the time that it was made for: a plan that ends sooner may need less.
+  if (planned.chosen.iteration_time != bounded_until)
+    planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time, options);
   planned.fastest = *std::ranges::min_element(all, {}, [](const Plan& plan) {
     return std::pair(plan.iteration_time, plan.iteration_energy);
   });
@@ -265,7 +269,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
       *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
   } else if (options.switching()) {
-    drop_beaten(planned);
+    drop_beaten(planned, frontier, options);
   }
   return planned;
 }
