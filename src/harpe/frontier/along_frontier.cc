@@ -34,9 +34,14 @@ Result<std::vector<Plan>> Frontier::plans_along(std::span<const Seconds> deadlin
       report();
     });
   }
+  const PlanOptions quick{.effort = Effort::kQuick};
   std::vector<Plan> plans;
   for (const Seconds time : times) {
-    plans.push_back(data_->plan_of(along.at(data_->picoseconds(time))));
+    const auto search = [&](const PlanOptions&) -> Result<Plan> {
+      return data_->plan_of(along.at(data_->picoseconds(time)));
+    };
+    plans.push_back(HARPE_TRY(data_->is_small() ? data_->least_of_small(search, time, false, quick)
+                                                : search(quick)));
     report();
   }
   return plans;

@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kCheckpointBytes = std::size_t{64} << 20;
 constexpr int kVisits = 64;  // relaxed optima of a large pipeline to decode on the way
 constexpr std::int32_t kLargeNodes = 25'000;
+constexpr double kLateness = 2;  // of the slowest plan: how much slower late clocks may make it
 
 __extension__ using WideInteger = __int128;
 
@@ -337,19 +338,31 @@ Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const 
     return Error::infeasible("no clocks end an iteration within " + shortest(deadline.value) +
                              " s: the fastest takes " + rounded_up(min_time()) + " s");
   }
-  if (!options.switching()) return data_->least_energy_by(deadline, options);
-  const Seconds sooner = std::min(deadline, least_energy_time());
-  Result<Plan> plan = data_->search(sooner, options);
+  const auto search = [&](const PlanOptions& how) -> Result<Plan> {
+    if (how.switching()) return data_->least_switching_by(deadline, how);
+    return data_->least_energy_by(deadline, how);
+  };
+  return data_->is_small() ? data_->least_of_small(search, deadline, false, options)
+                           : search(options);
+}
+
+// Late clocks may rule out the time of least energy, or make a slower plan the better one.
+Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
+                                                const PlanOptions& options) const {
+  const Seconds sooner = std::min(deadline, least_energy_time);
+  Result<Plan> plan = search(sooner, options);
   if (sooner == deadline) return plan;
-  // Late clocks may rule out the time of least energy, or make a slower plan the better one.
-  Result<Plan> slower = data_->search(deadline, options);
+  Result<Plan> slower = search(deadline, options);
   const bool is_better =
       slower.ok() && (!plan.ok() || slower->iteration_energy < plan->iteration_energy);
   return is_better ? std::move(slower) : std::move(plan);
 }
 
 Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {
-  return options.switching() ? data_->search_switching({}, options) : plan(min_time(), options);
+  if (!options.switching()) return plan(min_time(), options);
+  const auto search = [&](const PlanOptions& how) { return data_->search_switching({}, how); };
+  return data_->is_small() ? data_->fastest_of_small(search, {}, min_time(), options)
+                           : search(options);
 }
 
 Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions& options) const {
@@ -358,7 +371,13 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
                              " s are below the fastest iteration, " + rounded_up(min_time()) +
                              " s");
   }
-  Result<Plan> plan = data_->search(std::min(wait_until, max_time()), options);
+  // Late clocks may make plans slower than any with free ones.
+  const Seconds slowest = max_time() * (options.switching() ? kLateness : 1.0);
+  const auto search = [&](const PlanOptions& how) {
+    return data_->search(std::min(wait_until, slowest), how);
+  };
+  Result<Plan> plan = data_->is_small() ? data_->least_of_small(search, wait_until, true, options)
+                                        : search(options);
   if (plan.ok()) data_->set_iteration_time(*plan, std::max(plan->iteration_time, wait_until));
   return plan;
 }
@@ -386,9 +405,9 @@ Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>&
 }
 
 Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
-  Result<Plan> found = plan(max_time(), options);
-  if (!found.ok() && options.switching()) found = fastest_plan(options);
-  return found;
+  if (!options.switching()) return plan(max_time(), options);
+  Result<Plan> found = plan(max_time() * kLateness, options);
+  return found.ok() ? found : fastest_plan(options);
 }
 
 const Pipeline& Frontier::pipeline() const {

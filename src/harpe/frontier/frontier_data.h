@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harpe/flow/sweep.h"
+#include "harpe/frontier/branch_and_bound.h"
 #include "harpe/frontier/find_plan.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/frontier/late_bound.h"
@@ -59,10 +60,28 @@ struct Frontier::Data {
   std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
   /// The plan of least energy found that ends by the deadline and does not wait for it.
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
+  /// The same under late clocks.
+  Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
   /// See `Frontier::one_setting`.
   std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// The fastest plan found within a power cap, from a time on; the power of all GPUs.
+  Result<Plan> search_under_cap(Watts cap, Seconds first, const PlanOptions& options) const;
+  /// Whether all plans can be tried, but for those that a bound rules out.
+  bool is_small() const;
+  /// A search for a plan with the effort of its options.
+  using PlanSearch = std::function<Result<Plan>(const PlanOptions&)>;
+  /// Of a small pipeline: the plan of least energy that ends by the deadline and does not wait for
+  /// it, or waits until it. What `search` finds if trying all plans would take too long.
+  Result<Plan> least_of_small(const PlanSearch& search, Seconds deadline, bool waits,
+                              const PlanOptions& options) const;
+  /// Of a small pipeline: the fastest plan that draws at most so much, and of these the cheapest.
+  /// \param near  about when it ends
+  Result<Plan> fastest_of_small(const PlanSearch& search, std::optional<Watts> most_power,
+                                Seconds near, const PlanOptions& options) const;
+  Result<Plan> best_of_small(const PlanSearch& search, BranchTask task,
+                             const PlanOptions& options) const;
   /// Whether relaxed optima besides those at hand take too long to step to.
   bool is_large() const;
   std::int64_t picoseconds(Seconds deadline) const;

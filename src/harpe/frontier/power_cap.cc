@@ -25,30 +25,41 @@ Seconds earliest_bound_within(const Frontier& frontier, Watts cap) {
 }  // namespace
 
 Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options) const {
-  const double gpus = data_->problem.gpus_per_stage;
-  const Watts waiting = data_->problem.total_blocking_power() * gpus;
+  const Watts waiting =
+      data_->problem.total_blocking_power() * static_cast<double>(data_->problem.gpus_per_stage);
   if (!(cap > waiting)) {
     return Error::infeasible("a cap of " + shortest(cap.value) +
                              " W cannot be met: the GPUs draw " + shortest(waiting.value) +
                              " W while they wait");
   }
-  const Seconds high = max_time();
-  Seconds low = earliest_bound_within(*this, cap);
+  Seconds first = earliest_bound_within(*this, cap);
   if (options.switching()) {
     const Plan fastest = HARPE_TRY(fastest_plan(options));
-    low = std::max(low, fastest.iteration_time);
+    first = std::max(first, fastest.iteration_time);
   }
-  // Plans lie a little above the bound: from there on, slower, the first that fits; then between it
-  // and the slowest that does not.
-  constexpr int kTries = 10;
+  const auto search = [&](const PlanOptions& how) {
+    return data_->search_under_cap(cap, first, how);
+  };
+  return data_->is_small() ? data_->fastest_of_small(search, cap, first, options) : search(options);
+}
+
+// Plans lie a little above the bound: from there on, slower, the first that fits; then between it
+// and the slowest that does not.
+Result<Plan> Frontier::Data::search_under_cap(Watts cap, Seconds first,
+                                              const PlanOptions& options) const {
+  constexpr int kTries = 10;     // until a plan fits
+  constexpr int kHalvings = 14;  // to 1e-4 of where the first ones are
+  const Watts waiting =
+      problem.total_blocking_power() * static_cast<double>(problem.gpus_per_stage);
+  const Seconds high = std::max(min_time, seconds(curve.longest + longest_chain));
   PlanOptions short_search = options;
   short_search.search_windows = 0;
   std::optional<Plan> best;
   Watts least = cap;
   Seconds over{0};
-  Seconds deadline = low;
-  for (int i = 0; i < kTries; ++i) {
-    Plan plan = HARPE_TRY(data_->search(deadline, short_search));
+  Seconds deadline = first;
+  for (int i = 0; i < (best ? kTries + kHalvings : kTries); ++i) {
+    Plan plan = HARPE_TRY(search(deadline, short_search));
     const Seconds time = plan.iteration_time;
     const Joules energy = plan.iteration_energy;
     const Watts power = energy / time;
@@ -70,7 +81,7 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     }
   }
   if (best && options.search_windows > 0) {
-    Plan searched = HARPE_TRY(data_->search(best->iteration_time, options));
+    Plan searched = HARPE_TRY(search(best->iteration_time, options));
     const bool is_within = searched.iteration_energy / searched.iteration_time <= cap;
     if (is_within && searched.iteration_energy < best->iteration_energy) return searched;
   }

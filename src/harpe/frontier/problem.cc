@@ -106,6 +106,19 @@ Status check_options(const CharacterizeOptions& options, int stages) {
   return ok_status();
 }
 
+void set_points(OptionTable& table, std::span<const OperatingPoint> points, Watts power) {
+  std::vector<double> effective;
+  for (const OperatingPoint& point : points) {
+    table.slowest = std::max(table.slowest, point.time);
+    effective.push_back(effective_energy(point, power).value);
+    table.dearest = std::max(table.dearest, Joules{std::abs(effective.back())});
+  }
+  for (const int i : pareto_set(points, effective)) {
+    table.options.push_back({points[i], Joules{effective[i]}, 0, 0});
+  }
+  table.all_max = all_max_point(points);
+}
+
 // Fills `table` and `tables` from the profile.
 Status assign_tables(Problem& problem) {
   std::map<TableKey, int> index;
@@ -147,15 +160,7 @@ Status assign_tables(Problem& problem) {
       }
       continue;
     }
-    std::vector<double> effective;
-    for (const OperatingPoint& point : points) {
-      table.slowest = std::max(table.slowest, point.time);
-      effective.push_back(effective_energy(point, problem.blocking_power[stage]).value);
-    }
-    for (const int i : pareto_set(points, effective)) {
-      table.options.push_back({points[i], Joules{effective[i]}, 0, 0});
-    }
-    table.all_max = all_max_point(points);
+    set_points(table, points, problem.blocking_power[stage]);
   }
   Diagnostics diagnostics("profile");
   for (auto& [kind, places] : missing) {
@@ -224,12 +229,14 @@ flow::Curve curve_of(const std::vector<HullPoint>& hull, Watts flow_unit) {
 
 void quantise(Problem& problem) {
   double largest_cost = 0;
+  Joules dearest{0};
   double largest_slope = 0;
   std::vector<std::vector<HullPoint>> hulls;
   for (OptionTable& table : problem.tables) {
     for (const Option& option : table.options) {
       largest_cost = std::max(largest_cost, std::abs(option.effective.value));
     }
+    dearest = std::max(dearest, table.dearest);
     hulls.push_back(hull_of(table));
     const auto& hull = hulls.back();
     for (std::size_t i = 1; i < hull.size(); ++i) {
@@ -238,6 +245,8 @@ void quantise(Problem& problem) {
                              (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9));
     }
   }
+  // Points that others beat count, too, but may not cost the others more than six of forty bits.
+  largest_cost = std::clamp(dearest.value, largest_cost, 64 * largest_cost);
   problem.cost_unit = Joules{power_of_two_unit(largest_cost, bits_for(problem.table.size()))};
   // A cut has one arc with a price a stage at most: its instructions follow each other. Flows stay
   // below a quarter of what is unbounded.
@@ -265,7 +274,7 @@ std::int64_t picoseconds(Seconds time) {
 }
 
 std::int64_t Problem::cost(Joules effective) const {
-  // A point that another beats in time and energy may cost more than what the unit was made for.
+  // A point that others beat may cost so much more than they do that the unit was not made for it.
   return std::llround(std::clamp(effective / cost_unit, -kMostCost, kMostCost));
 }
 

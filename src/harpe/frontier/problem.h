@@ -43,6 +43,7 @@ struct OptionTable {
   Joules least_effective;
   int instructions = 0;  ///< how many share this table
   Seconds slowest{0};    ///< of all points, also those that others beat
+  Joules dearest{0};     ///< largest effective energy of all points, whatever its sign
 };
 
 /// Everything that the frontier and plans are computed from.

@@ -32,6 +32,13 @@ using PointChoices = std::vector<int>;
 /// Searches choices under late changes of settings. Deterministic.
 class SwitchingSearch {
  public:
+  /// A profiled point of a computation.
+  struct Choice {
+    OperatingPoint point;
+    int setting = 0;                  ///< its number among the settings of the whole search
+    std::int64_t time = 0, cost = 0;  ///< as in `Option`
+  };
+
   SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell);
 
   /// The makespan (picoseconds), late changes included; negative where a stage changes its
@@ -67,6 +74,14 @@ class SwitchingSearch {
 
   const SearchOrder& layout() const { return layout_; }
   bool has_dwell() const { return min_dwell_ > 0; }
+  std::int64_t min_dwell() const { return min_dwell_; }  ///< picoseconds
+  /// The computations of a stage, in the order of its list.
+  std::span<const int> computations(int stage) const { return stage_nodes_[stage]; }
+  const std::vector<Choice>& choices_of(int node) const {
+    return choices_[problem_.table[static_cast<std::size_t>(node)]];
+  }
+  /// What a choice for an instruction costs beyond itself when it follows another setting.
+  LateChange change(int node, const Choice& choice, int setting_before) const;
 
   // Both try so many moves that give a run of instructions of one stage one setting.
   /// Brings the makespan down.
@@ -75,21 +90,11 @@ class SwitchingSearch {
   void improve(PointChoices& choices, std::int64_t deadline, double price, int moves);
 
  private:
-  struct Choice {
-    OperatingPoint point;
-    int setting = 0;                  ///< its place in `settings_`
-    std::int64_t time = 0, cost = 0;  ///< as in `Option`
-  };
-
-  const std::vector<Choice>& choices_of(int node) const {
-    return choices_[problem_.table[static_cast<std::size_t>(node)]];
-  }
   const Choice& choice(const PointChoices& choices, int node) const {
     return choices_of(node)[choices[node]];
   }
   int setting(const PointChoices& choices, int node) const { return choice(choices, node).setting; }
   void number_settings();
-  LateChange change(int node, const Choice& choice, int setting_before) const;
   int choice_at(int node, int setting) const {
     return choice_at_[problem_.table[static_cast<std::size_t>(node)]][setting];
   }
