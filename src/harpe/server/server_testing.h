@@ -217,7 +217,7 @@ class TestServer {
   std::thread thread_;
 };
 
-/// Two pipelines of two stages, one forward and backward for each of four micro-batches.
+/// Of two pipelines of two stages, each with a forward and a backward for every micro-batch.
 inline const char* test_profile() {
   return "stage,instruction,frequency,time,energy\n"
          "0,forward,1700,0.010,3.0\n0,forward,1400,0.012,2.5\n0,forward,1000,0.017,2.2\n"
@@ -226,9 +226,13 @@ inline const char* test_profile() {
          "1,backward,1700,0.028,8.4\n1,backward,1400,0.034,7.0\n1,backward,1000,0.048,6.2\n";
 }
 
-inline std::string test_specification(bool with_profile = true) {
-  nlohmann::json spec = {{"name", "test"},     {"data", 2},          {"stages", 2},
-                         {"schedule", "1f1b"}, {"micro_batches", 4}, {"blocking_power_w", 80},
+inline std::string test_specification(bool with_profile = true, int micro_batches = 4) {
+  nlohmann::json spec = {{"name", "test"},
+                         {"data", 2},
+                         {"stages", 2},
+                         {"schedule", "1f1b"},
+                         {"micro_batches", micro_batches},
+                         {"blocking_power_w", 80},
                          {"plans", 20}};
   if (with_profile) spec["profile"] = test_profile();
   return spec.dump();
@@ -251,9 +255,10 @@ inline bool planned(const TestServer& server, const std::string& job) {
 }
 
 /// Registers the job and all its ranks.
-inline void begin(const TestServer& server, const std::string& job) {
+inline void begin(const TestServer& server, const std::string& job, int micro_batches = 4) {
   TestClient client = server.client();
-  ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification()).status, 201);
+  ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification(true, micro_batches)).status,
+            201);
   for (const int data : {0, 1}) {
     for (const int stage : {0, 1}) {
       const TestResponse rank =
