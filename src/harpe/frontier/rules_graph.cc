@@ -9,7 +9,7 @@ namespace {
 class GraphMaker {
  public:
   GraphMaker(const Plan& plan, const PlannedSchedule& planned)
-      : plan_(plan), planned_(planned), rules_(planned.schedule) {}
+      : plan_(plan), planned_(planned), rules_(planned.schedule, plan.transfers) {}
 
   RulesGraph make() {
     add_nodes();
@@ -43,6 +43,7 @@ class GraphMaker {
   };
   struct NodeRange {
     int first, last;
+    int sent_by = -1;  ///< of a `send` with a blocking transfer, the node of that
   };
 
   const NodeRange& nodes_of(Position at) const { return range_[at.stage][at.index]; }
@@ -94,20 +95,33 @@ class GraphMaker {
     std::ranges::sort(transfers_, {}, [](const Transfer& t) {
       return std::tuple(t.part, t.micro_batch, t.gradient);
     });
+    int node = static_cast<int>(graph_.nodes.size());
+    const int first = node;
     for (const Transfer& t : transfers_) {
-      const int node = static_cast<int>(graph_.nodes.size());
-      constexpr Rule kRule = Rule::kBlocking;
       graph_.nodes.push_back(
           {.transfer_time = t.time, .part = t.part, .micro_batch = t.micro_batch});
-      add_edge(nodes_of(t.from).last, node, {}, kRule);
-      add_edge(node, nodes_of(t.to).first, {}, kRule);
-      if (t.to.index > 0) {
-        add_edge(nodes_of({t.to.stage, t.to.index - 1}).last, node, {}, kRule);
+      if (rules_.instruction(t.from).kind == InstructionKind::kSend) {
+        range_[t.from.stage][t.from.index].sent_by = node;
       }
-      const auto& sender = range_[t.from.stage];
-      const std::size_t after = static_cast<std::size_t>(t.from.index) + 1;
-      if (after < sender.size()) add_edge(node, sender[after].first, {}, kRule);
+      ++node;
     }
+    node = first;
+    for (const Transfer& t : transfers_) add_transfer_edges(t, node++);
+  }
+
+  void add_transfer_edges(const Transfer& t, int node) {
+    constexpr Rule kRule = Rule::kBlocking;
+    add_edge(nodes_of(t.from).last, node, {}, kRule);
+    add_edge(node, nodes_of(t.to).first, {}, kRule);
+    if (t.to.index > 0) {
+      const NodeRange& before = nodes_of({t.to.stage, t.to.index - 1});
+      add_edge(before.last, node, {}, kRule);
+      // A send ends with its own transfer.
+      if (before.sent_by >= 0) add_edge(before.sent_by, node, {}, kRule);
+    }
+    const auto& sender = range_[t.from.stage];
+    const std::size_t after = static_cast<std::size_t>(t.from.index) + 1;
+    if (after < sender.size()) add_edge(node, sender[after].first, {}, kRule);
   }
 
   const Plan& plan_;

@@ -36,10 +36,11 @@ class Verifier {
     if (!planned || !has_no_circle(*planned)) return;
     if (!check_operating_points()) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
-    const Exact makespan = makespan_of(graph);
+    const std::vector<int> order = *topological_order(graph);  // replay found no circle
+    const Exact makespan = makespan_of(graph, order);
     found_.makespan = Seconds{makespan.rounded_up()};
     const Exact period = std::max(makespan, Exact(plan_.iteration_time.value));
-    check_starts(graph);
+    check_starts(graph, order);
     const Exact energy = energy_in(period);
     check_energy(energy);
     if (certificate == nullptr) return;
@@ -170,7 +171,7 @@ class Verifier {
   }
 
   /// The longest path. An instruction takes its own time and that of the `switch` ahead of it.
-  Exact makespan_of(const RulesGraph& graph) const {
+  Exact makespan_of(const RulesGraph& graph, const std::vector<int>& order) const {
     std::vector<Exact> took;
     for (const RulesGraph::Node& node : graph.nodes) {
       Exact time(node.transfer_time.value);
@@ -178,7 +179,6 @@ class Verifier {
         time += Exact(cost_of(node.stage, *i).first.value);
       took.push_back(time);
     }
-    const std::vector<int> order = *topological_order(graph);  // replay found no circle
     std::vector<Exact> start(graph.nodes.size());
     std::vector<std::vector<const RulesGraph::Edge*>> into(graph.nodes.size());
     for (const RulesGraph::Edge& edge : graph.edges) into[edge.to].push_back(&edge);
@@ -193,7 +193,7 @@ class Verifier {
     return last;
   }
 
-  void check_starts(const RulesGraph& graph) {
+  void check_starts(const RulesGraph& graph, const std::vector<int>& order) {
     const Seconds tolerance{kTolerance + kTolerance * plan_.iteration_time.value};
     Seconds end{0};
     for (int stage = 0; stage < plan_.stages; ++stage) {
@@ -207,15 +207,17 @@ class Verifier {
         before = &i;
       }
     }
-    // Edges are ordered by `to`; a transfer starts when all that it waits for has ended.
+    // A transfer starts when all that it waits for has ended, other transfers among it.
     std::vector<Seconds> transfer(graph.nodes.size());
     const auto ended = [&](int node) {
       const RulesGraph::Node& n = graph.nodes[node];
       return n.entry != nullptr ? n.entry->start + n.entry->time : transfer[node] + n.transfer_time;
     };
-    for (const RulesGraph::Edge& e : graph.edges) {
-      if (graph.nodes[e.to].entry == nullptr) {
-        transfer[e.to] = std::max(transfer[e.to], ended(e.from));
+    for (const int node : order) {
+      if (graph.nodes[node].entry != nullptr) continue;
+      // Edges are ordered by `to`.
+      for (const auto& e : std::ranges::equal_range(graph.edges, node, {}, &RulesGraph::Edge::to)) {
+        transfer[node] = std::max(transfer[node], ended(e.from));
       }
     }
     for (const RulesGraph::Edge& e : graph.edges) {

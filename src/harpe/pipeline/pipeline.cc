@@ -4,6 +4,8 @@
 #include <queue>
 #include <tuple>
 
+#include "harpe/schedule/circle_text.h"
+
 namespace harpe {
 namespace {
 
@@ -28,13 +30,9 @@ bool is_backward(InstructionKind kind) {
 }
 
 std::string describe(const PipelineNode& node) {
-  const Instruction& instruction = node.instruction;
-  std::string text = node.stage < 0 ? "the transfer of" : "stage " + std::to_string(node.stage);
-  text += " " + std::string(name(instruction.kind));
-  if (instruction.part >= 0) text += " of part " + std::to_string(instruction.part);
-  if (instruction.micro_batch >= 0)
-    text += " micro-batch " + std::to_string(instruction.micro_batch);
-  return text;
+  const std::string stage =
+      node.stage < 0 ? "the transfer of" : "stage " + std::to_string(node.stage);
+  return stage + " " + instruction_text(node.instruction);
 }
 
 // Builds the dependencies of a schedule.
@@ -56,6 +54,7 @@ class Builder {
 
   void build() {
     add_nodes();
+    sent_by_.assign(nodes_.size(), -1);
     const int instructions = static_cast<int>(nodes_.size());
     for (int i = 0; i + 1 < instructions; ++i) {
       if (nodes_[i].stage == nodes_[i + 1].stage) dependencies_.push_back({i, i + 1, {}});
@@ -68,6 +67,9 @@ class Builder {
         if (forward_.at(part, m) < 0) continue;
         connect(part, m, first, last);
       }
+    }
+    for (const auto [transfer, before] : after_sends_) {
+      if (sent_by_[before] >= 0) dependencies_.push_back({sent_by_[before], transfer, {}});
     }
   }
 
@@ -133,15 +135,8 @@ class Builder {
   void connect(int part, int m, bool first, bool last) {
     const int forward = forward_.at(part, m);
     const int backward = backward_.at(part, m);
-    if (!first) {
-      const Instruction sent{.kind = InstructionKind::kForward, .part = part - 1, .micro_batch = m};
-      travel(sent, forward_.at(part - 1, m), forward, part - 1, transfers_.forward);
-    }
-    if (!last) {
-      const Instruction sent{
-          .kind = InstructionKind::kBackward, .part = part + 1, .micro_batch = m};
-      travel(sent, backward_.at(part + 1, m), backward, part, transfers_.backward);
-    }
+    if (!first) travel(part - 1, part, m);
+    if (!last) travel(part + 1, part, m);
     depend(forward, backward);
     depend(forward, recompute_.at(part, m));
     depend(recompute_.at(part, m), backward);
@@ -161,28 +156,50 @@ class Builder {
     if (from >= 0 && to >= 0) dependencies_.push_back({last_[from], to, lag});
   }
 
-  // What `sent` gives, from one whole to another over boundary `boundary` (between that part and
-  // the next).
-  void travel(const Instruction& sent, int from, int to, int boundary,
-              const std::vector<Seconds>& times) {
+  // What one part gives to the next: an activation, or a gradient to the one before.
+  void travel(int from_part, int to_part, int m) {
+    const bool gradient = to_part < from_part;
+    RoleTable& computations = gradient ? backward_ : forward_;
+    const int from = computations.at(from_part, m);
+    const int to = computations.at(to_part, m);
     if (from < 0 || to < 0) return;
+    const auto& times = gradient ? transfers_.backward : transfers_.forward;
     const bool moves = nodes_[from].stage != nodes_[to].stage && !times.empty();
-    const Seconds time = moves ? times[boundary] : Seconds{};
+    const Seconds time = moves ? times[std::min(from_part, to_part)] : Seconds{};
     if (!moves || transfers_.mode == Transfers::Mode::kOverlapped) {
       depend(from, to, time);
       return;
     }
     depend(from, to);
+    const int send = send_.at(from_part, 2 * m + gradient);
+    const int recv = recv_.at(to_part, 2 * m + gradient);
+    const Instruction given{
+        .kind = gradient ? InstructionKind::kBackward : InstructionKind::kForward,
+        .part = from_part,
+        .micro_batch = m};
     const int transfer = static_cast<int>(nodes_.size());
-    nodes_.push_back(
-        {.stage = -1, .position = 0, .chunk = 0, .instruction = sent, .transfer_time = time});
+    nodes_.push_back({.stage = -1,
+                      .position = 0,
+                      .chunk = 0,
+                      .instruction = send < 0 ? given : nodes_[send].instruction,
+                      .transfer_time = time});
     last_.push_back(transfer);
+    if (send >= 0) sent_by_[last_[send]] = transfer;
+    block(send < 0 ? from : send, transfer, recv < 0 ? to : recv);
+  }
+
+  // A rendezvous transfer from one whole to another, both of which it keeps from going on.
+  void block(int from, int transfer, int to) {
+    depend(from, to);
     depend(from, transfer);
     depend(transfer, to);
     const auto on_stage_of = [&](int node, int other) {
       return node >= 0 && nodes_[node].stage == nodes_[other].stage;
     };
-    if (on_stage_of(to - 1, to)) dependencies_.push_back({to - 1, transfer, {}});
+    if (on_stage_of(to - 1, to)) {
+      dependencies_.push_back({to - 1, transfer, {}});
+      after_sends_.emplace_back(transfer, to - 1);
+    }
     const int after_sender = last_[from] + 1;
     if (on_stage_of(after_sender, from)) dependencies_.push_back({transfer, after_sender, {}});
   }
@@ -192,7 +209,11 @@ class Builder {
   const Split& split_;
   std::vector<PipelineNode>& nodes_;
   std::vector<Dependency>& dependencies_;
-  std::vector<int> last_;  // of each node, the last node of its whole
+  std::vector<int> last_;     // of each node, the last node of its whole
+  std::vector<int> sent_by_;  // the transfer of each `send`, by its last node; -1 if there is none
+  // Transfers, with the node ahead of what receives: if that is a blocking `send`, the receiver is
+  // held in it until its transfer has ended.
+  std::vector<std::pair<int, int>> after_sends_;
   RoleTable forward_, backward_, weight_, recompute_, send_, recv_;
 };
 
@@ -250,10 +271,14 @@ Status Pipeline::sort() {
   }
   if (static_cast<int>(order_.size()) == count) return ok_status();
 
+  return Error::invalid(circle(missing));
+}
+
+std::string Pipeline::circle(std::span<const int> missing) const {
   // Every node left waits for another one left: walking back must close a circle.
   int node = 0;
   while (missing[node] == 0) ++node;
-  std::vector<int> seen(count, -1);
+  std::vector<int> seen(nodes_.size(), -1);
   std::vector<int> walk;
   while (seen[node] < 0) {
     seen[node] = static_cast<int>(walk.size());
@@ -264,19 +289,27 @@ Status Pipeline::sort() {
     }
     node = before;
   }
+  walk.erase(walk.begin(), walk.begin() + seen[node]);
   std::string text = "the order of instructions and their dependencies form a circle: ";
   constexpr int kShown = 6;
-  const int length = static_cast<int>(walk.size()) - seen[node];
+  const int length = static_cast<int>(walk.size());
   for (int i = 0; i < std::min(length, kShown); ++i) {
-    text += describe(nodes_[walk[seen[node] + i]]) + " waits for ";
+    text += describe(nodes_[walk[i]]) + " waits for ";
   }
   if (length > kShown) text += "... (" + std::to_string(length - kShown) + " more) ... ";
   text += describe(nodes_[node]);
-  if (transfers_.mode == Transfers::Mode::kRendezvous && !transfers_.none()) {
-    text +=
-        "; with blocking (rendezvous) transfers many schedules other than 1F1B and GPipe deadlock";
+  if (transfers_.mode != Transfers::Mode::kRendezvous || transfers_.none()) return text;
+  std::vector<Instruction> sends;
+  for (const int i : walk) {
+    const bool is_send = nodes_[i].instruction.kind == InstructionKind::kSend;
+    if (nodes_[i].stage < 0 && is_send) sends.push_back(nodes_[i].instruction);
   }
-  return Error::invalid(std::move(text));
+  const std::string waiting = waiting_sends_text(sends);
+  return text + "; " +
+         (waiting.empty()
+              ? "with blocking (rendezvous) transfers many schedules other than 1F1B and GPipe "
+                "deadlock"
+              : waiting);
 }
 
 Timeline Pipeline::earliest(std::span<const Seconds> durations) const {

@@ -18,7 +18,7 @@
 namespace harpe {
 
 /// One node of the graph: an instruction of the schedule, one of the parts that it is split into,
-/// or (stage -1) the rendezvous transfer of what it gives.
+/// or (stage -1) the rendezvous transfer of what it gives or, a `send`, sends.
 struct PipelineNode {
   int stage = -1;
   int position = 0;  ///< in the list of its stage: that of the whole where it is one of its parts
@@ -53,8 +53,9 @@ struct Timeline {
 /// receives, then that of the gradient. Dependencies are those of pipeline parallelism (order
 /// within a stage; forward k -> k + 1; last forward -> last backward; backward k + 1 -> k; forward
 /// -> backward and recompute; recompute -> backward; backward -> weight; send -> its recv), an
-/// overlapped block having those of both its halves. They are between wholes: what an instruction
-/// that is split waits for its first part waits for, and what waits for it waits for its last part.
+/// overlapped block having those of both its halves, and those of rendezvous transfers (`Transfers`
+/// says between which instructions they go). They are between wholes: what an instruction that is
+/// split waits for its first part waits for, and what waits for it waits for its last part.
 class Pipeline {
  public:
   /// Fails when the schedule is not valid, transfers do not fit its parts, or order and
@@ -83,6 +84,8 @@ class Pipeline {
  private:
   Pipeline() = default;
   Status sort();
+  /// Walks a circle of nodes that wait for each other, `missing` of the dependencies of each.
+  std::string circle(std::span<const int> missing) const;
   Schedule schedule_;
   Transfers transfers_;
   std::vector<PipelineNode> nodes_;

@@ -10,6 +10,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
 #include "harpe/base/source_tree_testing.h"
+#include "harpe/schedule/cells_testing.h"
 #include "harpe/schedule/replay.h"
 
 namespace harpe {
@@ -252,6 +253,96 @@ TEST(Pipeline, StartsAreThoseOfAReplayHoweverInstructionsAreSplit) {
   }
   EXPECT_GT(split, 300);
   EXPECT_GT(circles, 100);
+}
+
+TEST(Pipeline, StartsAreThoseOfAReplayWhereverCellsStand) {
+  std::map<Transfers::Mode, int> ran, circles;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    RandomCase random(seed);
+    const Schedule schedule = with_random_cells(random.schedule(), [&](int n) {
+      return static_cast<int>(random.below(static_cast<std::size_t>(n)));
+    });
+    const Transfers transfers = random.transfers(schedule.parts());
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << schedule.name << " "
+                                    << schedule.stages << "x" << schedule.micro_batches);
+    expect_starts_of_a_replay(random, schedule, transfers);
+    if (testing::Test::HasFatalFailure()) return;
+    if (schedule.stages == 1) continue;
+    ++(Pipeline::build(schedule, transfers).ok() ? ran : circles)[transfers.mode];
+  }
+  EXPECT_GT(ran[Transfers::Mode::kOverlapped], 300);
+  EXPECT_GT(ran[Transfers::Mode::kRendezvous], 100);
+  EXPECT_GT(circles[Transfers::Mode::kRendezvous], 300);
+}
+
+/// Makespan where computations take random times, by their part and micro-batch, and cells none;
+/// nothing if stages wait for each other in a circle.
+std::optional<Seconds> random_makespan(unsigned seed, const Schedule& schedule,
+                                       const Transfers& transfers) {
+  const Result<Pipeline> pipeline = Pipeline::build(schedule, transfers);
+  if (!pipeline.ok()) return std::nullopt;
+  std::vector<Seconds> durations;
+  for (const PipelineNode& node : pipeline->nodes()) {
+    const Instruction& i = node.instruction;
+    std::seed_seq numbers{static_cast<int>(seed), static_cast<int>(i.kind), i.part, i.micro_batch};
+    std::mt19937 random(numbers);
+    const Seconds time{std::uniform_real_distribution(0.1, 3.0)(random)};
+    durations.push_back(node.stage < 0          ? node.transfer_time
+                        : is_fixed_time(i.kind) ? Seconds{0}
+                                                : time);
+  }
+  return pipeline->earliest(durations).makespan;
+}
+
+TEST(Pipeline, CellsRightAtTheirComputationsChangeNothingButWhatBlocks) {
+  int ran = 0, longer = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    RandomCase random(seed);
+    const char* const names[] = {"1f1b", "gpipe", "recompute-1f1b", "zb-h1"};
+    const Schedule schedule =
+        *make_schedule(names[seed % 4], {.stages = 1 + static_cast<int>(random.below(4)),
+                                         .micro_batches = 1 + static_cast<int>(random.below(8))});
+    Transfers transfers = random.transfers(schedule.parts());
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << schedule.name << " "
+                                    << schedule.stages << "x" << schedule.micro_batches);
+    const Seconds without = *random_makespan(seed, schedule, transfers);
+    const std::optional<Seconds> with = random_makespan(seed, with_cells(schedule), transfers);
+    const bool blocks = transfers.mode == Transfers::Mode::kRendezvous;
+    if (!with) {
+      EXPECT_TRUE(blocks);
+      continue;
+    }
+    ++ran;
+    // Of three stages, the middle one sends to one neighbour before it receives from the other,
+    // where without cells it does both at once.
+    if (blocks && schedule.stages > 2) {
+      EXPECT_GE(with->value, without.value - 1e-9);
+      longer += *with > without + Seconds{1e-6};
+    } else {
+      EXPECT_NEAR(with->value, without.value, 1e-9);
+    }
+  }
+  EXPECT_GT(ran, 600);
+  EXPECT_GT(longer, 20);
+}
+
+TEST(Pipeline, BlockingSendsThatWaitForEachOtherAreNamed) {
+  const Schedule schedule = *parse_torch_csv(
+      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n",
+      "f");
+  Transfers transfers{
+      .mode = Transfers::Mode::kRendezvous, .forward = {Seconds{0.5}}, .backward = {Seconds{0.25}}};
+  const Result<Pipeline> blocked = Pipeline::build(schedule, transfers);
+  ASSERT_FALSE(blocked.ok());
+  EXPECT_EQ(blocked.error().text(),
+            "the order of instructions and their dependencies form a circle: the transfer of send "
+            "of part 0 micro-batch 1 (0SEND_F1) waits for the transfer of send of part 1 "
+            "micro-batch 0 (1SEND_B0) waits for the transfer of send of part 0 micro-batch 1 "
+            "(0SEND_F1); 0SEND_F1 and 1SEND_B0 wait for each other: a blocking send ends with its "
+            "recv");
+  transfers.mode = Transfers::Mode::kOverlapped;
+  EXPECT_TRUE(Pipeline::build(schedule, transfers).ok());
 }
 
 TEST(Pipeline, StartsOfPyTorchsOwnSchedulesAreThoseOfAReplay) {

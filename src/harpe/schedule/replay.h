@@ -19,7 +19,8 @@ struct Replay {
 
 /// Every instruction starts as soon as the rules of pipeline parallelism (rules.h) and the
 /// transfers let it. Fails when the schedule or the transfers are not valid, and when stages wait
-/// for each other in a circle: the message says for what.
+/// for each other in a circle: the message says for what, and names the blocking sends that never
+/// end.
 /// \param durations  one for each instruction, as the lists of the schedule
 /// O(instructions), but for what is looked at again while a stage waits.
 Result<Replay> replay(const Schedule& schedule, const Transfers& transfers,

@@ -27,9 +27,13 @@ std::string_view sentence(Rule rule) {
   return "a blocking transfer occupies its sender and its receiver";
 }
 
-ScheduleRules::ScheduleRules(const Schedule& schedule)
+ScheduleRules::ScheduleRules(const Schedule& schedule, const Transfers& transfers)
     : schedule_(schedule),
       model_parts_(schedule.parts() / schedule.copies),
+      activations_block_(transfers.mode == Transfers::Mode::kRendezvous &&
+                         !transfers.forward.empty()),
+      gradients_block_(transfers.mode == Transfers::Mode::kRendezvous &&
+                       !transfers.backward.empty()),
       given_by_(place(Product{kProducts}, 0, 0)) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const auto& list = schedule.lists[stage];
@@ -81,26 +85,52 @@ void ScheduleRules::add(Rule rule, Product product, int part, int micro_batch,
   if (from.stage >= 0) waits.push_back({.rule = rule, .from = from});
 }
 
-void ScheduleRules::add_crossing(Rule rule, Product product, int from, int to, int micro_batch,
+bool ScheduleRules::blocks(int from, int to) const {
+  return schedule_.placement[from] != schedule_.placement[to] &&
+         (to < from ? gradients_block_ : activations_block_);
+}
+
+void ScheduleRules::set_boundary(Wait& wait, int from, int to) {
+  wait.boundary = std::min(from, to);
+  wait.gradient = to < from;
+}
+
+void ScheduleRules::add_crossing(int from, int to, int micro_batch,
                                  std::vector<Wait>& waits) const {
-  add(rule, product, from, micro_batch, waits);
+  const bool gradient = to < from;
+  add(gradient ? Rule::kGradient : Rule::kActivation, gradient ? kBackwarded : kForwarded, from,
+      micro_batch, waits);
   if (schedule_.placement[from] == schedule_.placement[to]) return;
-  waits.back().boundary = std::min(from, to);
-  waits.back().gradient = to < from;
+  const Product sent = gradient ? kSentGradient : kSentActivation;
+  const Product received = gradient ? kReceivedGradient : kReceivedActivation;
+  if (blocks(from, to)) {
+    if (exists(received, to, micro_batch)) return;  // the data travels to the recv
+    if (exists(sent, from, micro_batch)) add(Rule::kMessage, sent, from, micro_batch, waits);
+  }
+  set_boundary(waits.back(), from, to);
+}
+
+void ScheduleRules::recv_waits(int part, int micro_batch, bool gradient,
+                               std::vector<Wait>& waits) const {
+  if (gradient ? is_last(part) : is_first(part)) return;
+  const int from = gradient ? part + 1 : part - 1;
+  const Product sent = gradient ? kSentGradient : kSentActivation;
+  if (exists(sent, from, micro_batch)) {
+    add(Rule::kMessage, sent, from, micro_batch, waits);
+  } else if (blocks(from, part)) {
+    add(Rule::kMessage, gradient ? kBackwarded : kForwarded, from, micro_batch, waits);
+  }
+  if (blocks(from, part)) set_boundary(waits.back(), from, part);
 }
 
 void ScheduleRules::forward_waits(int part, int micro_batch, std::vector<Wait>& waits) const {
-  if (!is_first(part)) {
-    add_crossing(Rule::kActivation, kForwarded, part - 1, part, micro_batch, waits);
-  }
+  if (!is_first(part)) add_crossing(part - 1, part, micro_batch, waits);
   add(Rule::kMessage, kReceivedActivation, part, micro_batch, waits);
 }
 
 void ScheduleRules::backward_waits(int part, int micro_batch, std::vector<Wait>& waits) const {
   add(Rule::kOwnForward, kForwarded, part, micro_batch, waits);
-  if (!is_last(part)) {
-    add_crossing(Rule::kGradient, kBackwarded, part + 1, part, micro_batch, waits);
-  }
+  if (!is_last(part)) add_crossing(part + 1, part, micro_batch, waits);
   add(Rule::kRecomputed, kRecomputed, part, micro_batch, waits);
   add(Rule::kMessage, kReceivedGradient, part, micro_batch, waits);
 }
@@ -133,11 +163,7 @@ std::vector<Wait> ScheduleRules::waits(Position at) const {
       add(Rule::kMessage, i.gradient ? kBackwarded : kForwarded, i.part, i.micro_batch, waits);
       break;
     case InstructionKind::kRecv:
-      if (i.gradient && !is_last(i.part)) {
-        add(Rule::kMessage, kSentGradient, i.part + 1, i.micro_batch, waits);
-      } else if (!i.gradient && !is_first(i.part)) {
-        add(Rule::kMessage, kSentActivation, i.part - 1, i.micro_batch, waits);
-      }
+      recv_waits(i.part, i.micro_batch, i.gradient, waits);
       break;
     default:
       break;

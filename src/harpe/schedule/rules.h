@@ -11,9 +11,10 @@
 ///   send       the forward of part k, or its backward where a gradient is sent;
 ///   recv       the send of the part that the data comes from, if there is one;
 /// a forward also its recv of the activation, a backward that of the gradient, where there are
-/// such. Instructions that compute several of these at once (`recompute_backward`,
-/// `forward_backward`) start when all their halves may, and have ended when all have. Every
-/// instruction waits for the one before it in its list besides.
+/// such. A blocking transfer goes from the send to the recv, or from or to the computation where
+/// one of them is missing; what it goes to waits for it. Instructions that compute several of these
+/// at once (`recompute_backward`, `forward_backward`) start when all their halves may, and have
+/// ended when all have. Every instruction waits for the one before it in its list besides.
 ///
 /// Written apart from `Pipeline`, which it serves to check.
 
@@ -51,8 +52,8 @@ struct Position {
 struct Wait {
   Rule rule = Rule::kOrder;
   Position from;  ///< must have ended
-  /// The lower of the two parts between which data crosses from one stage to another; -1 where
-  /// none does.
+  /// The lower of the two parts between which data travels from one stage to another in this wait;
+  /// -1 where none does.
   int boundary = -1;
   bool gradient = false;  ///< a gradient crosses, not an activation
 };
@@ -60,7 +61,9 @@ struct Wait {
 /// The waits of one schedule, which must be valid and outlive this. Immutable.
 class ScheduleRules {
  public:
-  explicit ScheduleRules(const Schedule& schedule);
+  /// \param transfers  only whether they block matters: then data travels between sends and
+  ///                   receives, else between computations
+  explicit ScheduleRules(const Schedule& schedule, const Transfers& transfers = {});
 
   const Instruction& instruction(Position at) const { return schedule_.lists[at.stage][at.index]; }
   /// All that the instruction there waits for, the one before it in its list first.
@@ -84,13 +87,21 @@ class ScheduleRules {
   bool is_last(int part) const { return part % model_parts_ == model_parts_ - 1; }
   void forward_waits(int part, int micro_batch, std::vector<Wait>& waits) const;
   void backward_waits(int part, int micro_batch, std::vector<Wait>& waits) const;
+  void recv_waits(int part, int micro_batch, bool gradient, std::vector<Wait>& waits) const;
   /// Adds the wait for a product, if any instruction gives it.
   void add(Rule rule, Product product, int part, int micro_batch, std::vector<Wait>& waits) const;
-  void add_crossing(Rule rule, Product product, int from, int to, int micro_batch,
-                    std::vector<Wait>& waits) const;
+  /// Adds the wait of the computation of part `to` for the data of part `from`.
+  void add_crossing(int from, int to, int micro_batch, std::vector<Wait>& waits) const;
+  bool exists(Product product, int part, int micro_batch) const {
+    return given_by_[place(product, part, micro_batch)].stage >= 0;
+  }
+  /// Whether data from part `from` to `to` travels by a blocking transfer.
+  bool blocks(int from, int to) const;
+  static void set_boundary(Wait& wait, int from, int to);
 
   const Schedule& schedule_;
   int model_parts_;
+  bool activations_block_, gradients_block_;
   std::vector<Position> given_by_;  ///< each product of each part and micro-batch
 };
 

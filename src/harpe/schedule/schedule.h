@@ -124,6 +124,8 @@ Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
                                  TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 /// Writes the new dialect; reading it back gives the same lists.
 std::string torch_csv(const Schedule& schedule);
+/// One instruction in the same notation, backwards as full ones: "0SEND_F1".
+std::string torch_action(const Instruction& instruction);
 
 /// The neutral form: {"name": "1f1b", "ranks": [[{"op": "forward", "stage": part, "mb": 0}, ...],
 /// ...], "placement": [stage of part 0, ...]}; an overlapped block adds "backward_stage" and

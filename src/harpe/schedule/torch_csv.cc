@@ -319,6 +319,10 @@ Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
   return TorchReader(file, dialect, copies).read(text);
 }
 
+std::string torch_action(const Instruction& instruction) {
+  return action_text(instruction, false);
+}
+
 std::string torch_csv(const Schedule& schedule) {
   std::set<std::pair<int, int>> weights;
   for (const auto& list : schedule.lists) {

@@ -18,7 +18,12 @@ struct Transfers {
     kOverlapped,  ///< the receiver starts that much later; no stage is occupied
     /// Blocking send and receive: the transfer begins when the sender's instruction and the
     /// receiver's preceding instruction have ended, and ends before the sender's next and the
-    /// receiver's instruction begin.
+    /// receiver's instruction begin. The sender's instruction is the `send` of the data where the
+    /// schedule has one, else the computation that gives it; the receiver's is the `recv`, else the
+    /// computation that needs it. If the receiver's preceding instruction is such a `send`, it has
+    /// ended once its own transfer has: two stages that both send first wait for each other for
+    /// ever. Computations without such cells send and receive at once, as the 1F1B of Megatron-LM
+    /// does, and do not wait so.
     kRendezvous,
   };
   Mode mode = Mode::kOverlapped;
