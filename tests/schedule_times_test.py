@@ -35,11 +35,15 @@ POWER = 60.0
 SECONDS_OFF = 1e-9
 BOUND_OFF = 1e-6
 
-# Schedules of others: fused and separate recomputation with sends and receives; blocks and split
-# backwards beside full ones; two directions.
+# Schedules of others: fused and separate recomputation with sends and receives; sends and receives that
+# run when they block, too, one of them missing; blocks and split backwards beside full ones; two directions.
 IMPORTED = {
     "messages.csv": "0F0,0SEND_F0,0F1,0SEND_F1,0R0,0RECV_B0,0B0,0RECV_B1,0C1,0REDUCE_GRAD\n"
     "1RECV_F0,1F0,1C0,1SEND_B0,1RECV_F1,1F1,1R1,1B1,1SEND_B1\n",
+    "cells.csv": "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2\n"
+    "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_F2,1F2,1SEND_F2,"
+    "1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1,1RECV_B2,1B2,1SEND_B2\n"
+    "2RECV_F0,2F0,2F1,2RECV_F2,2F2,2B0,2SEND_B0,2B1,2SEND_B1,2B2,2SEND_B2\n",
     "blocks.csv": "0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3I1,0B0,3W1,0B1\n"
     "1F0,2F0,1F1,(2F1;2B0)OVERLAP_F_B,1I0,1W0,2B1,1B1\n",
     "two_ways.json": json.dumps({
@@ -134,9 +138,10 @@ class Lists:
             return [(kind, part, m, op.get("gradient", False))]
         return [("backward" if kind == "recompute_backward" else kind, part, m)]
 
-    def messages(self, transfers):
+    def messages(self, mode, transfers):
         """(sender, receiver, thing, seconds) of all that crosses from one rank to another;
-        instructions are (rank, position). Seconds are None where transfers are not said to take any."""
+        instructions are (rank, position). Seconds are None where transfers are not said to take any.
+        What blocks goes from its send to its recv, where the schedule has them."""
         giver = {t: (r, i) for r, rank in enumerate(self.ranks) for i, op in enumerate(rank) for t in self.gives(op)}
         for r, rank in enumerate(self.ranks):
             for i, op in enumerate(rank):
@@ -145,8 +150,15 @@ class Lists:
                     if sender[0] == r or thing[0] not in ("forward", "backward"):
                         continue
                     times = transfers[thing[0]] if transfers else None
-                    boundary = thing[1] if thing[0] == "forward" else thing[1] - 1
-                    yield sender, (r, i), thing, times[boundary] if times else None
+                    back = thing[0] == "backward"
+                    receiver = (r, i)
+                    if mode == "rendezvous" and times:
+                        sender = giver.get(("send", *thing[1:], back), sender)
+                        receiver = giver.get(("recv", thing[1] + (-1 if back else 1), thing[2], back), receiver)
+                    yield sender, receiver, thing, times[thing[1] - back] if times else None
+
+    def is_send(self, place):
+        return place[1] >= 0 and self.ranks[place[0]][place[1]]["op"] == "send"
 
 
 def simulate(lists, durations, mode, transfers):
@@ -155,17 +167,16 @@ def simulate(lists, durations, mode, transfers):
     done, running, has = [0] * len(ranks), [False] * len(ranks), set()
     start = [[None] * len(rank) for rank in ranks]
     arrives = {}  # (receiver, thing) -> when it gets there, for things that travel beside the computing
-    blocking, unsent = [], {}
-    for sender, receiver, thing, seconds in lists.messages(transfers):
+    blocking, unsent, unlanded = [], {}, {}
+    for sender, receiver, thing, seconds in lists.messages(mode, transfers):
         if seconds is None:
             continue
         if mode == "rendezvous":
             blocking.append((sender, receiver, thing, seconds))
             unsent[sender] = unsent.get(sender, 0) + 1
-            unsent[receiver] = unsent.get(receiver, 0)
+            unlanded[receiver] = unlanded.get(receiver, 0) + 1
         else:
             arrives[receiver, thing] = (sender, seconds)
-    blocked_things = {(receiver, thing) for _, receiver, thing, _ in blocking}
     landed, events, order, now = set(), [], 0, 0.0
 
     def push(when, *event):
@@ -179,8 +190,11 @@ def simulate(lists, durations, mode, transfers):
             return False
         here = (rank, i)
         needed = lists.needs(ranks[rank][i])
-        travelling = {(here, t) for t in needed} & (arrives.keys() | blocked_things)
-        return travelling <= landed and has.issuperset(needed)
+        travelling = {(here, t) for t in needed} & arrives.keys()
+        return travelling <= landed and not unlanded.get(here) and has.issuperset(needed)
+
+    def is_sending(place):
+        return lists.is_send(place) and unsent.get(place, 0) > 0
 
     while True:
         moved = True
@@ -188,9 +202,9 @@ def simulate(lists, durations, mode, transfers):
             moved = False
             for message in list(blocking):
                 (a, i), (b, j), thing, seconds = message
-                if done[a] > i and done[b] >= j:
+                if done[a] > i and done[b] >= j and not is_sending((b, j - 1)):
                     blocking.remove(message)
-                    push(now + seconds, "sent", (a, i), (b, j), thing)
+                    push(now + seconds, "sent", (a, i), (b, j))
             for rank in range(len(ranks)):
                 if ready(rank):
                     running[rank] = moved = True
@@ -212,7 +226,7 @@ def simulate(lists, durations, mode, transfers):
             landed.add(event[1:])
         else:
             unsent[event[1]] -= 1
-            landed.add(event[2:])
+            unlanded[event[2]] -= 1
     return start if all(d == len(rank) for d, rank in zip(done, ranks)) else None
 
 
@@ -346,7 +360,8 @@ class Case:
         for r, rank in enumerate(lists.ranks):
             for i, op in enumerate(rank):
                 pairs += [(last[giver[t]], first[r, i], 0) for t in lists.needs(op)]
-        for sender, receiver, _, seconds in lists.messages(self.transfers):
+        transfer_by, held_in = {}, []
+        for sender, receiver, _, seconds in lists.messages(self.mode, self.transfers):
             if seconds is None:
                 continue
             if self.mode == "overlapped":
@@ -355,10 +370,14 @@ class Case:
             x = len(choices)
             choices.append([(seconds, 0.0)])
             pairs += [(last[sender], x, 0), (x, first[receiver], 0)]
+            transfer_by[sender] = x
             if receiver[1] > 0:
-                pairs.append((last[receiver[0], receiver[1] - 1], x, 0))
+                before = (receiver[0], receiver[1] - 1)
+                pairs.append((last[before], x, 0))
+                held_in += [(before, x)] if lists.is_send(before) else []
             if (sender[0], sender[1] + 1) in first:
                 pairs.append((x, first[sender[0], sender[1] + 1], 0))
+        pairs += [(transfer_by[before], x, 0) for before, x in held_in if before in transfer_by]
         bound = optimum_test.least_energy(choices, pairs, POWER * len(lists.ranks), plan["iteration_time_s"], mixed=True)
         off = plan["lower_bound_j"] / bound - 1
         print(f"{self.label}: {len(choices):3} instructions, bound off by {off:8.1e}")
@@ -366,10 +385,13 @@ class Case:
 
     def ask_the_independent_checker(self, plan):
         tool = SHARED / "tools" / "verify_plan.py"
+        names = {i["name"] for rank in plan["instructions"] for i in rank}
         fused = any(i.get("fused_with_next") for rank in plan["instructions"] for i in rank)
         # It knows one model only. Of a fused recomputation it lets the gradient travel after the
-        # recompute, not before the whole.
-        if not tool.exists() or plan.get("copies", 1) > 1 or (fused and self.mode == "rendezvous"):
+        # recompute, not before the whole; whatever blocks it lets travel between computations, not
+        # between a send and a recv.
+        unknown = fused or names & {"send", "recv"}
+        if not tool.exists() or plan.get("copies", 1) > 1 or (unknown and self.mode == "rendezvous"):
             return
         spec = importlib.util.spec_from_file_location("verify_plan", tool)
         checker = importlib.util.module_from_spec(spec)
@@ -377,7 +399,6 @@ class Case:
         # Of fused instructions it knows the recomputation of two schedules, without the time that a
         # gradient travels; of wholes, messages and blocks nothing. Where its graph lacks what an
         # instruction waits for, so does its bound.
-        names = {i["name"] for rank in plan["instructions"] for i in rank}
         knows_fusion = plan["schedule"].endswith("recompute-1f1b") and not self.mode
         knows_names = not names & {"recompute_backward", "forward_backward", "send", "recv"}
         sys.argv = [str(tool), str(self.directory / "out/plan.json"), str(self.profile)]

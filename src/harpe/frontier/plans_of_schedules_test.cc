@@ -12,6 +12,7 @@
 #include "harpe/frontier/plan_testing.h"
 #include "harpe/frontier/predict.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/schedule/cells_testing.h"
 #include "harpe/schedule/replay.h"
 
 namespace harpe {
@@ -280,6 +281,55 @@ TEST(ImportedSchedules, ArePlannedAsTheirListsRun) {
     }
   }
   EXPECT_GE(planned, 10);
+}
+
+TEST(SchedulesWithCells, ArePlannedAsTheirListsRun) {
+  const Schedule forwards_first = must(gpipe({.stages = 3, .micro_batches = 3}));
+  const Schedule split = must(zb_h1({.stages = 2, .micro_batches = 3}));
+  int planned = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const Schedule& without = seed % 2 == 0 ? split : forwards_first;
+    const Schedule schedule =
+        seed == 1 ? with_cells(without)
+                  : with_random_cells(without, [&](int n) { return random.below(n); });
+    const Planned c{.schedule = schedule,
+                    .transfers = random_transfers(random, schedule.parts(), 2),
+                    .profile = random_profile(random, schedule, Rows::kParts)};
+    if (!can_run(c.schedule, c.transfers)) continue;
+    ++planned;
+    expect_times_of_a_replay(c);
+  }
+  EXPECT_GE(planned, 10);
+}
+
+TEST(SchedulesWithCells, TakeTheTimeAndEnergyOfThoseWithout) {
+  const Schedule with =
+      must(parse_torch_csv("0F0,0SEND_F0,0RECV_B0,0B0\n"
+                           "1RECV_F0,1F0,1B0,1SEND_B0\n",
+                           "f"));
+  const Schedule without = must(parse_torch_csv("0F0,0B0\n1F0,1B0\n", "f"));
+  const Profile profile = test_profile(2);
+  for (const auto mode : {Transfers::Mode::kOverlapped, Transfers::Mode::kRendezvous}) {
+    const auto frontier_of = [&](const Schedule& schedule) {
+      return must(characterize(must(Pipeline::build(schedule, test_transfers(mode, 2))), profile,
+                               {.blocking_power = Watts{60}}));
+    };
+    const Frontier one = frontier_of(with), other = frontier_of(without);
+    EXPECT_DOUBLE_EQ(one.min_time().value, other.min_time().value);
+    for (const double slowdown : {1.0, 1.05, 1.2}) {
+      const Plan plan = must(one.plan(one.min_time() * slowdown));
+      const Plan same = must(other.plan(other.min_time() * slowdown));
+      EXPECT_NEAR(plan.iteration_time.value, same.iteration_time.value, 1e-12);
+      EXPECT_NEAR(plan.iteration_energy.value, same.iteration_energy.value, 1e-9);
+      EXPECT_NEAR(plan.lower_bound.value, same.lower_bound.value, 1e-6);
+      const Prediction predicted = must(predict(plan, profile, {}));
+      const Prediction as_well = must(predict(same, profile, {}));
+      EXPECT_NEAR(predicted.iteration_time.value, as_well.iteration_time.value, 1e-12);
+      EXPECT_NEAR(predicted.iteration_energy.value, as_well.iteration_energy.value, 1e-9);
+    }
+  }
 }
 
 TEST(RecomputeInsideTheBackward, IsPlannedToWaitForTheGradient) {

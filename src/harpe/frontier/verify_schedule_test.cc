@@ -8,6 +8,7 @@
 #include "harpe/frontier/frontier.h"
 #include "harpe/frontier/plan_testing.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/schedule/cells_testing.h"
 #include "harpe/schedule/rules.h"
 
 namespace harpe {
@@ -222,6 +223,7 @@ TEST(VerifySchedule, RefusesPlansMadeWithoutAnyClassOfDependencies) {
     expect_refusals(schedule, test_transfers(Transfers::Mode::kRendezvous, schedule.parts()));
   }
   expect_refusals(with_sends_and_receives(), {});
+  expect_refusals(with_cells(named("gpipe")), test_transfers(Transfers::Mode::kRendezvous, 3));
   EXPECT_GE(refused[Rule::kOrder], 10);
   EXPECT_GE(refused[Rule::kActivation], 10);
   EXPECT_GE(refused[Rule::kGradient], 10);
@@ -250,6 +252,30 @@ TEST(VerifySchedule, RefusesEverySingleDependencyThatIsLeftOut) {
       EXPECT_GT(early_ones, 8) << name;
     }
   }
+}
+
+TEST(VerifySchedule, RefusesEverySingleDependencyThatIsLeftOutBetweenCells) {
+  const Schedule schedule = with_cells(named("gpipe", 3, 4));
+  const Frontier frontier =
+      frontier_of(schedule, test_transfers(Transfers::Mode::kRendezvous, schedule.parts()));
+  const Pipeline& pipeline = frontier.pipeline();
+  const Plan good = frontier.all_max();
+  const Profile profile = parts_profile(3);
+  ASSERT_THAT(verify_plan(good, schedule, profile, nullptr).diagnostics, IsEmpty());
+  int early_ones = 0, between_transfers = 0;
+  for (const Dependency& left_out : pipeline.dependencies()) {
+    const Plan early = started_early(good, pipeline, [&](const Dependency& d) {
+      return d.from != left_out.from || d.to != left_out.to;
+    });
+    if (!is_earlier(early, good)) continue;
+    EXPECT_THAT(verify_plan(early, schedule, profile, nullptr).diagnostics, Not(IsEmpty()))
+        << "without " << left_out.from << " -> " << left_out.to;
+    ++early_ones;
+    between_transfers +=
+        pipeline.nodes()[left_out.from].stage < 0 && pipeline.nodes()[left_out.to].stage < 0;
+  }
+  EXPECT_GT(early_ones, 20);
+  EXPECT_GT(between_transfers, 0);
 }
 
 TEST(VerifySchedule, RefusesAnInstructionEarlyByATransfer) {
