@@ -161,8 +161,8 @@ std::vector<JobKey> make_keys() {
        "Time a gradient travels back over each boundary, s", false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.transfer_backward, parse_seconds); }},
       {"transfer-mode", "overlapped|rendezvous", kTimes,
-       "overlapped: the receiver starts later; rendezvous: sender and receiver block (default "
-       "overlapped)",
+       "overlapped: the receiver starts later; rendezvous: sender and receiver block, at the SEND "
+       "and RECV of the schedule where it has them (default overlapped)",
        false, false, set_transfer_mode},
       {"load", "SECONDS[,...]", kTimes,
        "Data loading ahead of every forward, s: one value, or one a stage (0: none)", false, false,
