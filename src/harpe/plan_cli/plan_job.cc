@@ -135,8 +135,8 @@ std::vector<JobKey> make_keys() {
        "GPU), and where they differ memory_frequency (MHz), power_limit (W) and label",
        false, true, [](PlanJob& job, Values v) { return set_path(v, job.profile); }},
       {"schedule", "SCHEDULE|FILE", kInputs,
-       "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV or JSON "
-       "(default 1f1b)",
+       "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV, lists as "
+       "Python prints them, or JSON (default 1f1b)",
        false, false, set_schedule},
       {"stages", "N", kInputs, "Pipeline stages (default: as many as the profile has)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.stages, 1, kMaxCount); }},

@@ -134,8 +134,8 @@ Result<std::string> parse_form(std::string_view text) {
 void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool required) {
   CLI::Option* source =
       app.add_option("SCHEDULE", arguments.source,
-                     "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV "
-                     "or JSON");
+                     "Name of a schedule (see harpe schedule show --list), or a file: PyTorch "
+                     "CSV, lists as Python prints them, or JSON");
   source->type_name("SCHEDULE|FILE")->group("Arguments");
   if (required) source->required();
   const auto count = [](std::string_view text) { return parse_count(text, 1, kMaxInstructions); };
@@ -147,12 +147,13 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
   add_parsed(app, "--chunks", "V", "Model chunks a stage, for interleaved schedules (default 2)",
              arguments.chunks, count);
   add_parsed(app, "--dialect", "detect|new|old",
-             "What B means in a PyTorch CSV: new (2025 and later): full backward; old: input "
+             "What B means in PyTorch's notation: new (2025 and later): full backward; old: input "
              "gradient (default detect)",
              arguments.dialect, parse_dialect);
-  add_parsed(app, "--copies", "N",
-             "Independent models in a PyTorch CSV: 2 for DualPipe's two directions (default 1)",
-             arguments.copies, [](std::string_view text) { return parse_count(text, 1, 2); });
+  add_parsed(
+      app, "--copies", "N",
+      "Independent models in a file of PyTorch's: 2 for DualPipe's two directions (default 1)",
+      arguments.copies, [](std::string_view text) { return parse_count(text, 1, 2); });
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 /// Schedules: for each stage of a pipeline, the ordered list of its instructions.
 ///
 ///   const auto made = harpe::make_schedule("zb-h1", {.stages = 4, .micro_batches = 8});
-///   const auto read = harpe::read_schedule("schedule.csv");  // of PyTorch, or JSON
+///   const auto read = harpe::read_schedule("schedule.csv");  // of PyTorch or Python, or JSON
 ///   if (made.ok()) std::puts(harpe::schedule_json(*made).c_str());
 
 #include <cstdint>
@@ -122,7 +122,14 @@ enum class TorchDialect { kDetect, kNew, kOld };
 ///                DualPipe (2) as for one model placed as a V (1).
 Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
                                  TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
-/// Writes the new dialect; reading it back gives the same lists.
+/// Reads the same actions in lists as Python prints them: one list after the other,
+/// "[0F0, 0B0]\n[1F0, 1B0]"; a list of them; or, as `print(schedule.pipeline_order)` writes it, a
+/// dictionary, "{0: [0F0, None, 0B0], 1: [1F0, 1B0, None]}", whose keys rise from 0. Actions may
+/// stand in quotes; `None` is an idle slot. Diagnostics as for the CSV, but of the lists
+/// themselves only the first.
+Result<Schedule> parse_printed_lists(std::string_view text, const std::string& file,
+                                     TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
+/// Writes the CSV in the new dialect; reading it back gives the same lists.
 std::string torch_csv(const Schedule& schedule);
 /// One instruction in the same notation, backwards as full ones: "0SEND_F1".
 std::string torch_action(const Instruction& instruction);
@@ -136,7 +143,7 @@ Result<Schedule> parse_schedule_json(std::string_view text, const std::string& f
 Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& file);
 std::string schedule_json(const Schedule& schedule);
 
-/// Reads either form, told apart by content. `dialect` and `copies` are for the CSV.
+/// Reads any of these forms, told apart by content. `dialect` and `copies` are not for JSON.
 Result<Schedule> read_schedule(const std::filesystem::path& path,
                                TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 

@@ -6,6 +6,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/schedule/action_rows.h"
 #include "harpe/schedule/check.h"
 #include "harpe/schedule/schedule.h"
 
@@ -79,18 +80,33 @@ class TorchReader {
     schedule_.copies = copies;
   }
 
-  Result<Schedule> read(std::string_view text) {
-    auto rows = split_csv(text, diagnostics_, true);
+  Result<Schedule> read_csv(std::string_view text) {
+    std::vector<ActionRow> rows;
+    for (CsvRow& row : split_csv(text, diagnostics_, true)) {
+      auto& [location, cells] = rows.emplace_back(ActionRow{{row.line, 1}, {}});
+      for (CsvCell& cell : row.cells) {
+        cells.push_back({std::move(cell.text), {row.line, cell.column}});
+      }
+    }
     while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
     if (rows.empty() && diagnostics_.empty()) {
       diagnostics_.add(1, 1, "expected a line of actions for each stage, but the file is empty");
     }
+    return read(rows);
+  }
+
+  Result<Schedule> read_printed(std::string_view text) {
+    return read(split_printed_lists(text, diagnostics_));
+  }
+
+ private:
+  Result<Schedule> read(const std::vector<ActionRow>& rows) {
     std::vector<std::vector<Cell>> stages;
-    for (const CsvRow& row : rows) {
+    for (const auto& [location, cells] : rows) {
       auto& stage = stages.emplace_back();
-      if (row.cells.empty()) diagnostics_.add(row.line, 1, "this stage has no action");
-      for (const CsvCell& cell : row.cells) {
-        if (!cell.text.empty()) read_cell(cell.text, {row.line, cell.column}, stage);
+      if (cells.empty()) add(location, "this stage has no action");
+      for (const ActionCell& cell : cells) {
+        if (!cell.text.empty()) read_cell(cell.text, cell.location, stage);
       }
     }
     if (diagnostics_.empty()) translate(stages);
@@ -100,7 +116,6 @@ class TorchReader {
     return std::move(schedule_);
   }
 
- private:
   void read_cell(std::string_view text, Location location, std::vector<Cell>& stage) {
     if (!text.starts_with('(')) {
       Cell cell;
@@ -316,7 +331,12 @@ std::string action_text(const Instruction& instruction, bool has_weight) {
 
 Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
                                  TorchDialect dialect, int copies) {
-  return TorchReader(file, dialect, copies).read(text);
+  return TorchReader(file, dialect, copies).read_csv(text);
+}
+
+Result<Schedule> parse_printed_lists(std::string_view text, const std::string& file,
+                                     TorchDialect dialect, int copies) {
+  return TorchReader(file, dialect, copies).read_printed(text);
 }
 
 std::string torch_action(const Instruction& instruction) {
@@ -350,6 +370,7 @@ Result<Schedule> read_schedule(const std::filesystem::path& path, TorchDialect d
   const auto text = HARPE_TRY(read_file(path));
   const std::string_view content = trim(without_byte_order_mark(text));
   const std::string file = path.string();
+  if (is_printed_lists(text)) return parse_printed_lists(text, file, dialect, copies);
   if (content.starts_with('{') || content.starts_with('[')) {
     return parse_schedule_json(text, file);
   }
