@@ -5,7 +5,7 @@
     lint.py tidy [--build DIR]      every file in DIR/compile_commands.json is clang-tidy clean
     lint.py tidy --changed          those that differ from origin/main, or from HEAD where there is none; of a header, its
                                     own .cc or else the first file that includes it
-Files of tests are read some at a time.
+Files of rooms and tests are read some at a time; with --changed, those of rooms alone.
     lint.py python                  the package and its tests are formatted, and ruff and mypy clean
 
 Files that were clean before are not looked at again: a file's key is a hash of itself, of every
@@ -14,6 +14,7 @@ clean files are kept in the user's cache (~/.cache/harpe/clang-tidy-clean), wher
 """
 
 import argparse
+import collections
 import concurrent.futures
 import functools
 import hashlib
@@ -45,6 +46,7 @@ TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constr
 TEST_FILE = re.compile(r"_(test|bench|fuzz)(_[0-9]+)?\.cc$")
 # Tests are read some at a time (harpe_unity_sources), as files that the build made.
 TEST_UNITY = re.compile(r"_test_[0-9]+\.cc$")
+GROUP = 8  # files of a room
 FOLDERS = ("src", "sim", "tests", "examples", "bench", "python")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -100,6 +102,8 @@ def tidy(build, path):
     command = [CLANG_TIDY, "-p", str(build), *CLANG_TIDY_ARGUMENTS]
     if TEST_FILE.search(path):
         command.append("--checks=" + TEST_CHECKS)
+    elif pathlib.Path(path).parent.name == "groups":
+        command.append("--checks=-bugprone-suspicious-include")
     done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
     return done.returncode, done.stdout.strip()
 
@@ -132,6 +136,29 @@ def files_to_read(changed, compiled):
     return chosen
 
 
+def grouped(entries, folder):
+    """The entries, those of rooms eight files at a time, as files in `folder` that include them: headers are then read once
+    for eight."""
+    alone = {file: entry for file, entry in entries.items()
+             if TEST_FILE.search(file) or ROOT / "src" not in pathlib.Path(file).parents}
+    alike = collections.defaultdict(list)  # files of one folder that are compiled alike
+    for file, entry in sorted(entries.items()):
+        if file not in alone:
+            flags = re.sub(r"\S+\.cc(\.o)?(?= |$)", "", entry["command"])
+            alike[pathlib.Path(file).parent, flags].append(file)
+    folder.mkdir(parents=True, exist_ok=True)
+    for (parent, _), files in sorted(alike.items()):
+        for first in range(0, len(files), GROUP):
+            group = folder / f"{parent.name}_{pathlib.Path(files[first]).stem}.cc"
+            names = [pathlib.Path(file).relative_to(ROOT) for file in files[first:first + GROUP]]
+            group.write_text("".join(f'#include "{name}"\n' for name in names))
+            entry = entries[files[first]]
+            command = entry["command"].replace(files[first], f"-I{ROOT} {group}")
+            alone[str(group)] = {"directory": entry["directory"], "file": str(group), "command": command}
+    (folder / "compile_commands.json").write_text(json.dumps(list(alone.values())))
+    return alone
+
+
 def check_tidy(build, jobs, changed_only):
     changed = changed_files() if changed_only else None
     if changed_only and not changed:
@@ -149,6 +176,10 @@ def check_tidy(build, jobs, changed_only):
     if changed_only:
         chosen = files_to_read(changed, {pathlib.Path(file) for file in entries})
         entries = {file: entry for file, entry in entries.items() if pathlib.Path(file) in chosen}
+    else:
+        # Only files that change are read alone, so that each of them includes what it uses.
+        build = build / "groups"
+        entries = grouped(entries, build)
     CLEAN.parent.mkdir(parents=True, exist_ok=True)
     clean = set(CLEAN.read_text().split()) if CLEAN.is_file() else set()
     keys = {file: key(entry) for file, entry in sorted(entries.items())}

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kTrialsShown = 10;
 
-Json parsed(std::string_view text) {
+Json object_in(std::string_view text) {
   Json document = json_or_discarded(text);
   return document.is_object() ? document : Json::object();
 }
@@ -46,7 +46,7 @@ std::string result_text(const Json& trial) {
 }  // namespace
 
 std::string recurring_jobs_table(std::string_view text, bool coloured) {
-  const Json document = parsed(text);
+  const Json document = object_in(text);
   const Json jobs = document.value("jobs", Json::array());
   if (jobs.empty()) {
     return "no recurring jobs yet; docs/server.md says how a training script registers one\n";
@@ -62,7 +62,7 @@ std::string recurring_jobs_table(std::string_view text, bool coloured) {
 }
 
 std::string recurring_job_view(std::string_view text, bool coloured) {
-  const Json status = parsed(text);
+  const Json status = object_in(text);
   const Json job = status.value("job", Json::object());
   const Json cheapest = status.value("cheapest", Json());
   std::string view = shown(status, "id") + ": " + shown(job, "number_of_gpus") + " x " +
@@ -98,13 +98,13 @@ std::string recurring_job_view(std::string_view text, bool coloured) {
 }
 
 std::string trial_line(std::string_view text) {
-  const Json trial = parsed(text);
+  const Json trial = object_in(text);
   return "trial " + shown(trial, "trial_number") + " trains with batch size " +
          shown(trial, "batch_size") + ": " + shown(trial, "why") + "\n";
 }
 
 std::string verdict_line(std::string_view text) {
-  const Json verdict = parsed(text);
+  const Json verdict = object_in(text);
   const std::string reason = shown(verdict, "reason"), cost = cost_text(verdict, "cost");
   if (reason == "go_on") return "go on; cost so far " + cost + "\n";
   if (reason == "reached") return "stop: the target is reached, at a cost of " + cost + "\n";
