@@ -68,7 +68,7 @@ class Builder {
         connect(part, m, first, last);
       }
     }
-    for (const auto [transfer, before] : after_sends_) {
+    for (const auto& [transfer, before] : after_sends_) {
       if (sent_by_[before] >= 0) dependencies_.push_back({sent_by_[before], transfer, {}});
     }
   }
