@@ -81,6 +81,7 @@ bool search_by_stages(SwitchingSearch& search, const LateCosts& costs, const Swi
   };
   for (const double share : kShares) {
     PointChoices choices = stages.at_prices(share, bound.longest());
+    if (choices.empty()) break;  // nothing ends by the limit, at any price
     const bool fits = cheapest.ends_in_time(choices);
     if (!fits) search.repair(choices, limit);
     if (!cheapest.ends_in_time(choices)) continue;

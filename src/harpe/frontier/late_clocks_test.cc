@@ -254,6 +254,28 @@ TEST(LateClocks, ALateClockCostsWhatTheOldOneTakesLonger) {
       << impossible.error().text();
 }
 
+TEST(LateClocks, ADeadlineThatNoSettingsMeetIsInfeasible) {
+  // The backward was not measured at the forward's clock, the lowest of the stage. Its change
+  // always comes late, so that it never takes its 0.2 s.
+  std::vector<InstructionProfile> entries;
+  entries.push_back({.stage = 0,
+                     .chunk = 0,
+                     .kind = InstructionKind::kForward,
+                     .points = {{1000_MHz, 0.1_s, 10_J}}});
+  entries.push_back({.stage = 0,
+                     .chunk = 0,
+                     .kind = InstructionKind::kBackward,
+                     .points = {{1100_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}}});
+  const Frontier frontier =
+      characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), Profile(std::move(entries)), {})
+          .value();
+  const PlanOptions options{.switch_latency = 0.1_s};
+  const Result<Plan> impossible = frontier.plan(0.31_s, options);
+  ASSERT_FALSE(impossible.ok());
+  EXPECT_EQ(impossible.error().code, ErrorCode::kInfeasible);
+  EXPECT_NEAR(frontier.plan(0.36_s, options).value().iteration_time.value, 0.35, 1e-9);
+}
+
 /// A plan with late clocks, and its proof.
 struct ProvenPlan {
   Frontier frontier;

@@ -74,8 +74,10 @@ PointChoices StageSearch::at_prices(double share, std::span<const double> longes
   std::vector<double> price(price_.begin(), price_.end());
   for (double& p : price) p *= share;
   std::vector<int> settings(price.size(), 0);
-  for (std::size_t s = 0; s < costs_.stages().size(); ++s)
-    round_.cheapest(static_cast<int>(s), price, longest, settings);
+  for (std::size_t s = 0; s < costs_.stages().size(); ++s) {
+    const double least = round_.cheapest(static_cast<int>(s), price, longest, settings);
+    if (least >= LateCosts::kNever) return {};
+  }
   return choices_of(settings);
 }
 

@@ -29,7 +29,9 @@ class StageSearch {
               std::span<const double> price, std::int64_t deadline);
 
   /// The cheapest choices of every stage on its own when seconds are worth `share` of their price.
-  /// They may end at any time. \param longest  see `LateBound::longest`
+  /// They may end at any time. Empty if some stage has none within `longest`, so that none end by
+  /// the deadline.
+  /// \param longest  see `LateBound::longest`
   PointChoices at_prices(double share, std::span<const double> longest);
 
   /// Makes choices that end by the deadline cheaper in so many moves.
