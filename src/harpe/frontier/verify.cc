@@ -34,7 +34,7 @@ class Verifier {
     }
     const auto planned = line_up(plan_, *schedule, diagnostics_);
     if (!planned || !has_no_circle(*planned)) return;
-    if (!check_operating_points()) return;
+    if (!check_parts(*planned) || !check_operating_points()) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
     const std::vector<int> order = *topological_order(graph);  // replay found no circle
     const Exact makespan = makespan_of(graph, order);
@@ -90,6 +90,27 @@ class Verifier {
       for (const double value : {i.start.value, i.time.value, i.energy.value})
         require(describe(stage, i) + ": start, time and energy", value);
     });
+    return diagnostics_.empty();
+  }
+
+  /// False, with diagnostics, if the plan runs in parts what the profile has rows for as a whole.
+  /// Other plans may run the whole, and a bound over the parts' settings would leave them out.
+  bool check_parts(const PlannedSchedule& planned) {
+    for (int stage = 0; stage < plan_.stages; ++stage) {
+      const auto& list = planned.schedule.lists[stage];
+      for (std::size_t n = 0; n < list.size(); ++n) {
+        const InstructionKind whole = list[n].kind;
+        if (whole != InstructionKind::kRecomputeBackward &&
+            whole != InstructionKind::kForwardBackward)
+          continue;
+        int first = planned.first[stage][n];
+        while (plan_.instructions[stage][first].kind == InstructionKind::kSwitch) ++first;
+        const PlannedInstruction& entry = plan_.instructions[stage][first];
+        if (entry.kind == whole || profile_.points(stage, entry.chunk, whole).empty()) continue;
+        diagnostics_.add(describe(stage, entry) + " is part of a " + std::string(name(whole)) +
+                         ", which the profile has rows for: it has to run as a whole");
+      }
+    }
     return diagnostics_.empty();
   }
 

@@ -195,6 +195,40 @@ Schedule with_sends_and_receives() {
 }
 
 // Dependencies within a stage other than its order need no class: the order implies them.
+TEST(VerifySchedule, RefusesInPartsWhatTheProfileHasRowsForAsAWhole) {
+  struct Fused {
+    const char* schedule;
+    InstructionKind first, whole;
+  };
+  for (const auto& [name_of, first, whole] :
+       {Fused{"recompute-1f1b", InstructionKind::kRecompute, InstructionKind::kRecomputeBackward},
+        Fused{"dualpipev", InstructionKind::kForward, InstructionKind::kForwardBackward}}) {
+    SCOPED_TRACE(name_of);
+    const Frontier in_parts = frontier_of(named(name_of));
+    const Plan plan = must(in_parts.plan(in_parts.min_time() * 1.05));
+    const Certificate certificate = must(in_parts.certificate(plan.iteration_time));
+    ASSERT_THAT(diagnostics(plan, &certificate), IsEmpty());
+    // As wholes, the same schedule takes less than what the certificate proves of its parts.
+    const Profile parts = parts_profile(plan.stages, plan.chunks);
+    std::vector<InstructionProfile> entries(parts.entries().begin(), parts.entries().end());
+    for (const InstructionProfile& entry : parts.entries()) {
+      if (entry.kind != first) continue;
+      entries.push_back(entry);
+      entries.back().kind = whole;
+    }
+    const Profile profile(std::move(entries), plan.chunks > 1);
+    const Frontier as_wholes = must(characterize(
+        in_parts.pipeline(), profile, {.blocking_power = Watts{70}, .gpus_per_stage = 2}));
+    EXPECT_LT(must(as_wholes.plan_for_straggler(plan.iteration_time)).iteration_energy,
+              in_parts.lower_bound(plan.iteration_time));
+    const Verification found = verify_plan(plan, profile, &certificate);
+    EXPECT_FALSE(found.proven_bound);
+    EXPECT_THAT(found.diagnostics,
+                Contains(AllOf(HasSubstr(" is part of a " + std::string(name(whole))),
+                               HasSubstr("it has to run as a whole"))));
+  }
+}
+
 TEST(VerifySchedule, RefusesPlansMadeWithoutAnyClassOfDependencies) {
   std::map<Rule, int> refused;
   const auto expect_refusals = [&](const Schedule& schedule, const Transfers& transfers) {
