@@ -10,7 +10,8 @@
 #     SLOW_TESTS ...                          # label "slow"
 #     THREAD_TESTS ...                        # label "threads": also run under the thread sanitizer
 #     BENCHMARKS parametric_cut_bench.cc ...
-#     FUZZ read_profile_fuzz.cc ...)          # with seeds in fuzz_corpus/<target>/, if there
+#     FUZZ read_profile_fuzz.cc ...           # with seeds in fuzz_corpus/<target>/, if there
+#     LONG_FUZZ ...)                          # run five times as long
 #
 # The rooms of public headers (src/harpe/public_headers.txt), and those they link, are installed as harpe::<room>;
 # harpe::harpe is all of them.
@@ -296,7 +297,7 @@ function(harpe_position_independent target)
 endfunction()
 
 function(harpe_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;TEST_SOURCES;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;TEST_SOURCES;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ;LONG_FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -327,6 +328,7 @@ function(harpe_room)
   if(ROOM_TEST_SOURCES)
     add_library(${target}_testing STATIC EXCLUDE_FROM_ALL ${ROOM_TEST_SOURCES})
     target_link_libraries(${target}_testing PUBLIC ${target} ${test_libraries})
+    set_target_properties(${target}_testing PROPERTIES HARPE_TEST ON)
     list(APPEND test_libraries ${target}_testing)
   endif()
   harpe_tests(ROOM ${ROOM_NAME} LIBRARIES ${target} ${test_libraries}
@@ -342,6 +344,10 @@ function(harpe_room)
 
   if(HARPE_FUZZ)
     foreach(source ${ROOM_FUZZ})
+      harpe_fuzz_target(${ROOM_NAME} ${source} ${target} ${test_libraries})
+    endforeach()
+    math(EXPR HARPE_FUZZ_SECONDS "5 * ${HARPE_FUZZ_SECONDS}")
+    foreach(source ${ROOM_LONG_FUZZ})
       harpe_fuzz_target(${ROOM_NAME} ${source} ${target} ${test_libraries})
     endforeach()
   endif()
