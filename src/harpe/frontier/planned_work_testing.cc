@@ -1,0 +1,200 @@
+#include "harpe/frontier/planned_work_testing.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+bool is_at(const std::vector<Instruction>& list, std::size_t place, InstructionKind kind) {
+  return place < list.size() && list[place].kind == kind;
+}
+
+/// Fixed-time instructions that a plan may add to its schedule.
+bool may_be_added(InstructionKind kind) {
+  return kind == InstructionKind::kLoad || kind == InstructionKind::kReduce ||
+         kind == InstructionKind::kOptimizer;
+}
+
+class LineUpPlan {
+ public:
+  LineUpPlan(const Plan& plan, const Schedule& schedule) : plan_(plan), schedule_(schedule) {}
+
+  PlannedWork work() {
+    work_.schedule = schedule_;
+    for (auto& list : work_.schedule.lists) list.clear();
+    if (plan_.instructions.size() != schedule_.lists.size()) fail(0, "has another number of lists");
+    for (int stage = 0; stage < schedule_.stages && work_.mismatch.empty(); ++stage) line_up(stage);
+    return std::move(work_);
+  }
+
+ private:
+  void line_up(int stage) {
+    const auto& list = plan_.instructions[stage];
+    std::size_t next = 0;  // in the schedule's list
+    PlannedRun run{.stage = stage, .entries = {}};
+    for (std::size_t e = 0; e < list.size(); ++e) {
+      run.entries.push_back(e);
+      if (list[e].kind == InstructionKind::kSwitch || list[e].fused_with_next) continue;
+      if (!take(run, next)) return;
+      run.entries.clear();
+    }
+    if (!run.entries.empty()) fail(stage, "ends with a part of an instruction");
+    if (next < schedule_.lists[stage].size()) fail(stage, "lacks instructions of the schedule");
+  }
+
+  bool take(const PlannedRun& run, std::size_t& next) {
+    const auto& list = schedule_.lists[run.stage];
+    const PlannedInstruction& first = entry(run, parts_of(run).front());
+    if (may_be_added(first.kind) && !is_at(list, next, first.kind)) {
+      Instruction added{.kind = first.kind, .micro_batch = first.micro_batch};
+      if (first.kind == InstructionKind::kLoad) {
+        if (next == list.size()) return fail(run.stage, "loads without a forward");
+        added.part = list[next].part;
+      }
+      return emit(run, added);
+    }
+    if (next == list.size()) return fail(run.stage, "runs more than the schedule");
+    const Instruction& whole = list[next++];
+    if (!is(run, {whole}) && !is(run, halves_of(whole, schedule_)))
+      return fail(run.stage, "runs another instruction as number " + std::to_string(next - 1));
+    return emit(run, whole);
+  }
+
+  const PlannedInstruction& entry(const PlannedRun& run, std::size_t place) const {
+    return plan_.instructions[run.stage][place];
+  }
+  std::vector<std::size_t> parts_of(const PlannedRun& run) const {
+    std::vector<std::size_t> parts = run.entries;
+    std::erase_if(parts,
+                  [&](std::size_t e) { return entry(run, e).kind == InstructionKind::kSwitch; });
+    return parts;
+  }
+
+  bool is(const PlannedRun& run, const std::vector<Instruction>& wanted) const {
+    const std::vector<std::size_t> parts = parts_of(run);
+    if (parts.size() != wanted.size()) return false;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const PlannedInstruction& found = entry(run, parts[k]);
+      const Instruction& i = wanted[k];
+      const bool is_block = i.kind == InstructionKind::kForwardBackward;
+      if (found.kind != i.kind || found.micro_batch != i.micro_batch ||
+          found.gradient != i.gradient || found.chunk != chunk_of(schedule_, i.part) ||
+          (is_block && (found.backward_micro_batch != i.backward_micro_batch ||
+                        found.backward_chunk != chunk_of(schedule_, i.backward_part))))
+        return false;
+    }
+    return true;
+  }
+
+  bool emit(const PlannedRun& run, const Instruction& instruction) {
+    work_.schedule.lists[run.stage].push_back(instruction);
+    work_.runs.push_back(run);
+    return true;
+  }
+  bool fail(int stage, const std::string& what) {
+    work_.mismatch = "stage " + std::to_string(stage) + " " + what;
+    return false;
+  }
+
+  const Plan& plan_;
+  const Schedule& schedule_;
+  PlannedWork work_;
+};
+
+/// The longest latency that may hold for a clock: of its own entry, or of the entries around it.
+Seconds latency_to(const LatencyByClock& latency, Megahertz clock) {
+  const auto entries = latency.entries();
+  Seconds longest = clock < entries.front().clock  ? entries.front().latency
+                    : clock > entries.back().clock ? entries.back().latency
+                                                   : Seconds{0};
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    if (entries[k].clock == clock) return entries[k].latency;
+    const bool is_between = k > 0 && entries[k - 1].clock < clock && clock < entries[k].clock;
+    if (is_between) longest = std::max(entries[k - 1].latency, entries[k].latency);
+  }
+  return longest;
+}
+
+}  // namespace
+
+PlannedWork planned_work(const Plan& plan, const Schedule& schedule) {
+  return LineUpPlan(plan, schedule).work();
+}
+
+int chunk_of(const Schedule& schedule, int part) {
+  if (part < 0) return 0;
+  const int stage = schedule.placement[part];
+  return static_cast<int>(
+      std::count(schedule.placement.begin(), schedule.placement.begin() + part, stage));
+}
+
+std::vector<Instruction> halves_of(const Instruction& i, const Schedule& schedule) {
+  const auto half = [](InstructionKind kind, int part, int micro_batch) {
+    return Instruction{.kind = kind, .part = part, .micro_batch = micro_batch};
+  };
+  const bool is_block = i.kind == InstructionKind::kForwardBackward;
+  const int part = is_block ? i.backward_part : i.part;
+  const int micro_batch = is_block ? i.backward_micro_batch : i.micro_batch;
+  std::vector<Instruction> halves;
+  if (is_block) {
+    halves.push_back(half(InstructionKind::kForward, i.part, i.micro_batch));
+  } else if (i.kind == InstructionKind::kRecomputeBackward) {
+    halves.push_back(half(InstructionKind::kRecompute, part, micro_batch));
+  } else if (i.kind != InstructionKind::kBackward) {
+    return {i};
+  }
+  halves.push_back(half(InstructionKind::kBackward, part, micro_batch));
+  bool splits_some = false, splits_this = false;
+  for (const auto& list : schedule.lists) {
+    for (const Instruction& other : list) {
+      const bool is_weight = other.kind == InstructionKind::kWeight;
+      splits_some |= is_weight;
+      splits_this |= is_weight && other.part == part && other.micro_batch == micro_batch;
+    }
+  }
+  if (splits_some && !splits_this)
+    halves.push_back(half(InstructionKind::kWeight, part, micro_batch));
+  return halves;
+}
+
+std::vector<Instruction> runs_as(const Instruction& i, int stage, const Schedule& schedule,
+                                 const Profile& profile) {
+  const bool is_fused =
+      i.kind == InstructionKind::kForwardBackward || i.kind == InstructionKind::kRecomputeBackward;
+  const int chunk = chunk_of(schedule, i.part);
+  if (is_fused && !profile.points(stage, chunk, i.kind).empty()) return {i};
+  return halves_of(i, schedule);
+}
+
+LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,
+                   const LatencyByClock& latency, const InstructionSetting& before,
+                   const OperatingPoint& now) {
+  LateCost cost;
+  if (before == now.setting()) return cost;
+  const OperatingPoint *at = nullptr, *below = nullptr, *above = nullptr;
+  for (const OperatingPoint& point : points) {
+    if (point.knobs != before.knobs) continue;
+    if (point.clock == before.clock) at = &point;
+    if (point.clock < before.clock && (below == nullptr || point.clock > below->clock))
+      below = &point;
+    if (point.clock > before.clock && (above == nullptr || point.clock < above->clock))
+      above = &point;
+  }
+  if (at != nullptr) below = above = at;
+  const auto effective = [&](const OperatingPoint& point) {
+    return static_cast<long double>(point.energy.value) -
+           static_cast<long double>(blocking_power.value) * point.time.value;
+  };
+  const long double late = latency_to(latency, now.clock).value;
+  for (const OperatingPoint* const old : {below, above}) {
+    if (old == nullptr) continue;
+    const long double share = late >= old->time.value ? 1 : late / old->time.value;
+    const long double longer = static_cast<long double>(old->time.value) - now.time.value;
+    cost.time = std::max(cost.time, share * longer);
+    cost.energy = std::max(cost.energy, share * (effective(*old) - effective(now)));
+  }
+  return cost;
+}
+
+}  // namespace harpe

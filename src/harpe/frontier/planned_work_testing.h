@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// A plan lined up with its schedule, and what late settings cost: for brute_force_testing.cc and
+/// recost_testing.cc. Shares no code with the verifier.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/frontier/plan.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+/// One instruction of a schedule as a plan runs it.
+struct PlannedRun {
+  int stage = 0;
+  std::vector<std::size_t> entries;  ///< in the plan's list: its parts, and `switch` ahead of each
+};
+
+/// A plan's lists as instructions of its schedule.
+struct PlannedWork {
+  Schedule schedule;             ///< with the fixed-time instructions that the plan adds
+  std::vector<PlannedRun> runs;  ///< stage after stage, in list order
+  std::string mismatch = {};     ///< why the plan does not run the schedule; empty if it does
+};
+
+PlannedWork planned_work(const Plan& plan, const Schedule& schedule);
+
+/// The halves of an instruction, in their order; itself alone if it has none.
+std::vector<Instruction> halves_of(const Instruction& instruction, const Schedule& schedule);
+/// What an instruction of the schedule runs as, given the profile: its halves if the profile has no
+/// rows for the whole. A backward is always the input gradient alone where the schedule splits
+/// backwards.
+std::vector<Instruction> runs_as(const Instruction& instruction, int stage,
+                                 const Schedule& schedule, const Profile& profile);
+
+/// Place of a part on its stage; 0 if the instruction has no part.
+int chunk_of(const Schedule& schedule, int part);
+
+/// What a late setting costs an instruction beside its own time and effective energy.
+struct LateCost {
+  long double time = 0;    ///< s
+  long double energy = 0;  ///< J, effective
+};
+/// The setting before runs for up to the latency, or as long as the instruction takes at it, and
+/// counts where it costs time or energy. One that was not measured costs the worse of the measured
+/// ones with the same knobs at the next lower and higher clock.
+LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,
+                   const LatencyByClock& latency, const InstructionSetting& before,
+                   const OperatingPoint& now);
+
+}  // namespace harpe
