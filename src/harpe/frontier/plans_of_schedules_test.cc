@@ -26,9 +26,9 @@ enum class Rows {
   kWholes,  ///< the wholes, too
 };
 
-class Random {
+class RandomNumbers {
  public:
-  explicit Random(unsigned seed) : engine_(seed) {}
+  explicit RandomNumbers(unsigned seed) : engine_(seed) {}
   int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
   double between(double low, double high) {
     return std::uniform_real_distribution(low, high)(engine_);
@@ -39,7 +39,7 @@ class Random {
 };
 
 /// Times that differ by stage, chunk, kind and clock.
-Profile random_profile(Random& random, const Schedule& schedule, Rows rows) {
+Profile random_profile(RandomNumbers& random, const Schedule& schedule, Rows rows) {
   std::vector<InstructionKind> kinds = {InstructionKind::kForward, InstructionKind::kBackward,
                                         InstructionKind::kWeight, InstructionKind::kRecompute};
   if (rows == Rows::kWholes) {
@@ -64,7 +64,7 @@ Profile random_profile(Random& random, const Schedule& schedule, Rows rows) {
   return Profile(std::move(entries), schedule.chunks() > 1);
 }
 
-Transfers random_transfers(Random& random, int parts, int mode) {
+Transfers random_transfers(RandomNumbers& random, int parts, int mode) {
   Transfers transfers;
   if (mode == 0) return transfers;
   transfers.mode = mode == 1 ? Transfers::Mode::kOverlapped : Transfers::Mode::kRendezvous;
@@ -206,7 +206,7 @@ TEST_P(EverySchedule, IsPlannedAsItsListsRun) {
       for (const int mode : {0, 1, 2}) {
         SCOPED_TRACE(testing::Message() << "seed " << ++seed << ", " << sizes.stages << " x "
                                         << sizes.micro_batches << ", mode " << mode);
-        Random random(seed);
+        RandomNumbers random(seed);
         Planned c{.schedule = *schedule,
                   .transfers = random_transfers(random, schedule->parts(), mode),
                   .profile = random_profile(random, *schedule, rows)};
@@ -270,7 +270,7 @@ TEST(ImportedSchedules, ArePlannedAsTheirListsRun) {
       for (const int mode : {0, 1, 2}) {
         SCOPED_TRACE(testing::Message()
                      << "seed " << ++seed << ", " << schedule.parts() << " parts, mode " << mode);
-        Random random(seed);
+        RandomNumbers random(seed);
         const Planned c{.schedule = schedule,
                         .transfers = random_transfers(random, schedule.parts(), mode),
                         .profile = random_profile(random, schedule, rows)};
