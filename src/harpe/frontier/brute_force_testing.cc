@@ -97,9 +97,9 @@ class BruteForce {
     graph_.emplace(work_.schedule, plan_.transfers);
     collect_times();
     if (!scale_.fits() || static_cast<int>(graph_->order().size()) < graph_->nodes()) return truth;
+    truth.is_known = true;
     add_items();
-    own_ = durations_of_plan();
-    const Ticks makespan = makespan_of(own_);
+    const Ticks makespan = makespan_of(durations_of_plan());
     period_ = std::max(makespan, scale_.exactly(plan_.iteration_time));
     truth.makespan = scale_.seconds(makespan);
     truth.period = scale_.seconds(period_);
@@ -323,7 +323,6 @@ class BruteForce {
   std::optional<WorkGraph> graph_;
   TickScale scale_;
   Ticks period_ = 0;
-  std::vector<Ticks> own_;  // of each node, by the plan
   std::vector<Item> items_;
   std::vector<Ticks> fixed_;  // of each node, the same in all assignments
   Energy fixed_energy_;

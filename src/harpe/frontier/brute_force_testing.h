@@ -21,14 +21,16 @@ inline constexpr std::uint64_t kMostAssignments = std::uint64_t{1} << 18;
 /// What is true of a plan, and of all others with its premises.
 struct Truth {
   std::string mismatch = {};  ///< why the plan does not run the schedule; empty if it does
-  long double makespan = 0;   ///< s, of the plan
-  long double period = 0;     ///< s, the makespan or the plan's iteration time if that is longer
-  long double energy = 0;     ///< J, of the plan in that period, whole pipeline
+  /// False if the times of the case do not fit the integers. Nothing below is known then.
+  bool is_known = false;
+  long double makespan = 0;  ///< s, of the plan
+  long double period = 0;    ///< s, the makespan or the plan's iteration time if that is longer
+  long double energy = 0;    ///< J, of the plan in that period, whole pipeline
   /// J and s, of the plan if its settings come as late as the certificate says. None without a
   /// latency.
   std::optional<long double> late_energy = {}, late_makespan = {};
-  /// Number of assignments; 0 if there are more than `kMostAssignments`, or if the times do not fit
-  /// the integers. The optimum is not known then.
+  /// Number of assignments; 0 if there are more than `kMostAssignments`. The optimum is not known
+  /// then.
   std::uint64_t assignments = 0;
   /// J, the least of all assignments that end by the period. None if none of them is known to end
   /// by then: what a late setting costs is rounded up.

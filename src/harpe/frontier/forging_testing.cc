@@ -23,6 +23,7 @@ class Judge {
 
   std::string lie() const {
     if (!truth_.mismatch.empty()) return "the plan does not run the schedule: " + truth_.mismatch;
+    if (!truth_.is_known) return {};
     std::string lie = lie_of_plan();
     if (lie.empty() && found_.proven_bound) lie = lie_of_bound();
     return lie;

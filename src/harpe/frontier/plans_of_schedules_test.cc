@@ -289,7 +289,7 @@ TEST(SchedulesWithCells, ArePlannedAsTheirListsRun) {
   int planned = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
+    RandomNumbers random(seed);
     const Schedule& without = seed % 2 == 0 ? split : forwards_first;
     const Schedule schedule =
         seed == 1 ? with_cells(without)

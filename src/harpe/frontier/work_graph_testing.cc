@@ -109,18 +109,36 @@ void WorkGraph::wait_for_data(int node, Product product, int from, int to, int m
   if (!crosses || times.empty()) return wait(node, giver);
   const Seconds time = times[std::min(from, to)];
   if (transfers_.mode == Transfers::Mode::kOverlapped) return wait(node, giver, time);
-  blocking_.push_back({giver, node});
+  wait(node, giver);
+  const int direction = product == Product::kGradient ? 1 : 0;
+  const auto cell = [&](Product kind, int part) {
+    const auto given = given_by_.find({static_cast<int>(kind), part, micro_batch, direction});
+    return given == given_by_.end() ? -1 : given->second;
+  };
+  const int send = cell(Product::kSent, from);
+  const int recv = cell(Product::kReceived, to);
+  blocking_.push_back({send < 0 ? giver : send, recv < 0 ? node : recv, send >= 0});
   transfer_times_.push_back(time);
 }
 
-// A blocking transfer begins when its sender has computed and its receiver is through with the
-// instruction before. It ends before the sender's next and the receiver's instruction begin.
+// A blocking transfer begins when its sender has given and its receiver is through with the
+// instruction before. It ends before the sender's next and the receiver's instruction begin. A
+// blocking send ends with its transfer.
 void WorkGraph::add_blocking_transfers() {
-  for (const auto& [giver, taker] : blocking_) {
-    const int transfer = nodes();
+  std::map<int, int> transfer_of_send;
+  for (std::size_t n = 0; n < blocking_.size(); ++n) {
+    if (blocking_[n].by_send) transfer_of_send[blocking_[n].giver] = nodes();
     into_.emplace_back();
+  }
+  int transfer = instructions_ - 1;
+  for (const auto& [giver, taker, by_send] : blocking_) {
+    ++transfer;
     wait(transfer, giver);
-    if (!starts_a_list(taker)) wait(transfer, taker - 1);
+    if (!starts_a_list(taker)) {
+      wait(transfer, taker - 1);
+      const auto before = transfer_of_send.find(taker - 1);
+      if (before != transfer_of_send.end()) wait(transfer, before->second);
+    }
     wait(taker, transfer);
     const int next = giver + 1;
     if (next < instructions_ && !starts_a_list(next)) wait(next, transfer);

@@ -36,8 +36,9 @@ class WorkGraph {
  private:
   enum class Product : unsigned char { kActivation, kGradient, kRecomputed, kSent, kReceived };
   struct BlockingTransfer {
-    int giver = 0;
-    int taker = 0;
+    int giver = 0;  ///< the send where there is one, else the computation
+    int taker = 0;  ///< the recv where there is one, else the computation
+    bool by_send = false;
   };
 
   void add_products(int node, const Instruction& i);
