@@ -14,20 +14,21 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kNone = -1;
-// Of a cost: bounds that reach the best plan up to the last digits of doubles reach it.
+// Relative. A bound this close below the best plan counts as reaching it: doubles tell no more.
 constexpr double kRounding = 1e-11;
-// Partial plans that are remembered for comparison: of one kind, and in all.
+// Limits on the partial plans that are kept for comparison: of one kind, and in all.
 constexpr std::size_t kMostOfAKind = 1000, kMostRemembered = 400'000;
 
 using Values = std::array<double, BranchTask::kMostFlows>;  // one a flow
 
-/// A flow and what follows from it.
+/// A flow with the values that bounds need of it.
 struct FlowBound {
   double value = 0;
   std::vector<double> flow;     ///< of each step
   std::vector<double> entered;  ///< flow of the steps before into the head of each step
-  /// Of each stage: least cost plus price of the computations from a position on, by the setting
-  /// at the end, then that before. Infinite if there is no such list.
+  /// One table for each stage: the least sum of cost and flow x time over its computations from a
+  /// position on, by position, last setting of the list, and setting in force. Infinite if no
+  /// choices lead there.
   std::vector<std::vector<double>> rest;
 };
 
@@ -47,7 +48,7 @@ class Brancher {
   Brancher(SwitchingSearch& search, const BranchTask& task)
       : search_(search),
         task_(task),
-        graph_(search, task.is_free, task.most_power != kNever),
+        graph_(search, task.most_power != kNever),
         stages_(graph_.stages()),
         steps_(graph_.steps()),
         best_time_(kMostMakespan) {
@@ -98,7 +99,7 @@ class Brancher {
       bound.entered.push_back(entered[step.head]);
       entered[step.head] += flow;
       if (step.tail == graph_.source()) bound.value += flow;
-      // What has left an event no longer counts; its tail was final before.
+      // Only flow that has not left the event yet counts.
       entered[step.tail] -= flow;
     }
     bound.rest.resize(stages_.size());
@@ -134,7 +135,7 @@ class Brancher {
     }
   }
 
-  // Setting -1: any, the same at both ends of the list.
+  // With `last` -1, the least over all settings with which the list may end and begin.
   double rest_of(std::size_t f, std::size_t s, std::size_t position, int last, int before) const {
     const auto& rest = bounds_[f].rest[s];
     const std::size_t n = stages_[s].settings;
@@ -147,7 +148,7 @@ class Brancher {
     return least;
   }
 
-  /// What a step makes of the bounds of a partial plan, before it is taken.
+  /// Returns the bounds of the partial plan that has step `k` more.
   Values line_after(const Partial& from, std::size_t k, std::int64_t time, std::int64_t cost,
                     const Child* child) const {
     const Step& step = steps_[k];
@@ -236,7 +237,7 @@ class Brancher {
     partial.reach = std::max(partial.reach, then + graph_.tail(step.head));
   }
 
-  /// Makes `to` the partial plan with that choice more. Returns false if it breaks the dwell.
+  /// Sets `to` to `from` with one more choice. Returns false if that breaks the dwell.
   bool choose(const Partial& from, std::size_t k, const Child& child, Partial& to) const {
     const Step& step = steps_[k];
     const auto s = static_cast<std::size_t>(step.stage);
@@ -302,7 +303,8 @@ class Brancher {
 
   bool compares_equal_times() const { return search_.has_dwell() || task_.most_power != kNever; }
 
-  /// Whether a partial plan that was looked at before does as well at everything.
+  /// Returns true if an earlier partial plan is at least as good in every respect; else keeps this
+  /// one for comparison.
   bool is_beaten(const Partial& partial, std::size_t k) {
     std::uint64_t kind = mixed(0, static_cast<std::int64_t>(k));
     const bool equal_times = compares_equal_times();
@@ -334,7 +336,7 @@ class Brancher {
     return false;
   }
 
-  // Kinds that differ are taken for one once in 2^64 times or so.
+  // Two different kinds have the same hash once in 2^64 pairs or so.
   static std::uint64_t mixed(std::uint64_t hash, std::int64_t value) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U, kOther = 0xBF58476D1CE4E5B9U;
     std::uint64_t x = (hash ^ static_cast<std::uint64_t>(value)) + kOdd;

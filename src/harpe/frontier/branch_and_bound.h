@@ -11,19 +11,18 @@
 /// leaves v by arcs to come less the flow that enters it by such arcs. With late settings the
 /// minimum is taken over whole lists of stages, by dynamic programming. Of two partial plans with
 /// the same settings in force, the one that is neither earlier nor cheaper anywhere is given up,
-/// too, unless later ends may be better (power caps) or infeasible (dwell).
+/// too. Under a power cap an earlier end may be worse, and with a dwell infeasible: there, only
+/// partial plans with the same times are compared.
 
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "harpe/frontier/switching.h"
 
 namespace harpe {
 
-/// What to find. Times in picoseconds, costs in `Problem::cost_unit`.
+/// The plan to find. Times are in picoseconds, costs in `Problem::cost_unit`.
 struct BranchTask {
   /// Least cost plus `waiting` times the makespan, among plans that end by `deadline`; or the
   /// shortest makespan, and among these plans the least cost.
@@ -31,13 +30,13 @@ struct BranchTask {
   Aim aim = Aim::kLeast;
   std::int64_t deadline = std::numeric_limits<std::int64_t>::max();
   double waiting = 0;  ///< cost of a picosecond of the iteration
-  /// `kFastest` only: the cost is at most this, for each picosecond of the makespan.
+  /// `kFastest` only: the most cost that a plan may have for each picosecond of its makespan.
   double most_power = std::numeric_limits<double>::infinity();
-  /// Flows for bounds, of each network arc, in `Problem::flow_unit`; at most `kMostFlows` are used.
+  /// Flows that bounds are made of: one number for each network arc, in `Problem::flow_unit`. Only
+  /// the first `kMostFlows` are used.
   static constexpr std::size_t kMostFlows = 6;
   std::vector<std::vector<double>> flows = {};
-  bool is_free = true;          ///< settings are never late and need not dwell
-  std::int64_t most_steps = 0;  ///< partial plans to look at
+  std::int64_t most_steps = 0;  ///< number of partial plans to look at
 };
 
 struct BranchAnswer {

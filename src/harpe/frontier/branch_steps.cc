@@ -6,8 +6,8 @@
 
 namespace harpe {
 
-BranchSteps::BranchSteps(const SwitchingSearch& search, bool is_free, bool keeps_beaten)
-    : search_(search), network_(search.layout().problem().network), is_free_(is_free) {
+BranchSteps::BranchSteps(const SwitchingSearch& search, bool keeps_beaten)
+    : search_(search), network_(search.layout().problem().network), is_free_(search.is_free()) {
   make_stages(keeps_beaten);
   make_steps(search.layout());
   find_live_events();
@@ -42,7 +42,7 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
       return other.time <= choices[k].time && other.cost <= choices[k].cost &&
              (other.time < choices[k].time || other.cost < choices[k].cost || &other < &choices[k]);
     };
-    // Slower and dearer only pays where it saves a change, or under a power cap.
+    // A slower and dearer choice pays only if it saves a change, or under a power cap.
     if (is_free_ && !keeps_beaten && std::ranges::any_of(choices, beats)) continue;
     table.choice.push_back(static_cast<int>(k));
     const auto at = std::ranges::lower_bound(settings, choices[k].setting) - settings.begin();

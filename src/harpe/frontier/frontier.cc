@@ -101,14 +101,18 @@ Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
   return plan;
 }
 
+Joules effective_energy(const Plan& plan) {
+  Joules sum{0};
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    for (const PlannedInstruction& i : plan.instructions[stage])
+      sum += i.energy - plan.blocking_power[stage] * i.time;
+  }
+  return sum;
+}
+
 // Time, energy and bound of a plan whose instructions stand.
 void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
-  Joules effective_sum{0};
-  for (int stage = 0; stage < plan.stages; ++stage) {
-    for (const PlannedInstruction& i : plan.instructions[stage]) {
-      effective_sum += i.energy - plan.blocking_power[stage] * i.time;
-    }
-  }
+  const Joules effective_sum = effective_energy(plan);
   const Joules waiting = problem.total_blocking_power() * time;
   const double gpus = plan.gpus_per_stage;
   plan.iteration_time = time;

@@ -25,6 +25,9 @@ struct Proof {
   Joules effective;
 };
 
+/// Returns the sum of the effective energies of a plan's instructions, per GPU.
+Joules effective_energy(const Plan& plan);
+
 struct Frontier::Data {
   explicit Data(Problem p) : problem(std::move(p)), layout(problem) {}
   Data(const Data&) = delete;
@@ -60,23 +63,25 @@ struct Frontier::Data {
   std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
   /// The plan of least energy found that ends by the deadline and does not wait for it.
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
-  /// The same under late clocks.
+  /// Does the same with late clocks or a dwell.
   Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
   /// See `Frontier::one_setting`.
   std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
-  /// The fastest plan found within a power cap, from a time on; the power of all GPUs.
+  /// Returns the fastest plan found whose GPUs together draw at most `cap`, from the time `first`
+  /// on.
   Result<Plan> search_under_cap(Watts cap, Seconds first, const PlanOptions& options) const;
-  /// Whether all plans can be tried, but for those that a bound rules out.
+  /// True if branch and bound takes the place of the searches, see branch_and_bound.h.
   bool is_small() const;
   /// A search for a plan with the effort of its options.
   using PlanSearch = std::function<Result<Plan>(const PlanOptions&)>;
-  /// Of a small pipeline: the plan of least energy that ends by the deadline and does not wait for
-  /// it, or waits until it. What `search` finds if trying all plans would take too long.
+  /// Returns the plan of least energy of a small pipeline that ends by the deadline, and waits
+  /// until then if `waits`. If trying all plans takes too long, the better of the best one so far
+  /// and what `search` finds.
   Result<Plan> least_of_small(const PlanSearch& search, Seconds deadline, bool waits,
                               const PlanOptions& options) const;
-  /// Of a small pipeline: the fastest plan that draws at most so much, and of these the cheapest.
+  /// Returns the fastest plan of a small pipeline within a power cap, the cheapest of several.
   /// \param near  about when it ends
   Result<Plan> fastest_of_small(const PlanSearch& search, std::optional<Watts> most_power,
                                 Seconds near, const PlanOptions& options) const;

@@ -227,21 +227,16 @@ TEST(LateClocks, PlansWithLateClocksAreTheFastestAndNearlyOptimal) {
   EXPECT_LT(below, 0.5 * free_below);
 }
 
+/// One stage with one micro-batch: a forward at 1000 MHz, and a backward of the points given.
+Frontier one_forward_and(std::vector<OperatingPoint> backward) {
+  Profile profile({{0, 0, InstructionKind::kForward, {{1000_MHz, 0.1_s, 10_J}}},
+                   {0, 0, InstructionKind::kBackward, std::move(backward)}});
+  return characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), profile, {}).value();
+}
+
 TEST(LateClocks, ALateClockCostsWhatTheOldOneTakesLonger) {
-  // One stage, one micro-batch: the backward's clock changes from the forward's, and back in the
-  // next iteration.
-  std::vector<InstructionProfile> entries;
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kForward,
-                     .points = {{1000_MHz, 0.1_s, 10_J}}});
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kBackward,
-                     .points = {{1000_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}}});
-  const Profile profile(std::move(entries));
-  const Frontier frontier =
-      characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), profile, {}).value();
+  // The backward's clock changes from the forward's, and back in the next iteration.
+  const Frontier frontier = one_forward_and({{1000_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}});
   const PlanOptions options{.switch_latency = 0.1_s};
   // w = 0.1 / 0.4 of the backward runs at 1000 MHz: 0.05 s longer.
   const Plan plan = frontier.plan(0.36_s, options).value();
@@ -257,18 +252,7 @@ TEST(LateClocks, ALateClockCostsWhatTheOldOneTakesLonger) {
 TEST(LateClocks, ADeadlineThatNoSettingsMeetIsInfeasible) {
   // The backward was not measured at the forward's clock, the lowest of the stage. Its change
   // always comes late, so that it never takes its 0.2 s.
-  std::vector<InstructionProfile> entries;
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kForward,
-                     .points = {{1000_MHz, 0.1_s, 10_J}}});
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kBackward,
-                     .points = {{1100_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}}});
-  const Frontier frontier =
-      characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), Profile(std::move(entries)), {})
-          .value();
+  const Frontier frontier = one_forward_and({{1100_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}});
   const PlanOptions options{.switch_latency = 0.1_s};
   const Result<Plan> impossible = frontier.plan(0.31_s, options);
   ASSERT_FALSE(impossible.ok());

@@ -19,16 +19,7 @@ constexpr int kMostComputations = 18;
 // deadline, while without one or with a dwell some are not done after a million.
 constexpr std::int64_t kSteps = 400'000, kQuickSteps = 20'000;
 
-Joules effective_energy(const Plan& plan) {
-  Joules sum{0};
-  for (int stage = 0; stage < plan.stages; ++stage) {
-    for (const PlannedInstruction& i : plan.instructions[stage])
-      sum += i.energy - plan.blocking_power[stage] * i.time;
-  }
-  return sum;
-}
-
-/// Watts per GPU as cost units a picosecond.
+/// Converts watts per GPU to cost units a picosecond.
 double per_picosecond(const Problem& problem, Watts power) {
   return power * Seconds{1e-12} / problem.cost_unit;
 }
@@ -39,7 +30,7 @@ Flow flow_of(const std::vector<std::int64_t>& arcs) {
   return {arcs.begin(), arcs.end()};
 }
 
-/// A mean of two flows, of which the first has share `share`.
+/// Returns `share` of the first flow plus the rest of the second.
 Flow mean(const flow::State& a, const flow::State& b, double share) {
   Flow flow;
   for (std::size_t i = 0; i < a.flow.size(); ++i) {
@@ -49,9 +40,9 @@ Flow mean(const flow::State& a, const flow::State& b, double share) {
   return flow;
 }
 
-/// Flows of relaxed optima at shares of a time. And, where energy is least, the mean of optima on
-/// both sides whose value is what all GPUs draw while they wait: only there a bound of cost and
-/// waiting does not depend on when the iteration ends.
+/// Returns flows of relaxed optima at shares of a time, and one for plans of least energy: the mean
+/// of the optima on both sides of that time whose value is the blocking power of all GPUs. Only
+/// with that value does a bound of cost and waiting not depend on when the iteration ends.
 std::vector<Flow> flows_for(const Frontier::Data& data, Seconds time,
                             std::initializer_list<double> shares, const PlanOptions& options) {
   std::vector<Flow> flows;
@@ -89,11 +80,10 @@ bool Frontier::Data::is_small() const {
 Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask task,
                                            const PlanOptions& options) const {
   SwitchingSearch switching(layout, options.switch_latency, options.min_dwell);
-  task.is_free = !options.switching();
   task.most_steps = options.effort == Effort::kQuick ? kQuickSteps : kSteps;
   const BranchAnswer answer = branch_and_bound(switching, task);
   if (answer.choices.empty()) {
-    // Its error says what is possible.
+    // The error of the search names what is possible.
     PlanOptions proven = options;
     if (answer.is_proven) proven.effort = Effort::kQuick;
     return search(proven);
@@ -127,7 +117,7 @@ Result<Plan> Frontier::Data::fastest_of_small(const PlanSearch& search,
                   .flows = flows_for(*this, near, {1.02, 1.005, 1, 0.99}, options)};
   if (most_power) {
     const Watts left = *most_power / problem.gpus_per_stage - problem.total_blocking_power();
-    // A little less than a double tells apart, so that the plan's own power is not above the cap.
+    // Less by more than rounding, so that the power computed from the plan is not above the cap.
     task.most_power = per_picosecond(problem, left) * (1 - 1e-13);
   }
   return best_of_small(search, std::move(task), options);

@@ -74,6 +74,8 @@ class SwitchingSearch {
 
   const SearchOrder& layout() const { return layout_; }
   bool has_dwell() const { return min_dwell_ > 0; }
+  /// True if settings are never late and need not dwell.
+  bool is_free() const { return !has_dwell() && latency_.longest() <= Seconds{0}; }
   std::int64_t min_dwell() const { return min_dwell_; }  ///< picoseconds
   /// The computations of a stage, in the order of its list.
   std::span<const int> computations(int stage) const { return stage_nodes_[stage]; }
