@@ -37,7 +37,7 @@ class TickScale {
     const int shift = exponent - 53 - exponent_;
     return shift >= 0 ? digits << shift : digits >> -shift;  // the digits shifted out are 0
   }
-  /// Of a sum that was rounded.
+  /// The most by which rounding may have moved the sum.
   Ticks rounded_up(long double time) const {
     if (time == 0) return 0;
     const long double more = time * (1 + 16 * std::numeric_limits<long double>::epsilon());
@@ -68,7 +68,7 @@ struct Energy {
   }
 };
 
-/// What one instruction, or one part of it, can be.
+/// The operating points that one instruction, or one part of it, can run at.
 struct Item {
   struct Choice {
     OperatingPoint point;

@@ -18,7 +18,7 @@ namespace harpe {
 /// The most assignments that are tried.
 inline constexpr std::uint64_t kMostAssignments = std::uint64_t{1} << 18;
 
-/// What is true of a plan, and of all others with its premises.
+/// The true figures of a plan, and of all plans with the same premises.
 struct Truth {
   std::string mismatch = {};  ///< why the plan does not run the schedule; empty if it does
   /// False if the times of the case do not fit the integers. Nothing below is known then.

@@ -44,7 +44,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-/// What the verifier is given.
+/// The input of the verifier.
 struct ForgedCase {
   Plan plan;
   std::optional<Certificate> certificate;
@@ -95,7 +95,7 @@ void corrupt_certificate(Certificate& certificate, Dice& dice);
 /// they cannot be read.
 bool corrupt_files(ForgedCase& forged, Dice& dice);
 
-/// What was forged, and how much of it reached the oracle.
+/// Counts of forgeries, and of those that reached the oracle.
 struct ForgingCounts {
   int forged = 0, accepted = 0;
   int compared = 0;  ///< accepted with a proven bound, and an optimum that is known

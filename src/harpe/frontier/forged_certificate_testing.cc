@@ -190,7 +190,7 @@ class CertificateForger {
     for (const int node : path.nodes) c.node_flow[node] += units;
     for (const int d : path.dependencies) c.dependency_flow[d] += units;
   }
-  /// A part of the least flow along the path; returns how much.
+  /// Removes a part of the least flow along the path, and returns how much.
   std::int64_t remove(const FlowPath& path, int part) {
     if (path.nodes.empty()) return 0;
     const Certificate& c = *certificate_;
@@ -218,7 +218,7 @@ class CertificateForger {
     }
   }
 
-  /// What a node can be.
+  /// The operating points of a node.
   struct Choice {
     Seconds time;
     Joules effective;
@@ -364,7 +364,7 @@ class CertificateForger {
     if (dice_.one_in(3)) copy_loop(1 + dice_.below(8));
   }
 
-  /// As often as that, each copy counts a smaller share of what its arcs lose.
+  /// Repeats a loop. Each copy then counts a smaller share of the loss of its arcs.
   void copy_loop(int times) {
     auto& loops = certificate_->loops;
     if (loops.empty()) return;
@@ -397,7 +397,7 @@ class CertificateForger {
     }
   }
 
-  /// Has one loop count less of what an arc loses, and another more.
+  /// Moves a share of the loss of an arc from one loop to another.
   void move_loss() {
     Certificate& c = *certificate_;
     if (!fits() || c.loops.size() < 2) return add_loops();

@@ -213,7 +213,7 @@ void mutate_premises(ForgedCase& forged, const SmallProblem& problem, Dice& dice
     default:
       change_profile(forged.profile, problem, dice);
   }
-  // The claim of the solver is no longer that of this plan.
+  // The bound that the solver claimed was for another plan.
   plan.lower_bound = Joules{0};
   recost(plan, forged.schedule, forged.profile, latency, wait_until);
 }

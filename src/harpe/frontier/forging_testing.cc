@@ -206,7 +206,7 @@ std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCo
     if (dice.one_in(8) && attempt.certificate) corrupt_certificate(*attempt.certificate, dice);
     if (dice.one_in(8) && !corrupt_files(attempt, dice)) continue;
     outcome = outcome_of(attempt, by_solver, counts);
-    // What is refused for one thing would be refused for it ever after.
+    // A case that is refused for one reason would be refused for it in every later step.
     if (outcome.accepted) {
       accepted = forged;
     } else {
