@@ -126,8 +126,8 @@ void WorkGraph::wait_for_data(int node, Product product, int from, int to, int m
 // blocking send ends with its transfer.
 void WorkGraph::add_blocking_transfers() {
   std::map<int, int> transfer_of_send;
-  for (std::size_t n = 0; n < blocking_.size(); ++n) {
-    if (blocking_[n].by_send) transfer_of_send[blocking_[n].giver] = nodes();
+  for (const auto& [giver, taker, by_send] : blocking_) {
+    if (by_send) transfer_of_send[giver] = nodes();
     into_.emplace_back();
   }
   int transfer = instructions_ - 1;
