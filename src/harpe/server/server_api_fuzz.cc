@@ -204,11 +204,12 @@ class Server {
   /// Until no plans are being made.
   void settle() {
     loop_.context().poll();
+    // Beside the plans of a job those for an objective or a straggler, too.
     const auto is_busy = [this] {
-      for (const JobPtr& job : registry_.jobs()) {
-        if (job->work != nullptr) return true;
-      }
-      return false;
+      const JobPlanner& planner = registry_.planner();
+      return planner.waiting() + planner.running() > 0 ||
+             std::ranges::any_of(registry_.jobs(),
+                                 [](const JobPtr& job) { return job->work != nullptr; });
     };
     while (is_busy()) loop_.context().run_one();
     loop_.context().poll();
