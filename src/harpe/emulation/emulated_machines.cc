@@ -31,6 +31,8 @@ void EmulatedMachines::heal() {
   delay = [](int) { return Seconds{0}; };
   held.clear();
   stall = [](std::int64_t) { return Seconds{0}; };
+  energy_factor = [](std::int64_t) { return 1.0; };
+  energy_beside = [](std::int64_t) { return Joules{0}; };
 }
 
 std::vector<Megahertz> EmulatedMachines::clocks(int stage) const {
@@ -110,7 +112,8 @@ std::pair<EmulatedMachines::Iteration, std::vector<IterationReport>> EmulatedMac
   }
   done.all_max_energy +=
       options_.blocking_power * (done.all_max_time * shape.data * shape.stages - busy_at_all_max);
-  done.all_max_energy = done.all_max_energy * shape.tensor;
+  done.all_max_energy = done.all_max_energy * shape.tensor * energy_factor(iteration) +
+                        energy_beside(iteration) * shape.ranks();
   done.of_pipeline.resize(static_cast<std::size_t>(shape.data));
   std::vector<IterationReport> reports;
   for (const RankCoordinates rank : places()) {
@@ -141,18 +144,19 @@ IterationReport EmulatedMachines::report(std::int64_t iteration, RankCoordinates
   report.throttled = run.throttled;
   report.instructions = totals_of(spec_.schedule, rank.stage, run.instructions);
   const auto& list = spec_.schedule.lists[static_cast<std::size_t>(rank.stage)];
+  const double factor = energy_factor(iteration);
   Seconds busy{0};
   for (std::size_t i = 0; i < list.size(); ++i) {
     busy += run.instructions[i].time;
-    if (is_fixed_time(list[i].kind)) report.energy += run.instructions[i].energy;
+    if (is_fixed_time(list[i].kind)) report.energy += run.instructions[i].energy * factor;
   }
   for (InstructionTotals& totals : report.instructions) {
     totals.time = totals.time * noisy();
-    totals.energy = totals.energy * noisy();
+    totals.energy = totals.energy * (noisy() * factor);
     totals.energy_error = totals.energy * options_.noise;
     report.energy += totals.energy;
   }
-  report.energy += options_.blocking_power * (time - busy);
+  report.energy += options_.blocking_power * (time - busy) * factor + energy_beside(iteration);
   return report;
 }
 
