@@ -458,6 +458,13 @@ class Zeus(ServerTest):
         response = self.ask("POST", f"/result/{job}", result)
         self.assertEqual((response.status, response.body), (200, b"null"))
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["reports"], 2)
+        # A counter that wrapped, and a unit that is wrong: a refusal would end the training.
+        for wrong in (-4.3e6, 1e15):
+            response = self.ask("POST", f"/result/{job}", {"rank": 0, "iter_time": [0.3], "iter_energy": [wrong]})
+            self.assertEqual(response.status, 200)
+            self.assertIn(f"{wrong:.0f} J in 0.3 s", response.json()["energy_refused"])
+        status = self.good("GET", "/v1/jobs/gpt3")
+        self.assertEqual((status["reports"], status["energies_refused"], status["energy_j"]), (4, 2, 81))
         # The last plan repeats.
         self.assertEqual([response.status for response in self.schedules(job)], [200, 200])
 

@@ -69,6 +69,7 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics); clocks.ok()) {
     found.clocks = *std::move(clocks);
   }
+  if (const auto limit = gpu->power_limit(); limit.ok()) found.power_limit = *limit;
   const std::array<Gpu*, 1> one{gpu};
   found.monitor =
       HARPE_TRY(EnergyMonitor::start(one, {}, {.reasons_interval = Seconds{0.1}}, system_clock()));

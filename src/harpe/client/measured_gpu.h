@@ -25,6 +25,7 @@ struct MeasuredGpu {
   std::string name;
   bool simulated = false;
   std::vector<Megahertz> clocks;  ///< that it can be locked to
+  Watts power_limit{};            ///< 0: not known
   Devices devices;                ///< outlive the monitor
   std::unique_ptr<EnergyMonitor> monitor;
 };

@@ -110,6 +110,7 @@ class ActiveClient final : public RankClient {
                                                   .gpu = gpu_.name,
                                                   .clocks = gpu_.clocks,
                                                   .simulated = gpu_.simulated,
+                                                  .power_limit = gpu_.power_limit,
                                                   .take_over = options.take_over},
                                  .patience = options.patience};
     reporter_ = std::make_unique<Reporter>(

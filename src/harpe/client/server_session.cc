@@ -334,6 +334,10 @@ bool ServerSession::take(const std::string& text) {
     begin_again(Stage::kRank);
     return false;
   }
+  if (!response->energy_refused.empty()) {
+    log_once("energy", "the server counts what this GPU reports as not measured: " +
+                           response->energy_refused);
+  }
   take_assignments(*response);
   return true;
 }

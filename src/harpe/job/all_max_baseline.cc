@@ -43,8 +43,27 @@ void AllMaxBaseline::add_time(Seconds time, Seconds explained, std::vector<Secon
 }
 
 void AllMaxBaseline::add_energy(std::span<const StageEnergy> stages) {
-  for (std::size_t stage = 0; stage < energy_.size(); ++stage)
-    if (std::isfinite(stages[stage].energy)) keep(energy_[stage], stages[stage]);
+  bool is_whole = true;
+  for (std::size_t stage = 0; stage < energy_.size(); ++stage) {
+    const bool is_known = std::isfinite(stages[stage].energy);
+    if (is_known) keep(energy_[stage], stages[stage]);
+    is_whole = is_whole && is_known;
+  }
+  if (is_whole) added_ = std::min(added_ + 1, kNewest);
+}
+
+std::vector<double> AllMaxBaseline::take_unexplained(const Explained& explained) {
+  std::size_t count = std::exchange(added_, 0);
+  for (const auto& stage : energy_) count = std::min(count, stage.size());
+  std::vector<double> sums(count);
+  for (std::size_t stage = 0; stage < energy_.size(); ++stage) {
+    const auto& all = energy_[stage];
+    for (std::size_t i = 0; i < count; ++i) {
+      const StageEnergy& one = all[all.size() - count + i];
+      sums[i] += one.energy - explained(static_cast<int>(stage), one);
+    }
+  }
+  return sums;
 }
 
 void AllMaxBaseline::explain(
@@ -89,27 +108,8 @@ double AllMaxBaseline::unexplained(int stage, const Explained& explained) const 
                        [&](const StageEnergy& one) { return one.energy - explained(stage, one); }));
 }
 
-AllMaxBaseline::Unexplained AllMaxBaseline::unexplained(const Explained& explained) const {
-  Unexplained all;
-  double variance = 0;
-  std::size_t fewest = kNewest;
-  for (std::size_t stage = 0; stage < energy_.size(); ++stage) {
-    const std::vector<double> values = beyond(energy_[stage], [&](const StageEnergy& one) {
-      return one.energy - explained(static_cast<int>(stage), one);
-    });
-    all.energy += middle(values);
-    fewest = std::min(fewest, values.size());
-    const double error = kMedianLoss * robust_deviation(values) / std::sqrt(values.size());
-    variance += error * error;
-  }
-  // One value says nothing of its error.
-  all.error = fewest < 2 ? energy().value
-                         : student_quantile(static_cast<int>(fewest) - 1) * std::sqrt(variance);
-  return all;
-}
-
 AllMaxBaseline::Kept AllMaxBaseline::kept() const {
-  Kept kept{.times = {times_.begin(), times_.end()}, .energy = {}};
+  Kept kept{.times = {times_.begin(), times_.end()}, .energy = {}, .not_taken = added_};
   for (const auto& stage : energy_) kept.energy.emplace_back(stage.begin(), stage.end());
   return kept;
 }
@@ -118,11 +118,13 @@ void AllMaxBaseline::restore(const Kept& kept) {
   times_.assign(kept.times.begin(), kept.times.end());
   for (std::size_t stage = 0; stage < energy_.size(); ++stage)
     energy_[stage].assign(kept.energy[stage].begin(), kept.energy[stage].end());
+  added_ = kept.not_taken;
 }
 
 void AllMaxBaseline::forget() {
   forget_time();
   for (auto& stage : energy_) stage.clear();
+  added_ = 0;
 }
 
 }  // namespace harpe

@@ -52,11 +52,10 @@ class AllMaxBaseline {
   Joules energy() const;  ///< of all stages of a pipeline
   /// What computations and waiting explain of a stage's energy.
   using Explained = std::function<double(int stage, const StageEnergy& iteration)>;
-  struct Unexplained {
-    double energy = 0;  ///< J, of all stages of a pipeline
-    double error = 0;   ///< J, half-width of its 95 % interval
-  };
-  Unexplained unexplained(const Explained& explained) const;
+  /// Of each iteration that was added since the last call, at most the newest 15: joules of all
+  /// stages of a pipeline beyond what is explained, oldest first.
+  std::vector<double> take_unexplained(const Explained& explained);
+  /// The median of one stage.
   double unexplained(int stage, const Explained& explained) const;
 
   /// What a snapshot keeps.
@@ -67,6 +66,7 @@ class AllMaxBaseline {
   struct Kept {
     std::vector<Time> times;
     std::vector<std::vector<StageEnergy>> energy;  ///< by stage
+    std::size_t not_taken = 0;                     ///< see `take_unexplained`
   };
   Kept kept() const;
   void restore(const Kept& kept);
@@ -77,6 +77,7 @@ class AllMaxBaseline {
   std::vector<double> overheads() const;  ///< seconds beyond what computations explain
   std::deque<Time> times_;
   std::vector<std::deque<StageEnergy>> energy_;
+  std::size_t added_ = 0;  ///< iterations whose energy was not taken yet
 };
 
 }  // namespace harpe

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "harpe/base/digest.h"
+#include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/job/job_state.h"
@@ -135,8 +137,30 @@ int Job::State::ranks_not_set() const {
       not_set, [](const auto& rank) { return rank.second >= kNotSetReports; }));
 }
 
-Status Job::report(const IterationReport& report, Seconds now) {
+/// Energies that no GPU can have used become NaN, as where none was measured. \returns  why; empty:
+/// there are none
+std::string Job::State::drop_impossible_energies(IterationReport& report) const {
+  const Watts limit = ranks.holder(report.coordinates).power_limit;
+  const Watts most = limit > Watts{0} ? limit * kMostOverLimit : kMostGpuPower;
+  const Joules unknown{std::numeric_limits<double>::quiet_NaN()};
+  std::string why = why_impossible(report.energy, report.energy_error, report.time, most);
+  if (!why.empty()) {
+    why = "energy of the iteration: " + why;
+    report.energy = unknown;
+  }
+  for (InstructionTotals& totals : report.instructions) {
+    const std::string of_these =
+        why_impossible(totals.energy, totals.energy_error, totals.time, most);
+    if (of_these.empty()) continue;
+    totals.energy = unknown;
+    if (why.empty()) why = "energy of " + std::string(name(totals.kind)) + ": " + of_these;
+  }
+  return why;
+}
+
+Result<ReportTaken> Job::report(const IterationReport& sent, Seconds now) {
   State& s = *state_;
+  IterationReport report = sent;
   s.newest_event = now;
   if (!report.incarnation.empty() && report.incarnation != s.incarnation) {
     ++s.reports_refused;
@@ -149,10 +173,11 @@ Status Job::report(const IterationReport& report, Seconds now) {
   Status heard = s.ranks.hear(report.coordinates, report.session, now);
   if (!heard.ok()) {
     ++s.reports_refused;
-    return heard;
+    return heard.error();
   }
   s.note_silence(report, now - heard_before);
   hear(now);
+  const ReportTaken taken{.energy_refused = s.drop_impossible_energies(report)};
   const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);
   if (!added.ok()) {
@@ -161,7 +186,12 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   ++s.reports;
   if (!added->used) ++s.reports_unused;
-  if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
+  if (added->used && !taken.energy_refused.empty()) {
+    ++s.energies_refused;
+    s.refuse(text(report.coordinates), taken.energy_refused, now, true);
+  }
+  // What is within its error of nothing adds nothing: the sum never falls.
+  if (added->used && report.energy > Joules{0}) s.reported_energy += report.energy;
   if (added->used) {
     s.effects.used.push_back({.at = now,
                               .time = report.time,
@@ -171,7 +201,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   if (s.collector.newest() != newest) s.note_newest(report, now);
   if (std::holds_alternative<Registering>(s.phase)) {
     s.collector.take_finished();  // without all ranks they say nothing
-    return ok_status();
+    return taken;
   }
   if (added->moved) {
     s.void_pause();
@@ -184,7 +214,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   s.note_whether_set(report, due, now);
   s.follow_pause(report, now);
   for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
-  return ok_status();
+  return taken;
 }
 
 Status Job::end_rank(const RankEnd& end, Seconds now) {

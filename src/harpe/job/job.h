@@ -214,8 +214,16 @@ struct JobStatus {
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
+  std::int64_t energies_refused = 0;  ///< of reports that count, see `ReportTaken`
   std::int64_t assignments_late = 0;  ///< versions that did not reach all ranks in time
   std::vector<Refusal> refused;       ///< lately, at most `Job::kMostRefusals`
+};
+
+/// A report that is accepted.
+struct ReportTaken {
+  /// Why its energies, or some of them, count as not measured: no GPU can use so much, or so
+  /// little. Empty: they count.
+  std::string energy_refused;
 };
 
 /// A job as texts, each of which changes at another time: its state with everything that happens,
@@ -243,7 +251,7 @@ class Job {
   Result<RankEntry> register_rank(const RankRegistration& registration, Seconds now);
   /// `kConflict` where the session does not hold the place any more, or not yet, or holds it in
   /// another life of the job.
-  Status report(const IterationReport& report, Seconds now);
+  Result<ReportTaken> report(const IterationReport& report, Seconds now);
   /// The rank's training has ended as it should. `kConflict` where the session does not hold it.
   /// Where all ranks end while they are asked to pause, the job is paused, and has not ended.
   Status end_rank(const RankEnd& end, Seconds now);

@@ -111,6 +111,7 @@ void Job::State::put(Deployment deployment, std::int64_t from) {
   if (asked && asked->is_placed() && !asked->given_up && from >= asked->from)
     deployment.pause = asked->request;
   deployment.version = ++version;
+  if (deployment.first_version == 0) deployment.first_version = version;
   deployment.from = from;
   // Those that now never come into force, and those that no rank runs by any more.
   std::erase_if(deployments, [&](const Deployment& d) { return d.from >= deployment.from; });

@@ -266,7 +266,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   const Profiler::Next next = profiling()->profiler.add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kAnew) {
-    baseline.forget();
+    forget_all_max();
     add_event(
         JobEvent::Level::kInfo, now,
         "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
@@ -317,6 +317,20 @@ AllMaxBaseline::Explained Job::State::explained_energy() const {
   };
 }
 
+/// The same for savings: of its computations alone, and of what is late in it only what is later
+/// than usual. The rest is alike in iterations by plans.
+AllMaxBaseline::Explained Job::State::explained_but_usual() const {
+  constexpr double kUsual = 4;  // deviations of the times of single iterations
+  const double alike = std::max(kAlike, 1 + kUsual * detector.deviation());
+  const Seconds usual = all_max_time(), beyond = baseline.overhead();
+  return [this, alike, usual, beyond](int stage, const AllMaxBaseline::StageEnergy& one) {
+    const double factor = one.computing / fastest_time[stage];
+    const bool is_usual = one.time < usual * alike && usual < one.time * alike;
+    const Seconds time = (is_usual ? usual : one.time) - beyond;
+    return explained_energy(stage, time, factor > alike ? factor : 1);
+  };
+}
+
 /// The same of a pipeline, whose computations take these factors of what they usually do.
 double Job::State::explained_energy(std::span<const double> factors, Seconds time) const {
   double sum = 0;
@@ -335,30 +349,54 @@ bool Job::State::is_as_known(const WatchedPipeline& one) const {
   return true;
 }
 
+/// Nothing is known of iterations at all-max any more.
+void Job::State::forget_all_max() {
+  baseline.forget();
+  savings.forget_level();
+}
+
+/// Joules of all GPUs that the plans in force explain of an iteration. What takes longer than
+/// planned uses as much more.
+double Job::State::explained_by_plan(const FinishedIteration& iteration,
+                                     const Deployment& deployment, Seconds time) const {
+  double sum = 0;
+  for (int p = 0; p < spec.shape.data; ++p) {
+    const TablePlan& plan = deployment.plan(p);
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const Seconds planned = plan.compute_time[stage];
+      const double factor = compute_time(iteration, p, stage) / planned.value;
+      const double longer = factor > 1 && std::isfinite(factor) ? factor : 1;
+      const Joules waiting = blocking_power[stage] * (time - planned * longer);
+      sum += (plan.compute_energy[stage] * longer + waiting).value * spec.shape.tensor;
+    }
+  }
+  return sum;
+}
+
 /// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too. While
-/// a straggler may have healed, its part of that is not known.
-void Job::State::account_savings(const FinishedIteration& iteration, Seconds now) {
-  const Seconds time = all_max_time();
-  if (!baseline.has_energy() || time <= Seconds{0}) return;
+/// a straggler may have healed, or was declared and not seen, its part of that is not known.
+void Job::State::account_savings(const FinishedIteration& iteration, const Deployment& deployment,
+                                 Seconds time, Seconds now) {
+  std::vector<double> beyond = baseline.take_unexplained(explained_but_usual());
+  for (double& one : beyond) one *= spec.shape.data;
+  savings.look(beyond);
+  if (all_max_time() <= Seconds{0} || unseen_outside() != nullptr) return;
+  const Seconds at_all_max = all_max_time() - baseline.overhead();
   if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))
     return;
-  const AllMaxBaseline::Unexplained unexplained = baseline.unexplained(explained_energy());
-  const double healthy = explained_energy({}, time);
-  double base = (healthy + unexplained.energy) * spec.shape.data, predicted = 0;
+  const double healthy = explained_energy({}, at_all_max);
+  Savings::ByPlan by_plan{.by_plan = explained_by_plan(iteration, deployment, time),
+                          .at_all_max = healthy * spec.shape.data};
   for (const WatchedPipeline& one : watched_pipelines) {
-    const double more = explained_energy(one.slow.factors, time) - healthy;
-    base += more;
-    predicted += std::abs(more);
+    const double more = explained_energy(one.slow.factors, at_all_max) - healthy;
+    by_plan.at_all_max += more;
+    by_plan.at_all_max_error += kPredictedError * std::abs(more);
   }
-  double used = 0, variance = 0;
   for (const GroupIteration& group : iteration.groups) {
-    used += group.energy.value;
-    variance += group.energy_error.value * group.energy_error.value;
+    by_plan.used += group.energy.value;
+    by_plan.used_error = std::hypot(by_plan.used_error, group.energy_error.value);
   }
-  if (!std::isfinite(base - used)) return;
-  saved += Joules{base - used};
-  saved_bias += unexplained.error * spec.shape.data + kPredictedError * predicted;
-  saved_variance += variance;
+  savings.add(deployment.first_version, by_plan);
   if (now - saved_stored < kSavingsStored) return;
   saved_stored = now;
   effects.save = true;

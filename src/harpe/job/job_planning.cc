@@ -67,7 +67,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   faster_from = 0;
   unheld.clear();
   std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
-  baseline.forget();
+  forget_all_max();
   detector.reset();
   drift.reset();
   std::string text = "profiling ";
@@ -148,7 +148,7 @@ void Job::State::plan_anew(Seconds now) {
   add_event(JobEvent::Level::kWarning, now,
             "GPUs have other clocks than the plans there were, so others are made");
   plans.reset();
-  baseline.forget();
+  forget_all_max();
   request_plans(*profile, blocking_power, now);
 }
 

@@ -15,9 +15,11 @@ namespace {
 
 constexpr double kTolerance = 0.005;  // of the promise, relative
 // A probe costs its energy savings, and no time. The first comes after 100 iterations, then ever
-// more seldom: 4 % of the savings at first, 0.25 % in the end.
+// more seldom: of 400 iterations and more at most 1 %, in the end 0.25 %.
 constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
-constexpr std::int64_t kFirstPause = 200, kLongestPause = 1600;
+constexpr std::int64_t kFirstPause = 700, kLongestPause = 1600;
+// While some stage may be slow by its plan alone, which all-max shows.
+constexpr std::int64_t kDoubtfulPause = 200;
 // After a probe that showed nothing, doubled each time.
 constexpr std::int64_t kUnknownPause = 4;
 constexpr int kMostUnknown = 4;  // doublings
@@ -133,7 +135,7 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
     }
     return;
   }
-  account_savings(iteration, now);
+  account_savings(iteration, deployment, time, now);
   watch_energy(iteration, deployment, time);
   if (probe() != nullptr || most <= Seconds{0}) return;
   const double errors = detector.random() ? kErrorsOfLateness : PromiseGuard::kErrors;
@@ -225,8 +227,10 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
   if (overtaken) {
     if (!baseline.has_time()) learn(done);
   } else {
-    probe_pause = std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
-    next_probe = collector.newest() + probe_pause;
+    // While all-max moves, looks stay frequent.
+    probe_pause =
+        savings.has_moved() ? kFirstPause : std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
+    next_probe = collector.newest() + (findings.empty() ? probe_pause : kDoubtfulPause);
     if (done.times.size() >= 2) judge(done, now);
   }
   // Where it was cut short, or the reports of its iterations say nothing, it comes again soon.

@@ -226,118 +226,9 @@ TEST(Promise, AStageThatIsSlowAtSomeClocksAloneIsMeasuredAgain) {
   }
 }
 
-// --- Savings ------------------------------------------------------------------------------------
-
-TEST(Promise, SavingsOutliveTheServerAndAreAsTrueAsTheySay) {
-  int held = 0;
-  constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 4 : 20;
-  for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-    Played played(small_spec(), {.noise = 0.01, .seed = seed});
-    plan(played);
-    // Of the iterations that count.
-    Joules truth = played.job.status().saved, saved = truth;
-    const auto follow = [&](int iterations) {
-      for (int i = 0; i < iterations; ++i) {
-        played.training.run(played.job, 1);
-        const Joules now = played.job.status().saved;
-        if (now != saved)
-          truth += played.training.last().all_max_energy - played.training.last().energy;
-        saved = now;
-      }
-    };
-    const Joules uncounted = truth;
-    follow(60);
-    const Joules before = played.job.status().saved;
-    const Joules error = played.job.status().saved_error;
-    ASSERT_TRUE(played.restart_server().ok());
-    EXPECT_EQ(played.job.status().saved, before);
-    EXPECT_EQ(played.job.status().saved_error, error);
-    follow(60);
-    const JobStatus status = played.job.status();
-    EXPECT_GT(status.saved, before);
-    EXPECT_GT(status.saved_error, error);
-    EXPECT_GT(status.saved - status.saved_error, uncounted) << "clearly more than nothing";
-    held += std::abs((status.saved - truth).value) <= status.saved_error.value ? 1 : 0;
-  }
-  EXPECT_GE(held, kRuns - 3) << "95 % intervals";
-}
-
-/// Of the iterations that count, what is said to be saved and what is.
-struct Savings {
-  Joules said{}, error{}, truth{};
-};
-Savings saved_in(Played& played, int iterations) {
-  Savings savings;
-  Joules before = played.job.status().saved;
-  const Joules error_before = played.job.status().saved_error;
-  const Joules first = before;
-  for (int i = 0; i < iterations; ++i) {
-    played.training.run(played.job, 1);
-    const Joules now = played.job.status().saved;
-    if (now != before)
-      savings.truth += played.training.last().all_max_energy - played.training.last().energy;
-    before = now;
-  }
-  savings.said = before - first;
-  savings.error = played.job.status().saved_error - error_before;
-  return savings;
-}
-
-TEST(Promise, SavingsKnowAGpuThatWasSlowBeforeAnythingWasMeasured) {
-  for (const bool is_profiled : {true, false}) {
-    for (const int data : {1, 2, 4}) {
-      SCOPED_TRACE((is_profiled ? "profiled, " : "not profiled, ") + std::to_string(data));
-      JobSpec spec = small_spec(data, 2);
-      if (is_profiled) {
-        spec.profile = truth_of(spec);
-        spec.blocking_power = Watts{80};
-      }
-      Played played(spec);
-      played.training.slow[{0, 1}] = 1.4;
-      ASSERT_TRUE(played.training.register_all(played.job).ok());
-      ASSERT_TRUE(played.training.run_until(
-          played.job, [&] { return played.job.status().saved > Joules{0}; }, 2000));
-      const Savings savings = saved_in(played, 150);
-      EXPECT_GT(savings.truth, Joules{0});
-      EXPECT_NEAR(savings.said.value, savings.truth.value,
-                  savings.error.value + 0.01 * savings.truth.value);
-      EXPECT_NEAR(played.job.status().all_max_time / played.training.last().all_max_time, 1, 0.005);
-    }
-  }
-}
-
-/// Between the change and its being known, too.
-TEST(Promise, SavingsFollowGpusThatGetSlowAndWell) {
-  Played played(small_spec(2, 2));
-  plan(played);
-  for (int round = 0; round < 3; ++round) {
-    for (const double factor : {1.4, 1.0}) {
-      SCOPED_TRACE(factor);
-      played.training.slow[{0, 1}] = factor;
-      const Savings savings = saved_in(played, 40);
-      EXPECT_LE(savings.said.value - savings.error.value, savings.truth.value * 1.01);
-    }
-  }
-}
-
-TEST(Promise, SavingsAreStoredNowAndThenThoughNothingElseHappens) {
-  Played played(small_spec());
-  plan(played);
-  played.training.run(played.job, 90);
-  const Joules before = played.job.status().saved;
-  played.training.run(played.job, 5);
-  const Joules each = (played.job.status().saved - before) / 5;
-  const Result<Job> restored =
-      Job::read(played.training.stored, *PlanTable::parse(played.job.plans()->json(), "plans"),
-                played.training.now());
-  ASSERT_TRUE(restored.ok());
-  const double lost = (played.job.status().saved - restored->status().saved) / each;
-  EXPECT_LE(lost * played.training.last().time.value, 60 + 2 * played.training.last().time.value);
-}
-
 // --- Probes -------------------------------------------------------------------------------------
 
-TEST(Promise, ProbesTakeAFewPercentOfTheIterations) {
+TEST(Promise, ProbesTakeAtMostOnePercentOfTheIterations) {
   Played played(small_spec(), {.noise = 0.01});
   plan(played);
   Spent sum;
@@ -346,7 +237,7 @@ TEST(Promise, ProbesTakeAFewPercentOfTheIterations) {
     EXPECT_EQ(spent.profiling, 0);
     sum.at_all_max += spent.at_all_max;
     sum.all += spent.all;
-    EXPECT_LE(sum.at_all_max, 0.04 * sum.all) << "after " << sum.all;
+    EXPECT_LE(sum.at_all_max, 0.01 * std::max(sum.all, 400)) << "after " << sum.all;
   }
   EXPECT_GE(sum.at_all_max, 12) << "the yardstick is measured now and then";
   EXPECT_LE(sum.at_all_max, 0.01 * sum.all);

@@ -114,16 +114,15 @@ std::string Job::snapshot() const {
                {"reserve", s.reserve},
                {"profiling_began", s.profiling_began},
                {"last_profiling", s.last_profiling},
-               {"saved_j", s.saved.value},
+               {"savings", savings_json(s.savings)},
                {"energy_j", s.reported_energy.value},
                {"newest_iteration", s.newest_iteration()},
-               {"saved_bias_j", s.saved_bias},
-               {"saved_variance_j2", s.saved_variance},
                {"created", s.created.value},
                {"heard", s.heard.value},
                {"reports", s.reports},
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
+               {"energies_refused", s.energies_refused},
                {"assignments_late", s.assignments_late}};
   if (s.pace) json["pace"] = own_json(pace_json(*s.pace));
   if (s.pauses > 0) json["pauses"] = s.pauses;
@@ -185,7 +184,7 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
 }
 
 /// What has become of plans, and what was counted.
-void Job::State::read_history(Fields& fields, Seconds now) {
+void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds now) {
   read_count(fields, "rollbacks", rollbacks);
   std::int64_t until = 0;
   read_count(fields, "retry_at", until);
@@ -193,9 +192,7 @@ void Job::State::read_history(Fields& fields, Seconds now) {
   reserve = fields.number("reserve", 0, 1).value_or(0);
   read_count(fields, "profiling_began", profiling_began);
   read_count(fields, "last_profiling", last_profiling);
-  saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
-  saved_bias = fields.number("saved_bias_j", 0, kMostEnergy).value_or(0);
-  saved_variance = fields.number("saved_variance_j2", 0, kMostEnergy * kMostEnergy).value_or(0);
+  read_savings(fields, diagnostics, savings);
   reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
   newest_stored = fields.integer("newest_iteration", -1, kLargestNumber).value_or(-1);
   created.value = fields.number("created", 0, kLatest).value_or(now.value);
@@ -203,6 +200,7 @@ void Job::State::read_history(Fields& fields, Seconds now) {
   read_count(fields, "reports", reports);
   read_count(fields, "reports_unused", reports_unused);
   read_count(fields, "reports_refused", reports_refused);
+  read_count(fields, "energies_refused", energies_refused);
   read_count(fields, fields.any("assignments_late") != nullptr ? "assignments_late" : "orders_late",
              assignments_late);
 }
@@ -289,7 +287,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   if (const JsonValue* baseline = fields.object("baseline"))
     read_baseline(*baseline, diagnostics, static_cast<std::size_t>(s.spec.shape.stages),
                   s.baseline);
-  s.read_history(fields, now);
+  s.read_history(fields, diagnostics, now);
   s.read_costs(fields, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   if (plans && has_plans && !s.blocking_power.empty() && s.fits(*plans))

@@ -264,7 +264,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
     }
   }
   // What explained it was another profile.
-  baseline.forget();
+  forget_all_max();
   add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }

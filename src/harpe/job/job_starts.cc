@@ -146,7 +146,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   detector.reset();
   drift.reset();
   guard.reset();
-  baseline.forget();
+  forget_all_max();
   warm_from = -1;
   next_probe = probe_pause = calm_since = energy_from = faster_from = 0;
   if (retry_at) retry_at = 0;

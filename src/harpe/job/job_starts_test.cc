@@ -281,7 +281,7 @@ TEST(Incarnation, AReportOfAnotherLifeIsRefusedAndTeachesNothing) {
   report.session = training.session({0, 0, 0});
   report.time = Seconds{1};
   report.incarnation = "first life";
-  const Status refused = job.report(report, Seconds{1001});
+  const auto refused = job.report(report, Seconds{1001});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
   EXPECT_EQ(job.status().newest_iteration, -1);

@@ -21,6 +21,7 @@
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
+#include "harpe/job/savings.h"
 #include "harpe/job/straggler_detector.h"
 #include "harpe/policy/pipeline_times.h"
 #include "harpe/schedule/schedule_work.h"
@@ -40,6 +41,9 @@ struct Deployment {
   /// Plan: of the pipelines that run a plan of their own costs.
   std::map<int, std::shared_ptr<const PlanTable>> own;
   std::optional<PauseRequest> pause = {};  ///< see `StageAssignment`
+  /// The version by which the same plans were first in force; later ones differ in their first
+  /// iteration or the pause.
+  std::uint64_t first_version = 0;
 
   const TablePlan& plan(int pipeline) const;
 };
@@ -166,9 +170,14 @@ struct Job::State {
   void find_late();
   void note_energies(const FinishedIteration& iteration, const Deployment& by);
   void note_all_max(const FinishedIteration& iteration, Seconds time);
-  void account_savings(const FinishedIteration& iteration, Seconds now);
+  void account_savings(const FinishedIteration& iteration, const Deployment& deployment,
+                       Seconds time, Seconds now);
+  double explained_by_plan(const FinishedIteration& iteration, const Deployment& deployment,
+                           Seconds time) const;
+  void forget_all_max();
   double explained_energy(int stage, Seconds time, double factor) const;
   AllMaxBaseline::Explained explained_energy() const;
+  AllMaxBaseline::Explained explained_but_usual() const;
   double explained_energy(std::span<const double> factors, Seconds time) const;
   bool is_as_known(const WatchedPipeline& one) const;
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
@@ -282,10 +291,11 @@ struct Job::State {
 
   // As it was stored: job_snapshot.cc.
   void read_wanted(Fields& fields, Diagnostics& diagnostics);
-  void read_history(Fields& fields, Seconds now);
+  void read_history(Fields& fields, Diagnostics& diagnostics, Seconds now);
   void read_costs(Fields& fields, Diagnostics& diagnostics);
   void go_on(JobPhase stored, Seconds now);
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
+  std::string drop_impossible_energies(IterationReport& report) const;
   int ranks_not_set() const;
   void add_event(JobEvent::Level level, Seconds now, std::string text);
 
@@ -398,16 +408,16 @@ struct Job::State {
   std::vector<std::uint8_t>
       held;  ///< of each group, the newest iterations in which it was, as bits
   std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
-  Joules saved{}, reported_energy{};
-  double saved_bias = 0;            ///< J: what an error of the baseline makes of it, 95 %
-  double saved_variance = 0;        ///< J^2, of the measurements' half-widths
+  Savings savings;
+  Joules reported_energy{};
   std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
   Seconds saved_stored{};           ///< when a snapshot was last asked for because of it
   Seconds created{};
   Seconds taken_up{};  ///< by this server
   bool silence_logged = false, not_set_logged = false, stalls_logged = false;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
-  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, assignments_late = 0;
+  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, energies_refused = 0,
+               assignments_late = 0;
 
   JobEffects effects;
   std::vector<float> relative;  ///< scratch: of each group

@@ -176,12 +176,13 @@ JobStatus Job::status() const {
   if (const auto over = s.guard.mean(100)) status.time_over_allowed = over->ratio;
   status.stalls = s.guard.stalls();
   status.reserve = s.reserve;
-  status.saved = s.saved;
+  status.saved = s.savings.saved();
   status.energy = s.reported_energy;
-  status.saved_error = {std::hypot(s.saved_bias, std::sqrt(s.saved_variance))};
+  status.saved_error = s.savings.error();
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;
+  status.energies_refused = s.energies_refused;
   status.assignments_late = s.assignments_late;
   status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());

@@ -197,6 +197,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"reports", status.reports},
           {"reports_unused", status.reports_unused},
           {"reports_refused", status.reports_refused},
+          {"energies_refused", status.energies_refused},
           {"assignments_late", status.assignments_late},
           {"incarnation", job.incarnation()},
           {"refused", refusals_json(status.refused, shown)},

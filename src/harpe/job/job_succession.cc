@@ -79,13 +79,12 @@ void Job::State::succeed(State& before, Seconds now) {
   plans_ticket = ticket = before.ticket + 1;
   newest_event = now;
   delivery = before.delivery;
-  saved = before.saved;
-  saved_bias = before.saved_bias;
-  saved_variance = before.saved_variance;
+  savings.inherit(before.savings);
   reported_energy = before.reported_energy;
   reports = before.reports;
   reports_unused = before.reports_unused;
   reports_refused = before.reports_refused;
+  energies_refused = before.energies_refused;
   assignments_late = before.assignments_late;
   gatherings = std::move(before.gatherings);
   proposals = std::move(before.proposals);

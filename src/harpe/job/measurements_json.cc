@@ -127,7 +127,8 @@ Json baseline_json(const AllMaxBaseline& baseline) {
   return {{"time_s", column(kept.times, &Time::time)},
           {"explained_s", column(kept.times, &Time::explained)},
           {"computing_s", column(kept.times, &Time::computing)},
-          {"stages", std::move(stages)}};
+          {"stages", std::move(stages)},
+          {"not_taken", kept.not_taken}};
 }
 
 void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
@@ -157,7 +158,57 @@ void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_
     }
   }
   kept.energy.resize(stages);
+  kept.not_taken =
+      static_cast<std::size_t>(fields.integer("not_taken", 0, AllMaxBaseline::kNewest).value_or(0));
   baseline.restore(kept);
+}
+
+Json savings_json(const Savings& savings) {
+  const Savings::Kept kept = savings.kept();
+  Json json = {{"saved_j", kept.saved},
+               {"bias_j", kept.bias},
+               {"variance_j2", kept.variance},
+               {"since_look_j", kept.since},
+               {"since_look_bias_j", kept.since_bias},
+               {"since_look_variance_j2", kept.since_variance},
+               {"since_look_moved_j", kept.since_moved},
+               {"since_look_iterations", kept.iterations},
+               {"look_level_j", kept.look_level},
+               {"level_error_j", kept.level_error},
+               {"drift_j2", kept.drift},
+               {"is_confirmed", kept.is_confirmed}};
+  if (kept.level) json["level_j"] = *kept.level;
+  return json;
+}
+
+void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
+  constexpr double kMost = 1e30, kMostSquared = kMost * kMost;
+  Savings::Kept kept;
+  const JsonValue* object = fields.object("savings");
+  if (object == nullptr) {
+    kept.saved = fields.number("saved_j", -kMost, kMost).value_or(0);
+    kept.bias = fields.number("saved_bias_j", 0, kMost).value_or(0);
+    kept.variance = fields.number("saved_variance_j2", 0, kMostSquared).value_or(0);
+    return savings.restore(kept);
+  }
+  Fields members(*object, "the savings", diagnostics);
+  const auto read = [&](const char* name, double least, double most) {
+    return members.number(name, least, most).value_or(0);
+  };
+  kept.saved = read("saved_j", -kMost, kMost);
+  kept.bias = read("bias_j", 0, kMost);
+  kept.variance = read("variance_j2", 0, kMostSquared);
+  kept.since = read("since_look_j", -kMost, kMost);
+  kept.since_bias = read("since_look_bias_j", 0, kMost);
+  kept.since_variance = read("since_look_variance_j2", 0, kMostSquared);
+  kept.since_moved = read("since_look_moved_j", -kMost, kMost);
+  kept.look_level = read("look_level_j", -kMost, kMost);
+  kept.iterations = read("since_look_iterations", 0, kMost);
+  kept.level = members.number("level_j", -kMost, kMost);
+  kept.level_error = read("level_error_j", 0, kMost);
+  kept.drift = read("drift_j2", 0, kMostSquared);
+  kept.is_confirmed = members.boolean("is_confirmed").value_or(false);
+  savings.restore(kept);
 }
 
 }  // namespace harpe

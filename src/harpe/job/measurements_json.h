@@ -10,6 +10,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/job/all_max_baseline.h"
 #include "harpe/job/profiler.h"
+#include "harpe/job/savings.h"
 #include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
@@ -28,5 +29,9 @@ nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
 /// What is not there, as in what an older version left, is measured again.
 void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
                    AllMaxBaseline& baseline);
+
+nlohmann::ordered_json savings_json(const Savings& savings);
+/// Also what Harpe 0.2 left: what had been saved, without a level.
+void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings);
 
 }  // namespace harpe

@@ -20,7 +20,9 @@ Result<Frontier> frontier_of(const Job& job, const CharacterizeRequest& request)
 
 Status PlayedTraining::register_all(Job& job) {
   for (const RankCoordinates coordinates : places()) {
-    HARPE_TRY(job.register_rank(registration(coordinates), now()));
+    RankRegistration rank = registration(coordinates);
+    change_registration(rank);
+    HARPE_TRY(job.register_rank(rank, now()));
   }
   take_effects_of(job);
   return ok_status();

@@ -26,6 +26,7 @@ class PlayedTraining : public EmulatedTraining {
   /// Whether the assignments do not reach a rank after this iteration.
   std::function<bool(RankCoordinates)> unreached = [](RankCoordinates) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
+  std::function<void(RankRegistration&)> change_registration = [](RankRegistration&) {};
 
   Status register_all(Job& job);
   void run(Job& job, int count);

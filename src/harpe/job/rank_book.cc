@@ -69,10 +69,14 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   entered.fewer_clocks = common.size() < clocks_[coordinates.stage].size();
   if (!holder.registered()) ++registered_;
   if (holder.ended) --ended_;
-  if (entered.changed || holder.gpu != registration.gpu) {
+  if (entered.changed || holder.gpu != registration.gpu ||
+      holder.power_limit != registration.power_limit) {
     changed_parts_.insert(shape_.index(coordinates) / kHoldersOfPart);
   }
-  holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
+  holder = {.session = registration.session,
+            .gpu = registration.gpu,
+            .power_limit = registration.power_limit,
+            .heard = now};
   clocks_[coordinates.stage] = std::move(common);
   has_simulated_ = has_simulated_ || registration.simulated;
   return entered;

@@ -57,6 +57,7 @@ class RankBook {
   struct Holder {
     std::string session;
     std::string gpu;
+    Watts power_limit{};  ///< of the GPU; 0: not said
     Seconds heard{};
     bool ended = false;  ///< in order
     bool registered() const { return !session.empty(); }

@@ -59,6 +59,7 @@ bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
   holder.session = item.items[0].string;
   holder.gpu = gpus[gpu];
   holder.ended = item.items.size() > 2 && item.items[2].number == 1;
+  if (item.items.size() > 3) holder.power_limit.value = std::max(0.0, item.items[3].number);
   return true;
 }
 
@@ -102,7 +103,9 @@ std::string holders_text(const RankBook& ranks, std::size_t part) {
     const auto [name, is_new] = names.emplace(holder.gpu, names.size());
     if (is_new) gpus.push_back(holder.gpu);
     list.push_back({holder.session, name->second});
-    if (holder.ended) list.back().push_back(1);
+    const bool has_limit = holder.power_limit > Watts{0};
+    if (holder.ended || has_limit) list.back().push_back(holder.ended ? 1 : 0);
+    if (has_limit) list.back().push_back(holder.power_limit.value);
   }
   return json_line({{"gpus", std::move(gpus)}, {"ranks", std::move(list)}});
 }

@@ -67,7 +67,8 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<Characterization> characterization() const;
 
   Job job;
-  JobLedger ledger;  ///< what it has used so far
+  const Joules energy_before = job.status().energy;  ///< reported to other servers before
+  JobLedger ledger;                                  ///< what it has used so far
   JobCarbon carbon;
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.

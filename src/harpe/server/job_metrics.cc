@@ -34,7 +34,8 @@ JobSample::JobSample(const HostedJob& job)
       schedule(job.job.spec().schedule.name),
       ranks(job.job.spec().shape.ranks()),
       status(job.job.status()),
-      pace(job.job.pace()) {
+      pace(job.job.pace()),
+      energy(status.energy - job.energy_before) {
   for (const PipelineState& pipeline : job.job.pipelines()) {
     const bool is_all_max = pipeline.plan.from == PlanRef::From::kAllMax;
     if (pipeline.planned && !is_all_max) gap = std::max(gap, pipeline.gap.value_or(-1));
@@ -77,9 +78,14 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
        [](const JobSample& job) {
          return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
        });
+  // From nothing, as counters of a process: what was restored may be less than was shown before.
   each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
-       "Energy that its ranks have reported.",
-       [](const JobSample& job) { return job.status.energy.value; });
+       "Energy that its ranks have reported since this server has the job.",
+       [](const JobSample& job) { return job.energy.value; });
+  each(metrics, jobs, "energies_refused", MetricType::kGauge,
+       "Reports whose energies count as not measured, as no GPU can have used so much, or so "
+       "little.",
+       [](const JobSample& job) { return double(job.status.energies_refused); });
   // A gauge: iterations may need more than those at all-max did.
   each(metrics, jobs, "energy_saved_joules", MetricType::kGauge,
        "Energy saved against the same iterations at all-max.",

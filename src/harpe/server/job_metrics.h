@@ -21,6 +21,7 @@ struct JobSample {
   int ranks = 0;
   JobStatus status;
   std::optional<Pace> pace;
+  Joules energy{};  ///< reported to this server
   double gap = -1;  ///< the largest of the plans in force; below 0: not known
 };
 

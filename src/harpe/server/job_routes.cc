@@ -153,12 +153,13 @@ void take_report(const JobRequest& asked) {
   if (!report.ok()) return asked.reply(native_error(report.error()));
   JobRegistry& registry = asked.context.registry;
   registry.count_report();
-  const Status taken =
+  const Result<ReportTaken> taken =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
   if (!taken.ok()) return asked.reply(job_error(taken.error()));
   const Job& job = asked.job->job;
   RankResponse response = rank_response(*asked.job);
   response.version = job.version();
+  response.energy_refused = taken->energy_refused;
   std::string assignments;
   if (job.version() > report->known || (report->epoch != 0 && report->epoch != response.epoch)) {
     assignments =

@@ -395,6 +395,8 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   if (native == nullptr || !job->takes_part || job->reported.empty()) {
     return reply(json_response(200, nullptr));
   }
+  // In place of nothing: a refusal would end the training.
+  nlohmann::json refused;
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of_zeus_result(result, i);
     report.coordinates = rank->second.coordinates;
@@ -402,14 +404,15 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
     report.iteration = job->next_iteration + job->reported[result.rank];
     report.version = report.known = job->version;
     registry_.count_report();
-    const Status taken =
+    const Result<ReportTaken> taken =
         registry_.act(native, [&](Job& one, Seconds now) { return one.report(report, now); });
     if (!taken.ok()) {
       return reply(zeus_error(http_status(taken.error().code), taken.error().text()));
     }
+    if (!taken->energy_refused.empty()) refused = {{"energy_refused", taken->energy_refused}};
     ++job->reported[result.rank];
   }
-  reply(json_response(200, nullptr));
+  reply(json_response(200, refused));
 }
 
 bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {

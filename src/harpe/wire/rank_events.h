@@ -25,6 +25,7 @@ struct RankRegistration {
   std::string gpu;                ///< its name, such as "NVIDIA A40"; for people
   std::vector<Megahertz> clocks;  ///< that the GPU may be locked to, in any order
   bool simulated = false;         ///< the GPU: its times and energies are of no real one
+  Watts power_limit{};            ///< of the GPU; 0: not said
   /// `Job::specification` of the job that it trains; empty: of the one there is.
   std::string specification = {};
   /// Where this process has held a place before: in which life of the job, and in which start of

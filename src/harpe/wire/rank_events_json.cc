@@ -39,6 +39,7 @@ using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
+constexpr double kMostLimit = 1e5;                        // W
 constexpr double kLatestPause = 1e12;                          // s since 1970
 constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
 
@@ -139,6 +140,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.gpu = short_text(fields, "gpu");
         rank.clocks = read_clocks(fields, "clocks_mhz", kMostClocks, 1);
         rank.simulated = fields.boolean("simulated").value_or(false);
+        rank.power_limit.value = fields.number("power_limit_w", 1, kMostLimit).value_or(0);
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
         rank.start = read_ordinal(fields, "start");
@@ -153,6 +155,7 @@ std::string rank_registration_json(const RankRegistration& rank) {
   json["gpu"] = rank.gpu;
   json["clocks_mhz"] = clocks_json(rank.clocks);
   if (rank.simulated) json["simulated"] = true;
+  if (rank.power_limit > Watts{0}) json["power_limit_w"] = rank.power_limit.value;
   if (!rank.specification.empty()) json["specification"] = rank.specification;
   if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
   if (rank.start > 0) json["start"] = rank.start;
@@ -262,6 +265,8 @@ std::string rank_response_json(const RankResponse& response, std::string_view as
   if (!response.specification.empty()) {
     member("specification", json_line(Json(response.specification)));
   }
+  if (!response.energy_refused.empty())
+    member("energy_refused", json_line(Json(response.energy_refused)));
   if (!assignments.empty()) member("assignments", assignments);
   return text + '}';
 }
@@ -302,6 +307,7 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
   response.epoch = count_of("epoch");
   response.start = count_of("start");
   response.specification = text_of("specification");
+  response.energy_refused = text_of("energy_refused");
   const JsonValue* list = member("assignments");
   if (list != nullptr && list->type != Type::kArray) {
     diagnostics.add(list->line, list->column, "expected a list of assignments");

@@ -53,6 +53,8 @@ struct RankResponse {
   std::uint64_t epoch = 0;         ///< 0: not said
   std::uint64_t start = 0;         ///< of training in which the rank holds its place; 0: not said
   std::string specification = {};  ///< digest of the one that was registered; empty: not said
+  /// Why an energy of the report counts as not measured; empty: it counts.
+  std::string energy_refused = {};
   std::vector<StageAssignment> assignments = {};
 };
 /// Members that it does not know are left out.
