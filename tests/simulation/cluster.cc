@@ -43,6 +43,7 @@ Cluster::Cluster(Options options)
     : options_(std::move(options)),
       random_(options_.seed, "nemesis"),
       noise_(options_.seed, "database"),
+      energies_(options_.seed, "energies"),
       network_(scheduler_, options_.seed),
       history_(scheduler_, database_, {}) {
   on_broken([this](const std::string& what) {
@@ -128,6 +129,7 @@ Figures Cluster::run() {
   const Instant end = scheduler_.now() + options_.broken;
   scheduler_.after(Seconds{15}, [this] { break_something(); });
   scheduler_.after(Seconds{20}, [this] { change_something(); });
+  disturb_energies();
   scheduler_.run_until(end);
   heal_all();
   scheduler_.run_until(end + options_.calm);

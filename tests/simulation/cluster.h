@@ -53,6 +53,7 @@ class Cluster {
   void trouble_network(Random& random);
   void trouble_training(Random& random);
   void trouble_machines(Random& random);
+  void disturb_energies();
   /// Breaks something, and mends it after a while.
   void trouble(const std::string& what, Seconds time, const std::function<void()>& breaks,
                std::function<void()> mends);
@@ -81,7 +82,7 @@ class Cluster {
 
   const Options options_;
   Scheduler scheduler_;
-  Random random_, noise_;
+  Random random_, noise_, energies_;
   SimulatedDatabase database_;
   Network network_;
   History history_;

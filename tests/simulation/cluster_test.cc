@@ -216,6 +216,9 @@ TEST_F(BrokenHistory, SavingsThatAreNotThereAreSeen) {
   train(10, 1);
   history_.claimed("j", 100_J, 1_J);
   history_.claimed("j", 150_J, 60_J);
+  history_.claimed("j", 104_J, 1_J);
+  EXPECT_EQ(history_.figures().claims, 3U);
+  EXPECT_EQ(history_.figures().claims_within, 2U);
   EXPECT_EXIT(history_.claimed("j", 110_J, 1_J), ::testing::ExitedWithCode(kBrokenStatus),
               "no joule is claimed outside its bar");
 }

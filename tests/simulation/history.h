@@ -48,6 +48,8 @@ struct Figures {
   double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
   std::uint64_t windows = 0;  ///< of 100 iterations that were compared
   double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different assignments
+  /// Claims of savings, and those that are not above the truth by more than their bar.
+  std::uint64_t claims = 0, claims_within = 0;
   void add(const Figures& other);
 };
 

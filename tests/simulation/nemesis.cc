@@ -215,6 +215,27 @@ void Cluster::trouble_machines(Random& random) {
   history_.machines_changed(training.id());
 }
 
+/// Rooms get hot, and counters wrong, while nothing else is: also before the first iteration.
+void Cluster::disturb_energies() {
+  if (!is_breaking_) return;
+  Training& training = *energies_.one_of(trainings_);
+  const double factor = energies_.between(0.75, 1.4);
+  if (energies_.chance(0.6)) {
+    note("nemesis: all energies of " + training.id() + " times " + shortest(factor));
+    training.machines().energy_factor = [factor](std::int64_t) { return factor; };
+  } else {
+    const std::size_t rank = energies_.below(training.ranks());
+    const std::vector<double> wrong{1e15, -4.3e6, 1e5, -1};
+    const Joules energy{energies_.one_of(wrong)};
+    note("nemesis: " + training.rank_name(rank) + " reports " + shortest(energy.value) + " J");
+    training.wrong_energies[rank] = energy;
+    scheduler_.after(energies_.around(Seconds{0.5}, Seconds{20}),
+                     [&training, rank] { training.wrong_energies.erase(rank); });
+  }
+  history_.count_fault();
+  scheduler_.after(energies_.around(Seconds{2}, Seconds{120}), [this] { disturb_energies(); });
+}
+
 void Cluster::heal_all() {
   is_breaking_ = false;
   // What is being mended mends itself; nothing lasts longer than this.

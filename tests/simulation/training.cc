@@ -161,6 +161,8 @@ void Training::end_iteration(Instant began, PlayedIteration played,
     Rank& rank = *ranks_[i];
     IterationReport report = std::move(reports[i]);
     report.time = time;
+    if (const auto wrong = wrong_energies.find(i); wrong != wrong_energies.end())
+      report.energy = wrong->second;
     const Instant began_there = rank.process().clock().now() + (began - world_.scheduler.now());
     rank.process().loop().post([&rank, report = std::move(report), began_there]() mutable {
       rank.report(std::move(report), began_there);
