@@ -7,8 +7,8 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kFewestOfLook = 2;
-constexpr double kMostShare =
-    3;  // energy at all-max over that of a plan, far above what plans save
+// Energy at all-max over that of a plan: far above what plans save.
+constexpr double kMostShare = 3;
 // A change at an unknown moment, all alike likely, moves the mean by up to half of it either way:
 // the 95 % interval of such a sum of several, 1.96 / sqrt(12) of the change.
 constexpr double kOfChange = 0.57;

@@ -385,12 +385,9 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusResult& result = std::get<ZeusResult>(read);
   const auto rank = job->ranks.find(result.rank);
-  if (rank == job->ranks.end()) {
-    return reply(not_registered(result.rank));
-  }
-  if (Status good = check_zeus_result(result); !good.ok()) {
-    return reply(zeus_error(400, good.error().text()));
-  }
+  if (rank == job->ranks.end()) return reply(not_registered(result.rank));
+  const Status good = check_zeus_result(result);
+  if (!good.ok()) return reply(zeus_error(400, good.error().text()));
   const JobRegistry::JobPtr native = native_of(job);
   if (native == nullptr || !job->takes_part || job->reported.empty()) {
     return reply(json_response(200, nullptr));
