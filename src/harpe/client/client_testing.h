@@ -200,7 +200,7 @@ class TestServer {
     auto report = parse_iteration_report(request.body);
     if (!report.ok()) return refused(report.error());
     reports_.push_back(*report);
-    if (Status taken = job_->report(*report, now()); !taken.ok()) return refused(taken.error());
+    if (auto taken = job_->report(*report, now()); !taken.ok()) return refused(taken.error());
     settle();
     return json(200, assignments(report->coordinates.data, report->coordinates.stage));
   }
