@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -124,6 +125,11 @@ std::optional<RowColumns> read_columns(Fields& fields) {
   return columns;
 }
 
+/// Rounding may have left a part a millionth above its whole.
+bool is_part(Joules part, Joules whole) {
+  return part <= whole * (1 + 1e-9) + Joules{2e-6};
+}
+
 /// Whether the row was added.
 bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledger,
              Diagnostics& diagnostics) {
@@ -149,9 +155,17 @@ bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledg
   }
   if (ledger.uses().contains({start.integer})) return wrong("the interval is there twice");
   const auto at = static_cast<double>(start.integer);
-  // Rounding may have left a part a millionth above its whole.
+  const bool has_parts = is_part(use.host, use.energy) && is_part(use.without_error, use.energy);
+  if (use.energy >= Joules{0} && !has_parts)
+    return wrong("host_j and without_error_j are parts of energy_j, and are more");
   use.host = std::min(use.host, use.energy);
   use.without_error = std::min(use.without_error, use.energy);
+  // Where it is known for how long devices were held or measured.
+  const Seconds time = std::max(use.device_time, use.measured);
+  const std::string impossible =
+      why_impossible(use.energy - use.host, use.half_width(), time, kMostGpuPower);
+  if (use.energy >= Joules{0} && time > Seconds{0} && !impossible.empty())
+    return wrong("energy_j: " + impossible);
   const Status added = ledger.add(at, at, use);
   return added.ok() || wrong(added.error().text());
 }
@@ -217,6 +231,21 @@ void read_devices(Fields& report, Diagnostics& diagnostics, LedgerRun& run) {
   }
 }
 
+/// The rows of a report are its total's.
+void check_total(Fields& report, Diagnostics& diagnostics, const EnergyLedger& ledger) {
+  constexpr double kOfRow = 1e-6;  // J of a row, and relative
+  const JsonValue* total = report.object("total");
+  if (total == nullptr || diagnostics.count() > 0) return;
+  const JsonValue* energy = total->find("energy_j");
+  if (energy == nullptr || energy->type != Type::kNumber) return;
+  const double rows = ledger.total().energy.value;
+  const double most = kOfRow * (static_cast<double>(ledger.size()) + std::abs(energy->number));
+  if (std::abs(rows - energy->number) <= most) return;
+  diagnostics.add(energy->line, energy->column,
+                  "the rows of 'intervals' add up to " + shortest(rows, 6) +
+                      " J, and the total is " + shortest(energy->number, 6) + " J");
+}
+
 LedgerRun read_report(Fields& fields, Diagnostics& diagnostics) {
   LedgerRun run;
   run.id = name_in(fields, "id");
@@ -235,6 +264,7 @@ LedgerRun read_report(Fields& fields, Diagnostics& diagnostics) {
   run.user = name_in(fields, "user");
   read_devices(fields, diagnostics, run);
   run.ledger = read_intervals(*intervals, diagnostics);
+  check_total(fields, diagnostics, run.ledger);
   return run;
 }
 

@@ -107,6 +107,18 @@ TEST(LedgerJson, ReadsTheReportOfACommand) {
   EXPECT_EQ(read->front().ledger.total().energy.value, 2);
 }
 
+TEST(LedgerJson, RowsOfAReportAddUpToItsTotal) {
+  const auto report = [](const std::string& total) {
+    return R"({"format": "harpe.run/1", "id": "77", "command": ["true"],
+               "total": {"energy_j": )" +
+           total + R"(}, "devices": [], "intervals":
+               {"step_s": 300, "columns": ["start", "energy_j"], "rows": [[300, 2], [600, 3]]}})";
+  };
+  EXPECT_TRUE(parse_ledger(report("5.0000004"), "a.json").ok());
+  EXPECT_TRUE(parse_ledger(report("null"), "a.json").ok()) << "it was not measured";
+  EXPECT_THAT(refusal_of(report("4")), HasSubstr("add up to 5 J, and the total is 4 J"));
+}
+
 TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(refusal_of("{"), HasSubstr("a.json:1"));
   EXPECT_THAT(refusal_of("[]"), HasSubstr("a.json:1:1"));
@@ -127,6 +139,11 @@ TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(rows(both, "[[900, null]]"), HasSubstr("numbers"));
   EXPECT_THAT(rows(both, "[[900, 1e19]]"), HasSubstr("1e18"));
   EXPECT_THAT(rows(both, "[[900, 1], [900, 2]]"), HasSubstr("twice"));
+  EXPECT_THAT(rows(R"(["start", "energy_j", "host_j"])", "[[900, 5, 6]]"), HasSubstr("parts"));
+  EXPECT_THAT(rows(R"(["start", "energy_j", "without_error_j"])", "[[900, 5, 5.1]]"),
+              HasSubstr("parts"));
+  EXPECT_THAT(rows(R"(["start", "energy_j", "device_s"])", "[[900, 1e15, 900]]"),
+              HasSubstr("more than 5000 W"));
   EXPECT_THAT(rows(R"(["energy_j"])", "[[1]]"), HasSubstr("'start'"));
   EXPECT_THAT(refusal_of(one_run(R"({"step_s": 7, "columns": ["start"], "rows": []})")),
               HasSubstr("divide a day"));
