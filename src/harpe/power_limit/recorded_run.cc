@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/csv.h"
+#include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -83,7 +84,11 @@ Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string&
     Measurement one{
         .setting = *limit, .time = {positive(row, columns->time, diagnostics)}, .energy = {}};
     for (const std::size_t column : columns->energy) {
-      one.energy += Joules{positive(row, column, diagnostics)};
+      const Joules energy{positive(row, column, diagnostics)};
+      const std::string impossible =
+          why_impossible(energy, Joules{0}, one.time, Watts{*limit * kMostOverLimit});
+      if (!impossible.empty()) diagnostics.add(row.line, row.cells[column].column, impossible);
+      one.energy += energy;
     }
     limits.push_back(*limit);
     run.measurements.push_back(one);

@@ -41,6 +41,8 @@ TEST(RecordedRun, SaysWhatIsWrongAndWhere) {
               HasSubstr("descend"));
   EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_200,1,1,1\n1,x_200,1,1,1\n"),
               HasSubstr("descend"));
+  EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_300,1,601,1\n"),
+              HasSubstr("run.csv:2:11: 601 J in 1 s is more than 600 W"));
   EXPECT_THAT(recorded_run_error(std::string(kHeading) + "1,x_300,1\n"),
               HasSubstr("expected 5 cells, found 3"));
 }
