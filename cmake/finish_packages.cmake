@@ -51,6 +51,8 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   elseif(component STREQUAL "command")
     # It may name a database with its password; postinst gives it to the group of the server's user.
     configuration(${root} server.toml etc/harpe/server.toml OWNER_READ OWNER_WRITE GROUP_READ)
+    # For passwords and tokens: systemd reads it as root.
+    configuration(${root} server.env etc/harpe/server.env OWNER_READ OWNER_WRITE)
   endif()
   # What umask left out of folders and files does not travel.
   file(GLOB_RECURSE files LIST_DIRECTORIES true ${root}/*)

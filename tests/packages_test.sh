@@ -119,17 +119,20 @@ life() {
   request $server PUT /v1/jobs/gpt3 '{"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8}' | grep "^201"
   stop $process
   echo "# ours" >>"$root/etc/harpe/agent.toml"
+  echo "PGPASSWORD=ours" >>"$root/etc/harpe/server.env"
 
   step "upgrade"
   in_root sh -c 'dpkg --install --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
   [ "$(in_root stat -c %U:%G:%a /etc/harpe/server.toml)" = root:harpe:640 ] || fail "others read the server's options"
   ! grep -q "before" "$root/etc/harpe/server.toml" || fail "the configuration that was not changed is old"
-  rm "$root/etc/harpe/agent.toml.dpkg-dist"
+  [ "$(tail -n 1 "$root/etc/harpe/server.env")" = "PGPASSWORD=ours" ] || fail "the server's environment is not kept"
+  [ "$(in_root stat -c %U:%a /etc/harpe/server.env)" = root:600 ] || fail "others read the server's environment"
+  rm -f "$root/etc/harpe/agent.toml.dpkg-dist" "$root/etc/harpe/server.env.dpkg-dist"
   enabled multi-user.target.wants/harpe-server.service || fail "the upgrade disabled the server"
   ! enabled multi-user.target.wants/harpe-agent.service || fail "the upgrade enabled the agent again"
   in_root sh -c 'dpkg --verify harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml' |
-    grep -v "c /etc/harpe/agent.toml" && fail "files differ from their package"
+    grep -v "c /etc/harpe/\(agent.toml\|server.env\)" && fail "files differ from their package"
   # Of other units it says what this Debian lacks.
   in_root systemd-analyze verify --man=no harpe-agent.service harpe-agent.socket harpe-server.service >"$work/said" 2>&1 || true
   ! grep harpe "$work/said" || fail "systemd-analyze verify"

@@ -5,6 +5,7 @@ Usage: server_faults_test.py HARPE"""
 
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -134,6 +135,36 @@ class DatabaseAway(Outage, ServerTest):
 
     def give_store_back(self):
         self.postgres.start()
+
+    def launch(self):
+        """A server whose database is away, once it says so."""
+        server = subprocess.Popen([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stderr.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        said = ""
+        while "waits for its database: PostgreSQL cannot be reached" not in said:
+            line = server.stderr.readline()
+            self.assertTrue(line, "the server ended: " + said)
+            said += line
+        return server
+
+    def test_a_server_waits_for_a_database_that_starts_later(self):
+        self.take_store()
+        server = self.launch()
+        self.give_store_back()
+        said = ""
+        while "listening on" not in said:
+            line = server.stderr.readline()
+            self.assertTrue(line, "the server ended: " + said)
+            said += line
+        self.assertIn("the database is there", said)
+
+    def test_a_server_that_waits_ends_when_it_is_asked_to(self):
+        self.take_store()
+        server = self.launch()
+        server.terminate()
+        self.assertEqual(server.wait(60), 0)
 
 
 class DiskFull(Outage, ServerTest):

@@ -15,6 +15,7 @@
 #include "harpe/http/server_loop.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
+#include "harpe/server/await_store.h"
 #include "harpe/server/carbon_feeds.h"
 #include "harpe/server/carbon_pacer.h"
 #include "harpe/server/job_owners.h"
@@ -75,15 +76,16 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
 }
 
 /// \param url  where other servers reach this one
-Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
-                                          ServerLog& log) {
+/// \returns  the store, null for none; nullopt if the server was asked to stop before it was there
+Result<std::optional<std::unique_ptr<Store>>> open_store(const ServerOptions& options,
+                                                         const std::string& url, ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
-    return std::unique_ptr<Store>();
+    return std::optional(std::unique_ptr<Store>());
   }
-  Result<std::unique_ptr<Store>> store =
-      Store::open(options.store, {.name = "harpe serve", .url = url, .lease = options.lease});
-  if (store.ok()) log.write("jobs are kept in " + (*store)->description());
+  auto store =
+      await_store(options.store, {.name = "harpe serve", .url = url, .lease = options.lease}, log);
+  if (store.ok() && *store) log.write("jobs are kept in " + (**store)->description());
   return store;
 }
 
@@ -314,7 +316,13 @@ Status run_server(const ServerOptions& options,
   std::vector<OpenSocket> sockets =
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
-  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, log));
+  std::optional<std::unique_ptr<Store>> opened = HARPE_TRY(open_store(options, url, log));
+  if (!opened) {
+    remove_socket_files(sockets);
+    log.write("asked to stop");
+    return ok_status();
+  }
+  const std::unique_ptr<Store> store = *std::move(opened);
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
