@@ -17,8 +17,12 @@ constexpr double kUnmeasuredMargin = 0.05;
 // Windows that a job has to come when its settings are tried, where other batch sizes are known: a
 // job of some tens of thousands of steps.
 constexpr double kWindowsToCome = 1000;
+// So many windows are waited for a warm-up: a job whose steps vary never ends one.
+constexpr int kMostWarmUps = 4;
 // A setting is tried for a maximum slowdown unless it surely breaks it.
 constexpr double kSurelyTooSlow = 2.0;  // standard deviations
+// From the half-width of a 95 % interval to the bound on one side that holds with 95 %.
+constexpr double kOneSided = 1.644854 / 1.959964;
 
 /// Of a normal distribution, below so many standard deviations.
 double normal_share(double deviations) {
@@ -28,7 +32,10 @@ double normal_share(double deviations) {
 }  // namespace
 
 SettingProfiler::SettingProfiler(Knob knob, ProfilerOptions options)
-    : knob_(std::move(knob)), options_(std::move(options)), measured_(knob_.size()) {
+    : knob_(std::move(knob)),
+      options_(std::move(options)),
+      measured_(knob_.size()),
+      time_error_(knob_.size()) {
   const double share = options_.step_share * kZeusStepsASetting * static_cast<double>(knob_.size());
   budget_ =
       std::max(static_cast<int>(std::min(share, 1e9)), options_.warmup_steps + options_.max_steps);
@@ -106,10 +113,13 @@ KnobActions SettingProfiler::on_window(Seconds time, Joules energy) {
   if (!std::exchange(window_is_complete_, false)) return actions;
   const auto count = static_cast<double>(step_times_.size());
   const Measurement one{knob_[current_], time_ / count, energy_ / count};
-  const bool sound = std::isfinite(one.time.value) && one.time.value > 0 &&
+  const bool sound = !still_warms_up() && std::isfinite(one.time.value) && one.time.value > 0 &&
                      std::isfinite(one.energy.value) && one.energy.value > 0;
   if (sound) {
     measured_[current_] = one;
+    const MeanWithError step = mean_with_error(step_times_);
+    const double scatter = step_times_.size() < 2 ? 0 : step.error / step.mean;
+    time_error_[current_] = options_.time_error.value_or(scatter);
     order_.push_back(current_);
   }
   const std::optional<std::size_t> next = sound ? next_setting() : current_;
@@ -127,6 +137,21 @@ KnobActions SettingProfiler::on_window(Seconds time, Joules energy) {
     actions.push_back({KnobAction::Kind::kOpenWindow});
   }
   return actions;
+}
+
+/// Whether the two halves of the highest setting's window differ.
+bool SettingProfiler::still_warms_up() {
+  if (!options_.cautious || options_.time_error || current_ != 0 || step_times_.size() < 4) {
+    return false;
+  }
+  const std::size_t half = step_times_.size() / 2;
+  const std::span<const double> steps(step_times_);
+  const MeanWithError first = mean_with_error(steps.first(half));
+  const MeanWithError second = mean_with_error(steps.subspan(half));
+  const double apart = std::abs(first.mean - second.mean);
+  const bool differ =
+      apart > std::hypot(first.error, second.error) && apart > options_.precision * second.mean;
+  return differ && warm_ups_++ < kMostWarmUps;
 }
 
 void SettingProfiler::begin(std::size_t setting, KnobActions& actions) {
@@ -218,7 +243,7 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
 /// measured one it is the forecast's, and at least what the line from the highest setting says.
 double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecast& forecast) const {
   if (!options_.selector.most_slowdown) return 1;
-  const double allowed = std::log(*options_.selector.most_slowdown);
+  const double allowed = std::log(*options_.selector.most_slowdown) - margin(0);
   const double noise = options_.precision / 2;  // standard deviation of a window's time
   const auto log_time_at = [this](std::size_t i) {
     return std::log(measured_[i]->time / measured_[0]->time);
@@ -241,11 +266,29 @@ double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecas
   return std::min(chance, normal_share((allowed - least) / (noise * (1 + farther))));
 }
 
+/// By how much the ratio of a setting's time to the highest setting's may be above the one
+/// measured, relative. Of a setting that was not measured: as if its window were as good as the
+/// highest's.
+double SettingProfiler::margin(std::size_t setting) const {
+  if (!options_.cautious) return 0;
+  const double own = setting == 0 || !measured_[setting] ? time_error_[0] : time_error_[setting];
+  return kOneSided * std::hypot(own, time_error_[0]);
+}
+
+std::optional<std::size_t> SettingProfiler::best_so_far() const {
+  if (order_.empty()) return std::nullopt;
+  return best_measured();
+}
+
 std::size_t SettingProfiler::best_measured() const {
   std::vector<Measurement> seen;
   std::vector<std::size_t> position;
+  const auto& bound = options_.selector.most_slowdown;
   for (std::size_t i = 0; i < measured_.size(); ++i) {
     if (!measured_[i]) continue;
+    const bool may_break = options_.cautious && bound && i > 0 && measured_[0] &&
+                           measured_[i]->time * (1 + margin(i)) > measured_[0]->time * *bound;
+    if (may_break) continue;
     seen.push_back(*measured_[i]);
     position.push_back(i);
   }

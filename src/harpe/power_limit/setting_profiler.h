@@ -40,6 +40,12 @@ struct ProfilerOptions {
   double precision = 0.01;  ///< half-width of the interval over the mean, above 0
   double step_share = 0.5;  ///< above 0
   double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
+  /// Chooses only settings that keep the selector's `most_slowdown` with the error of their
+  /// windows: with a probability of 95 %. False: by the windows' means alone, as Zeus does.
+  bool cautious = false;
+  /// That error, a relative half-width of a 95 % interval; none: each window's own, by the scatter
+  /// of its steps. Processes of a job that must choose alike share no scatter.
+  std::optional<double> time_error{};
   /// What was measured of the same job with other batch sizes: of power limits, and where no
   /// slowdown is bound, it says which are worth measuring (limit_plan.h).
   std::vector<SizeProfile> others{};
@@ -59,6 +65,8 @@ class SettingProfiler {
 
   bool done() const { return state_ == State::kDone; }
   std::optional<std::size_t> choice() const { return choice_; }
+  /// The best of the settings measured so far; none before the first.
+  std::optional<std::size_t> best_so_far() const;
   /// One a setting, of one step (s, J); nothing for those that were not measured.
   const std::vector<std::optional<Measurement>>& measured() const { return measured_; }
   /// Positions in the order they were measured.
@@ -75,11 +83,13 @@ class SettingProfiler {
   void set(std::size_t setting, KnobActions& actions);
   void end_step(Seconds now);
   bool window_is_decided() const;
+  bool still_warms_up();
   void finish(KnobActions& actions);
   std::optional<std::size_t> next_setting() const;
   std::optional<std::size_t> next_for_slowdown() const;
   std::optional<std::size_t> next_by_others(const ScoreWeights& weights) const;
   double chance_to_keep(std::size_t setting, const SettingForecast& forecast) const;
+  double margin(std::size_t setting) const;
   std::size_t best_measured() const;
   std::size_t best_setting() const;
 
@@ -98,6 +108,8 @@ class SettingProfiler {
   Seconds time_{};
   Joules energy_{};
   std::vector<std::optional<Measurement>> measured_;
+  int warm_ups_ = 0;                ///< windows of the highest setting that were measured again
+  std::vector<double> time_error_;  ///< of `measured_`: relative half-widths of 95 % intervals
   std::vector<std::size_t> order_;
   std::optional<std::size_t> choice_;
 };
