@@ -119,6 +119,9 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
       return std::unique_ptr<KnobSetter>(std::make_unique<AgentSetter>(
           std::move(agent), std::move(lease).take(), std::move(knob), lasts, clock));
     }
+    // Two optimizers on one GPU would each measure what the other sets: limits beside another
+    // one's clocks, which the agent grants to one user, are no way out.
+    if (lease.error().code == ErrorCode::kConflict) return std::move(lease).error();
     if (!refused) refused = std::move(lease).error();
   }
   if (refused) return *std::move(refused);
