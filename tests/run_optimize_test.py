@@ -119,6 +119,34 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertGreater(seen["saved_j"], 0)
         self.check_all_is_restored()
 
+    def test_a_second_optimizer_on_a_gpu_is_refused_with_the_first_ones_process_id(self):
+        # The agent grants one user the limits of a GPU beside another lease of its clocks.
+        self.allow("clocks_mhz = [210, 1740]\npower_limit_w = [200, 260]\n")
+        first = subprocess.Popen([self.harpe, "run", "--optimize", "energy", "--", *self.train, "2000"],
+                                 env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
+        self.addCleanup(first.wait)
+        self.addCleanup(os.killpg, first.pid, signal.SIGKILL)
+        self.wait_for(lambda: self.reading()["locked_clocks_mhz"], 60)
+        run, seen = self.optimize("energy", command=["true"])
+        self.assertIn(f"pid {first.pid}", seen["why_nothing_was_set"], run.stderr)
+
+    def test_lines_that_are_not_flushed_are_recognised_and_nothing_is_claimed(self):
+        self.allow("clocks_mhz = [210, 1740]\n")
+        unflushed = self.write("unflushed.py", TRAIN.replace(", flush=True", ""))
+        run, seen = self.optimize("energy", command=[sys.executable, unflushed, "100"])
+        self.assertIn("steps arrive in bursts", run.stderr)
+        self.assertEqual(seen["saved_j"], 0, run.stderr)
+
+    def test_thirty_million_lines_at_once_claim_nothing(self):
+        self.allow("clocks_mhz = [210, 1740]\n")
+        flood = TRAIN.replace("        print(file", "        file.write(chr(10) * (30_000_000 if step == 50 else 0))\n"
+                                                   "        print(file")
+        run, seen = self.optimize("energy", command=[sys.executable, self.write("flood.py", flood), "100"])
+        self.assertGreater(seen["refused_lines"], 0, run.stderr)
+        self.assertLess(seen["saved_j"], 1400, run.stderr)
+        self.assertLess(seen["steps"], 1_000_000)
+
     def test_a_killed_harpe_leaves_nothing_set(self):
         self.allow("clocks_mhz = [210, 1740]\n")
         harpe = subprocess.Popen([self.harpe, "run", "--optimize", "energy", "--", *self.train, "2000"],

@@ -74,6 +74,7 @@ TuningReport CommandTuning::finish() {
   state_->run.reset();
   TuningReport report = state_->tuning->finish();
   report.ignored_lines = state_->steps.parser().ignored();
+  report.refused_lines = state_->steps.refused();
   return report;
 }
 

@@ -139,6 +139,11 @@ std::string tuning_text(const TuningReport& report, int columns, bool coloured) 
     lines.push_back(std::to_string(report.ignored_lines) +
                     " lines of the file of steps were neither empty, 'step' nor 'epoch'.");
   }
+  if (report.refused_lines > 0) {
+    lines.push_back(std::to_string(report.refused_lines) +
+                    " lines of the file of steps came faster than steps can be and were not "
+                    "counted.");
+  }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   for (const std::string& line : lines) {
     if (!line.empty()) text += wrapped_text(line, columns);

@@ -188,6 +188,9 @@ void JobTuning::take_known(TunerOptions& options) {
 
 TuningReport JobTuning::finish() {
   if (tuner_) report_.result = tuner_->result();
+  for (const std::string& why : report_.result.trials_ended) {
+    report_.notes.push_back("No more settings were tried: " + why);
+  }
   advise_where_nothing_is_set();
   write_profile();
   tuner_.reset();
@@ -213,7 +216,8 @@ void JobTuning::advise_where_nothing_is_set() {
 void JobTuning::write_profile() {
   const TuningResult& result = report_.result;
   if (options_.profile.empty() || !options_.writes_profile || options_.online ||
-      result.from_profile || !result.decided || result.measurements.size() < 2) {
+      result.from_profile || !result.decided || result.measurements.size() < 2 ||
+      !result.trials_ended.empty()) {
     return;
   }
   const std::filesystem::path file = file_of(options_);

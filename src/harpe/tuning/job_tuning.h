@@ -45,10 +45,11 @@ struct TuningReport {
   bool online = false, measures_node = false;
   TuningResult result{};
   std::uint64_t ignored_lines = 0;    ///< of a file of steps
+  std::uint64_t refused_lines = 0;    ///< of it, faster than steps can be
   std::string why_nothing_was_set{};  ///< empty: settings were set
   Knob could_be{};                    ///< what could be set with an agent that allows it
   std::optional<Advice> advice{};     ///< among `could_be`
-  std::vector<std::string> notes{};   ///< about the profile
+  std::vector<std::string> notes{};   ///< about the profile, and why settings were tried no more
 };
 
 /// In this order: `make`, `start`, `finish`. Not thread-safe.

@@ -2,39 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
 
 // A window must end before the samples of its end are forgotten.
 constexpr Seconds kLongestSilence{100};
-// As after a switch while profiling: the clock ramps, the limit's controller settles.
-constexpr int kSettlingSteps = 10;
 // A step so many times the usual is none: a validation, a checkpoint.
 constexpr double kPause = 5;
-// Profiling again must not cost more than it can bring: at most a fifth of the time.
-constexpr int kLeastStretch = 4;
 // How far an earlier run's figures may be off this one's, where both are the same job.
 constexpr double kKnownError = 0.02;
-// The fraction by which steps may stray, and by which they seem to, seen in ticks of a look.
-constexpr double kDrift = 0.05;
-constexpr Seconds kTick{0.005};
-// Steps of which the mean is known well enough to see 5 % of drift.
-constexpr std::int64_t kReferenceSteps = 30;
-// Fewer steps than these say no more than those of a profiler's window.
-constexpr std::size_t kLeastJudged = 64;
-// Between two meetings of a job's processes, in the end: often enough for a drift, too seldom to be
-// felt. The first are sooner, for jobs that are short.
-constexpr Seconds kMeetingInterval{10};
-constexpr std::int64_t kFirstMeeting = 16, kMostBetweenMeetings = 100'000;  // steps
-
-Seconds time_of(Instant at) {
-  return at - Instant{};
-}
 
 }  // namespace
 
@@ -57,7 +39,13 @@ void ProfiledTuner::start() {
   from_profile_ = true;
   for (std::size_t i = 0; i < known->measurements.size(); ++i) {
     const Measurement& one = known->measurements[i];
-    ledger_.add(known->positions[i], 1, one.time, one.energy, one.energy * kKnownError);
+    const Joules error = one.energy * kKnownError;
+    ledger_.add(known->positions[i], 1, one.time, one.energy, error);
+    account_.add_known(known->positions[i], {.steps = 1,
+                                             .time = one.time,
+                                             .energy = one.energy,
+                                             .error = error,
+                                             .time_error = one.time * kKnownError});
   }
   const std::size_t setting = known->positions[known->choice];
   set(setting);
@@ -107,18 +95,6 @@ void ProfiledTuner::begin_profiling() {
   carry_out(profiler_.start(), last_event_);
 }
 
-void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected) {
-  choice_ = setting;
-  settled_steps_ = 0;
-  drift_.reset();
-  if (expected) {
-    expect(*expected);
-    most_between_ = static_cast<std::int64_t>(std::min(std::ceil(kMeetingInterval / *expected),
-                                                       static_cast<double>(kMostBetweenMeetings)));
-  }
-  between_meetings_ = until_meeting_ = kFirstMeeting;
-}
-
 void ProfiledTuner::on(const StepEvent& event) {
   const bool is_step = event.kind == StepEvent::Kind::kStep;
   ++(is_step ? steps_ : epochs_);
@@ -129,6 +105,10 @@ void ProfiledTuner::on(const StepEvent& event) {
   if (took) usual_step_ = usual_.add(took->value);  // a median: pauses move it little
   if (!failure_.empty()) return;                    // what is in force now is not known
   if (is_step && lost_.empty() && setting_ < setter_.knob().size()) ledger_.count(setting_);
+  ended_epoch_ = !is_step;
+  if (!are_steps_timed_) return;
+  if (took && !is_pause(*took)) account_.step(setting_, *took);
+  if (took && choice_) looks_.step();
   if (closed_) return;
   if (choice_) {
     // A pause ends a stretch where the step before it ended.
@@ -139,85 +119,8 @@ void ProfiledTuner::on(const StepEvent& event) {
     return on_settled_step(event, took);
   }
   if (open_ && took) open_->step_times.push_back(took->value);
-  const Seconds now = time_of(event.at);
+  const Seconds now = event.at - Instant{};
   carry_out(is_step ? profiler_.on_step_begin(now) : profiler_.on_epoch_end(now), event.at);
-}
-
-void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Seconds> took) {
-  if (took) {
-    ++settled_steps_;
-    if (open_) open_->step_times.push_back(took->value);
-    if (settled_steps_ > kSettlingSteps) watch(*took);
-  }
-  is_too_slow_ = is_too_slow_ || breaks_promise();
-  if (decides(event) && (has_drifted_ || is_too_slow_)) {
-    if (open_) close(event.at);
-    if (!closed_) leave_setting();
-  } else if (event.kind == StepEvent::Kind::kEpochEnd) {
-    if (open_) close(event.at);
-  } else if (!open_ && !closed_ && settled_steps_ >= kSettlingSteps) {
-    open(event.at, false);
-  }
-}
-
-/// Alone at every event, with others where they have met.
-bool ProfiledTuner::decides(const StepEvent& event) {
-  if (job_.is_alone()) return true;
-  if (event.kind != StepEvent::Kind::kStep || --until_meeting_ > 0) return false;
-  between_meetings_ = std::max(kFirstMeeting, std::min(2 * between_meetings_, most_between_));
-  until_meeting_ = between_meetings_;
-  meet();
-  return failure_.empty();
-}
-
-/// What one process has noticed holds for all.
-void ProfiledTuner::meet() {
-  const Saving own = saving();
-  std::array<double, 3> sums{own.saved.value, own.at_highest.value, std::pow(own.error.value, 2)};
-  std::array<double, 2> noticed{has_drifted_ ? 1.0 : 0.0, is_too_slow_ ? 1.0 : 0.0};
-  const Status met = job_.exchange(!lost_.empty(), sums, noticed);
-  if (!met.ok()) return lose(met.error());
-  job_saving_ = Saving{.saved = {sums[0]}, .error = {std::sqrt(sums[2])}, .at_highest = {sums[1]}};
-  has_drifted_ = noticed[0] > 0;
-  is_too_slow_ = noticed[1] > 0;
-}
-
-void ProfiledTuner::leave_setting() {
-  if (!has_drifted_) {
-    is_too_slow_ = false;
-    set(setting_ - 1);
-    return settle(setting_, std::nullopt);
-  }
-  saved_before_ += ledger_.saving(own_host_power());
-  ledger_ = StepLedger(setter_.knob().size());
-  profiler_ = SettingProfiler::make(setter_.knob(), profiling_).take();  // as it was made before
-  begin_profiling();
-}
-
-void ProfiledTuner::expect(Seconds step) {
-  drift_.emplace(step, kDrift + kTick / step);
-}
-
-void ProfiledTuner::watch(Seconds step) {
-  if (is_pause(step)) return;
-  if (!drift_ && settled_steps_ >= kReferenceSteps) {
-    expect({usual_step_});
-  } else if (drift_ && drift_->add(step)) {
-    has_drifted_ = settled_steps_ >= std::int64_t{kLeastStretch} * profiler_.steps() &&
-                   setter_.knob().size() > 1;
-  }
-}
-
-/// A window of some tens of steps may have said that a setting keeps its bound, and hundreds say
-/// that it does not. Asked at 64, 128, ... steps of a stretch.
-bool ProfiledTuner::breaks_promise() const {
-  if (!open_ || !options_.selector.most_slowdown || setting_ == 0) return false;
-  const std::size_t count = open_->step_times.size();
-  if (count < kLeastJudged || !std::has_single_bit(count)) return false;
-  const StepCost highest = ledger_.costs()[0];
-  const MeanWithError step = mean_with_error(open_->step_times);
-  return highest.steps > 0 &&
-         step.mean - step.error > *options_.selector.most_slowdown * highest.time.value;
 }
 
 bool ProfiledTuner::is_pause(Seconds step) const {
@@ -243,6 +146,7 @@ void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
     }
   }
   if (!profiler_.done() || choice_ || !profiler_.choice()) return;
+  profiling_steps_ += profiler_.steps();
   const auto& measured = profiler_.measured()[*profiler_.choice()];
   settle(*profiler_.choice(), measured ? std::optional(measured->time) : std::nullopt);
 }
@@ -266,7 +170,7 @@ void ProfiledTuner::open(Instant at, bool is_of_profiler) {
 /// With others, its energy is waited for: what comes next is for all of them to know.
 void ProfiledTuner::close(Instant at) {
   if (!open_) return;
-  if (open_->step_times.empty() && !open_->is_of_profiler) return cancel();
+  if (open_->step_times.empty() && !open_->is_of_profiler && are_steps_timed_) return cancel();
   open_->end = at;
   closed_ = std::exchange(open_, std::nullopt);
   if (job_.is_alone()) return;
@@ -281,7 +185,15 @@ void ProfiledTuner::cancel() {
 }
 
 void ProfiledTuner::poll(Instant now) {
-  if (choice_ && open_ && now - last_event_ > kLongestSilence) close(last_event_);
+  const Instant before = std::exchange(polled_, now);
+  if (choice_ && open_ && are_steps_timed_ && now - last_event_ > kLongestSilence)
+    close(last_event_);
+  if (!are_steps_timed_) measure_untimed(before, now);
+  if (is_silent(now)) {
+    end_trials("no step was seen for " + shortest(std::round((now - last_event_).value)) +
+                   " s while settings were tried",
+               true);
+  }
   if (!closed_ || !failure_.empty()) return;
   if (!meter_.settled(closed_->end) && now < closed_->end + WindowMeter::kLongestSettling) return;
   take(*std::exchange(closed_, std::nullopt));
@@ -298,24 +210,35 @@ void ProfiledTuner::take(const Window& window) {
   }
   const Seconds time = window.end - window.begin;
   const auto& steps = window.step_times;
-  if (!steps.empty() && own.energy.value > 0) {
+  if ((!steps.empty() || !are_steps_timed_) && time.value > 0 && own.energy.value > 0) {
     // What the window knows of the mean step: the meter's error, and how steps scatter.
     const MeanWithError step = mean_with_error(steps);
-    const double scatter = steps.size() < 2 ? 1 : step.error / step.mean;
+    const double scatter = !are_steps_timed_ ? 0 : steps.size() < 2 ? 1 : step.error / step.mean;
     const Joules error{std::hypot(own.error.value, own.energy.value * scatter)};
-    ledger_.add(setting_, static_cast<std::int64_t>(steps.size()), time, own.energy, error);
+    const auto count = static_cast<std::int64_t>(steps.size());
+    if (are_steps_timed_) ledger_.add(setting_, count, time, own.energy, error);
+    account_.add(setting_, {.steps = are_steps_timed_ ? count : 0,
+                            .time = time,
+                            .energy = own.energy,
+                            .error = error,
+                            .time_error = time * scatter});
+    if (looks_.under_way()) looks_.add(count);
   }
-  if (!window.is_of_profiler || finished_) return;
+  if (!window.is_of_profiler || finished_) {
+    judge();
+    return;
+  }
   std::array<double, 1> energy{own.energy.value}, longest{time.value};
   const Status told = job_.exchange(!lost_.empty(), energy, longest);
   if (!told.ok()) return lose(told.error());
   carry_out(profiler_.on_window({longest[0]}, {energy[0]}), window.end);
+  judge();
 }
 
 void ProfiledTuner::finish() {
   finished_ = true;
   if (!open_) return;
-  if (choice_) return close(last_event_);
+  if (choice_) return close(are_steps_timed_ ? last_event_ : polled_);
   cancel();
 }
 
@@ -339,11 +262,6 @@ Watts ProfiledTuner::own_host_power() const {
   return options_.own_host_power.value_or(options_.selector.host_power);
 }
 
-Saving ProfiledTuner::saving() const {
-  Saving saving = saved_before_;
-  return saving += ledger_.saving(own_host_power());
-}
-
 TuningResult ProfiledTuner::result() const {
   TuningResult result{.knob = setter_.knob(),
                       .steps = steps_,
@@ -352,24 +270,24 @@ TuningResult ProfiledTuner::result() const {
                       .decided = choice_.has_value(),
                       .from_profile = from_profile_,
                       .profilings = profilings_,
+                      .slowdown = {},
+                      .trials_ended = trials_ended_,
                       .costs = ledger_.costs(),
                       .steps_under = ledger_.begun(),
-                      .saving = saving(),
+                      .saving = account_.saving(own_host_power()),
                       .measurements = {},
                       .job_saving = job_saving_,
                       .failure = failure_.empty() ? lost_ : failure_};
-  std::vector<std::size_t> position;
-  for (std::size_t i = 0; i < profiler_.measured().size(); ++i) {
-    if (!profiler_.measured()[i]) continue;
-    result.measurements.push_back(*profiler_.measured()[i]);
-    position.push_back(i);
+  for (const auto& one : profiler_.measured()) {
+    if (one) result.measurements.push_back(*one);
   }
   if (result.measurements.empty() && !from_profile_ && result.failure.empty()) {
     result.failure = trouble_;
   }
-  if (!choice_ && !result.measurements.empty()) {
-    const Result<std::size_t> best = choose(result.measurements, options_.selector);
-    if (best.ok()) result.choice = position[*best];
+  if (!choice_) result.choice = profiler_.best_so_far();
+  if (result.choice) {
+    const auto slowdown = account_.slowdown(*result.choice);
+    if (slowdown) result.slowdown = slowdown->ratio - 1;
   }
   return result;
 }

@@ -78,6 +78,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
       }
     }
   }
+  void idle(Tuner& tuner, double seconds) { pass(tuner, seconds, 60); }
   void end(Tuner& tuner) {
     tuner.finish();
     while (tuner.waits()) pass(tuner, 0.005, 30);

@@ -15,6 +15,16 @@ namespace harpe {
 namespace {
 
 constexpr std::int64_t kMostAtOnce = 1 << 20, kMostBehind = 16 << 20;  // bytes
+// No step of a training on a GPU is shorter: launching a kernel takes some microseconds.
+constexpr Seconds kShortestStep{20e-6};
+// A burst is as many steps in one look, after a silence of as many looks and so long: steps of 1 ms
+// after a validation are 5 a look.
+constexpr std::size_t kBurst = 8;
+constexpr double kQuietLooks = 10;
+constexpr Seconds kQuiet{0.1};
+// So many steps in a look are a burst each time; fewer may be chance once.
+constexpr std::size_t kSurelyBurst = 256;
+constexpr int kEnoughBursts = 2;
 
 std::int64_t change_time(const struct stat& seen) {
   return static_cast<std::int64_t>(seen.st_mtim.tv_sec) * 1'000'000'000 + seen.st_mtim.tv_nsec;
@@ -79,7 +89,15 @@ StepFile::StepFile(StepFile&& other) noexcept
       parser_(std::move(other.parser_)),
       restarts_(other.restarts_),
       skipped_(other.skipped_),
-      looked_(other.looked_) {}
+      looked_(other.looked_),
+      refused_(other.refused_),
+      found_(other.found_),
+      bursts_(other.bursts_),
+      has_steps_(other.has_steps_),
+      is_bursty_(other.is_bursty_),
+      was_removed_(other.was_removed_),
+      was_replaced_(other.was_replaced_),
+      trouble_(std::move(other.trouble_)) {}
 
 StepFile::~StepFile() {
   if (path_.empty()) return;
@@ -90,11 +108,19 @@ StepFile::~StepFile() {
 
 std::vector<StepEvent> StepFile::poll(Instant now) {
   const Instant before = std::exchange(looked_, now);
+  if (before.ns == 0) found_ = now;
   struct stat seen{};
-  if (::stat(path_.c_str(), &seen) != 0 || !S_ISREG(seen.st_mode)) return {};
+  if (::stat(path_.c_str(), &seen) != 0 || !S_ISREG(seen.st_mode)) {
+    if (file_ && !std::exchange(was_removed_, true)) {
+      trouble_ = StepTrouble{"the file of steps was removed"};
+    }
+    return {};
+  }
   follow(seen);
   std::vector<StepEvent::Kind> kinds;
   read_to(seen.st_size, kinds);
+  refuse_impossible(kinds, now);
+  look_for_bursts(kinds.size(), before, now);
   std::vector<StepEvent> events;
   events.reserve(kinds.size());
   const Seconds since = before.ns == 0 ? Seconds{0} : now - before;
@@ -118,6 +144,9 @@ void StepFile::follow(const struct stat& seen) {
     return;
   }
   if (file_) ++restarts_;
+  if (file_ && !same && !was_removed_ && !std::exchange(was_replaced_, true)) {
+    trouble_ = StepTrouble{"another file was put in place of the file of steps"};
+  }
   offset_ = lines_ = 0;
   touched_ = false;
   written_ns_ = written;
@@ -127,6 +156,34 @@ void StepFile::follow(const struct stat& seen) {
   file_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   device_ = seen.st_dev;
   inode_ = seen.st_ino;
+}
+
+/// As many steps as fit into the time since the look that found some are believed.
+void StepFile::refuse_impossible(std::vector<StepEvent::Kind>& kinds, Instant now) {
+  const double most = (now - found_) / kShortestStep + kSurelyBurst;
+  if (static_cast<double>(kinds.size()) <= most) return;
+  const auto kept = static_cast<std::size_t>(most);
+  refused_ += kinds.size() - kept;
+  kinds.resize(kept);
+}
+
+void StepFile::look_for_bursts(std::size_t steps, Instant before, Instant now) {
+  if (steps == 0) return;
+  const Seconds look = before.ns == 0 ? Seconds{0} : now - before;
+  const Seconds quiet = (before.ns == 0 ? now : before) - std::exchange(found_, now);
+  // A look that was late finds the steps of its time.
+  const bool is_burst = steps >= kBurst && quiet > look * kQuietLooks && quiet > kQuiet;
+  const bool is_impossible = refused_ > 0 && steps >= kSurelyBurst;
+  bursts_ = is_burst ? bursts_ + 1 : 0;
+  const bool is_first = !std::exchange(has_steps_, true);
+  const bool is_sure = is_first || steps >= kSurelyBurst || bursts_ >= kEnoughBursts;
+  if (is_bursty_ || !((is_burst && is_sure) || is_impossible)) return;
+  is_bursty_ = true;
+  trouble_ = StepTrouble{
+      .what = "steps arrive in bursts (" + std::to_string(steps) +
+              " lines at once): the command must flush each line as it writes it, for example "
+              "print(file=steps, flush=True)",
+      .are_steps_timed = false};
 }
 
 void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {

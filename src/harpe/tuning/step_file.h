@@ -12,13 +12,18 @@
 /// One process of a job writes (rank 0): steps of several would be counted one after another. Other
 /// lines are passed over and counted. The file is the program's: it may be cut, rewritten, removed,
 /// or grow by gigabytes at once, and none of that may stop the reader or fill its memory.
+///
+/// A program that does not flush its output delivers the lines of many steps at once, and nothing
+/// for a long time before: when each step began is not known then.
 
 #include <sys/stat.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/clock.h"
@@ -51,6 +56,12 @@ class StepParser {
   std::uint64_t ignored_ = 0;
 };
 
+/// Something about the file that a tuner must know.
+struct StepTrouble {
+  std::string what{};           ///< for the report
+  bool are_steps_timed = true;  ///< false: the instants of events are guesses from now on
+};
+
 /// The file, looked at from beside. Not thread-safe.
 class StepFile {
  public:
@@ -65,15 +76,22 @@ class StepFile {
   /// What was written since the last look. Costs a system call where nothing was; reads at most
   /// 1 MiB, and passes over what a program wrote beyond 16 MiB at once.
   std::vector<StepEvent> poll(Instant now);
+  /// What the last look found wrong: the file was removed, another one is in its place, or steps
+  /// arrive in bursts. Once each.
+  std::optional<StepTrouble> take_trouble() { return std::exchange(trouble_, std::nullopt); }
 
   const StepParser& parser() const { return parser_; }
   std::uint64_t restarts() const { return restarts_; }  ///< times the file was cut or replaced
   std::uint64_t skipped() const { return skipped_; }    ///< bytes passed over
+  /// Lines that came faster than any training makes steps; they are no events.
+  std::uint64_t refused() const { return refused_; }
 
  private:
   explicit StepFile(std::filesystem::path path) : path_(std::move(path)) {}
   void follow(const struct stat& seen);
   void read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds);
+  void look_for_bursts(std::size_t steps, Instant before, Instant now);
+  void refuse_impossible(std::vector<StepEvent::Kind>& kinds, Instant now);
 
   std::filesystem::path path_;
   UniqueFd file_;
@@ -85,6 +103,11 @@ class StepFile {
   StepParser parser_;
   std::uint64_t restarts_ = 0, skipped_ = 0;
   Instant looked_{};
+  std::uint64_t refused_ = 0;
+  Instant found_{};  ///< look that last found steps, or the first look
+  int bursts_ = 0;   ///< one after another
+  bool has_steps_ = false, is_bursty_ = false, was_removed_ = false, was_replaced_ = false;
+  std::optional<StepTrouble> trouble_;
 };
 
 }  // namespace harpe

@@ -128,6 +128,88 @@ TEST_F(StepFileTest, AnAppendThatIsHalfDoneIsNoFileWrittenOver) {
   EXPECT_EQ(file_.restarts(), 0U);
 }
 
+/// What the looks found wrong.
+class StepTroubleTest : public StepFileTest {
+ protected:
+  /// Looks every 5 ms for so long, after writing.
+  std::string look(double seconds, int lines = 0) {
+    if (lines > 0) write(std::string(static_cast<std::size_t>(lines), '\n'));
+    std::string found;
+    for (double passed = 0; passed < seconds; passed += 0.005) {
+      now_ = now_ + 0.005_s;
+      counted_ += file_.poll(now_).size();
+      if (const auto trouble = file_.take_trouble()) {
+        found += trouble->what;
+        timed_ = trouble->are_steps_timed;
+      }
+    }
+    return found;
+  }
+
+  std::size_t counted_ = 0;
+  bool timed_ = true;
+};
+
+TEST_F(StepTroubleTest, LinesThatAreNotFlushedArriveInBursts) {
+  EXPECT_EQ(look(0.1), "");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(look(0.1, 1), "");
+  EXPECT_EQ(look(3, 20), "") << "not after a silence";
+  EXPECT_EQ(look(3, 20), "") << "chance once";
+  EXPECT_THAT(look(3, 20), ::testing::HasSubstr("20 lines at once"));
+  EXPECT_FALSE(timed_);
+  EXPECT_EQ(look(3, 20), "") << "once";
+  EXPECT_EQ(counted_, 100U);
+}
+
+TEST_F(StepTroubleTest, TheFirstStepsOfAnUnflushedFileAreABurst) {
+  EXPECT_EQ(look(10), "");
+  EXPECT_THAT(look(1, 819), ::testing::HasSubstr("819 lines at once"));
+}
+
+TEST_F(StepTroubleTest, ShortStepsAfterAPauseAreNone) {
+  EXPECT_EQ(look(0.1), "");
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(look(0.005, 5), "");
+    EXPECT_EQ(look(5), "");
+  }
+}
+
+TEST_F(StepTroubleTest, ALookThatIsLateFindsManyStepsThatAreNone) {
+  EXPECT_EQ(look(0.1, 1), "");
+  for (int i = 0; i < 5; ++i) {
+    now_ = now_ + 2_s;
+    EXPECT_EQ(look(0.1, 20), "");
+  }
+}
+
+TEST_F(StepTroubleTest, LinesFasterThanStepsCanBeAreRefused) {
+  EXPECT_EQ(look(0.1), "");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(look(0.1, 1), "");
+  EXPECT_NE(look(0.1, 1'000'000), "");
+  EXPECT_FALSE(timed_);
+  EXPECT_LT(counted_, 10'000U);
+  EXPECT_GT(file_.refused(), 980'000U);
+}
+
+TEST_F(StepTroubleTest, AFileThatIsRemovedOrReplacedIsToldOfOnce) {
+  EXPECT_EQ(look(0.1, 1), "");
+  std::filesystem::remove(file_.path());
+  EXPECT_EQ(look(0.1), "the file of steps was removed");
+  EXPECT_TRUE(timed_);
+  EXPECT_EQ(look(0.1, 1), "");
+  EXPECT_EQ(counted_, 2U);
+}
+
+TEST_F(StepTroubleTest, AnotherFileInItsPlaceIsToldOfOnce) {
+  EXPECT_EQ(look(0.1, 1), "");
+  const std::filesystem::path other = file_.path().string() + ".new";
+  std::ofstream(other) << "\n\n";
+  std::filesystem::rename(other, file_.path());
+  EXPECT_EQ(look(0.1), "another file was put in place of the file of steps");
+  EXPECT_EQ(look(0.1, 1), "");
+  EXPECT_EQ(counted_, 4U);
+}
+
 TEST_F(StepFileTest, GigabytesAtOnceCostLittle) {
   write("\n");
   EXPECT_EQ(steps(), 1U);

@@ -33,31 +33,4 @@ std::vector<std::int64_t> StepLedger::begun() const {
   return begun;
 }
 
-Saving& Saving::operator+=(const Saving& other) {
-  saved += other.saved;
-  at_highest += other.at_highest;
-  error = {std::hypot(error.value, other.error.value)};
-  return *this;
-}
-
-Saving StepLedger::saving(Watts host_power) const {
-  Saving saving;
-  const std::vector<StepCost> costs = this->costs();
-  if (costs.empty() || costs[0].steps == 0) return saving;
-  const Joules highest = costs[0].energy + host_power * costs[0].time;
-  double variance = 0;
-  Joules shared_error{};  // that of the highest setting is in every difference
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (costs[i].steps == 0) continue;
-    const auto begun = static_cast<double>(rows_[i].begun);
-    saving.at_highest += highest * begun;
-    if (i == 0) continue;
-    saving.saved += (highest - costs[i].energy - host_power * costs[i].time) * begun;
-    shared_error += costs[0].error * begun;
-    variance += std::pow(costs[i].error.value * begun, 2);
-  }
-  saving.error = {std::hypot(shared_error.value, std::sqrt(variance))};
-  return saving;
-}
-
 }  // namespace harpe

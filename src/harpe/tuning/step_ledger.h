@@ -1,11 +1,7 @@
 #pragma once
 /// \file
-/// What steps cost under each setting, and what was saved against the first setting, the highest.
-///
-/// Saved are, over all settings i, n_i (c_0 - c_i): n_i steps began under i, and a step costs c_i =
-/// joules + host power x seconds, the mean over those that were measured. A setting under which
-/// nothing was measured counts as nothing. Errors are half-widths of 95 % intervals, taken for
-/// independent. Pure.
+/// What a step costs under each setting: the mean over the steps that were measured. Errors are
+/// half-widths of 95 % intervals, taken for independent. Pure.
 
 #include <cstdint>
 #include <vector>
@@ -22,13 +18,6 @@ struct StepCost {
   Joules energy{}, error{};
 };
 
-struct Saving {
-  Joules saved{}, error{};
-  Joules at_highest{};  ///< what the same steps would have taken there
-
-  Saving& operator+=(const Saving& other);
-};
-
 class StepLedger {
  public:
   explicit StepLedger(std::size_t settings) : rows_(settings) {}
@@ -40,7 +29,6 @@ class StepLedger {
 
   std::vector<StepCost> costs() const;
   std::vector<std::int64_t> begun() const;
-  Saving saving(Watts host_power) const;
 
  private:
   struct Row {

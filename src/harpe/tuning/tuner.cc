@@ -15,6 +15,8 @@ constexpr double kBudgetSettings = 12;
 // Of a window of a job of several processes, which would have to agree on an end by its scatter:
 // as many as those that are right for a scatter of 2 to 3 %.
 constexpr int kJobWindow = 22;
+// Of the mean step in such a window, for steps that scatter by 1 %.
+constexpr double kJobTimeError = 0.005;
 
 }  // namespace
 
@@ -37,7 +39,7 @@ Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& set
     return std::unique_ptr<Tuner>(
         std::make_unique<OnlineTuner>(std::move(options), std::move(optimizer), setter, meter));
   }
-  ProfilerOptions profiling{.selector = options.selector};
+  ProfilerOptions profiling{.selector = options.selector, .cautious = true};
   if (static_cast<double>(knob.size()) > kBudgetSettings) {
     profiling.step_share *= kBudgetSettings / static_cast<double>(knob.size());
   }
@@ -45,7 +47,10 @@ Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& set
     profiling.others = options.others;
     profiling.batch_size = options.batch_size;
   }
-  if (peers != nullptr) profiling.min_steps = profiling.max_steps = kJobWindow;
+  if (peers != nullptr) {
+    profiling.min_steps = profiling.max_steps = kJobWindow;
+    profiling.time_error = kJobTimeError;
+  }
   SettingProfiler profiler = HARPE_TRY(SettingProfiler::make(knob, profiling));
   return std::unique_ptr<Tuner>(std::make_unique<ProfiledTuner>(
       std::move(options), profiling, std::move(profiler), setter, meter, peers));

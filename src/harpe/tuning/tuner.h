@@ -5,10 +5,14 @@
 ///
 /// Profiled (SettingProfiler): a window's energy is known a little after its end (counters lag by
 /// 0.1 s); until then the setting stays and steps are no part of any window. Once chosen, the
-/// setting is measured for as long as it is in force, which is what a saving is claimed by. A step
-/// over 5 times the usual is a pause and measured nowhere. A setting that turns out to break the
-/// selector's bound is left for the next higher one. Where steps drift for good, the job is
+/// setting is measured in windows for as long as it is in force, and the highest setting is looked
+/// at again along the run (looks.h): a saving is claimed by comparing the two (saving_account.h). A
+/// step over 5 times the usual is a pause and measured nowhere. A setting that turns out to break
+/// the selector's bound is left for the next higher one. Where steps drift for good, the job is
 /// profiled again, once it ran four times as long as profiling took.
+///
+/// A trial that goes on without steps ends at the best setting known: after a minute, and 20 times
+/// the usual step, without a step or the end of an epoch.
 ///
 /// Online (OnlineOptimizer): a window a step.
 ///
@@ -31,6 +35,7 @@
 #include "harpe/power_limit/setting_profiler.h"
 #include "harpe/tuning/knob_setter.h"
 #include "harpe/tuning/peers.h"
+#include "harpe/tuning/saving_account.h"
 #include "harpe/tuning/step_file.h"
 #include "harpe/tuning/step_ledger.h"
 #include "harpe/tuning/window_meter.h"
@@ -57,8 +62,12 @@ struct TuningResult {
   /// that reason. None: nothing was measured.
   std::optional<std::size_t> choice;
   bool decided = false;
-  bool from_profile = false;              ///< chosen by what an earlier run measured
-  int profilings = 0;                     ///< begun
+  bool from_profile = false;  ///< chosen by what an earlier run measured
+  int profilings = 0;         ///< begun
+  /// Of a step at `choice` against the highest setting, a fraction, by the newest looks.
+  std::optional<double> slowdown{};
+  /// Why settings are tried no more; empty: they may be.
+  std::vector<std::string> trials_ended{};
   std::vector<StepCost> costs;            ///< one a setting, since the last profiling began
   std::vector<std::int64_t> steps_under;  ///< likewise
   Saving saving;                          ///< of the whole run, against the highest setting
@@ -86,6 +95,10 @@ class Tuner {
   virtual bool waits() const = 0;
   /// Whether settings are still tried, so that each step counts.
   virtual bool profiles() const = 0;
+  /// Ends a trial at the best setting known, for good, in a job of one process.
+  /// \param why            for the report
+  /// \param are_steps_timed  false: when steps begin is not known from now on. The setting stays
+  virtual void end_trials(const std::string& why, bool are_steps_timed) = 0;
   /// Something else failed: no more is set or measured.
   virtual void fail(const Error& error) = 0;
   virtual TuningResult result() const = 0;

@@ -37,7 +37,7 @@ TEST(Tuner, FindsTheCheapestSettingWithinTheBoundAndSaysTruly) {
     // 240 W is 9.9 % slower: a mean that errs by 0.5 % may say more than 10 %.
     EXPECT_GE(limit, 240);
     EXPECT_LE(limit, 260);
-    EXPECT_EQ(job.setting(), limit);
+    EXPECT_TRUE(job.setting() == limit || job.setting() == 300) << "or in a look";
     const StepCost& highest = result.costs[0];
     const StepCost& chosen = result.costs[*result.choice];
     EXPECT_NEAR(chosen.energy.value, job.energy_of(limit), 0.01 * chosen.energy.value);
@@ -80,8 +80,11 @@ TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
     for (const double limit : job.knob().settings()) {
       if (slowdown(limit) <= bound - 0.01) best = std::min(best, job.energy_of(limit));
     }
-    EXPECT_LE(slowdown(job.setting()), bound + 0.01);
-    EXPECT_LE(job.energy_of(job.setting()), 1.05 * best);
+    const TuningResult result = tuner->result();
+    ASSERT_TRUE(result.choice.has_value());
+    const double chosen = result.knob[*result.choice];
+    EXPECT_LE(slowdown(chosen), bound + 0.01);
+    EXPECT_LE(job.energy_of(chosen), 1.05 * best);
   }
 }
 
@@ -146,7 +149,7 @@ TEST(Tuner, AJobThatSlowsDownForGoodIsProfiledAgain) {
   SimulatedJob job;
   auto tuner = tuner_for(job, {.selector = kBound});
   tuner->start();
-  job.run(*tuner, 1600);
+  job.run(*tuner, 1700);
   EXPECT_EQ(tuner->result().profilings, 1);
   job.base = 0.3;
   job.run(*tuner, 600);
@@ -182,6 +185,72 @@ TEST(Tuner, ASettingThatBreaksItsPromiseIsLeftForAHigherOne) {
   EXPECT_EQ(job.setting(), 220);
   const TuningResult result = tuner->result();
   EXPECT_EQ(result.knob[result.choice.value()], 220);
+}
+
+TEST(Tuner, ATrialThatIsEndedLeavesTheBestSettingKnown) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = kBound});
+  tuner->start();
+  job.run(*tuner, 60);  // in the window of a third setting or so
+  const double before = job.setting();
+  tuner->end_trials("the file of steps was removed", true);
+  const double best = job.setting();
+  job.run(*tuner, 60);
+  job.end(*tuner);
+  const TuningResult result = tuner->result();
+  EXPECT_TRUE(result.decided && result.choice);
+  EXPECT_EQ(result.knob[*result.choice], best);
+  EXPECT_LE(job.time_of(best), 1.1 * job.time_of(300));
+  EXPECT_NE(before, 300) << "a setting was being tried";
+  ASSERT_EQ(result.trials_ended.size(), 1U);
+  EXPECT_EQ(result.trials_ended[0], "the file of steps was removed");
+  EXPECT_EQ(result.profilings, 1);
+}
+
+TEST(Tuner, StepsThatAreNotTimedLeaveTheSettingAndClaimByPowerAlone) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = {.kind = Selector::Kind::kEnergy}});
+  tuner->start();
+  job.run(*tuner, 700);
+  const double claimed = tuner->result().saving.saved.value;
+  const double chosen = job.setting();
+  tuner->end_trials("steps arrive in bursts", false);
+  const int sets = job.sets;
+  // Thirty million lines.
+  for (int i = 0; i < 1000; ++i) tuner->on({StepEvent::Kind::kStep, {}});
+  job.run(*tuner, 300);
+  job.end(*tuner);
+  EXPECT_EQ(job.setting(), chosen);
+  EXPECT_LE(job.sets, sets + 1);
+  const Saving saving = tuner->result().saving;
+  const double more = 300 * (job.energy_of(300) - job.energy_of(chosen));
+  EXPECT_NEAR(saving.saved.value, claimed + more, 0.1 * more + saving.error.value);
+  EXPECT_LT(saving.error.value, 0.5 * saving.saved.value);
+}
+
+TEST(Tuner, ATrialWithoutStepsEndsAndSaysSo) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = kBound});
+  tuner->start();
+  job.run(*tuner, 30);
+  ASSERT_FALSE(tuner->result().decided);
+  job.idle(*tuner, 59);
+  EXPECT_FALSE(tuner->result().decided);
+  job.idle(*tuner, 3);
+  const TuningResult result = tuner->result();
+  EXPECT_TRUE(result.decided);
+  ASSERT_EQ(result.trials_ended.size(), 1U);
+  EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
+}
+
+TEST(Tuner, TheEndOfAnEpochIsNoSilence) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = kBound});
+  tuner->start();
+  job.run(*tuner, 30, 30);
+  job.idle(*tuner, 600);
+  EXPECT_FALSE(tuner->result().decided);
+  EXPECT_TRUE(tuner->result().trials_ended.empty());
 }
 
 TEST(Tuner, WhatCannotBeSetEndsTheTuningAndSaysWhy) {

@@ -39,6 +39,7 @@ bool is_measured(const TuningResult& result, std::size_t setting) {
 }
 
 std::optional<double> slowdown_of(const TuningResult& result) {
+  if (result.slowdown) return result.slowdown;
   if (!result.choice || !is_measured(result, 0) || !is_measured(result, *result.choice)) {
     return std::nullopt;
   }
@@ -63,6 +64,7 @@ nlohmann::ordered_json tuning_json(const TuningReport& report) {
       {"steps", result.steps},
       {"epochs", result.epochs},
       {"ignored_lines", report.ignored_lines},
+      {"refused_lines", report.refused_lines},
       {"profilings", result.profilings},
       {"from_profile", result.from_profile}};
   json["settings"] = settings_json(result);

@@ -18,7 +18,12 @@ struct TuningRun::State {
 
   void look() {
     const Instant now = clock.now();
-    for (const StepEvent& event : steps.poll(now)) tuner.on(event);
+    const std::vector<StepEvent> events = steps.poll(now);
+    // Before the events: a burst's are no steps to be measured.
+    if (const auto trouble = steps.take_trouble()) {
+      tuner.end_trials(trouble->what, trouble->are_steps_timed);
+    }
+    for (const StepEvent& event : events) tuner.on(event);
     tuner.poll(now);
     const Status kept = setter.keep(now);
     if (!kept.ok()) tuner.fail(kept.error());

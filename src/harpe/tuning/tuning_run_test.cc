@@ -2,6 +2,7 @@
 
 #include "harpe/tuning/tuning_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,12 +26,17 @@ class HeardTuner final : public Tuner {
   void finish() override { finished = true; }
   bool waits() const override { return finished && polls_at_end < 3; }
   bool profiles() const override { return false; }
+  void end_trials(const std::string& why, bool are_steps_timed) override {
+    ended = why;
+    timed = are_steps_timed;
+  }
   void fail(const Error& error) override { failure = error.text(); }
   TuningResult result() const override { return {}; }
 
   bool finished = false;
   int steps = 0, epochs = 0, polls_at_end = 0;
-  std::string failure;
+  std::string failure, ended;
+  bool timed = true;
 };
 
 class CountingSetter final : public KnobSetter {
@@ -70,6 +76,15 @@ TEST_F(TuningRunTest, HearsAllThatTheJobWroteUpToItsEnd) {
   EXPECT_EQ(tuner_.polls_at_end, 3) << "until it waits for nothing";
   EXPECT_EQ(setter_.restores, 1);
   EXPECT_EQ(tuner_.failure, "");
+}
+
+TEST_F(TuningRunTest, TellsTheTunerOfLinesThatAreNoSteps) {
+  TuningRun run(file_, tuner_, setter_, system_clock());
+  write(std::string(1'000'000, '\n'));
+  run.finish();
+  EXPECT_THAT(tuner_.ended, ::testing::HasSubstr("in bursts"));
+  EXPECT_FALSE(tuner_.timed);
+  EXPECT_GT(file_.refused(), 0U);
 }
 
 TEST_F(TuningRunTest, ALeaseThatIsLostIsAFailure) {

@@ -1,0 +1,122 @@
+#pragma once
+/// \file
+/// The saving of a run against its highest setting, while what a step costs drifts.
+///
+/// A run is a sequence of visits: the steps between two changes of the setting. A visit to the
+/// highest setting is a look. Each look j is compared with the nearest measured steps of a lower
+/// setting s, before and after it: r_j(s) = (cost of a step in the look) / (cost of those steps).
+/// A visit e to s between looks j and j + 1 used E_e (the mean power of its measured windows times
+/// the time of its steps) and would have used E_e r there, where log r goes from log r_j(s) to
+/// log r_(j+1)(s) in proportion to the time between the looks. After the last look r stays. So
+///
+///     saved = sum over e of E_e (r_e - 1)
+///
+/// Steps that become longer or shorter under every setting alike leave r as it is. The number of
+/// steps is in no sum but that of a window, so that lines that are no steps claim nothing.
+///
+/// The error is the half-width of the 95 % interval. A look's log r has the largest of three
+/// variances: that of its windows; half the mean square of log r_(j+1) - log r_j over all
+/// neighbouring looks, which tells how far r moves between them; and that of the cost of a step
+/// from one window to the next under one setting, by the mean of its absolute changes. The time
+/// after the last look adds a move as large as those seen, and a visit of which nothing was
+/// measured may have saved or cost `kUnmeasured` of its energy. Where there are few looks,
+/// `kUnseenMove` takes part in the mean, and Student's t has as many degrees of freedom as pairs,
+/// and two more.
+///
+/// Complexity: three entries a visit, O(entries) a result. Pure; not thread-safe.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+struct Saving {
+  Joules saved{}, error{};
+  Joules at_highest{};  ///< what the same steps would have taken there
+};
+
+/// Steps, one after another, that were measured together.
+struct MeasuredSteps {
+  std::int64_t steps = 0;  ///< 0: not known; then no look is compared with them
+  Seconds time{};          ///< above 0
+  Joules energy{};         ///< above 0
+  Joules error{};          ///< half-width of the 95 % interval, with the scatter of the steps
+  Seconds time_error{};    ///< likewise, by the scatter of the steps alone
+};
+
+class SavingAccount {
+ public:
+  /// A step under this setting took that long; not called for pauses.
+  void step(std::size_t setting, Seconds took);
+  /// Of the visit under way.
+  void add(std::size_t setting, const MeasuredSteps& measured);
+  /// What an earlier run of the same job measured. Nothing of it is part of the saving.
+  void add_known(std::size_t setting, const MeasuredSteps& measured);
+
+  /// \param host_power  counts as energy. At most what was used is claimed.
+  Saving saving(Watts host_power) const;
+
+  /// Time of this run beyond that at the highest setting, its error by what looks have shown so
+  /// far, and the latter.
+  struct Delay {
+    Seconds beyond{}, deviation{}, at_highest{};
+  };
+  Delay delay() const;
+
+  /// Time of a step over that at the highest setting, by the newest looks, with the half-width of
+  /// its 95 % interval. None: the setting, or the highest, was not measured.
+  struct Slowdown {
+    double ratio = 1, error = 0;
+  };
+  std::optional<Slowdown> slowdown(std::size_t setting) const;
+  /// How far the newest two looks are apart: log r of the setting, and what the windows' errors
+  /// explain of it. None with fewer than two looks.
+  struct Move {
+    double log_ratio = 0, error = 0;
+  };
+  std::optional<Move> last_move(std::size_t setting, Watts host_power) const;
+
+ private:
+  struct Entry {
+    std::size_t setting = 0;
+    MeasuredSteps measured{};
+    double active = 0;  ///< s of all steps, measured or not
+  };
+  /// What counts of a step.
+  struct Weights {
+    double joules = 0, seconds = 0;
+    double of(const MeasuredSteps& one) const {
+      return joules * one.energy.value + seconds * one.time.value;
+    }
+  };
+  struct Look;
+  struct Ratio;
+  struct Total;
+  struct Sums;
+
+  void enter(std::size_t setting);
+  void close_visit();
+  void compare_with_last(const MeasuredSteps& measured);
+  std::vector<Entry> complete() const;
+  static std::vector<Look> looks_of(const std::vector<Entry>& entries, Weights weights);
+  static std::optional<Ratio> ratio_at(const std::vector<Entry>& entries,
+                                       const std::vector<Look>& looks, std::size_t look,
+                                       std::size_t setting, Weights weights);
+  static void add_between(Sums& sums, const std::vector<Entry>& entries,
+                          const std::vector<Look>& looks, std::size_t begin, std::size_t end,
+                          std::size_t next, Weights weights);
+  Total total(Weights weights) const;
+
+  std::vector<Entry> entries_;
+  std::size_t setting_ = 0;
+  std::int64_t entries_of_visit_ = 0;
+  std::optional<double> last_cost_;           ///< log J of a step in the newest window of the visit
+  double changes_ = 0, changes_counted_ = 0;  ///< sum of absolute changes of it, and how many
+  double pending_ = 0;                        ///< s of steps since the last entry of the visit
+  double unmeasured_ = 0;                     ///< s of visits to lower settings without an entry
+};
+
+}  // namespace harpe
