@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/mutex.h"
+#include "harpe/hw/system_clock.h"
 
 namespace harpe {
 namespace {
@@ -76,10 +77,7 @@ struct CommandMeter::State {
 
   /// When the next interval of UTC begins, by the time of day as it was at the command's begin.
   Instant next_step(Instant from) {
-    if (!wall_of_zero) {
-      const auto wall = std::chrono::system_clock::now().time_since_epoch();
-      wall_of_zero = std::chrono::duration<double>(wall).count() - (clock.now() - from).value;
-    }
+    if (!wall_of_zero) wall_of_zero = time_of_day_at(from, clock);
     const double now = *wall_of_zero + (clock.now() - from).value;
     return from + Seconds{next_boundary(now, step) - *wall_of_zero};
   }

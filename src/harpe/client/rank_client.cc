@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -46,11 +45,6 @@ void write_to_standard_error(const std::string& text) {
 bool is_first_of_node() {
   const char* local = std::getenv("LOCAL_RANK");
   return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
-}
-
-Seconds seconds_since_1970() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return Seconds{std::chrono::duration<double>(since).count()};
 }
 
 /// Tells this process from another one that claims its place.
@@ -380,7 +374,7 @@ class ActiveClient final : public RankClient {
   std::unique_ptr<NoticeRelay> notices_;  ///< before all that says something
   std::function<void(const std::string&)> log_;
   PublishedAssignments assignments_;
-  PauseBoard pauses_{system_clock(), seconds_since_1970};
+  PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
   std::size_t instructions_in_list_;
   AssignmentCursor at_;  ///< of training's thread, or the follower's
   MeasuredGpu gpu_;

@@ -14,6 +14,7 @@
 
 #include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
+#include "harpe/hw/system_clock.h"
 #include "harpe/measure/channel.h"
 
 namespace harpe {
@@ -21,11 +22,6 @@ namespace {
 
 constexpr int kSamplesPerLook = 5;  // in time
 constexpr double kSpread = 0.25;    // of the moments of sampling, as a share of the interval
-
-double wall_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 /// One GPU and the thread that reads it.
 struct Reader {
@@ -82,6 +78,7 @@ class Monitor final : public EnergyMonitor {
   }
 
   Status begin(const std::string& name, bool restart, std::optional<Instant> at) override {
+    const Instant now = at.value_or(clock_->now());
     std::uint64_t replaced = 0, id = 0;
     {
       const MutexLock lock(mutex_);
@@ -95,11 +92,9 @@ class Monitor final : public EnergyMonitor {
         replaced = found->second.id;
       }
       id = ++last_id_;
-      windows_[name] = {.id = id, .started_at = wall_time()};
-      if (at) windows_[name].started_at -= (clock_->now() - *at).value;
+      windows_[name] = {.id = id, .started_at = time_of_day_at(now, *clock_)};
     }
     if (replaced != 0) drop(replaced);
-    const Instant now = at.value_or(clock_->now());
     for (Reader& reader : readers_) reader.channel.open(id, now);
     for (CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);

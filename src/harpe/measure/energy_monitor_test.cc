@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "harpe/hw/system_clock.h"
 #include "harpe/measure/test_gpu.h"
 
 namespace harpe {
@@ -102,6 +103,43 @@ TEST_F(Monitoring, ARunningWindowCanBeLookedAt) {
   expect_energy(so_far->devices[0], 300);
   pass(3);
   expect_energy(end("run").devices[0], 600);
+}
+
+/// The machine's clock, read by a thread that is interrupted before one of its readings.
+class InterruptedClock final : public Clock {
+ public:
+  explicit InterruptedClock(int reading) : left_(reading) {}
+  Instant now() const override {
+    if (left_-- == 0) {
+      const Instant until = system_clock().now() + kInterruption;
+      while (system_clock().now() < until) {
+      }
+    }
+    return system_clock().now();
+  }
+  void sleep_until(Instant until) override { system_clock().sleep_until(until); }
+  static constexpr Seconds kInterruption{0.03};
+
+ private:
+  mutable int left_;
+};
+
+TEST(MonitoredWindows, StartAtTheirTimeOfDayThoughTheThreadIsInterrupted) {
+  for (const bool is_before : {true, false}) {
+    for (int reading = 0; reading < 4; ++reading) {
+      InterruptedClock clock(reading);
+      MonitorOptions options;
+      options.sampling_threads = false;
+      const auto monitor = EnergyMonitor::start({}, {}, options, clock);
+      std::optional<Instant> at;
+      if (is_before) at = system_clock().now() + Seconds{-2};
+      ASSERT_TRUE((*monitor)->begin("run", false, at).ok());
+      const auto window = (*monitor)->end("run");
+      ASSERT_TRUE(window.ok());
+      EXPECT_NEAR(window->started_at, time_of_day_at(window->begin, system_clock()), 0.01)
+          << reading;
+    }
+  }
 }
 
 /// Samples are taken while one sleeps by it.

@@ -2,22 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <utility>
 
 #include "harpe/hw/system_clock.h"
 #include "harpe/store/process_identity.h"
 
 namespace harpe {
-namespace {
-
-double seconds_since_1970() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-}  // namespace
 
 MachineClocks MachineClocks::system() {
   return {.boot_time = [] { return (system_clock().now() - Instant{}).value; },
