@@ -95,6 +95,7 @@ class EnergyEstimator {
   static constexpr std::size_t kMostOnGrid = 300;
   /// Steps of a counter without power that say little of its slope.
   static constexpr double kShortSpan = 10;
+  static constexpr int kMostSkipped = 2;  ///< steps whose place is not sure, in a row
   /// Power sampled, with its integrals since the first sample.
   struct PowerPoint {
     Instant time{};
@@ -168,6 +169,7 @@ class EnergyEstimator {
   /// Whether it is known which of the counter's regular steps this was, if they are regular.
   bool is_placed(const Knot& knot) const { return knot.on_line || !steps_.regular(); }
   std::ptrdiff_t knot_before(Instant time) const;
+  std::ptrdiff_t usable_knot(std::ptrdiff_t from, std::ptrdiff_t direction) const;
   bool are_close(std::ptrdiff_t first, std::ptrdiff_t last) const;
   EnergyEstimate difference(const Edge& begin, const Edge& end, WindowEnd kind) const;
   EnergyEstimate by_power(const Edge& begin, const Edge& end) const;

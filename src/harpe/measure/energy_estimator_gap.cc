@@ -34,7 +34,7 @@ StepTime EnergyEstimator::step_time(const Knot& knot, double power) {
   return {.fixed = knot.own, .power = power};
 }
 
-/// The knots around a gap, in order: those whose place is not sure are left out.
+/// The knots around a gap, in order: most of those whose place is not sure are left out.
 struct EnergyEstimator::Chain {
   std::vector<const Knot*> knots;
   std::size_t first = 0, last = 0;  ///< the gap is from `first` to behind `last`
@@ -45,14 +45,14 @@ EnergyEstimator::Chain EnergyEstimator::chain_around(std::ptrdiff_t first,
                                                      std::ptrdiff_t last) const {
   Chain chain;
   const auto at = [&](std::ptrdiff_t i) { return &knots_[static_cast<std::size_t>(i)]; };
-  for (std::ptrdiff_t i = first; i >= 0 && chain.knots.size() <= kStepsBeside; --i) {
-    if (i == first || is_placed(*at(i))) chain.knots.push_back(at(i));
+  for (std::ptrdiff_t i = first; i >= 0 && chain.knots.size() <= kStepsBeside;
+       i = usable_knot(i - 1, -1)) {
+    chain.knots.push_back(at(i));
   }
   std::ranges::reverse(chain.knots);
   chain.first = chain.last = chain.knots.size() - 1;
   const auto count = static_cast<std::ptrdiff_t>(knots_.size());
-  for (std::ptrdiff_t i = first + 1; i < count; ++i) {
-    if (!is_placed(*at(i))) continue;
+  for (std::ptrdiff_t i = usable_knot(first + 1, 1); i < count; i = usable_knot(i + 1, 1)) {
     chain.knots.push_back(at(i));
     if (i <= last) chain.last = chain.knots.size() - 1;
     if (chain.knots.size() > chain.last + 1 + kStepsBeside) break;

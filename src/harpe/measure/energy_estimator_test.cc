@@ -210,6 +210,44 @@ TEST(EnergyEstimator, NeighboursAddUp) {
   }
 }
 
+/// As `harpe monitor` looks once a second: readings about as rare as the counter's steps, and rarer
+/// on a busy machine.
+TEST(EnergyEstimator, AnIdleGpuIsKnownWellThoughReadingsAreAsRareAsSteps) {
+  constexpr double kIdle = 70, kHighest = 700;
+  constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 20 : 100;
+  int held = 0;
+  for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
+    const bool is_busy = seed % 2 == 0;
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> unit(0, 1);
+    Signal signal;
+    signal.add(20, kIdle);
+    Sensor sensor(
+        signal,
+        {.phase = 0.1 * unit(random), .measuring = 0.1, .sampling = 0.1, .sampling_jitter = 0.25},
+        random);
+    EnergyEstimator estimator;
+    estimator.describe({0}, {kHighest});
+    const double begin = 3 + unit(random), end = begin + 1.5 + 5 * unit(random);
+    const auto next = [&](double time) {
+      const double late = is_busy && unit(random) < 0.1 ? 0.4 * unit(random) : 0;
+      return sensor.next(time) + late;
+    };
+    double next_look = begin, time = begin;
+    for (; time < end; time = next(time)) {
+      for (; next_look <= time; next_look += 1) estimator.add(sensor.look(next_look));
+      estimator.add(sensor.look(time));
+    }
+    estimator.add(sensor.look(end));
+    for (; !estimator.settled(at(end)); time = next(time)) estimator.add(sensor.look(time));
+    const EnergyEstimate used = estimator.between(at(begin), at(end));
+    EXPECT_LT(used.error.value, kIdle) << used.energy.value << " of " << kIdle * (end - begin);
+    held += std::abs(used.energy.value - kIdle * (end - begin)) <= used.error.value ? 1 : 0;
+  }
+  EXPECT_GE(held, 0.93 * kRuns);
+}
+
 TEST(EnergyEstimator, AnAveragingSensorIsTakenForWhatItIs) {
   std::mt19937_64 random(12);
   const Signal signal = make_signal(SignalKind::kTraining, 60, random);

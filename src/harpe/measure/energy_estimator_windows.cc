@@ -51,17 +51,26 @@ bool EnergyEstimator::settled(Instant at) const {
 /// Whether at most one step came between two instants behind those knots.
 bool EnergyEstimator::are_close(std::ptrdiff_t first, std::ptrdiff_t last) const {
   int steps = 0;
-  for (std::ptrdiff_t i = last; i > first && steps <= 1; --i) {
-    steps += i == last || is_placed(knots_[static_cast<std::size_t>(i)]) ? 1 : 0;
-  }
+  for (std::ptrdiff_t i = last; i > first && steps <= 1; i = usable_knot(i - 1, -1)) steps += 1;
   return steps <= 1;
 }
 
 std::ptrdiff_t EnergyEstimator::knot_before(Instant time) const {
   const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time) - knots_.begin();
-  std::ptrdiff_t before = after - 1;
-  while (before >= 0 && !is_placed(knots_[static_cast<std::size_t>(before)])) --before;
-  return before >= 0 ? before : after - 1;
+  return usable_knot(after - 1, -1);
+}
+
+/// The next knot from that one on, forwards or backwards, whose place is sure. Where none is near,
+/// the step surely came all the same, somewhere between two readings: a gap that went on over many
+/// such steps would leave out what the counter said meanwhile.
+std::ptrdiff_t EnergyEstimator::usable_knot(std::ptrdiff_t from, std::ptrdiff_t direction) const {
+  const auto count = static_cast<std::ptrdiff_t>(knots_.size());
+  std::ptrdiff_t at = from;
+  for (int skipped = 0; skipped <= kMostSkipped && at >= 0 && at < count; ++skipped) {
+    if (is_placed(knots_[static_cast<std::size_t>(at)])) return at;
+    at += direction;
+  }
+  return from;
 }
 
 /// Where counter and power disagree by more than their errors explain, these are larger.
