@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "harpe/base/statistics.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/measure/energy_monitor.h"
 
@@ -27,13 +28,16 @@ constexpr const char* kLoadNames[] = {"start", "end", "both", "3 Hz", "11 Hz", "
 enum class Near { kAtEdge, kBeside, kStarved };
 constexpr const char* kNearNames[] = {"at", "beside", "starved"};
 
+constexpr Load kSensorLoads[] = {Load::kStart, Load::kEnd, Load::kBoth, Load::kSquare3,
+                                 Load::kSquare200};
+
 struct Change {
   double time;
   double activity;
 };
 
-std::vector<Change> changes(Load load, double begin, double end, Near near,
-                            std::mt19937_64& random) {
+std::vector<Change> changes(Load load, double begin, double end, Near near, std::mt19937_64& random,
+                            bool varies) {
   std::uniform_real_distribution<double> unit(0, 1);
   const double busy = 0.4 + 0.6 * unit(random);
   const auto beside = [&](double edge) {
@@ -41,10 +45,12 @@ std::vector<Change> changes(Load load, double begin, double end, Near near,
   };
   const double from = load == Load::kEnd ? 0.1 : beside(begin);
   const double to = load == Load::kStart ? end + 5 : std::max(from + 0.005, beside(end));
-  const double hertz = load == Load::kSquare3     ? 3
-                       : load == Load::kSquare11  ? 11
-                       : load == Load::kSquare200 ? 200
-                                                  : 0;
+  const double nominal = load == Load::kSquare3     ? 3
+                         : load == Load::kSquare11  ? 11
+                         : load == Load::kSquare200 ? 200
+                                                    : 0;
+  // A load that keeps step with a sensor shows it the same part of itself each time.
+  const double hertz = varies ? nominal * (0.8 + 0.4 * unit(random)) : nominal;
   std::vector<Change> all{{from, busy}};
   if (hertz > 0) {
     bool on = true;
@@ -61,18 +67,19 @@ struct Response {
   double off, bar, truth;
 };
 
-/// One command of that length.
-Response measure(Load load, double length, Near near, const char* model, std::mt19937_64& random) {
+/// One command of that length. \param sensors  lines of the simulation's configuration
+Response measure(Load load, double length, Near near, const char* model, std::mt19937_64& random,
+                 const std::string& sensors = "") {
   std::uniform_real_distribution<double> unit(0, 1);
   ManualClock clock(Instant{1'000'000'000});
   const Instant zero = clock.now();
   const std::string toml = "seed = " + std::to_string(random() >> 2) + "\n[[gpu]]\nmodel = \"" +
-                           model + "\"\ngain = 1\n";
+                           model + "\"\ngain = 1\n" + sensors;
   auto simulation = Simulation::make(toml, "coverage", clock);
   EXPECT_TRUE(simulation.ok()) << toml;
   const auto gpu = (*simulation)->gpu(0);
   const double begin = 3 + unit(random), end = begin + length;
-  std::vector<Change> todo = changes(load, begin, end, near, random);
+  std::vector<Change> todo = changes(load, begin, end, near, random, !sensors.empty());
   std::size_t done = 0;
   const auto go = [&](double time) {
     for (; done < todo.size() && todo[done].time <= time; ++done) {
@@ -164,6 +171,53 @@ INSTANTIATE_TEST_SUITE_P(
                                      Load::kSquare11, Load::kSquare200),
                      testing::Values(Near::kAtEdge, Near::kBeside, Near::kStarved),
                      testing::Values(0.05, 0.1, 0.2, 0.5, 2.0, 10.0)));
+
+/// Periods of the counter's steps and of the power sensor, ms.
+class Sensors : public testing::TestWithParam<std::tuple<int, int>> {};
+
+std::string drawn_sensors(int counter, int power, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> unit(0, 1);
+  constexpr double kLeastWindow = 0.1, kMostNoise = 0.02, kMostJitter = 0.03;
+  const double window = power * (kLeastWindow + (1 - kLeastWindow) * unit(random));
+  const double jitter = counter * kMostJitter * unit(random), noise = kMostNoise * unit(random);
+  return "counter_step_ms = " + std::to_string(counter) +
+         "\ncounter_jitter_ms = " + std::to_string(jitter) +
+         "\nsensor_period_ms = " + std::to_string(power) +
+         "\nsensor_window_ms = " + std::to_string(window) + "\nnoise = " + std::to_string(noise) +
+         "\n";
+}
+
+TEST_P(Sensors, ErrorBarsHoldTheTruthWhateverTheirPeriods) {
+  const auto [counter, power] = GetParam();
+  constexpr std::uint64_t kSeed = 20261128;
+  constexpr int kRuns = 200;
+  constexpr double kNeeded = 0.93, kShortest = 0.5, kLongest = 4;
+  std::mt19937_64 random(kSeed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  int covered = 0;
+  double squares = 0;
+  std::vector<double> widths;
+  for (int i = 0; i < kRuns; ++i) {
+    const std::string sensors = drawn_sensors(counter, power, random);
+    const double length = kShortest * std::pow(kLongest / kShortest, unit(random));
+    const Load load = kSensorLoads[static_cast<std::size_t>(i) % std::size(kSensorLoads)];
+    const Near near = unit(random) < 0.5 ? Near::kAtEdge : Near::kBeside;
+    const Response response =
+        measure(load, length, near, kModels[random() % std::size(kModels)], random, sensors);
+    covered += std::abs(response.off) <= response.bar ? 1 : 0;
+    squares += square(response.off / response.truth) / kRuns;
+    widths.push_back(response.bar / response.truth);
+  }
+  std::ranges::sort(widths);
+  const double median = widths[kRuns / 2];
+  std::printf("| %3d ms | %3d ms | %5.1f %% | %6.3f %% | %6.3f %% |\n", counter, power,
+              100.0 * covered / kRuns, 100 * median, 100 * std::sqrt(squares));
+  EXPECT_GE(covered, kNeeded * kRuns);
+}
+
+INSTANTIATE_TEST_SUITE_P(Periods, Sensors,
+                         testing::Combine(testing::Values(10, 20, 50, 100, 250, 500),
+                                          testing::Values(10, 20, 50, 100, 250, 500)));
 
 }  // namespace
 }  // namespace harpe

@@ -19,7 +19,7 @@ constexpr int kLineIterations = 2, kFirstIterations = 5;
 // Before anything is learnt: how far steps stray, and how well the expected period is known, as
 // shares of the period; and for how many observed steps the former counts.
 constexpr double kUsualStepJitter = 0.01, kUsualPeriod = 0.02, kLearntPeriod = 0.002;
-constexpr double kUsualCounts = 1;
+constexpr double kUsualCounts = 0.5;
 constexpr double kLeastJitter = 2e-4;     // s
 constexpr double kIrregularSteps = 0.12;  // jitter as a share of the period: no line
 constexpr std::size_t kEnoughRises = 16;
@@ -87,8 +87,10 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
       kLongestCountedGap * period().value) {  // the count of periods would be a guess
     drop_all();
   }
-  const double width = std::min(since_reading, period().value + 2 * spread.value);
-  brackets_.push_back({.low = high - width, .high = high, .value = value.value});
+  brackets_.push_back({.high = high,
+                       .since = is_first ? 0 : since_reading,
+                       .spread = spread.value,
+                       .value = value.value});
   if (brackets_.size() > kRemembered) {
     learn_period();
     brackets_.pop_front();
@@ -109,30 +111,55 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
                      .latest = origin_ + Seconds{newest.high}};
 }
 
-/// What lies between neighbouring steps mostly: the expected period if all agree with it.
-double CounterSteps::likely_period() const {
+/// The period that neighbouring steps show; the expected one if they agree with it. Between two
+/// steps that follow each other, each within a narrow bracket, lies one period, and a run of them
+/// measures it: no reading in between saw another step. Where brackets are as wide as steps are
+/// apart, more steps may have come than were seen, and the period is no longer than what lies
+/// between those.
+CounterSteps::PeriodPrior CounterSteps::seen_period() const {
+  const double expected = expected_.value, slack = 3 * kUsualStepJitter * expected;
+  const auto middle = [](const Bracket& one) { return one.high - one.since / 2; };
   std::vector<double> distances;
+  PeriodPrior by_run;
+  double longest = 0, resolved = 0;
   bool as_expected = true;
+  std::size_t first = 0;
   for (std::size_t i = 1; i < brackets_.size(); ++i) {
     const Bracket &a = brackets_[i - 1], &b = brackets_[i];
-    if (a.width() > kNarrow * expected_.value || b.width() > kNarrow * expected_.value) continue;
-    distances.push_back(b.middle() - a.middle());
-    const double periods = distances.back() / expected_.value;
-    const double off = std::abs(periods - std::max(1.0, std::round(periods))) * expected_.value;
-    as_expected &= off <= (a.width() + b.width()) / 2 + 3 * kUsualStepJitter * expected_.value;
+    const double distance = middle(b) - middle(a);
+    const bool narrow = a.since > 0 && std::max(a.since, b.since) <= kNarrow * distance;
+    if (a.since > 0) {
+      distances.push_back(distance);
+      as_expected &= b.high - (a.high - a.since) >= expected - slack;
+    }
+    if (!narrow) {
+      first = i;
+      continue;
+    }
+    resolved += 1;
+    const Bracket& start = brackets_[first];
+    const auto periods = static_cast<double>(i - first);
+    if (periods < longest) continue;
+    longest = periods;
+    by_run.mean = (middle(b) - middle(start)) / periods;
+    by_run.sigma = std::sqrt(uniform_variance(start.since) + uniform_variance(b.since)) / periods;
   }
-  if (as_expected || distances.size() + 1 < kToLearn) return expected_.value;
-  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-  std::ranges::nth_element(distances, middle);
-  return *middle;
+  if (longest > 0 && 2 * resolved >= static_cast<double>(distances.size())) {
+    const double off = std::abs(by_run.mean - expected);
+    // Uniform: no further than sqrt(3) standard deviations, of each end.
+    as_expected &= off <= std::sqrt(6.0) * by_run.sigma + slack / longest;
+    if (!as_expected) return {by_run.mean, std::hypot(by_run.sigma, kUsualPeriod * by_run.mean)};
+  }
+  if (as_expected || distances.empty()) return {expected, kUsualPeriod * expected};
+  const auto median = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::ranges::nth_element(distances, median);
+  return {.mean = *median, .sigma = *median, .resolved = false};
 }
 
 /// Brackets that are still there tell of the period themselves: what was learnt from them is no
 /// knowledge beside them.
 CounterSteps::PeriodPrior CounterSteps::period_prior() const {
-  if (learnt_) return *learnt_;
-  const double period = likely_period();
-  return {period, kUsualPeriod * period};
+  return learnt_ ? *learnt_ : seen_period();
 }
 
 /// Of the variance of steps of which only the brackets are known, how much they share: where
@@ -222,13 +249,28 @@ void CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
   better.slope = line.slope + pull_slope / told_slope;
   better.middle_variance = 1 / weight;
   better.slope_variance = 1 / told_slope;
-  const double usual = kUsualCounts * uniform_variance(narrowest());
+  const double usual =
+      kUsualCounts * std::max(uniform_variance(narrowest()), square(kUsualStepJitter * line.slope));
   better.jitter = std::max(kLeastJitter, std::sqrt((stray + usual) / (steps + kUsualCounts)));
   line = better;
 }
 
+/// The last step before a reading came no longer ago than a period, nor than the reading before.
+void CounterSteps::narrow_brackets() {
+  for (Bracket& bracket : brackets_) {
+    const double longest = period().value + 2 * bracket.spread;
+    bracket.low = bracket.high - (bracket.since > 0 ? std::min(bracket.since, longest) : longest);
+  }
+}
+
 void CounterSteps::fit() {
   const PeriodPrior prior = period_prior();
+  seen_ = prior.mean;
+  narrow_brackets();
+  if (!prior.resolved) {
+    line_.reset();
+    return;
+  }
   const double period = period_.value_or(prior.mean);
   const Bracket* narrowest = nullptr;
   std::size_t narrow = 0;

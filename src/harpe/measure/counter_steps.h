@@ -65,8 +65,9 @@ class CounterSteps {
   /// only well before the next step, so that not reading widens no bracket.
   bool due(Instant now, Seconds interval) const;
 
-  /// As learnt; as expected before.
-  Seconds period() const { return {period_.value_or(expected_.value)}; }
+  /// As learnt; before, as steps seem to come if not as expected. Where readings are no more
+  /// frequent than steps, the time between steps that were seen.
+  Seconds period() const { return {period_.value_or(seen_.value_or(expected_.value))}; }
   /// Whether the last steps agree with one period and phase.
   bool regular() const { return line_.has_value(); }
 
@@ -84,6 +85,8 @@ class CounterSteps {
   /// The step lies in (low, high], in seconds since `origin_`.
   struct Bracket {
     double low = 0, high = 0;
+    double since = 0;        ///< from the reading before to `high`; 0: there was none
+    double spread = 0;       ///< of `high`, s
     double value = 0;        ///< J
     std::int64_t index = 0;  ///< counts periods
     bool counted = false;    ///< `index` is sure
@@ -104,9 +107,10 @@ class CounterSteps {
   /// What is known of the period beside the brackets, s.
   struct PeriodPrior {
     double mean = 0, sigma = 0;
+    bool resolved = true;  ///< false: steps come about as often as readings, or more often
   };
 
-  double likely_period() const;
+  PeriodPrior seen_period() const;
   PeriodPrior period_prior() const;
   double common_share() const;
   void learn_period();
@@ -114,6 +118,7 @@ class CounterSteps {
   double narrowest() const;
   std::optional<double> counted_jitter() const;
   void fit();
+  void narrow_brackets();
   void count(Line& line);
   void improve(Line& line, const PeriodPrior& known) const;
   TruncatedNormal place(const Bracket& bracket) const;
@@ -122,7 +127,7 @@ class CounterSteps {
   std::optional<Reading> last_;
   Instant origin_;
   std::deque<Bracket> brackets_;
-  std::optional<double> period_;
+  std::optional<double> period_, seen_;
   std::optional<PeriodPrior> learnt_;  ///< from brackets that were dropped
   std::optional<Line> line_;
   double next_earliest_ = 0;  ///< the next step comes no earlier, in seconds since `origin_`

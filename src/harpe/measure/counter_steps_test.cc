@@ -68,6 +68,38 @@ TEST_P(Steps, AreFoundFarBetterThanReadingsAreApart) {
   EXPECT_LT(sum.rms, sampling_jitter > 0 ? std::max(0.002, 1.5 * jitter) : 0.0062);
 }
 
+/// The period after so many steps, read each 20 ms.
+double period_after(int count, double period, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> unit(0, 1);
+  CounterSteps learner;
+  const double phase = period * unit(random), end = phase + count * period + 0.03;
+  for (double time = 0; time < end; time += 0.02 * (0.75 + 0.5 * unit(random))) {
+    const double steps = std::floor((time - phase) / period) + 1;
+    (void)learner.add(steps_time(time), {0}, {10 * std::max(0.0, steps)});
+  }
+  return learner.period().value;
+}
+
+TEST(CounterSteps, APeriodThatIsNotTheExpectedOneShowsInTheFirstSteps) {
+  std::mt19937_64 random(8);
+  for (int run = 0; run < 100; ++run) {
+    SCOPED_TRACE(run);
+    for (const double period : {0.05, 0.1, 0.25, 0.5}) {
+      EXPECT_NEAR(period_after(4, period, random), period, 0.01) << period;
+    }
+  }
+}
+
+TEST(CounterSteps, StepsAsFrequentAsReadingsArePlacedNoWiderThanReadings) {
+  std::mt19937_64 random(9);
+  for (int run = 0; run < 100; ++run) {
+    SCOPED_TRACE(run);
+    for (const double period : {0.005, 0.01, 0.02}) {
+      EXPECT_LT(period_after(static_cast<int>(0.4 / period), period, random), 0.03) << period;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Jitter, Steps,
                          testing::Combine(testing::Values(0.0, 0.0003, 0.001, 0.003),
                                           testing::Values(0.0, 0.2)));

@@ -12,11 +12,11 @@ namespace harpe {
 namespace {
 
 constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the power, not its age
-// What a sensor that measures seldom looks at: 25 of 100 ms on A100 and H100 (arXiv 2312.02741).
-constexpr double kUsualWindow = 0.025, kUsualAge = 0.1;  // s
-// Looks over which it is learnt whether a sensor repeats itself, the share of looks that it then
-// does, and how much of that learning is enough.
-constexpr double kLooks = 16, kSeldom = 0.2, kKnown = 0.4;
+constexpr double kLongestPeriod = 0.5;   // of sensors, s
+// What a sensor looks at: 25 of 100 ms on A100 and H100, 10 of 20 ms on V100, all of the time on
+// others (arXiv 2312.02741). It is no longer than the time between two measurements.
+constexpr double kUsualShare = 0.25, kUsualAge = 0.1;  // s
+constexpr std::size_t kRenewals = 16, kEnoughRenewals = 3;
 constexpr std::size_t kChanges = 64;
 constexpr double kScaleTime = 10;        // over which counter and power are compared, s
 constexpr double kForgettingSteps = 30;  // of the running mean of disagreements
@@ -86,30 +86,33 @@ void EnergyEstimator::add(const EnergySample& sample) {
   }
 }
 
+void EnergyEstimator::add_first_power(Instant time, double power) {
+  points_.push_back({.time = time,
+                     .power = power,
+                     .window = kUsualShare * kUsualAge,
+                     .longest = kUsualAge,
+                     .blur = kUsualAge / 2});
+  looked_ = renewed_ = time;
+  highest_ = power;
+}
+
 void EnergyEstimator::add_power(Instant time, double power) {
   if (!points_.empty() && time <= std::max(looked_, points_.back().time)) return;
   if (points_.empty()) {
-    points_.push_back(
-        {.time = time, .power = power, .window = kUsualWindow, .blur = kUsualAge / 2});
-    looked_ = time;
-    highest_ = power;
+    add_first_power(time, power);
     return;
   }
   // A sensor that is looked at more often than it measures repeats itself: only new values tell
   // something, and those are on average as old as half the time since the look before.
   const bool repeats = has_power_ && power == points_.back().power;
   const double since_look = (time - std::exchange(looked_, time)).value;
-  if (since_look < kUsualAge / 2) {
-    looks_ += (1 - looks_) / kLooks;
-    repeats_ += ((repeats ? 1 : 0) - repeats_) / kLooks;
-  }
   if (repeats && (time - points_.back().time).value < kLongestRepeat) {
     repeated_ = true;
     return;
   }
-  // Until a sensor has shown something else at nearly every look, it may measure seldom.
-  const bool seldom = repeats_ > kSeldom * looks_ || looks_ < kKnown;
-  const double blur = repeats || !seldom ? 0 : std::min(since_look, kUsualAge) / 2;
+  const bool is_new = has_power_ && !repeats;
+  if (is_new) note_renewal(time, since_look);
+  const double blur = is_new ? std::min(since_look, std::max(kUsualAge, sensor_period_)) / 2 : 0;
   if (blur > 0) time = std::max(time + Seconds{-blur}, points_.back().time + Seconds{1e-9});
   repeating_ = repeated_;
   repeated_ = false;
@@ -121,8 +124,10 @@ void EnergyEstimator::add_power(Instant time, double power) {
                   .integral = last.integral + interval * (power + last.power) / 2,
                   .variance = last.variance,
                   .unobserved = last.unobserved,
-                  .window = seldom ? kUsualWindow : 0,
-                  .blur = blur};
+                  .window = kUsualShare * sensor_period_,
+                  .longest = sensor_period_,
+                  .blur = blur,
+                  .repeats = repeats};
   highest_ = std::max(highest_, power);
   if (!has_power_) {
     next.variance += rate_ * interval;
@@ -132,9 +137,11 @@ void EnergyEstimator::add_power(Instant time, double power) {
     next.variance += square(interval * std::max(highest_ - mean, mean) / kNinetyFivePercent);
     next.unobserved += interval;
   } else {
-    // A jump at an unknown moment between the two; one there and back that neither saw, about as
-    // likely as those that were seen of late, more so where the sensor measures seldom; and noise,
-    // which every sample has its own of.
+    // A jump at an unknown moment between the two, of which it is not known either just when they
+    // were measured; one there and back that neither saw, about as likely as those that were seen
+    // of late, more so where the sensor measures seldom; and noise, which every sample has its own
+    // of.
+    next.variance += square(blur * change) / 3;
     next.variance += square(interval) *
                      ((square(change) + (repeating_ ? 1 : 0.25) * wander_) / 12 + square(noise_));
     if (interval > kLongestRepeat && changes_.size() < kFewChanges) {
@@ -143,6 +150,20 @@ void EnergyEstimator::add_power(Instant time, double power) {
     note_change(change, interval);
   }
   points_.push_back(next);
+}
+
+/// Learns how often the power sensor measures from when its values are new. A measurement whose
+/// value is that of the one before is not seen, so that the shorter times tell.
+void EnergyEstimator::note_renewal(Instant time, double since_look) {
+  const double since = (time - std::exchange(renewed_, time)).value;
+  if (since_look > kUsualAge / 2) return;
+  renewals_.push_back(since);
+  if (renewals_.size() > kRenewals) renewals_.pop_front();
+  if (renewals_.size() < kEnoughRenewals) return;
+  std::vector<double> sorted(renewals_.begin(), renewals_.end());
+  const auto quarter = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 4);
+  std::ranges::nth_element(sorted, quarter);
+  sensor_period_ = std::min(*quarter, kLongestPeriod);
 }
 
 /// Learns from two samples how much power wanders, and how noisy they are.

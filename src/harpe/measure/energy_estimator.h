@@ -103,8 +103,10 @@ class EnergyEstimator {
     double integral = 0;    ///< J
     double variance = 0;    ///< of `integral`, J^2
     double unobserved = 0;  ///< s
-    double window = 0;      ///< that the sensor looked at up to then, as far as is known, s
+    double window = 0;      ///< that the sensor looked at up to then, most likely, s
+    double longest = 0;     ///< and at most, s
     double blur = 0;        ///< how far off `time` may be, s
+    bool repeats = false;   ///< no new measurement: the value is the one of the point before
   };
   /// What the power integral says at one instant.
   struct PowerIntegral {
@@ -141,8 +143,10 @@ class EnergyEstimator {
     std::optional<Edge> edge{};  ///< once it can be known no better
   };
 
+  void add_first_power(Instant time, double power);
   void add_power(Instant time, double power);
   void note_change(double change, double interval);
+  void note_renewal(Instant time, double since_look);
   void add_counter(const EnergySample& sample);
   void add_knot(const CounterStep& step);
   void place_knots();
@@ -155,6 +159,8 @@ class EnergyEstimator {
   double changes_unseen(const PowerIntegral& from, const PowerIntegral& to) const;
   double inflation() const;
   Explanation by_neighbours(const Edge& edge) const;
+  bool is_long(const StepGap& gap, Instant begin) const;
+  void add_by_power(Edge& edge) const;
   Explanation by_one_step(const Edge& begin, const Edge& end) const;
   static StepTime step_time(const Knot& knot, double power);
   struct Chain;
@@ -180,11 +186,12 @@ class EnergyEstimator {
   std::optional<Instant> first_, newest_;
   std::optional<Instant> counted_;  ///< when the counter was read last
   bool has_power_ = false;
-  Instant looked_{};        ///< at power, last
-  double looks_ = 0;        ///< how much is known of that: 0 to 1
-  double repeats_ = 0;      ///< share of looks at which power was what it had been
-  bool repeating_ = false;  ///< the sensor measures more seldom than it is looked at
-  bool repeated_ = false;   ///< power did not change since the newest point
+  Instant looked_{};             ///< at power, last
+  bool repeating_ = false;       ///< the sensor measures more seldom than it is looked at
+  bool repeated_ = false;        ///< power did not change since the newest point
+  Instant renewed_{};            ///< when the newest value was seen first
+  std::deque<double> renewals_;  ///< time between new values, s
+  double sensor_period_ = 0.1;   ///< between measurements of the power sensor, s
   std::deque<PowerPoint> points_;
   std::deque<double> changes_;  ///< of power between neighbouring samples, W
   double noise_ = 0;            ///< standard deviation of a power sample, W

@@ -107,7 +107,8 @@ SpanReading EnergyEstimator::sample_reading(const PowerPoint& point, Instant zer
           .energy = power * window,
           .variance = noise * square(window),
           .is_sample = true,
-          .blur = point.blur};
+          .blur = point.blur,
+          .before = std::max(0.0, point.longest - window)};
 }
 
 /// Adds samples on one side of the gap, from `border` to `farthest`.
@@ -120,6 +121,7 @@ void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant bor
   double bound = near;
   std::size_t samples = 0;
   const auto consider = [&](const PowerPoint& point) {
+    if (point.repeats) return true;
     const SpanReading sample = sample_reading(point, zero);
     const double from = sample.span.from - sample.blur, to = sample.span.to + sample.blur;
     if (left ? from < far : to > far) return false;
@@ -145,14 +147,18 @@ void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant bor
 
 /// Adds samples within the gap.
 void EnergyEstimator::add_samples_within(StepGap& gap, Instant zero) const {
+  // Some of a long gap's samples tell of all of it.
+  const double apart =
+      std::max(kApart * gap.prior.period, gap.length / static_cast<double>(kSamplesWithin + 1));
   double bound = 0;
   for (auto point = std::ranges::lower_bound(points_, zero, {}, &PowerPoint::time);
        point != points_.end() && gap.samples.size() < kSamplesWithin; ++point) {
+    if (point->repeats) continue;
     const SpanReading sample = sample_reading(*point, zero);
     if (sample.span.to + sample.blur > gap.length) break;
     if (sample.span.from - sample.blur < bound) continue;
     gap.samples.push_back(sample);
-    bound = sample.span.to + kApart * gap.prior.period;
+    bound = sample.span.to + apart;
   }
   const double scale = square(gap.prior.common_scale);
   for (SpanReading& sample : gap.samples) sample.variance += scale * square(sample.energy);

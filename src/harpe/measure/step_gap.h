@@ -30,7 +30,7 @@ struct StepGap {
   PowerPrior prior;
   double left_level = 0, right_level = 0;  ///< W
   /// Probability that power changed at the edge asked for, and that it did elsewhere in the gap.
-  double change_at_edge = 0.35, change_within = 0.3;
+  double change_at_edge = 0.4, change_within = 0.25;
 };
 
 /// Energy from the left step to an instant.
