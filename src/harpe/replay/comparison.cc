@@ -57,15 +57,17 @@ std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrenc
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
                                  const PayBackPrior& prior, const std::vector<KnownEpochs>& known) {
   const Recurrences by_default = recur_by_default(job, seed);
-  const Recurrences by_zeus = HARPE_TRY(recur_by_zeus(job, seed));
+  const Result<Recurrences> by_zeus = recur_by_zeus(job, seed);
+  if (!by_zeus.ok() && by_zeus.error().code != ErrorCode::kInfeasible) return by_zeus.error();
   TracedJob told = job;
   told.job.known_epochs = known;
   const Recurrences by_harpe = HARPE_TRY(recur_by_harpe(told, seed, prior));
-  return SeedFigures{.by_default = cost_over_oracle(job, by_default),
-                     .by_grid = cost_over_oracle(job, recur_by_grid(job, seed)),
-                     .zeus = figures_of(job, by_zeus, by_default),
-                     .harpe = figures_of(job, by_harpe, by_default),
-                     .default_regret = regret_of(job, by_default)};
+  SeedFigures figures{.by_default = cost_over_oracle(job, by_default),
+                      .by_grid = cost_over_oracle(job, recur_by_grid(job, seed)),
+                      .harpe = figures_of(job, by_harpe, by_default),
+                      .default_regret = regret_of(job, by_default)};
+  if (by_zeus.ok()) figures.zeus = figures_of(job, *by_zeus, by_default);
+  return figures;
 }
 
 Spread spread_of(std::span<const double> values) {

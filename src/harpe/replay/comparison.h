@@ -2,6 +2,7 @@
 /// \file
 /// One traced job under each way to choose its batch size, over many seeds.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +19,9 @@ struct WayFigures {
   std::vector<double> regret = {};        ///< `regret_of`
 };
 struct SeedFigures {
-  double by_default = 0, by_grid = 0;  ///< cost over oracle
-  WayFigures zeus, harpe;
+  double by_default = 0, by_grid = 0;   ///< cost over oracle
+  std::optional<WayFigures> zeus = {};  ///< none: Zeus's chooser left no batch size
+  WayFigures harpe = {};
   std::vector<double> default_regret = {};
 };
 

@@ -152,7 +152,7 @@ class HarpeGroupChooser : public Chooser {
   static RecurringJob recurring(const TracedJob& job, std::size_t recurrences) {
     RecurringJob recurring = job.job;
     recurring.algorithm = BatchSizeAlgorithm::kHarpe;
-    recurring.recurrences = static_cast<int>(recurrences);
+    recurring.recurrences = job.horizon.of(static_cast<int>(recurrences));
     return recurring;
   }
 

@@ -67,6 +67,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
                                    const PayBackPrior& prior) {
   RecurringJob recurring = job.job;
   recurring.algorithm = BatchSizeAlgorithm::kHarpe;
+  recurring.recurrences = job.horizon.of(job.job.recurrences);
   BatchSizeOptimizer optimizer(recurring, {.seed = 0, .count = 0}, Seconds{0}, prior);
   TracedRuns runs(seed);
   MeasuredLimits limits(job);
@@ -74,7 +75,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
   Seconds now{};
   const double reached = job.job.target_metric;
   const double missed = std::numeric_limits<double>::quiet_NaN();
-  while (all.size() < static_cast<std::size_t>(recurring.recurrences)) {
+  while (all.size() < static_cast<std::size_t>(job.job.recurrences)) {
     Recurrence one;
     bool converged = false;
     while (!converged) {

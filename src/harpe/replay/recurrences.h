@@ -35,7 +35,7 @@ Recurrences recur_by_default(const TracedJob& job, std::uint64_t seed);
 /// bandit that needs two observations; a recurrence's least cost, with the tries that failed, is
 /// the bound. `kInfeasible` where the default does not converge at once, or 20 tries do not.
 Result<Recurrences> recur_by_zeus(const TracedJob& job, std::uint64_t seed);
-/// By `BatchSizeOptimizer`, with what the job says.
+/// By `BatchSizeOptimizer`, which is told the job's horizon.
 Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
                                    const PayBackPrior& prior = {});
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 namespace harpe {
 namespace {
@@ -108,6 +109,16 @@ double TracedJob::oracle_cost() const {
 
 std::span<const TracedDataset> traced_datasets() {
   return kDatasets;
+}
+
+std::vector<TracedDataset> with_each_target(const Traces& traces, const TracedDataset& dataset) {
+  std::set<double> targets;
+  for (const TrainRow& row : traces.train) {
+    if (is_of(row.key, dataset)) targets.insert(row.target_metric);
+  }
+  std::vector<TracedDataset> list;
+  for (const double target : targets) list.emplace_back(dataset).target = target;
+  return list;
 }
 
 std::span<const char* const> traced_gpus() {

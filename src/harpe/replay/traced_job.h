@@ -31,11 +31,19 @@ struct TracedSize {
   TracedLimit profiled() const;
 };
 
+/// The number of recurrences that Harpe is told beforehand.
+struct Horizon {
+  bool is_known = false;  ///< each job's own number
+  int recurrences = 0;    ///< otherwise; 0: it is told none
+  int of(int own) const { return is_known ? own : recurrences; }
+};
+
 struct TracedJob {
   std::string dataset;
   RecurringJob job;               ///< sizes, default, eta, beta, max_epochs, max_power, recurrences
   std::vector<TracedSize> sizes;  ///< as those of `job`
   std::size_t first = 0;          ///< of the sizes: the default
+  Horizon horizon = {};           ///< `job.recurrences` are replayed, whatever this is
 
   double epoch_cost(const TracedLimit& limit) const {
     return job.cost(limit.epoch_energy, limit.epoch_time);
@@ -57,6 +65,8 @@ struct TracedDataset {
   int default_v100, default_a40, default_p100, default_rtx6000;
 };
 std::span<const TracedDataset> traced_datasets();
+/// The same job once for each target that the traces have of it, rising.
+std::vector<TracedDataset> with_each_target(const Traces& traces, const TracedDataset& dataset);
 /// "v100", ...
 std::span<const char* const> traced_gpus();
 

@@ -47,8 +47,9 @@ Result<TracedJobs> traced_jobs(const std::vector<JobGroup>& groups,
                             " is of the dataset " + in_quotes(group.dataset) +
                             ", which the traces do not have");
     }
-    jobs.emplace(group.dataset,
-                 HARPE_TRY(traced_job(traces, *dataset, arguments.gpu, arguments.eta)));
+    TracedJob job = HARPE_TRY(traced_job(traces, *dataset, arguments.gpu, arguments.eta));
+    job.horizon = arguments.horizon;
+    jobs.emplace(group.dataset, std::move(job));
   }
   return jobs;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harpe/command/command.h"
+#include "harpe/replay/traced_job.h"
 
 namespace harpe {
 
@@ -16,6 +17,7 @@ struct GroupsArguments {
   int seeds = 20;
   double eta = 0.5;
   bool shipped = false;  ///< the prior that was chosen on all datasets
+  Horizon horizon = {};
 };
 
 Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console);

@@ -19,10 +19,11 @@ namespace harpe {
 namespace {
 
 constexpr int kMostSeeds = 10'000;
+constexpr int kMostRecurrences = 1'000'000;
 
 Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
-  if (!arguments.from.empty() || !arguments.out.empty()) {
-    return Error::invalid("--groups goes with neither --from nor --out");
+  if (!arguments.from.empty() || !arguments.out.empty() || arguments.targets) {
+    return Error::invalid("--groups goes with neither --from, nor --out, nor --targets");
   }
   if (arguments.gpus.size() > 1 || arguments.etas.size() > 1) {
     return Error::invalid("--groups goes with one GPU and one eta");
@@ -33,7 +34,8 @@ Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
                         .csv = arguments.csv,
                         .seeds = arguments.seeds,
                         .eta = arguments.etas[0],
-                        .shipped = arguments.shipped},
+                        .shipped = arguments.shipped,
+                        .horizon = arguments.horizon},
                        console);
 }
 
@@ -71,6 +73,14 @@ Result<std::string> parse_gpu(std::string_view text) {
   return Error::invalid("expected v100, a40, p100 or rtx6000");
 }
 
+Result<Horizon> parse_horizon(std::string_view text) {
+  if (text == "unknown") return Horizon{};
+  if (text == "known") return Horizon{.is_known = true};
+  const Result<int> count = parse_count(text, 1, kMostRecurrences);
+  if (!count.ok()) return Error::invalid("expected unknown, known or a number of recurrences");
+  return Horizon{.recurrences = *count};
+}
+
 /// Values between commas, each once.
 template <class Parse>
 auto parse_each(std::string_view text, Parse parse)
@@ -106,6 +116,7 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
       "several GPUs or weights, --json has a list \"runs\", each as with one of them.",
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
       "harpe replay zeus traces --gpu all --eta 0,0.5,1 --csv seeds.csv\n"
+      "harpe replay zeus traces --gpu all --targets --seeds 100\n"
       "harpe replay zeus traces --gpu a40 --from v100 --out regret.html",
       [arguments, &commands](Console& console) { return run_zeus(*arguments, commands, console); });
   app.add_option("DIR", arguments->directory,
@@ -127,6 +138,13 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
              [](std::string_view text) { return parse_count(text, 1, kMostSeeds); });
   add_parsed(app, "--eta", "SHARE,...", "Weights of energy, 0 to 1 (default 0.5)", arguments->etas,
              [](std::string_view text) { return parse_each(text, parse_share); });
+  app.add_flag("--targets", arguments->targets,
+               "Every target that summary_train.csv has of a job and that its default batch size "
+               "always reaches, not only that of Zeus's evaluation");
+  add_parsed(app, "--horizon", "unknown|known|COUNT",
+             "Recurrences that Harpe is told beforehand: none (default), each job's own number, or "
+             "COUNT for all",
+             arguments->horizon, parse_horizon);
   app.add_flag("--shipped", arguments->shipped,
                "Believe beforehand what was chosen on all six jobs, as a server does");
   add_text(app, "--csv", "FILE", "Every seed of every job, as a table", arguments->csv);

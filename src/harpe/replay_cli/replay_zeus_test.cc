@@ -17,8 +17,11 @@
 namespace harpe {
 namespace {
 
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 class ReplayZeus : public ::testing::Test {
@@ -130,6 +133,59 @@ TEST_F(ReplayZeus, AllAreTheGpusOfTheTraces) {
   EXPECT_THAT(heard.err, HasSubstr("summary_power_p100.csv")) << "which is not there";
 }
 
+TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
+  // A harder target that half of the size reaches and the default does not, and an easier one.
+  std::string train = read_file(path_of("summary_train.csv")).value();
+  train +=
+      "squad,bert_base_uncased,32,adamw,83,2\n"
+      "squad,bert_base_uncased,16,adamw,83,2\n"
+      "squad,bert_base_uncased,32,adamw,85,\n"
+      "squad,bert_base_uncased,16,adamw,85,5\n";
+  ASSERT_TRUE(write_file(path_of("summary_train.csv"), train).ok());
+  const std::string csv = path_of("seeds.csv");
+  const Said heard = replay({"--targets", "--seeds", "2", "--csv", csv, "--json"});
+  ASSERT_EQ(heard.status, 0) << heard.err;
+  const Json document = Json::parse(heard.out);
+  std::vector<double> squad;
+  for (const Json& one : document["datasets"]) {
+    if (one["dataset"] == "squad") squad.push_back(one["target"].get<double>());
+  }
+  EXPECT_THAT(squad, ElementsAre(83, 84));
+  EXPECT_EQ(document["datasets"].size(), traced_datasets().size() + 1);
+  EXPECT_THAT(read_file(csv).value(), StartsWith("dataset,target,gpu,eta,seed,"));
+  EXPECT_THAT(replay({"--targets", "--seeds", "1"}).out, HasSubstr("\nsquad 83 "));
+}
+
+TEST_F(ReplayZeus, TellsHarpeTheHorizonThatIsAskedFor) {
+  const auto datasets = [&](const char* horizon) {
+    return Json::parse(replay({"--seeds", "2", "--horizon", horizon, "--json"}).out)["datasets"];
+  };
+  const Json unknown = Json::parse(replay({"--seeds", "2", "--json"}).out)["datasets"];
+  EXPECT_EQ(datasets("unknown"), unknown);
+  EXPECT_NE(datasets("1"), unknown) << "nothing pays back in one recurrence";
+  ASSERT_EQ(unknown[0]["recurrences"], 2 * 2 * 3);
+  EXPECT_EQ(datasets("known"), datasets("12"));
+  EXPECT_THAT(replay({"--horizon", "0"}).err, HasSubstr("unknown, known or a number"));
+}
+
+TEST_F(ReplayZeus, PrintsTheRestWhereZeusPrunesEverySize) {
+  // The default's runs differ by so much that the second round may stop it at its cost bound.
+  std::string train = read_file(path_of("summary_train.csv")).value();
+  for (const char* epochs : {"1", "1", "90"}) {
+    train += std::string("cifar100,shufflenetv2,1024,adadelta,0.5,") + epochs + "\n";
+  }
+  ASSERT_TRUE(write_file(path_of("summary_train.csv"), train).ok());
+  const std::string csv = path_of("seeds.csv");
+  const Said heard = replay({"--targets", "--seeds", "20", "--csv", csv, "--json"});
+  ASSERT_EQ(heard.status, 0) << heard.err;
+  const Json row = Json::parse(heard.out)["datasets"][0];
+  ASSERT_EQ(row["target"], 0.5);
+  EXPECT_LT(row["zeus_seeds"], 20);
+  EXPECT_GT(row["cost_over_oracle"]["harpe"], 0);
+  EXPECT_THAT(read_file(csv).value(),
+              ContainsRegex("cifar100,0.5,v100,0.5,[0-9]+,[0-9.]+,[0-9.]+,,"));
+}
+
 TEST_F(ReplayZeus, RefusesBadInput) {
   EXPECT_EQ(replay({"--gpu", "h100"}).status, 2);
   EXPECT_EQ(replay({"--gpu", "v100,"}).status, 2);
@@ -139,7 +195,7 @@ TEST_F(ReplayZeus, RefusesBadInput) {
   EXPECT_EQ(replay({"--seeds", "0"}).status, 2);
   const Said heard = replay({"--gpu", "v100,a40", "--eta", "0,0.5,1", "--seeds", "10000"});
   EXPECT_EQ(heard.status, 2);
-  EXPECT_THAT(heard.err, HasSubstr("at most 40000 seeds"));
+  EXPECT_THAT(heard.err, HasSubstr("at most 6666 seeds for 36 jobs"));
 }
 
 }  // namespace

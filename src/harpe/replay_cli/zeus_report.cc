@@ -13,19 +13,29 @@
 namespace harpe {
 namespace {
 
+/// Null: this way has no figures of that seed.
+using FiguresOf = const WayFigures* (*)(const SeedFigures&);
+const WayFigures* zeus_of(const SeedFigures& seed) {
+  return seed.zeus ? &*seed.zeus : nullptr;
+}
+const WayFigures* harpe_of(const SeedFigures& seed) {
+  return &seed.harpe;
+}
+
 /// Batch size and limit with the number of seeds that settle on them, most frequent first.
-std::vector<std::pair<std::pair<int, int>, int>> settles_on(const ZeusJob& job,
-                                                            WayFigures SeedFigures::* way) {
+std::vector<std::pair<std::pair<int, int>, int>> settles_on(const ZeusJob& job, FiguresOf way) {
   std::map<std::pair<int, int>, int> counts;
   for (const SeedFigures& seed : job.seeds) {
-    ++counts[{(seed.*way).batch_size, (seed.*way).power_limit}];
+    if (const WayFigures* figures = way(seed)) {
+      ++counts[{figures->batch_size, figures->power_limit}];
+    }
   }
   std::vector<std::pair<std::pair<int, int>, int>> list(counts.begin(), counts.end());
   std::ranges::sort(list, {}, [](const auto& one) { return std::pair(-one.second, one.first); });
   return list;
 }
 
-Json settles_json(const ZeusJob& job, WayFigures SeedFigures::* way) {
+Json settles_json(const ZeusJob& job, FiguresOf way) {
   Json list = Json::array();
   for (const auto& [setting, seeds] : settles_on(job, way)) {
     list.push_back(
@@ -37,6 +47,7 @@ Json settles_json(const ZeusJob& job, WayFigures SeedFigures::* way) {
 struct Summary {
   Spread by_default, grid, zeus, harpe;
   Spread last_energy, last_time;
+  int zeus_seeds = 0;  ///< that `zeus` is of
 };
 
 Summary summary_of(const ZeusJob& job) {
@@ -45,50 +56,64 @@ Summary summary_of(const ZeusJob& job) {
     for (const SeedFigures& seed : job.seeds) values.push_back(value(seed));
     return spread_of(values);
   };
+  std::vector<double> zeus;
+  for (const SeedFigures& seed : job.seeds) {
+    if (seed.zeus) zeus.push_back(seed.zeus->cost_over_oracle);
+  }
   return {.by_default = spread([](const SeedFigures& s) { return s.by_default; }),
           .grid = spread([](const SeedFigures& s) { return s.by_grid; }),
-          .zeus = spread([](const SeedFigures& s) { return s.zeus.cost_over_oracle; }),
+          .zeus = spread_of(zeus),
           .harpe = spread([](const SeedFigures& s) { return s.harpe.cost_over_oracle; }),
           .last_energy = spread([](const SeedFigures& s) { return s.harpe.last_energy; }),
-          .last_time = spread([](const SeedFigures& s) { return s.harpe.last_time; })};
+          .last_time = spread([](const SeedFigures& s) { return s.harpe.last_time; }),
+          .zeus_seeds = static_cast<int>(zeus.size())};
 }
 
-/// Of all jobs of a run.
+/// Of all jobs of a run; of Zeus's those that at least one seed has a figure of.
 struct Means {
   double zeus = 0, harpe = 0;
 };
 
 Means means_of(const ZeusRun& run) {
-  Means means;
+  std::vector<double> zeus, harpe;
   for (const ZeusJob& job : run.jobs) {
     const Summary summary = summary_of(job);
-    means.zeus += summary.zeus.mean / static_cast<double>(run.jobs.size());
-    means.harpe += summary.harpe.mean / static_cast<double>(run.jobs.size());
+    if (summary.zeus_seeds > 0) zeus.push_back(summary.zeus.mean);
+    harpe.push_back(summary.harpe.mean);
   }
-  return means;
+  return {.zeus = spread_of(zeus).mean, .harpe = spread_of(harpe).mean};
 }
 
-Json job_json(const ZeusJob& job) {
+/// Null in place of a figure that no seed has.
+Json zeus_figure(const Summary& summary, double figure) {
+  return summary.zeus_seeds > 0 ? Json(figure) : Json();
+}
+
+Json job_json(const ZeusJob& job, bool with_target) {
   const Summary summary = summary_of(job);
   const TracedSize& oracle = job.job.oracle();
-  return {
-      {"dataset", job.job.dataset},
+  Json document{{"dataset", job.job.dataset}};
+  if (with_target) document["target"] = job.job.job.target_metric;
+  document.update(Json{
       {"gpu", job.job.job.gpu_model},
       {"default_batch_size", job.job.job.default_batch_size},
       {"recurrences", job.job.job.recurrences},
       {"oracle",
        {{"batch_size", oracle.batch_size}, {"power_limit_w", oracle.limits[oracle.best].watts}}},
       {"settles_on",
-       {{"zeus", settles_json(job, &SeedFigures::zeus)},
-        {"harpe", settles_json(job, &SeedFigures::harpe)}}},
+       {{"zeus", settles_json(job, zeus_of)}, {"harpe", settles_json(job, harpe_of)}}},
       {"cost_over_oracle",
        {{"default", summary.by_default.mean},
         {"grid", summary.grid.mean},
-        {"zeus", summary.zeus.mean},
+        {"zeus", zeus_figure(summary, summary.zeus.mean)},
         {"harpe", summary.harpe.mean}}},
-      {"deviation", {{"zeus", summary.zeus.deviation}, {"harpe", summary.harpe.deviation}}},
+      {"deviation",
+       {{"zeus", zeus_figure(summary, summary.zeus.deviation)},
+        {"harpe", summary.harpe.deviation}}},
+      {"zeus_seeds", summary.zeus_seeds},
       {"last_five_over_default",
-       {{"energy", summary.last_energy.mean}, {"time", summary.last_time.mean}}}};
+       {{"energy", summary.last_energy.mean}, {"time", summary.last_time.mean}}}});
+  return document;
 }
 
 std::size_t seeds_of(const ZeusRun& run) {
@@ -97,7 +122,7 @@ std::size_t seeds_of(const ZeusRun& run) {
 
 Json run_json(const ZeusRun& run) {
   Json list = Json::array();
-  for (const ZeusJob& job : run.jobs) list.push_back(job_json(job));
+  for (const ZeusJob& job : run.jobs) list.push_back(job_json(job, run.has_targets));
   const Means means = means_of(run);
   return {{"gpu", run.gpu},
           {"eta", run.eta},
@@ -109,11 +134,21 @@ Json run_json(const ZeusRun& run) {
 std::string row_text(const std::vector<std::string>& cells) {
   std::string text;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::size_t width = i == 0 ? 13 : i + 1 == cells.size() ? 0 : 9;
+    const std::size_t width = i == 0 ? 18 : i + 1 == cells.size() ? 0 : 9;
     const std::string pad(width > cells[i].size() ? width - cells[i].size() : 0, ' ');
     text += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
   }
   return text + "\n";
+}
+
+/// The job's name, and of every target the target.
+std::string name_of(const ZeusJob& job, bool with_target) {
+  return with_target ? job.job.dataset + " " + shortest(job.job.job.target_metric)
+                     : job.job.dataset;
+}
+
+std::string zeus_cell(const Summary& summary) {
+  return summary.zeus_seeds > 0 ? shortest(summary.zeus.mean, 4) : "none";
 }
 
 std::string run_table(const ZeusRun& run) {
@@ -122,12 +157,12 @@ std::string run_table(const ZeusRun& run) {
   for (const ZeusJob& job : run.jobs) {
     const Summary summary = summary_of(job);
     std::string settles;
-    for (const auto& [setting, seeds] : settles_on(job, &SeedFigures::harpe)) {
+    for (const auto& [setting, seeds] : settles_on(job, harpe_of)) {
       settles += (settles.empty() ? "" : ", ") + std::to_string(setting.first) + " at " +
                  std::to_string(setting.second) + " W (" + std::to_string(seeds) + ")";
     }
-    text += row_text({job.job.dataset, shortest(summary.by_default.mean, 4),
-                      shortest(summary.grid.mean, 4), shortest(summary.zeus.mean, 4),
+    text += row_text({name_of(job, run.has_targets), shortest(summary.by_default.mean, 4),
+                      shortest(summary.grid.mean, 4), zeus_cell(summary),
                       shortest(summary.harpe.mean, 4), shortest(summary.harpe.deviation, 4),
                       shortest(summary.last_energy.mean, 3), shortest(summary.last_time.mean, 3),
                       settles});
@@ -137,17 +172,19 @@ std::string run_table(const ZeusRun& run) {
                           "", ""});
 }
 
-/// The mean over seeds, recurrence by recurrence.
+/// The mean over the seeds that have it (null: one has not), recurrence by recurrence.
 template <class Regret>
 std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
   std::vector<double> mean;
+  int seeds = 0;
   for (const SeedFigures& seed : job.seeds) {
-    const std::vector<double>& regret = regret_of_seed(seed);
-    mean.resize(regret.size());
-    for (std::size_t i = 0; i < regret.size(); ++i) {
-      mean[i] += regret[i] / static_cast<double>(job.seeds.size());
-    }
+    const std::vector<double>* regret = regret_of_seed(seed);
+    if (regret == nullptr) continue;
+    ++seeds;
+    mean.resize(regret->size());
+    for (std::size_t i = 0; i < regret->size(); ++i) mean[i] += (*regret)[i];
   }
+  for (double& value : mean) value /= seeds;
   return mean;
 }
 
@@ -157,14 +194,12 @@ RegretChart chart_of(const ZeusJob& job, const std::string& name) {
   return {.name = name,
           .caption = "cost over the oracle's (" + std::to_string(oracle.batch_size) + " at " +
                      std::to_string(oracle.limits[oracle.best].watts) + " W): default " +
-                     shortest(summary.by_default.mean, 4) + ", Zeus " +
-                     shortest(summary.zeus.mean, 4) + ", Harpe " + shortest(summary.harpe.mean, 4),
-          .by_default = mean_regret(
-              job, [](const SeedFigures& s) -> const auto& { return s.default_regret; }),
-          .by_zeus =
-              mean_regret(job, [](const SeedFigures& s) -> const auto& { return s.zeus.regret; }),
-          .by_harpe =
-              mean_regret(job, [](const SeedFigures& s) -> const auto& { return s.harpe.regret; })};
+                     shortest(summary.by_default.mean, 4) + ", Zeus " + zeus_cell(summary) +
+                     ", Harpe " + shortest(summary.harpe.mean, 4),
+          .by_default = mean_regret(job, [](const SeedFigures& s) { return &s.default_regret; }),
+          .by_zeus = mean_regret(
+              job, [](const SeedFigures& s) { return s.zeus ? &s.zeus->regret : nullptr; }),
+          .by_harpe = mean_regret(job, [](const SeedFigures& s) { return &s.harpe.regret; })};
 }
 
 std::string title_of(const ZeusRun& run) {
@@ -186,15 +221,18 @@ std::string zeus_table(std::span<const ZeusRun> runs) {
 }
 
 std::string zeus_csv(std::span<const ZeusRun> runs) {
-  std::string csv =
-      "dataset,gpu,eta,seed,default,grid,zeus,harpe,harpe_batch_size,harpe_power_limit\n";
+  const bool with_target = !runs.empty() && runs.front().has_targets;
+  std::string csv = std::string("dataset,") + (with_target ? "target," : "") +
+                    "gpu,eta,seed,default,grid,zeus,harpe,harpe_batch_size,harpe_power_limit\n";
   for (const ZeusRun& run : runs) {
     for (const ZeusJob& job : run.jobs) {
+      const std::string target = with_target ? shortest(job.job.job.target_metric) + "," : "";
       for (std::size_t i = 0; i < job.seeds.size(); ++i) {
         const SeedFigures& seed = job.seeds[i];
-        csv += job.job.dataset + "," + run.gpu + "," + shortest(run.eta) + "," +
+        csv += job.job.dataset + "," + target + run.gpu + "," + shortest(run.eta) + "," +
                std::to_string(i + 1) + "," + shortest(seed.by_default) + "," +
-               shortest(seed.by_grid) + "," + shortest(seed.zeus.cost_over_oracle) + "," +
+               shortest(seed.by_grid) + "," +
+               (seed.zeus ? shortest(seed.zeus->cost_over_oracle) : "") + "," +
                shortest(seed.harpe.cost_over_oracle) + "," + std::to_string(seed.harpe.batch_size) +
                "," + std::to_string(seed.harpe.power_limit) + "\n";
       }
@@ -215,9 +253,8 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
   std::vector<RegretChart> charts;
   for (const ZeusRun& run : runs) {
     for (const ZeusJob& job : run.jobs) {
-      const bool is_one = runs.size() == 1;
-      charts.push_back(
-          chart_of(job, is_one ? job.job.dataset : job.job.dataset + ", " + title_of(run)));
+      const std::string name = name_of(job, run.has_targets);
+      charts.push_back(chart_of(job, runs.size() == 1 ? name : name + ", " + title_of(run)));
     }
   }
   std::string gpus, etas;

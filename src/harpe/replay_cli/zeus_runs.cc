@@ -9,18 +9,41 @@
 namespace harpe {
 namespace {
 
-// Over all GPUs and eta: with a page, a seed of six jobs holds about 30 kB.
-constexpr std::size_t kMostSeedsInAll = 40'000;
+// Over all jobs, GPUs and eta: with a page, a seed of a job holds about 5 kB.
+constexpr std::size_t kMostSeedsInAll = 240'000;
+
+Result<ZeusJob> read_job(const ZeusArguments& arguments, const Traces& traces,
+                         const std::optional<Traces>& before, const TracedDataset& dataset,
+                         const std::string& gpu, double eta) {
+  ZeusJob one{.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta)),
+              .before = {},
+              .prior = {},
+              .seeds = {}};
+  one.job.horizon = arguments.horizon;
+  if (before) {
+    one.before = HARPE_TRY(traced_job(*before, dataset, arguments.from, eta));
+    one.before->horizon = arguments.horizon;
+  }
+  if (!arguments.shipped) one.prior = held_out_prior(dataset.name);
+  return one;
+}
 
 Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const Traces& traces,
                           const std::optional<Traces>& before, const std::string& gpu, double eta) {
-  ZeusRun run{.gpu = gpu, .eta = eta, .jobs = {}};
+  ZeusRun run{.gpu = gpu, .eta = eta, .has_targets = arguments.targets, .jobs = {}};
   for (const TracedDataset& dataset : traced_datasets()) {
-    ZeusJob& one = run.jobs.emplace_back();
-    one.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta));
-    if (before) one.before = HARPE_TRY(traced_job(*before, dataset, arguments.from, eta));
-    if (!arguments.shipped) one.prior = held_out_prior(dataset.name);
-    one.seeds.resize(static_cast<std::size_t>(arguments.seeds));
+    if (!arguments.targets) {
+      run.jobs.push_back(HARPE_TRY(read_job(arguments, traces, before, dataset, gpu, eta)));
+      continue;
+    }
+    for (const TracedDataset& one : with_each_target(traces, dataset)) {
+      Result<ZeusJob> job = read_job(arguments, traces, before, one, gpu, eta);
+      // A target that the default does not always reach is no job of these traces.
+      if (job.ok()) run.jobs.push_back(*std::move(job));
+    }
+  }
+  if (run.jobs.empty()) {
+    return Error::invalid("the traces have no job on " + gpu + " whose default always converges");
   }
   return run;
 }
@@ -49,7 +72,10 @@ Status run_seed(ZeusJob& job, std::size_t index, bool with_regret) {
     known = known_epochs(recurrences);
   }
   SeedFigures figures = HARPE_TRY(compare_seed(job.job, seed, job.prior, known));
-  if (!with_regret) figures.default_regret = figures.zeus.regret = figures.harpe.regret = {};
+  if (!with_regret) {
+    figures.default_regret = figures.harpe.regret = {};
+    if (figures.zeus) figures.zeus->regret = {};
+  }
   job.seeds[index] = std::move(figures);
   return ok_status();
 }
@@ -84,15 +110,17 @@ Status run_all(const std::vector<ZeusJob*>& jobs, std::size_t seeds, bool with_r
 
 Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console) {
   const auto seeds = static_cast<std::size_t>(arguments.seeds);
-  if (seeds * arguments.gpus.size() * arguments.etas.size() > kMostSeedsInAll) {
-    return Error::invalid("expected at most " + std::to_string(kMostSeedsInAll) +
-                          " seeds over all GPUs and eta");
-  }
   std::vector<ZeusRun> runs = HARPE_TRY(read_runs(arguments));
   std::vector<ZeusJob*> jobs;
   for (ZeusRun& run : runs) {
     for (ZeusJob& job : run.jobs) jobs.push_back(&job);
   }
+  if (seeds * jobs.size() > kMostSeedsInAll) {
+    return Error::invalid("expected at most " + std::to_string(kMostSeedsInAll / jobs.size()) +
+                          " seeds for " + std::to_string(jobs.size()) +
+                          " jobs over all GPUs, eta and targets");
+  }
+  for (ZeusJob* job : jobs) job->seeds.resize(seeds);
   HARPE_TRY(run_all(jobs, seeds, !arguments.out.empty(), console));
   return runs;
 }

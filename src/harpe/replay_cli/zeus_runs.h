@@ -19,6 +19,8 @@ struct ZeusArguments {
   std::vector<double> etas{0.5};
   int seeds = 20;
   bool shipped = false;  ///< the prior that was chosen on all datasets
+  bool targets = false;  ///< every target of the traces, not only the paper's
+  Horizon horizon = {};
 };
 
 /// One job, that of the GPU that was there before, and what each seed gave.
@@ -33,6 +35,7 @@ struct ZeusJob {
 struct ZeusRun {
   std::string gpu;
   double eta = 0;
+  bool has_targets = false;  ///< the jobs are of every target
   std::vector<ZeusJob> jobs;
 };
 
