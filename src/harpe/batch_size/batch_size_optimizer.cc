@@ -94,10 +94,13 @@ TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const 
   }
   verdict.last_epoch = last_epoch(trial, verdict.bound);
   using Reason = TrialVerdict::Reason;
-  if (verdict.cost > verdict.bound) {
-    verdict.reason = Reason::kTooCostly;
-  } else if (job_.reaches(metric)) {
+  // Zeus has a training that reached its target beyond the bound run again.
+  const bool is_over = verdict.cost > verdict.bound;
+  const bool counts = !is_over || job_.algorithm == BatchSizeAlgorithm::kHarpe;
+  if (counts && job_.reaches(metric)) {
     verdict.reason = Reason::kReached;
+  } else if (is_over) {
+    verdict.reason = Reason::kTooCostly;
   } else if (trial.epochs >= job_.max_epochs) {
     verdict.reason = Reason::kMaxEpochs;
   } else if (job_.algorithm == BatchSizeAlgorithm::kHarpe &&

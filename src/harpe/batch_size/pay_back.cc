@@ -1,7 +1,9 @@
 #include "harpe/batch_size/pay_back.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <numbers>
 #include <utility>
@@ -9,17 +11,17 @@
 
 #include "harpe/base/text.h"
 #include "harpe/batch_size/pay_back_evidence.h"
+#include "harpe/batch_size/whole_epochs.h"
 
 namespace harpe {
 namespace {
 
-// A size next to one that converged, or within this factor; within the larger where it is
-// expected to be cheaper by `kSureGain`: what lies farther may not converge at all.
-constexpr double kNear = 2, kFar = 4, kSureGain = 0.25;
-constexpr double kMostLoss = 1;        // a trial is ended before it costs more than it must
-constexpr double kFailureLoss = 1;     // of a trial that does not converge
-constexpr double kFixedLoss = 0.05;    // so that tries that cost nothing compare
-constexpr double kFailureAgain = 0.4;  // chance, once it was given up
+// A size next to one that converged, or within this factor of it, is tried: what lies farther may
+// not converge at all.
+constexpr double kReachFactor = 4;
+constexpr double kMostLoss = 1;      // a trial is ended before it costs more than it must
+constexpr double kFailureLoss = 1;   // of a trial that does not converge
+constexpr double kFixedLoss = 0.05;  // so that tries that cost nothing compare
 constexpr int kMostGivenUp = 2;
 // Runs are longer than their mean more often than a normal distribution has it.
 constexpr double kTail = 0.2, kTailFactor = 3;
@@ -35,24 +37,21 @@ double expected_above_0(double gain, double deviation) {
   return gain * below(z) + deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
 }
 
-double failure_chance(const SizeEvidence& size, const PayBackPrior& prior) {
-  if (size.known_runs > 0) return 0;
-  return size.given_up > 0 || size.failed_elsewhere ? kFailureAgain : prior.failure;
-}
+/// A standard normal distribution, in steps of half a deviation.
+constexpr std::array<double, 13> kNormalWeights{0.0022, 0.0088, 0.0270, 0.0648, 0.1210,
+                                                0.1760, 0.2004, 0.1760, 0.1210, 0.0648,
+                                                0.0270, 0.0088, 0.0022};
+constexpr double kNormalStep = 0.5, kNormalFirst = -3;
 
-bool is_in_reach(const Evidence& evidence, const RecurringJob& job, const SizeEvidence& size,
-                 double gain) {
-  const auto at = std::ranges::find(job.batch_sizes, size.batch_size) - job.batch_sizes.begin();
-  for (const SizeEvidence& known : evidence.sizes()) {
-    if (known.runs == 0) continue;
-    const auto other =
-        std::ranges::find(job.batch_sizes, known.batch_size) - job.batch_sizes.begin();
-    const double factor = std::exp2(std::abs(size.doublings() - known.doublings()));
-    if (std::abs(at - other) == 1 || factor <= kNear || (gain > kSureGain && factor <= kFar)) {
-      return true;
-    }
-  }
-  return false;
+bool is_in_reach(const Evidence& evidence, const RecurringJob& job, const SizeEvidence& size) {
+  const auto place = [&job](const SizeEvidence& one) {
+    return std::ranges::find(job.batch_sizes, one.batch_size) - job.batch_sizes.begin();
+  };
+  return std::ranges::any_of(evidence.sizes(), [&](const SizeEvidence& known) {
+    return known.runs > 0 &&
+           (std::abs(place(size) - place(known)) == 1 ||
+            std::abs(size.doublings() - known.doublings()) <= std::log2(kReachFactor));
+  });
 }
 
 struct Worth {
@@ -61,23 +60,48 @@ struct Worth {
   double net() const { return saving - loss; }
 };
 
-/// Of trying `size`, as often as it takes to know.
-Worth worth_of(const Evidence& evidence, const SizeEvidence& size, double gain,
+/// What is expected to be gained per recurrence by a size, as a share of the best one's cost, once
+/// so many tries have shown what it takes. \param least  logarithm of the best one's cost
+double expected_gain(const Evidence& evidence, const SizeEvidence& size, double least, int tries,
+                     const PayBackPrior& prior) {
+  const Estimate cost = evidence.epoch_cost(size);
+  const double noise = prior.run_deviation * prior.run_deviation;
+  // What so many runs may move a belief by.
+  const auto moved = [&](double variance) {
+    return variance * variance / (variance + noise / tries);
+  };
+  const Estimate needed = evidence.needed_epochs(size), taken = evidence.taken_epochs(size);
+  const double by_runs = size.is_known() ? moved(taken.variance) : 0;
+  const double deviation = std::sqrt(by_runs + cost.variance);
+  const double failing = evidence.log_cost(size) - evidence.epochs(size).mean - cost.mean;
+  // Where trainings take few epochs, a size saves whole ones or none.
+  const double shift = moved(needed.variance), left = needed.variance - shift + noise;
+  double expected = 0;
+  for (std::size_t i = 0; i < kNormalWeights.size(); ++i) {
+    const double z = kNormalFirst + kNormalStep * static_cast<double>(i);
+    const double epochs =
+        evidence.mean_epochs(size, {.mean = needed.mean + z * std::sqrt(shift), .variance = left});
+    expected += kNormalWeights[i] *
+                expected_above_0(least - std::log(epochs) - failing - cost.mean, deviation);
+  }
+  return expected;
+}
+
+/// Of trying `size`, as often as it takes to know. \param least  as in `expected_gain`
+Worth worth_of(const Evidence& evidence, const SizeEvidence& size, double least,
                const PayBackPrior& prior) {
   const Estimate epochs = evidence.epochs(size), cost = evidence.epoch_cost(size);
-  const double noise = prior.run_deviation * prior.run_deviation;
-  const double loss =
-      std::clamp(std::exp(-gain + (epochs.variance + cost.variance) / 2) - 1, 0.0, kMostLoss);
-  const double failure = failure_chance(size, prior);
+  const double loss = std::clamp(
+      std::exp(evidence.log_cost(size) - least + (epochs.variance + cost.variance) / 2) - 1, 0.0,
+      kMostLoss);
+  // What failures of a known size cost is part of its cost.
+  const double failure = size.is_known() ? 0 : evidence.failure(size);
   const int remaining = evidence.remaining();
   Worth most{.saving = 0, .loss = 1};
   for (int tries = 1; tries <= 8 && (tries == 1 || tries < remaining); tries *= 2) {
-    // What so many runs may move the belief by.
-    const double deviation = std::sqrt(
-        epochs.variance * epochs.variance / (epochs.variance + noise / tries) + cost.variance);
-    const Worth worth{
-        .saving = (remaining - tries) * expected_above_0(gain, deviation) * (1 - failure),
-        .loss = tries * loss + failure * kFailureLoss};
+    const double gain = expected_gain(evidence, size, least, tries, prior);
+    const Worth worth{.saving = (remaining - tries) * gain * (1 - failure),
+                      .loss = tries * loss + failure * kFailureLoss};
     if (worth.net() > most.net()) most = worth;
   }
   return most;
@@ -153,9 +177,8 @@ Result<BatchSizeChoice> choose_by_pay_back(const RecurringJob& job, std::span<co
     const bool is_out = size.runs == 0 && (size.given_up >= kMostGivenUp || size.running ||
                                            size.longest >= job.max_epochs);
     if (&size == best || !is_own || is_out) continue;
-    const double gain = least - evidence.log_cost(size);
-    if (size.runs == 0 && size.known_runs == 0 && !is_in_reach(evidence, job, size, gain)) continue;
-    const Worth worth = worth_of(evidence, size, gain, prior);
+    if (!size.is_known() && !is_in_reach(evidence, job, size)) continue;
+    const Worth worth = worth_of(evidence, size, least, prior);
     // Cheap tries first: what they show of the others may save these.
     const double score = worth.net() / (kFixedLoss + worth.loss);
     if (worth.net() > 0 && (chosen == nullptr || score > highest)) {
@@ -186,11 +209,12 @@ bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> tria
   if (best == nullptr || size == nullptr || size->epoch_cost <= 0) return true;
   if (size->runs > 0) return trial.epochs < std::max(2 * size->most_epochs, 4);
   const double restart = std::exp(evidence.log_cost(*best));
-  const Estimate estimate = evidence.epochs(*size);
+  const double epoch_cost = std::exp(evidence.epoch_cost(*size).mean);
+  const Estimate estimate = evidence.needed_epochs(*size);
   const double deviation = std::sqrt(estimate.variance + prior.run_deviation * prior.run_deviation);
-  const double failure = failure_chance(*size, prior);
+  const double failure = evidence.failure(*size);
   const auto longer_than = [&](int epochs) {
-    const double z = (std::log(epochs + 0.5) - estimate.mean) / deviation;
+    const double z = (std::log(epochs) - estimate.mean) / deviation;
     return failure + (1 - failure) * (1 - (1 - kTail) * below(z) - kTail * below(z / kTailFactor));
   };
   const int done = trial.epochs;
@@ -200,8 +224,8 @@ bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> tria
   const int last = done + std::min(job.max_epochs - done, kMostAhead);
   for (int epochs = done + 1; epochs <= last; ++epochs) {
     const double after = longer_than(epochs);
-    const double saving = std::max(0.0, restart - size->epoch_cost * epochs);
-    cost += before / now * size->epoch_cost;
+    const double saving = std::max(0.0, restart - epoch_cost * epochs);
+    cost += before / now * epoch_cost;
     gain += (before - after) / now *
             (restart + prior.knowledge * saving * static_cast<double>(evidence.remaining()));
     if (gain > cost) return true;

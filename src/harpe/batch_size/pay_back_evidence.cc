@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
+
+#include "harpe/batch_size/whole_epochs.h"
 
 namespace harpe {
 namespace {
@@ -16,6 +19,10 @@ constexpr double kCostDeviation = 0.005;
 constexpr double kEndedDeviation = 0.2;
 constexpr double kEndedFactor = 1.2;
 constexpr int kLeastRemaining = 50;
+// What profiling limits adds to an epoch, and how far that is in doubt (docs/zeus.md, "which
+// limits").
+constexpr double kProfiling = 0.07;
+constexpr double kFailureWeight = 1;  // trials that the prior's chance of failure counts as
 
 /// The newest `window` trials with a result of each size.
 std::vector<const Trial*> counted(const RecurringJob& job, std::span<const Trial> trials) {
@@ -45,7 +52,7 @@ double SizeEvidence::doublings() const {
 
 Evidence::Evidence(const RecurringJob& job, std::span<const Trial> trials,
                    const PayBackPrior& prior, const Trial* now)
-    : expected_(job.recurrences) {
+    : expected_(job.recurrences), prior_(prior) {
   std::map<int, SizeEvidence> sizes;
   for (const int size : job.batch_sizes) sizes[size].batch_size = size;
   for (const KnownEpochs& known : job.known_epochs) {
@@ -70,7 +77,7 @@ Evidence::Evidence(const RecurringJob& job, std::span<const Trial> trials,
     }
   }
   if (now != nullptr) add(job, *now);
-  if (converged_ > 0) fit(job, prior);
+  if (converged_ > 0) fit(job);
 }
 
 void Evidence::add(const RecurringJob& job, const Trial& trial) {
@@ -83,9 +90,13 @@ void Evidence::add(const RecurringJob& job, const Trial& trial) {
   if (is_split) {
     size.epoch_cost = first > 0 ? (cost - first) / (trial.epochs - 1) : cost / trial.epochs;
     size.epoch_cost_is_profiled = false;
-  } else if (size.epoch_cost == 0 && cost > 0) {
+  } else if (cost > 0 && size.epoch_cost == 0) {
     size.epoch_cost = cost;
     size.epoch_cost_is_profiled = true;
+  } else if (cost > 0) {
+    // A later training of one epoch has no or fewer limits left to profile.
+    size.epoch_cost = std::min(size.epoch_cost, cost / trial.epochs);
+    size.epoch_cost_is_profiled = false;
   }
   if (!filled_ && trial.time.value > 0) {
     filled_ = trial.energy.value / (job.max_power * trial.time).value;
@@ -102,12 +113,15 @@ void Evidence::add(const RecurringJob& job, const Trial& trial) {
     ++converged_;
     size.most_epochs = std::max(size.most_epochs, trial.epochs);
   } else {
+    size.given_up_epochs =
+        (size.given_up_epochs * size.given_up + trial.epochs) / (size.given_up + 1);
     ++size.given_up;
     size.longest = std::max(size.longest, trial.epochs);
   }
 }
 
-void Evidence::fit(const RecurringJob& job, const PayBackPrior& prior) {
+void Evidence::fit(const RecurringJob& job) {
+  const PayBackPrior& prior = prior_;
   const double origin = std::log2(job.default_batch_size);
   const SurrogatePrior epochs_prior{.slope = prior.epochs_slope,
                                     .slope_deviation = prior.epochs_slope_deviation,
@@ -115,27 +129,33 @@ void Evidence::fit(const RecurringJob& job, const PayBackPrior& prior) {
                                     .bend_deviation = prior.epochs_bend_deviation,
                                     .waviness = prior.epochs_waviness,
                                     .scatter = prior.epochs_scatter};
-  std::vector<Surrogate::Value> epochs, costs;
+  std::vector<Surrogate::Value> epochs, needed, costs;
   for (const SizeEvidence& size : sizes_) {
     if (size.known_runs > 0) {
-      epochs.push_back(
-          {size.doublings(), std::log(size.epochs), run_variance(prior, size.known_runs)});
+      const double variance = run_variance(prior, size.known_runs);
+      const Estimate of_needed = needed_for(size.epochs);
+      epochs.push_back({size.doublings(), std::log(size.epochs), variance});
+      needed.push_back({size.doublings(), of_needed.mean, of_needed.variance + variance});
     }
     if (size.epoch_cost > 0) {
+      const Estimate cost = epoch_cost(size);
       costs.push_back(
-          {size.doublings(), std::log(size.epoch_cost), kCostDeviation * kCostDeviation});
+          {size.doublings(), cost.mean, cost.variance + kCostDeviation * kCostDeviation});
     }
   }
   epochs_.emplace(epochs_prior, origin, epochs);
+  needed_.emplace(epochs_prior, origin, needed);
   bool surprised = false;
   for (const SizeEvidence& size : sizes_) {
     if (size.known_runs > 0 || size.longest <= 1) continue;
     const double at_least = std::log(kEndedFactor * size.longest);
-    if (at_least <= epochs_->at(size.doublings()).mean) continue;
+    if (at_least <= needed_->at(size.doublings()).mean) continue;
     epochs.push_back({size.doublings(), at_least, kEndedDeviation * kEndedDeviation});
+    needed.push_back(epochs.back());
     surprised = true;
   }
   if (surprised) epochs_.emplace(epochs_prior, origin, epochs);
+  if (surprised) needed_.emplace(epochs_prior, origin, needed);
   const double empty = std::max(0.0, 1 - filled_.value_or(kFilledPower) / kFilledPower);
   cost_.emplace(SurrogatePrior{.slope = kEmptySlope * empty,
                                .slope_deviation = prior.cost_slope_deviation,
@@ -152,16 +172,51 @@ const SizeEvidence* Evidence::find(int batch_size) const {
 }
 
 Estimate Evidence::epochs(const SizeEvidence& size) const {
-  return epochs_->at(size.doublings());
+  Estimate needed = needed_epochs(size);
+  const double variance = size.is_known() ? taken_epochs(size).variance : needed.variance;
+  needed.variance += prior_.run_deviation * prior_.run_deviation;
+  return {.mean = std::log(mean_epochs(size, needed)), .variance = variance};
 }
 
 Estimate Evidence::epoch_cost(const SizeEvidence& size) const {
-  if (size.epoch_cost > 0) return {.mean = std::log(size.epoch_cost)};
-  return cost_->at(size.doublings());
+  if (size.epoch_cost == 0) return cost_->at(size.doublings());
+  if (!size.epoch_cost_is_profiled) return {.mean = std::log(size.epoch_cost)};
+  return {.mean = std::log(size.epoch_cost) - kProfiling, .variance = kProfiling * kProfiling};
+}
+
+Estimate Evidence::needed_epochs(const SizeEvidence& size) const {
+  return needed_->at(size.doublings());
+}
+
+Estimate Evidence::taken_epochs(const SizeEvidence& size) const {
+  return epochs_->at(size.doublings());
+}
+
+double Evidence::mean_epochs(const SizeEvidence& size, const Estimate& needed) const {
+  const double expected = expected_whole_epochs(needed);
+  if (!size.is_known()) return expected;
+  return (expected + size.known_runs * std::exp(taken_epochs(size).mean)) / (1 + size.known_runs);
+}
+
+double Evidence::failure(const SizeEvidence& size) const {
+  double failed = size.given_up;
+  if (failed > 0 && !size.is_known()) {
+    // One that was given up before it was expected to converge has not failed.
+    const Estimate needed = needed_epochs(size);
+    const double z = (std::log(size.longest) - needed.mean) /
+                     std::sqrt(needed.variance + prior_.run_deviation * prior_.run_deviation);
+    failed *= std::erfc(-z / std::numbers::sqrt2) / 2;
+  }
+  if (size.failed_elsewhere) ++failed;
+  return (kFailureWeight * prior_.failure + failed) / (kFailureWeight + size.known_runs + failed);
 }
 
 double Evidence::log_cost(const SizeEvidence& size) const {
-  return epochs(size).mean + epoch_cost(size).mean;
+  const double converging = epochs(size).mean + epoch_cost(size).mean;
+  if (!size.is_known() || size.given_up == 0) return converging;
+  // Before one converges, failure / (1 - failure) fail on average.
+  const double chance = failure(size);
+  return converging + std::log1p(chance / (1 - chance) * size.given_up_epochs / size.epochs);
 }
 
 const SizeEvidence* Evidence::best() const {

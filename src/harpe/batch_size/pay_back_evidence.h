@@ -17,7 +17,8 @@ struct SizeEvidence {
   double epochs = 0;                    ///< mean of all known to have converged
   double known_runs = 0;                ///< that converged, here or elsewhere
   int most_epochs = 0;                  ///< of those that converged here
-  int given_up = 0;                     ///< trials that did not converge
+  int given_up = 0;                     ///< trials here that did not converge
+  double given_up_epochs = 0;           ///< mean of those
   int longest = 0;                      ///< epochs without reaching the target
   double epoch_cost = 0;                ///< J; 0: not known
   bool epoch_cost_is_profiled = false;  ///< of a first epoch alone, in which limits are profiled
@@ -26,6 +27,8 @@ struct SizeEvidence {
   bool running = false;
 
   double doublings() const;
+  /// Whether trials of this size have converged, here or elsewhere.
+  bool is_known() const { return known_runs > 0; }
 };
 
 /// Of the sizes of a job and those known from elsewhere, rising. \param now  a trial under way
@@ -38,10 +41,22 @@ class Evidence {
   const std::vector<SizeEvidence>& sizes() const { return sizes_; }
   const SizeEvidence* find(int batch_size) const;
   int converged() const { return converged_; }  ///< trials
-  /// Natural logarithms; no variance of cost where it was measured.
+  /// Natural logarithms. Of what a training that converges takes on average, in whole epochs; no
+  /// variance of cost where it was measured.
   Estimate epochs(const SizeEvidence& size) const;
   Estimate epoch_cost(const SizeEvidence& size) const;
-  /// Of the product.
+  /// The epochs that a training needs, of which it takes the next whole number.
+  Estimate needed_epochs(const SizeEvidence& size) const;
+  /// The epochs that those that converged have taken, as far as they and other sizes tell.
+  Estimate taken_epochs(const SizeEvidence& size) const;
+  /// Mean of what trainings take if they need so many: a number. What those of a known size have
+  /// taken counts as often as they are, what follows from `needed` once.
+  double mean_epochs(const SizeEvidence& size, const Estimate& needed) const;
+  /// The chance that a trial does not converge. Each size has failures of its own: the prior's
+  /// chance counts as one trial.
+  double failure(const SizeEvidence& size) const;
+  /// Of the product, and of what is paid for trials that fail before one converges where the size
+  /// is known.
   double log_cost(const SizeEvidence& size) const;
   /// That has converged, of least cost as it is believed now; null: none has.
   const SizeEvidence* best() const;
@@ -51,13 +66,14 @@ class Evidence {
 
  private:
   void add(const RecurringJob& job, const Trial& trial);
-  void fit(const RecurringJob& job, const PayBackPrior& prior);
+  void fit(const RecurringJob& job);
 
   std::vector<SizeEvidence> sizes_;
   int converged_ = 0;
   int expected_ = 0;              ///< recurrences
   std::optional<double> filled_;  ///< share of the GPUs' power that the first trial drew
-  std::optional<Surrogate> epochs_, cost_;
+  PayBackPrior prior_;
+  std::optional<Surrogate> epochs_, needed_, cost_;
 };
 
 }  // namespace harpe

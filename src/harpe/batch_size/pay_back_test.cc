@@ -72,14 +72,17 @@ struct World {
     why = given->why;
     size = given->trial.batch_size;
     sizes.insert(size);
-    const Law law = laws.at(size);
+    Law law = laws.at(size);
+    const int before = trained[size]++;
+    if (size == failing.size && before > 0 && before % failing.of < failing.failed) law.epochs = 0;
+    const double first = before == 0 ? (profiling - 1) * law.epoch_cost : 0;
     for (int epoch = 1;; ++epoch) {
       now += Seconds{1};
       const auto verdict = optimizer.report({.trial = given->trial.number,
                                              .batch_size = size,
                                              .epoch = epoch,
                                              .time = Seconds{1.0 * epoch},
-                                             .energy = Joules{law.epoch_cost * epoch},
+                                             .energy = Joules{law.epoch_cost * epoch + first},
                                              .metric = epoch == law.epochs ? 1.0 : 0.0},
                                             now);
       EXPECT_TRUE(verdict.ok());
@@ -95,6 +98,12 @@ struct World {
   double cost = 0;
   std::string why;
   std::set<int> sizes;
+  std::map<int, int> trained;  ///< by size
+  /// Of the trainings with this size after the first, so many do not converge.
+  struct {
+    int size = 0, failed = 0, of = 1;
+  } failing = {};
+  double profiling = 1;  ///< times what an epoch costs: the first with each size
 };
 
 TEST(PayBack, BeginsWithTheDefaultAndSettlesOnTheCheapest) {
@@ -128,6 +137,45 @@ TEST(PayBack, EndsATrialThatDoesNotConvergeLongBeforeItsLastEpoch) {
   for (int i = 0; i < 100; ++i) world.train();
   EXPECT_EQ(world.size, 64);
   EXPECT_LT(world.cost, 100 * 20 * 60 * 1.06);
+}
+
+// A size that converged once is not believed never to fail: two in five of its trainings do.
+TEST(PayBack, LeavesASizeOfWhichManyTrainingsFail) {
+  RecurringJob job = job_of({128, 192, 256}, 256, 0);
+  job.beta.reset();
+  World world(job, {{128, {12, 62}}, {192, {8, 58}}, {256, {8, 60}}});
+  world.failing = {.size = 192, .failed = 2, .of = 5};
+  for (int i = 0; i < 60; ++i) world.train();
+  const double oracle = 60 * 8 * 60;
+  EXPECT_LT(world.cost, 1.15 * oracle);
+  for (int i = 0; i < 5; ++i) {
+    world.train();
+    EXPECT_EQ(world.size, 256);
+  }
+}
+
+// With 60 words of error, an epoch or two decide: half the size needs half the epochs, not 10 %
+// fewer, although its epochs are dearer.
+TEST(PayBack, TriesWhereAWholeEpochMayBeSaved) {
+  World world(job_of({24, 48, 96, 192}, 192, 0),
+              {{24, {1, 85}}, {48, {1, 70}}, {96, {2, 62}}, {192, {2, 60}}});
+  for (int i = 0; i < 20; ++i) world.train();
+  EXPECT_EQ(world.size, 48);
+}
+
+// A training of one epoch in which all limits were profiled says too much of its later ones.
+TEST(PayBack, LearnsWhatAnEpochCostsWhereEachTrainingHasOne) {
+  World world(job_of({32, 64}, 64, 0), {{32, {1, 58}}, {64, {1, 60}}});
+  world.profiling = 1.3;
+  for (int i = 0; i < 20; ++i) world.train();
+  EXPECT_EQ(world.size, 32);
+}
+
+TEST(PayBack, CountsATrainingThatReachedItsTargetBeyondTheBound) {
+  World world(job_of({64}, 64, 0), {{64, {1, 60}}});
+  ASSERT_TRUE(world.train());
+  world.laws[64].epochs = 3;
+  EXPECT_TRUE(world.train()) << "it need not run again";
 }
 
 TEST(PayBack, TriesWhatIsNearestWhereTheDefaultDoesNotConverge) {
@@ -213,7 +261,8 @@ TEST(PayBack, CountsTheEpochsThatAreStillToCome) {
   World world(job, {{16, {20, 140}}, {32, {20, 60}}, {64, {20, 60}}});
   world.train();
   const auto& trials = world.optimizer.trials();
-  EXPECT_NEAR(epochs_to_come(job, trials, 32, prior), 49 * 20, 1);
+  // One training may be shorter or longer than the mean, which is above the median.
+  EXPECT_NEAR(epochs_to_come(job, trials, 32, prior), 49 * 20, 0.01 * 49 * 20);
   EXPECT_GT(epochs_to_come(job, trials, 64, prior), 49 * 20) << "epochs rise with the size";
   EXPECT_LT(epochs_to_come(job, trials, 16, prior), 49 * 20);
 }
