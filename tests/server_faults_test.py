@@ -68,6 +68,19 @@ class Outage:
         self.assertEqual(response.json()["error"]["code"], "unavailable")
         return response.json()["error"]["message"]
 
+    def test_a_trial_that_could_not_be_stored_begins_once(self):
+        self.start()
+        job = "/v1/recurring-jobs/mnist"
+        self.good("PUT", job, {"batch_sizes": [8, 16], "default_batch_size": 8, "max_power": 300,
+                               "number_of_gpus": 1, "gpu_model": "A40"})
+        self.take_store()
+        for _ in range(3):
+            self.assertIn("the same again is harmless", self.refused_by_store("POST", job + "/trials"))
+        self.give_store_back()
+        self.wait_for(lambda: self.good("GET", "/health")["status"] == "ok")
+        self.assertEqual(self.good("POST", job + "/trials")["trial_number"], 1)
+        self.assertEqual([one["status"] for one in self.good("GET", job)["trials"]], ["dispatched"])
+
     def test_training_goes_on_and_all_is_stored_in_the_end(self):
         self.start()
         self.begin(data=2)

@@ -66,6 +66,11 @@ class RecurringJob:
         """A trial that has begun, such as before this process was started again."""
         return Trial(self, self._ask("GET", f"/trials/{number:d}"))
 
+    def retract(self, number: int) -> None:
+        """Takes a trial back whose reports were wrong: its result counts no more, nor do those of
+        trials that were stopped because they cost more than it."""
+        self._ask("DELETE", f"/trials/{number:d}")
+
     def status(self) -> dict[str, Any]:
         """What is known of each batch size, and the newest 2000 trials."""
         return self._ask("GET", "")
@@ -122,7 +127,7 @@ class Trial:
 
     def give_up(self) -> None:
         """It ends without a result; harmless where it has ended."""
-        self.job._ask("DELETE", f"/trials/{self.number}")
+        self.job._ask("POST", f"/trials/{self.number}/end")
         self.stopped = True
 
     def __enter__(self) -> Trial:

@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include "harpe/base/text.h"
 #include "harpe/batch_size/batch_size_choice.h"
 #include "harpe/batch_size/will_not_reach.h"
 
@@ -22,7 +23,8 @@ Error no_such_trial(int trial, int batch_size) {
                                              " with batch size " + std::to_string(batch_size));
 }
 
-Status check_report(const TrialReport& report, const Trial& trial) {
+Status check_report(const RecurringJob& job, const TrialReport& report, const Trial& trial) {
+  using Optimizer = BatchSizeOptimizer;
   Diagnostics diagnostics;
   // What is NaN is not within any bounds either.
   if (!(report.time.value >= 0 && std::isfinite(report.time.value))) {
@@ -36,6 +38,19 @@ Status check_report(const TrialReport& report, const Trial& trial) {
       (report.epoch < trial.epochs || report.time < trial.time || report.energy < trial.energy)) {
     diagnostics.add("trial " + std::to_string(trial.number) +
                     " has reported more before: time, energy and epochs count from its beginning");
+  }
+  if (diagnostics.empty() && report.time < Optimizer::kShortestEpoch * report.epoch) {
+    diagnostics.add("time, " + shortest(report.time.value) + " s, cannot be that of " +
+                    std::to_string(report.epoch) + (report.epoch == 1 ? " epoch" : " epochs") +
+                    ": it counts in seconds");
+  }
+  const Joules used = report.energy - trial.energy;
+  const Seconds passed = report.time - trial.time;
+  const Joules most = job.max_power * Optimizer::kMostPower * (passed + Optimizer::kCounterLag);
+  if (diagnostics.empty() && used > most) {
+    diagnostics.add("energy, " + shortest(used.value, 4) + " J more in " +
+                    shortest(passed.value, 4) + " s, is more than twice what max_power, " +
+                    shortest(job.max_power.value) + " W, can draw in that time");
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
@@ -180,9 +195,9 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
   // A lease of 0: it was given up by its own client.
   if (trial->status == Trial::Status::kFailed && trial->lease == Seconds{0}) {
     return Error::of(ErrorCode::kConflict,
-                     "trial " + std::to_string(report.trial) + " was given up");
+                     "trial " + std::to_string(report.trial) + " was given up or taken back");
   }
-  HARPE_TRY(check_report(report, *trial));
+  HARPE_TRY(check_report(job_, report, *trial));
   trial->status = Trial::Status::kDispatched;
   const Seconds longest_epoch = trial->epochs == 0
                                     ? now - trial->begun
@@ -214,6 +229,65 @@ Status BatchSizeOptimizer::give_up(int trial, int batch_size, Seconds now) {
   found->metrics.clear();
   heard_ = now;
   return ok_status();
+}
+
+Result<Trial> BatchSizeOptimizer::begin_again(int trial, Seconds now) {
+  const Trial* known = find(trial);
+  Trial* found = known == nullptr ? nullptr : find(trial, known->batch_size);
+  if (found == nullptr || found->status != Trial::Status::kFailed) {
+    return Error::of(ErrorCode::kNotFound,
+                     "there is no trial " + std::to_string(trial) + " that was given up");
+  }
+  *found = {.number = found->number,
+            .batch_size = found->batch_size,
+            .kind = found->kind,
+            .begun = now,
+            .heard = now,
+            .lease = kFirstLease};
+  heard_ = now;
+  return *found;
+}
+
+Result<std::vector<int>> BatchSizeOptimizer::retract(int trial, Seconds now) {
+  const Trial* known = find(trial);
+  const bool was_cheapest = cheapest_ && cheapest_->number == trial;
+  if (known == nullptr && !was_cheapest) {
+    return Error::of(ErrorCode::kNotFound, "there is no trial " + std::to_string(trial));
+  }
+  if (known != nullptr) {
+    Trial& found = *find(trial, known->batch_size);
+    found.status = Trial::Status::kFailed;
+    found.converged = false;
+    found.lease = Seconds{0};
+    found.metrics.clear();
+  }
+  heard_ = now;
+  if (!was_cheapest) return std::vector<int>{};
+  const Trial wrong = *std::exchange(cheapest_, std::nullopt);
+  if (const Trial* next = cheapest_trial(job_, trials_)) {
+    cheapest_ = *next;
+    cheapest_->metrics.clear();
+  }
+  return retract_ended_by(wrong);
+}
+
+/// Those that cost more than `wrong` and not more than the bound without it, and that ended after
+/// it with epochs left: their results would keep sizes from being tried.
+std::vector<int> BatchSizeOptimizer::retract_ended_by(const Trial& wrong) {
+  const auto cost_of = [this](const Trial& one) { return job_.cost(one.energy, one.time); };
+  const double bound = cheapest_ && job_.beta ? *job_.beta * cost_of(*cheapest_)
+                                              : std::numeric_limits<double>::infinity();
+  std::vector<int> others;
+  for (Trial& one : trials_) {
+    const bool is_ended_by = one.has_result() && !one.converged && one.heard >= wrong.heard &&
+                             one.epochs < job_.max_epochs && cost_of(one) > cost_of(wrong) &&
+                             cost_of(one) <= bound;
+    if (!is_ended_by) continue;
+    one.status = Trial::Status::kFailed;
+    one.lease = Seconds{0};
+    others.push_back(one.number);
+  }
+  return others;
 }
 
 std::vector<int> BatchSizeOptimizer::expire(Seconds now) {

@@ -67,6 +67,11 @@ class BatchSizeOptimizer {
   static constexpr std::size_t kMostTrials = 2000;
   /// Trials that converged whose metrics are remembered: the newest.
   static constexpr std::size_t kMostCurves = 16;
+  /// What a report may say: between two of them at most so many times the job's `max_power`, with a
+  /// second for counters that lag, and at least so long for each epoch.
+  static constexpr double kMostPower = 2;
+  static constexpr Seconds kCounterLag{1};
+  static constexpr Seconds kShortestEpoch{0.001};
 
   /// \param now    from which `heard` counts
   /// \param prior  for Harpe's algorithm alone; no part of what is stored
@@ -86,10 +91,17 @@ class BatchSizeOptimizer {
   /// under way.
   Result<Given> next(Seconds now);
   /// `kNotFound`: there is no such trial with that batch size; `kConflict`: it was given up;
-  /// `kInvalidInput`: a number that cannot be. What fails changes nothing.
+  /// `kInvalidInput`: a number that cannot be, or more energy than the job's GPUs can draw in that
+  /// time. What fails changes nothing.
   Result<TrialVerdict> report(const TrialReport& report, Seconds now);
   /// The trial ends without a result. Harmless where it has ended. `kNotFound` as above.
   Status give_up(int trial, int batch_size, Seconds now);
+  /// A trial that was given up begins again, under its number. `kNotFound` where there is none.
+  Result<Trial> begin_again(int trial, Seconds now);
+  /// Takes a trial back, because its reports were wrong: it has no result any more, nor have those
+  /// that were ended by comparing them with it. One that runs is given up. `kNotFound` as above.
+  /// \returns  the numbers of those others
+  Result<std::vector<int>> retract(int trial, Seconds now);
   /// Those whose lease is over have failed from now on. \returns  their numbers
   std::vector<int> expire(Seconds now);
 
@@ -112,6 +124,7 @@ class BatchSizeOptimizer {
   bool has_no_hope(const Trial& trial, int last_epoch) const;
   void forget_metrics();
   void finish(Trial& trial, const TrialVerdict& verdict);
+  std::vector<int> retract_ended_by(const Trial& wrong);
   Status make_room();
 
   RecurringJob job_;

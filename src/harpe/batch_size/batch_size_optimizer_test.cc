@@ -98,7 +98,7 @@ TEST(BatchSizeOptimizer, WithoutBetaNothingIsTooCostly) {
   job.beta.reset();
   Trainings trainings(job);
   trainings.report(trainings.begin(), 10, 1).value();
-  EXPECT_TRUE(trainings.report(trainings.begin(), 1e9, 1)->converged);
+  EXPECT_TRUE(trainings.report(trainings.begin(), 390, 1)->converged);
 }
 
 TEST(BatchSizeOptimizer, EndsATrialAtItsLastEpoch) {
@@ -301,6 +301,82 @@ TEST(BatchSizeOptimizer, TooManyTrialsAtOnceAreRefused) {
   Trainings trainings(job_of({8}, 8));
   for (std::size_t i = 0; i < BatchSizeOptimizer::kMostTrials; ++i) trainings.begin();
   EXPECT_EQ(trainings.optimizer.next(trainings.now).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(BatchSizeOptimizer, RefusesEnergiesAndTimesThatCannotBe) {
+  Trainings trainings(job_of({8, 16, 32}, 16));
+  const Trial trial = trainings.begin();
+  const auto report = [&](int epoch, double time, double energy) {
+    return trainings.optimizer.report({.trial = trial.number,
+                                       .batch_size = trial.batch_size,
+                                       .epoch = epoch,
+                                       .time = Seconds{time},
+                                       .energy = Joules{energy},
+                                       .metric = 0},
+                                      trainings.now);
+  };
+  const auto too_much = report(1, 1, 1e12);
+  ASSERT_FALSE(too_much.ok());
+  EXPECT_EQ(too_much.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(too_much.error().text(), HasSubstr("max_power, 100 W"));
+  const auto too_short = report(1, 1e-6, 1e-6);
+  ASSERT_FALSE(too_short.ok());
+  EXPECT_THAT(too_short.error().text(), HasSubstr("1e-06 s, cannot be that of 1 epoch"));
+  EXPECT_TRUE(report(1, 3600, 250e3).ok());
+  EXPECT_FALSE(report(2, 3601, 650e3).ok()) << "below the limit for the whole, not for this epoch";
+  EXPECT_TRUE(report(2, 7200, 500e3).ok()) << "what was refused changed nothing";
+}
+
+// 1 us and 1 uJ in one report, before there were bounds: 13 of 13 later trials were stopped.
+TEST(BatchSizeOptimizer, GoesOnWhenAWrongTrialIsTakenBack) {
+  for (const auto algorithm : {BatchSizeAlgorithm::kZeus, BatchSizeAlgorithm::kHarpe}) {
+    RecurringJob job = job_of({8, 16, 32}, 16);
+    job.algorithm = algorithm;
+    Trainings trainings(job), undisturbed(job);
+    const std::map<int, double> costs{{8, 120}, {16, 100}, {32, 80}};
+    const Trial wrong = trainings.begin();
+    EXPECT_TRUE(trainings.report(wrong, 1e-3, 1)->converged);
+    std::vector<int> stopped;
+    for (int i = 0; i < 2; ++i) {
+      const auto next = trainings.optimizer.next(trainings.now);
+      if (!next.ok()) break;
+      const auto verdict = trainings.report(next->trial, costs.at(next->trial.batch_size), 0.1);
+      if (verdict->stop) stopped.push_back(next->trial.number);
+    }
+    EXPECT_FALSE(stopped.empty());
+
+    const auto others = trainings.optimizer.retract(wrong.number, trainings.now);
+    ASSERT_TRUE(others.ok()) << others.error().text();
+    EXPECT_EQ(*others, stopped);
+    EXPECT_EQ(trainings.optimizer.cheapest(), nullptr);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(trainings.recur(costs), undisturbed.recur(costs)) << i;
+    EXPECT_FALSE(trainings.report(wrong, 100, 1).ok()) << "it was taken back";
+    EXPECT_EQ(trainings.optimizer.retract(9999, trainings.now).error().code, ErrorCode::kNotFound);
+  }
+}
+
+TEST(BatchSizeOptimizer, TakesBackWhatIsNoMatterForOthers) {
+  Trainings trainings(job_of({8, 16, 32}, 16));
+  const Trial cheap = trainings.begin();
+  EXPECT_TRUE(trainings.report(cheap, 50, 1)->converged);
+  const Trial dear = trainings.begin();
+  EXPECT_TRUE(trainings.report(dear, 90, 1)->converged);
+  EXPECT_TRUE(trainings.optimizer.retract(dear.number, trainings.now)->empty());
+  EXPECT_EQ(trainings.optimizer.cheapest()->number, cheap.number);
+  EXPECT_EQ(trainings.begin().batch_size, dear.batch_size) << "it is explored again";
+}
+
+TEST(BatchSizeOptimizer, BeginsATrialAgainUnderItsNumber) {
+  Trainings trainings(job_of({8, 16, 32}, 16));
+  const Trial trial = trainings.begin();
+  EXPECT_FALSE(trainings.optimizer.begin_again(trial.number, trainings.now).ok()) << "it runs";
+  ASSERT_TRUE(trainings.optimizer.give_up(trial.number, 16, trainings.now).ok());
+  trainings.now += Seconds{100};
+  const auto again = trainings.optimizer.begin_again(trial.number, trainings.now);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->number, trial.number);
+  EXPECT_EQ(again->begun, trainings.now);
+  EXPECT_TRUE(trainings.report(*again, 100, 1)->converged);
 }
 
 }  // namespace

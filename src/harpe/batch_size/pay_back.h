@@ -31,11 +31,12 @@ namespace harpe {
 /// chosen on.
 struct PayBackPrior {
   // Epochs to target.
-  double epochs_slope = 0.139, epochs_slope_deviation = 0.21;
+  double epochs_slope = 0.139, epochs_slope_deviation = 0.17;
   double epochs_bend = 0.069, epochs_bend_deviation = 0.07;
   double epochs_waviness = 0.10, epochs_scatter = 0.05;
   double run_deviation = 0.10;  ///< of one run from the mean of its size
-  double doubt = 0.5;           ///< how much more than that one run alone is in doubt
+  /// How much more than that one run alone is in doubt: one in five is three times as far off.
+  double doubt = 1.6;
   // Cost per epoch.
   double cost_slope_deviation = 0.104;
   double cost_bend = 0.042, cost_bend_deviation = 0.042;

@@ -22,6 +22,8 @@ constexpr int kLeastRemaining = 50;
 // What profiling limits adds to an epoch, and how far that is in doubt (docs/zeus.md, "which
 // limits").
 constexpr double kProfiling = 0.07;
+// How many trainings count as much as what follows from the epochs that they are believed to need.
+constexpr double kExpectedWeight = 0.5;
 constexpr double kFailureWeight = 1;  // trials that the prior's chance of failure counts as
 
 /// The newest `window` trials with a result of each size.
@@ -195,7 +197,9 @@ Estimate Evidence::taken_epochs(const SizeEvidence& size) const {
 double Evidence::mean_epochs(const SizeEvidence& size, const Estimate& needed) const {
   const double expected = expected_whole_epochs(needed);
   if (!size.is_known()) return expected;
-  return (expected + size.known_runs * std::exp(taken_epochs(size).mean)) / (1 + size.known_runs);
+  const double taken = std::exp(taken_epochs(size).mean);
+  return (kExpectedWeight * expected + size.known_runs * taken) /
+         (kExpectedWeight + size.known_runs);
 }
 
 double Evidence::failure(const SizeEvidence& size) const {

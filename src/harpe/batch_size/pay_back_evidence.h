@@ -50,7 +50,7 @@ class Evidence {
   /// The epochs that those that converged have taken, as far as they and other sizes tell.
   Estimate taken_epochs(const SizeEvidence& size) const;
   /// Mean of what trainings take if they need so many: a number. What those of a known size have
-  /// taken counts as often as they are, what follows from `needed` once.
+  /// taken counts as often as they are, what follows from `needed` half as much as one of them.
   double mean_epochs(const SizeEvidence& size, const Estimate& needed) const;
   /// The chance that a trial does not converge. Each size has failures of its own: the prior's
   /// chance counts as one trial.

@@ -18,7 +18,7 @@ struct Trial {
   enum class Status : unsigned char {
     kDispatched,
     kSucceeded,  ///< it came to an end by its own reports, whether or not it converged
-    kFailed,     ///< given up, or not heard of while its lease lasted
+    kFailed,     ///< given up, taken back, or not heard of while its lease lasted
   };
 
   int number = 0;  ///< from 1, within the job

@@ -226,6 +226,7 @@ TEST(WillNotReach, MetricsAreRememberedOfTheNewestThatConvergedAndStored) {
                     .report({.trial = given->trial.number,
                              .batch_size = given->trial.batch_size,
                              .epoch = epoch,
+                             .time = Seconds{1.0 * epoch},
                              .metric = epoch == 1 ? kNotReachedNan : 0.1},
                             optimizer.heard())
                     .ok());

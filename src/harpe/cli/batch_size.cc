@@ -80,9 +80,15 @@ Result<Outcome> report(const BatchSizeArguments& arguments) {
 }
 
 Result<Outcome> end(const BatchSizeArguments& arguments) {
+  const std::string path = HARPE_TRY(trial_path(arguments)) + "/end";
+  const std::string ended = HARPE_TRY(ask_job(arguments, "POST", path));
+  return Outcome{.text = "trial " + arguments.trial + " has ended\n", .json = indented(ended)};
+}
+
+Result<Outcome> retract(const BatchSizeArguments& arguments) {
   const std::string path = HARPE_TRY(trial_path(arguments));
   const std::string ended = HARPE_TRY(ask_job(arguments, "DELETE", path));
-  return Outcome{.text = "trial " + arguments.trial + " has ended\n", .json = indented(ended)};
+  return Outcome{.text = "trial " + arguments.trial + " is taken back\n", .json = indented(ended)};
 }
 
 Result<Outcome> show_log(const BatchSizeArguments& arguments) {
@@ -176,7 +182,9 @@ void add_training(Commands& commands, CLI::App& parent) {
            "What the target is compared with; what is no number reaches no target",
            reported->metric)
       ->required();
+}
 
+void add_forgetting(Commands& commands, CLI::App& parent) {
   const auto [ending, ended] = add_about_job(
       commands, parent, "end",
       "give a trial up\n"
@@ -184,6 +192,14 @@ void add_training(Commands& commands, CLI::App& parent) {
       "ended.",
       "harpe batch-size end mnist 3", end);
   add_argument(*ending, "TRIAL", "Number of the trial", ended->trial);
+
+  const auto [retracting, retracted] = add_about_job(
+      commands, parent, "retract",
+      "take a trial back whose reports were wrong\n"
+      "Its result counts no more, nor do those of trials that were stopped because they cost more "
+      "than it. What they explored is explored again.",
+      "harpe batch-size retract mnist 3", retract);
+  add_argument(*retracting, "TRIAL", "Number of the trial", retracted->trial);
   add_about_job(commands, parent, "remove",
                 "forget a recurring job\n"
                 "Removes the job and all that was learned from the server.",
@@ -200,6 +216,7 @@ void add_batch_size_command(Commands& commands) {
       "harpe batch-size report mnist 3 --epoch 4 --time 812.5s --energy 151000 --metric 0.61");
   add_looking(commands, parent);
   add_training(commands, parent);
+  add_forgetting(commands, parent);
 }
 
 }  // namespace harpe

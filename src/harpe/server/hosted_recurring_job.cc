@@ -58,6 +58,15 @@ void HostedRecurringJob::note(const char* kind, std::string text, Seconds now) {
 }
 
 Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
+  while (!not_given_.empty()) {
+    BatchSizeOptimizer::Given again = std::move(not_given_.front());
+    not_given_.pop_front();
+    Result<Trial> begun = optimizer_.begin_again(again.trial.number, now);
+    if (!begun.ok()) continue;
+    again.trial = *std::move(begun);
+    note("info", name_of(again.trial) + " begins: " + again.why, now);
+    return again;
+  }
   Result<BatchSizeOptimizer::Given> given = optimizer_.next(now);
   if (given.ok()) {
     note("info", name_of(given->trial) + " begins: " + given->why, now);
@@ -69,6 +78,12 @@ Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
 
 Result<TrialVerdict> HostedRecurringJob::report(const TrialReport& report, Seconds now) {
   Result<TrialVerdict> verdict = optimizer_.report(report, now);
+  if (!verdict.ok() && verdict.error().code == ErrorCode::kInvalidInput) {
+    // A client that repeats itself is noted once.
+    std::string refusal = "a report of trial " + std::to_string(report.trial) +
+                          " was refused: " + verdict.error().text();
+    if (refusal != refusal_) note("warning", refusal_ = std::move(refusal), now);
+  }
   if (!verdict.ok() || verdict->reason == TrialVerdict::Reason::kReported) return verdict;
   effects_.save = effects_.changed = true;
   if (verdict->stop) note("info", end_text(*optimizer_.find(report.trial), *verdict), now);
@@ -81,6 +96,30 @@ Status HostedRecurringJob::give_up(int trial, int batch_size, Seconds now) {
   if (given_up.status == Trial::Status::kFailed) {
     note("info", name_of(given_up) + " was given up", now);
   }
+  return ok_status();
+}
+
+Status HostedRecurringJob::retract(int trial, Seconds now) {
+  const Trial* known = optimizer_.find(trial);
+  const bool had_result = known != nullptr && known->has_result();
+  const bool was_running = known != nullptr && known->status == Trial::Status::kDispatched;
+  const std::vector<int> others = HARPE_TRY(optimizer_.retract(trial, now));
+  if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was given up", now);
+  if (!had_result) return ok_status();
+  std::string text =
+      name_of(*optimizer_.find(trial)) + " was taken back: its result counts no more";
+  for (const int other : others) {
+    text += (other == others.front() ? "; nor do those of trials it stopped: " : ", ") +
+            std::to_string(other);
+  }
+  note("info", std::move(text), now);
+  return ok_status();
+}
+
+Status HostedRecurringJob::not_given(const BatchSizeOptimizer::Given& given, Seconds now) {
+  constexpr std::size_t kMostNotGiven = 100;
+  HARPE_TRY(give_up(given.trial.number, given.trial.batch_size, now));
+  if (not_given_.size() < kMostNotGiven) not_given_.push_back(given);
   return ok_status();
 }
 

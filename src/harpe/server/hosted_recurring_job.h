@@ -2,6 +2,7 @@
 /// \file
 /// A recurring job that a server hosts. On the loop's thread.
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,10 @@ class HostedRecurringJob final : public Hosted {
   Result<BatchSizeOptimizer::Given> next(Seconds now);
   Result<TrialVerdict> report(const TrialReport& report, Seconds now);
   Status give_up(int trial, int batch_size, Seconds now);
+  Status retract(int trial, Seconds now);
+  /// The client of a trial that has just begun did not hear of it: it is given up until the next
+  /// that asks gets it.
+  Status not_given(const BatchSizeOptimizer::Given& given, Seconds now);
 
   HostedTexts take_texts() override;
   std::string summary_text() const override;
@@ -44,6 +49,8 @@ class HostedRecurringJob final : public Hosted {
 
   BatchSizeOptimizer optimizer_;
   HostedEffects effects_;
+  std::deque<BatchSizeOptimizer::Given> not_given_;  ///< for the next that ask, oldest first
+  std::string refusal_;                              ///< that was noted last
   bool asleep_ = false;
 };
 using RecurringJobPtr = std::shared_ptr<HostedRecurringJob>;

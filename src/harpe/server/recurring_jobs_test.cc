@@ -136,6 +136,49 @@ TEST(RecurringJobs, ATrialThatWasGivenUpEndsWithoutAResult) {
   EXPECT_EQ(client.next().json()["batch_size"], 16);
 }
 
+TEST(RecurringJobs, RefuseReportsThatCannotBeByEitherProtocol) {
+  const TestServer server;
+  const ZeusClient client(server);
+  const json trial = client.next().json();
+  const TestResponse zeus = client.report(trial, 1e12, 1, 1);
+  EXPECT_EQ(zeus.status, 400);
+  EXPECT_THAT(zeus.json()["message"].get<std::string>(), HasSubstr("max_power, 300 W"));
+  const std::string path = "/v1/recurring-jobs/" + client.id();
+  const TestResponse own =
+      server.ask("POST", path + "/trials/1/reports",
+                 json({{"epoch", 1}, {"time_s", 1e-6}, {"energy_j", 1e-6}, {"metric", 1}}).dump());
+  EXPECT_EQ(own.status, 400);
+  client.report(trial, 1e12, 1, 1);
+  client.report(trial, 1e12, 1, 1);
+  const json log = server.ask("GET", path + "/log").json();
+  ASSERT_EQ(log["events"].size(), 4U) << "the same again is noted once: " << log;
+  EXPECT_THAT(log["events"][1]["text"], HasSubstr("a report of trial 1 was refused: energy"));
+  EXPECT_EQ(client.report(trial, 100, 1, 1).json()["converged"], true);
+}
+
+TEST(RecurringJobs, ATrialIsTakenBack) {
+  const TestServer server;
+  const ZeusClient client(server);
+  const std::string path = "/v1/recurring-jobs/" + client.id();
+  const json wrong = client.next().json();
+  EXPECT_EQ(client.report(wrong, 0.001, 1, 1).json()["converged"], true);
+  EXPECT_EQ(server.ask("POST", path + "/trials/1/end").status, 200);
+  EXPECT_EQ(server.ask("GET", path).json()["cheapest"]["batch_size"], 16) << "ending is harmless";
+  const json stopped = client.next().json();
+  EXPECT_EQ(client.report(stopped, 90, 0.1, 1).json()["stop_train"], true);
+
+  EXPECT_EQ(server.ask("DELETE", path + "/trials/1").status, 200);
+  const json status = server.ask("GET", path).json();
+  EXPECT_TRUE(status["cheapest"].is_null());
+  for (const json& trial : status["trials"]) EXPECT_EQ(trial["status"], "failed");
+  const json log = server.ask("GET", path + "/log").json();
+  EXPECT_THAT(log["events"].back()["text"],
+              HasSubstr("trial 1 (batch size 16) was taken back: its result counts no more; nor do "
+                        "those of trials it stopped: 2"));
+  EXPECT_EQ(client.next().json()["batch_size"], 16) << "it is explored again";
+  EXPECT_EQ(server.ask("DELETE", path + "/trials/99").status, 404);
+}
+
 TEST(RecurringJobs, NoSizeThatConvergesIsAnErrorOfTheServerToZeus) {
   const TestServer server;
   const ZeusClient client(server);

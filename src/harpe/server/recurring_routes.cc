@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kTrials = "/trials";
 constexpr std::string_view kReports = "/reports";
+constexpr std::string_view kEnd = "/end";
 constexpr int kLargest = std::numeric_limits<int>::max();
 
 /// One request for one job.
@@ -229,11 +230,16 @@ void handle_trial(const RecurringRequest& asked, std::string_view rest) {
   if (asked.request.method == "GET") {
     return asked.reply(json_response(200, json_of(asked.job->job(), *trial)));
   }
-  give_trial_up(
-      asked.jobs, asked.job, trial->number, trial->batch_size,
-      [reply = asked.reply](const Status& done) {
-        reply(done.ok() ? json_response(200, {{"ended", true}}) : native_error(done.error()));
-      });
+  const auto respond = [reply = asked.reply](const Status& done) {
+    reply(done.ok() ? json_response(200, {{"ended", true}}) : native_error(done.error()));
+  };
+  if (rest.ends_with(kEnd)) {
+    return give_trial_up(asked.jobs, asked.job, trial->number, trial->batch_size, respond);
+  }
+  const Status retracted = asked.jobs.act(
+      asked.job, [&](HostedRecurringJob& one, Seconds now) { return one.retract(*number, now); });
+  if (!retracted.ok()) return respond(retracted);
+  asked.jobs.hosting().when_stored(asked.job, respond);
 }
 
 void handle_job(const RecurringRequest& asked) {
@@ -255,10 +261,10 @@ void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
   jobs.hosting().when_stored(
       job, [&jobs, job, given = *std::move(given), done = std::move(done)](const Status& stored) {
         if (stored.ok()) return done(given);
-        // Its client is not told of it: it would be waited for as long as its lease lasts.
-        (void)jobs.act(job, [&](HostedRecurringJob& one, Seconds now) {
-          return one.give_up(given.trial.number, given.trial.batch_size, now);
-        });
+        // Its client does not hear of it, and asks again: it would be waited for as long as its
+        // lease lasts, and a second trial would begin.
+        (void)jobs.act(
+            job, [&](HostedRecurringJob& one, Seconds now) { return one.not_given(given, now); });
         done(stored.error());
       });
 }
@@ -303,7 +309,7 @@ std::string methods_of_recurring_jobs(std::string_view path) {
   const std::string_view trial = rest.substr(kTrials.size() + 1);
   const std::size_t end = trial.find('/');
   if (end == std::string_view::npos) return "GET, DELETE";
-  return trial.substr(end) == kReports ? "POST" : "";
+  return trial.substr(end) == kReports || trial.substr(end) == kEnd ? "POST" : "";
 }
 
 bool needs_recurring_job_in_memory(const HttpRequest& request) {
