@@ -303,6 +303,16 @@ void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting
   }
 }
 
+Status stopped_early(const std::vector<OpenSocket>& sockets, ServerLog& log) {
+  remove_socket_files(sockets);
+  log.write("asked to stop");
+  return ok_status();
+}
+
+ServerTransport counts_of(const HttpServer& server) {
+  return {server.connections(), server.connections_refused(), server.buffered()};
+}
+
 }  // namespace
 
 Status run_server(const ServerOptions& options,
@@ -317,11 +327,7 @@ Status run_server(const ServerOptions& options,
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
   std::optional<std::unique_ptr<Store>> opened = HARPE_TRY(open_store(options, url, log));
-  if (!opened) {
-    remove_socket_files(sockets);
-    log.write("asked to stop");
-    return ok_status();
-  }
+  if (!opened) return stopped_early(sockets, log);
   const std::unique_ptr<Store> store = *std::move(opened);
 
   // What posts to the loop goes before it, what clients reach after them.
@@ -334,16 +340,12 @@ Status run_server(const ServerOptions& options,
   const std::unique_ptr<JobOwners> owners =
       HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
   HttpServer* transport = nullptr;
-  const auto counts = [&transport] {
-    return ServerTransport{transport->connections(), transport->connections_refused(),
-                           transport->buffered()};
-  };
   ServerApi api(registry, recurring_jobs,
                 {.token_keys = keys,
                  .requests_per_second = options.requests_per_second,
                  .version = options.version,
                  .most_ranks = limits.connections / kConnectionsOfARank,
-                 .transport = counts,
+                 .transport = [&transport] { return counts_of(*transport); },
                  .carbon = &pacer,
                  .schedule_patience = options.schedule_patience},
                 owners.get());
