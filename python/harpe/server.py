@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import os
 import ssl
@@ -74,6 +75,12 @@ class Server:
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=context), _NoRedirect()
         )
+        # A token travels over TLS or to a loopback address; a proxy could pass it on to anywhere.
+        self._token_opener = self._opener
+        if parts.scheme == "http" and os.environ.get("HARPE_INSECURE") != "1":
+            self._token_opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}), _LoopbackHandler(), _NoRedirect()
+            )
 
     def __repr__(self) -> str:
         return f"harpe.Server({self.url!r})"
@@ -141,11 +148,13 @@ class Server:
             except (TypeError, ValueError) as error:
                 raise InvalidInputError(f"that is not JSON: {error}") from None
             headers["Content-Type"] = "application/json"
+        opener = self._opener
         if token := self._fresh_token():
             headers["Authorization"] = f"Bearer {token}"
+            opener = self._token_opener
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            return self._opener.open(request, timeout=timeout)
+            return opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error) from None
@@ -412,6 +421,27 @@ class Events:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _LoopbackConnection(http.client.HTTPConnection):
+    """Sends nothing to another address than loopback, whatever the name of its host is."""
+
+    def connect(self) -> None:
+        super().connect()
+        address = ipaddress.ip_address(self.sock.getpeername()[0].partition("%")[0])
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if not mapped.is_loopback:
+            self.close()
+            raise InvalidInputError(
+                "a token is sent over https:// or to a loopback address only, and "
+                f"http://{self.host}:{self.port} is neither; where the network is trusted, set "
+                "HARPE_INSECURE=1"
+            )
+
+
+class _LoopbackHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_LoopbackConnection, req)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

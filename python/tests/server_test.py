@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import ipaddress
 import json
 import socket
 import threading
@@ -300,6 +301,50 @@ def test_a_server_that_speaks_otherwise_or_hangs_up_is_told() -> None:
             with pytest.raises(harpe.UnavailableError):
                 harpe.Server(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=5).health()
             thread.join()
+
+
+def test_a_token_travels_to_loopback_addresses_only(monkeypatch):
+    monkeypatch.delenv("HARPE_INSECURE", raising=False)
+    requests = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.headers.get("Authorization"))
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{serving.server_port}"
+        harpe.Server(here, token="s3cret").health()
+        assert requests == ["Bearer s3cret"]
+        # A name that begins as a loopback address does, through a proxy of this machine.
+        monkeypatch.setenv("http_proxy", here)
+        with pytest.raises(errors.UnavailableError):
+            harpe.Server("http://127.0.0.1.evil.test", token="s3cret").health()
+        assert len(requests) == 1
+        harpe.Server("http://127.0.0.1.evil.test").health()
+        assert requests[1:] == [None]
+        # An address beyond this machine, to which a connection can be made all the same.
+        monkeypatch.delenv("http_proxy")
+        monkeypatch.setattr(harpe.server, "ipaddress", _Beyond)
+        with pytest.raises(errors.InvalidInputError, match="HARPE_INSECURE=1"):
+            harpe.Server(here, token="s3cret").health()
+        monkeypatch.setenv("HARPE_INSECURE", "1")
+        harpe.Server(here, token="s3cret").health()
+        serving.shutdown()
+    assert requests[2:] == ["Bearer s3cret"]
+
+
+class _Beyond:
+    @staticmethod
+    def ip_address(_):
+        return ipaddress.ip_address("192.0.2.1")
 
 
 @pytest.mark.parametrize("url", ["ftp://10.0.0.1", "http://", "file:///etc/passwd"])

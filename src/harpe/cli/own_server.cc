@@ -126,6 +126,8 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
   HARPE_TRY(write_file(folder_ / "key", secret + "\n"));
   std::filesystem::permissions(folder_ / "key", std::filesystem::perms::owner_read);
   const SigningKey key = HARPE_TRY(SigningKey::of(secret));
+  const Result<TcpAddress> listens_at = parse_tcp_address(options.tcp);
+  beyond_this_machine_ = listens_at.ok() && !listens_at->loopback;
   token_ = key.sign({.subject = "training", .scopes = {kJobRead, kJobWrite}});
 
   std::array<int, 2> ready{};
@@ -213,6 +215,8 @@ Status OwnServer::start_agent() {
 void OwnServer::set_environment() const {
   set("HARPE_SERVER", url_);
   set("HARPE_TOKEN", token_);
+  // Who asks for another address than loopback says that the network is trusted.
+  if (beyond_this_machine_) set("HARPE_INSECURE", "1");
   // They would go before the token, or lead to what the server does not speak.
   for (const char* other : {"HARPE_TOKEN_FILE", "HARPE_CA_FILE"}) {
     ::unsetenv(other);  // NOLINT(concurrency-mt-unsafe): before threads

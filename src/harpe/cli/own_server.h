@@ -46,6 +46,7 @@ class OwnServer {
 
   std::filesystem::path folder_;
   std::string url_, token_;
+  bool beyond_this_machine_ = false;    ///< it listens there
   std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another
   std::optional<HelperProcess> server_, agent_;
 };

@@ -418,6 +418,7 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   auto link = HARPE_TRY(HttpLink::open({.server = options.server,
                                         .token = options.token,
                                         .token_file = options.token_file,
+                                        .trusted_network = options.trusted_network,
                                         .ca_file = options.ca_file}));
   if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
     options.log(read.error().text() + "; it is looked for again");

@@ -179,6 +179,7 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   }
   fill(options.token, "HARPE_TOKEN");
   options.take_over = options.take_over || variables.flag("HARPE_TAKE_OVER");
+  options.trusted_network = options.trusted_network || variables.flag("HARPE_INSECURE");
   if (options.ca_file.empty()) options.ca_file = variables.text("HARPE_CA_FILE").value_or("");
   if (!options.clock_socket) {
     const char* socket = environment("HARPE_CLOCK_SOCKET");

@@ -31,8 +31,11 @@ struct RankClientOptions {
   /// Holds the token, which is read again whenever it changes or is refused; goes before `token`.
   std::filesystem::path token_file;
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
-  std::string job;                ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
-  JobSpec spec;                   ///< the same on all ranks
+  /// The token may travel unencrypted: the user has said that the network is trusted
+  /// (HARPE_INSECURE=1).
+  bool trusted_network = false;
+  std::string job;  ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
+  JobSpec spec;     ///< the same on all ranks
   std::optional<RankCoordinates> coordinates;  ///< of this rank
   std::string run;  ///< this start of training, the same on all ranks; may be empty
   /// This start takes the job's places over without waiting until most of its ranks are there. On a

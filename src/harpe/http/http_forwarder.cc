@@ -153,6 +153,8 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
                       state_->options.token_of ? state_->options.token_of(request) : "1")),
         for_events_(asks_for_events(request)),
         to_head_(request.method == "HEAD"),
+        guarded_(!target_.secure && !state_->options.trusted_network &&
+                 (state_->options.token_of || !request.authorization.empty())),
         may_wait_(state_->options.may_wait && state_->options.may_wait(request)),
         answered_(std::move(answered)),
         share_(state_->budget, {}),
@@ -202,6 +204,13 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   }
 
   void connect(const tcp::resolver::results_type& found) {
+    // Addresses, not names: a name may lead anywhere.
+    const auto is_beyond = [](const auto& one) { return !one.endpoint().address().is_loopback(); };
+    if (guarded_ && std::any_of(found.begin(), found.end(), is_beyond)) {
+      return fail(
+          "a token is handed on over https:// or to a loopback address only: give that "
+          "server --tls-certificate and --tls-key, or --peer-url https://...");
+    }
     asio::async_connect(socket_, found,
                         [self = shared_from_this()](error_code error, const tcp::endpoint&) {
                           if (self->done_) return;
@@ -348,6 +357,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   const std::string text_;
   const bool for_events_;
   const bool to_head_;
+  const bool guarded_;  ///< carries a token unencrypted
   const bool may_wait_;
   HttpForwarder::Answered answered_;
   ByteBudget::Share share_;

@@ -22,6 +22,9 @@ class HttpForwarder {
     Seconds timeout;  ///< for the other server to be reached and to begin its response
     /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
     std::filesystem::path trusted = {};
+    /// Tokens may travel unencrypted to any address: the operator has said that the network is
+    /// trusted. Otherwise http:// with a token leads to loopback addresses alone.
+    bool trusted_network = false;
     /// Requests whose response may come any time later: for them the other server only has to be
     /// reached in time.
     std::function<bool(const HttpRequest&)> may_wait = {};

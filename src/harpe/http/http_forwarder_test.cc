@@ -23,6 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// A server that hands everything on.
@@ -359,6 +360,22 @@ TEST(HttpForwarder, ShowsWhoItIs) {
   // What the client shows itself is not handed on.
   asked(front.port(), "GET / HTTP/1.1\r\nHost: x\r\nHarpe-Forwarded: for address 10.0.0.9\r\n");
   EXPECT_EQ(shown.get_future().get(), "for address 127.0.0.1");
+}
+
+TEST(HttpForwarder, HandsNoTokenOnUnencryptedBeyondThisMachine) {
+  // Without a token it tries to connect, which nothing answers there.
+  const std::string beyond = "http://192.0.2.1:9";
+  const std::string plain = "GET / HTTP/1.1\r\nHost: x\r\n";
+  const std::string with_token = plain + "Authorization: Bearer s3cret\r\n";
+  const HttpForwarder::Options soon{.timeout = 0.1_s};
+  const HttpForwarder::Options known{
+      .timeout = 10_s, .token_of = [](const HttpRequest&) { return std::string("s3cret"); }};
+  const HttpForwarder::Options trusting{.timeout = 0.1_s, .trusted_network = true};
+  const std::string refusal = "over https:// or to a loopback address only";
+  EXPECT_THAT(asked(Front(beyond, {.timeout = 10_s}).port(), with_token), HasSubstr(refusal));
+  EXPECT_THAT(asked(Front(beyond, known).port(), plain), HasSubstr(refusal));
+  EXPECT_THAT(asked(Front(beyond, soon).port(), plain), Not(HasSubstr(refusal)));
+  EXPECT_THAT(asked(Front(beyond, trusting).port(), with_token), Not(HasSubstr(refusal)));
 }
 
 TEST(HttpForwarder, EndsWithItsServersWhateverIsUnderWay) {

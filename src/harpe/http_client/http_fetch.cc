@@ -8,6 +8,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/http_client/authorities.h"
+#include "harpe/http_client/clear_text.h"
 
 namespace harpe {
 namespace {
@@ -46,10 +47,6 @@ UrlParts parts_of(const std::string& text) {
           .host = lower(part(CURLUPART_HOST)),
           .port = part(CURLUPART_PORT),
           .path = part(CURLUPART_PATH)};
-}
-
-bool is_this_machine(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
 }
 
 /// Without the secrets, which messages of libcurl or a server may repeat.
@@ -129,10 +126,6 @@ class CurlFetcher final : public HttpFetcher {
   HttpFetched fetch(const HttpFetch& request) override {
     const UrlParts url = parts_of(request.url);
     if (url.scheme != "http" && url.scheme != "https") return refused("it is no URL of HTTP");
-    if (url.scheme == "http" && !request.secrets.empty() && !is_this_machine(url.host)) {
-      return refused("a token is sent over https:// only, and " + url_for_messages(request.url) +
-                     " is not");
-    }
     std::string at = request.url;
     for (int redirects = 0;; ++redirects) {
       std::string next;
@@ -178,9 +171,18 @@ class CurlFetcher final : public HttpFetcher {
     if (const std::string file = authorities_file(request.ca_file); !file.empty()) {
       curl_easy_setopt(easy, CURLOPT_CAINFO, file.c_str());
     }
+    ClearTextGuard guard;
+    if (!request.secrets.empty() && parts_of(url).scheme == "http") {
+      guard.watch(easy);
+      // An open connection may be one that no guard has seen.
+      curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    }
     const CURLcode code = curl_easy_perform(easy);
     // What it points to ends here.
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, nullptr);
+    if (code != CURLE_OK && guard.refused()) {
+      return refused(clear_text_refusal(url_for_messages(url)));
+    }
     if (code != CURLE_OK) return failed(request, arriving, code, &error[0]);
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);

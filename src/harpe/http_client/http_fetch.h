@@ -29,8 +29,8 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 struct HttpFetch {
   std::string url = {};  ///< with its query
   HttpHeaders headers = {};
-  /// What of the URL and the headers must appear in no message. With any, http:// is taken only to
-  /// this machine.
+  /// What of the URL and the headers must appear in no message. With any, http:// connects to
+  /// loopback addresses alone and uses no proxy, at each redirect.
   std::vector<std::string> secrets = {};
   Seconds timeout{10};                     ///< from the request to the end of the response
   std::size_t longest = kLongestResponse;  ///< bytes of the body, after decompression

@@ -128,7 +128,9 @@ TEST(HttpFetch, SendsNoTokenUnencryptedToAnotherMachine) {
                                ->fetch({.url = "http://192.0.2.1/?securityToken=s3cret",
                                         .secrets = {"s3cret"},
                                         .timeout = Seconds{0.1}});
-  EXPECT_EQ(page.failure, "a token is sent over https:// only, and http://192.0.2.1/ is not");
+  EXPECT_EQ(page.failure,
+            "a token is sent over https:// or to a loopback address only, and http://192.0.2.1/ is "
+            "neither");
 }
 
 TEST(HttpFetch, SaysThatNothingListens) {

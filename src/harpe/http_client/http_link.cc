@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harpe/http_client/authorities.h"
+#include "harpe/http_client/clear_text.h"
 #include "harpe/http_client/token_file.h"
 
 namespace harpe {
@@ -37,6 +38,7 @@ struct Exchange {
   bool is_stream = false;
   std::function<void(std::string_view)> bytes;
   std::function<void(HttpResult)> done;
+  ClearTextGuard guard;
   char error[CURL_ERROR_SIZE] = {};
 
   int status() const {
@@ -87,6 +89,8 @@ class CurlLink final : public HttpLink {
  public:
   CurlLink(HttpLinkOptions options, CURLM* multi)
       : options_(std::move(options)),
+        guarded_(options_.server.starts_with("http://") && !options_.trusted_network &&
+                 !(options_.token.empty() && options_.token_file.empty())),
         token_(std::move(options_.token), std::move(options_.token_file)),
         multi_(multi) {}
   ~CurlLink() override {
@@ -168,6 +172,7 @@ class CurlLink final : public HttpLink {
       curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options_.unix_socket.c_str());
     }
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
+    if (guarded_) exchange->guard.watch(easy);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -226,6 +231,11 @@ class CurlLink final : public HttpLink {
       result.body = std::move(exchange.received);
       return result;
     }
+    if (exchange.guard.refused()) {
+      result.failure = clear_text_refusal(options_.server) +
+                       "; where the network is trusted, set HARPE_INSECURE=1";
+      return result;
+    }
     result.failure = exchange.error[0] != 0 ? &exchange.error[0] : curl_easy_strerror(code);
     if (result.cause != HttpFailure::kNoConnection) return result;
     long number = 0;
@@ -244,6 +254,7 @@ class CurlLink final : public HttpLink {
   }
 
   HttpLinkOptions options_;
+  const bool guarded_;  ///< for good: so each connection is one that a guard has seen
   TokenFile token_;
   std::string shown_;            ///< by the last request
   bool look_elsewhere_ = false;  ///< the connection leads to a server that cannot answer

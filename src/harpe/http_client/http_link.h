@@ -17,15 +17,19 @@
 namespace harpe {
 
 struct HttpLinkOptions {
-  std::string server;  ///< "https://harpe.example:7787", no path
+  std::string server = {};  ///< "https://harpe.example:7787", no path
   /// Leads to the server in place of its host and port, and of any proxy; empty: they do.
   std::filesystem::path unix_socket = {};
-  std::string token;  ///< sent as a bearer token; empty: none
+  std::string token = {};  ///< sent as a bearer token; empty: none
   /// Holds the token, in place of `token`: read again whenever the file has changed. While it
   /// cannot be read, what was read before counts.
   std::filesystem::path token_file = {};
-  std::filesystem::path ca_file;  ///< certificates to trust in place of the system's; empty: those
-  Seconds timeout{10};            ///< from a request to the end of its response
+  /// Sends the token unencrypted to any address: the user has said that the network is trusted.
+  /// Otherwise http:// with a token connects to loopback addresses alone and uses no proxy.
+  bool trusted_network = false;
+  std::filesystem::path ca_file =
+      {};               ///< certificates to trust in place of the system's; empty: those
+  Seconds timeout{10};  ///< from a request to the end of its response
   /// A stream that is silent for so long is dead. Servers send something (a comment) more often.
   Seconds silence{60};
 };

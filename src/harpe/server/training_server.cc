@@ -114,6 +114,7 @@ Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, Ser
                                                const std::function<void(const std::string&)>& log) {
   HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
                                     .trusted = options.peer_certificates,
+                                    .trusted_network = options.insecure,
                                     .may_wait = waits_for_other_ranks};
   if (keys != nullptr) {
     forwarding.token_of = [keys](const HttpRequest& request) {
