@@ -204,6 +204,10 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   if (algorithm == nullptr || algorithm->string != "HS256") {
     return refused("The token is not signed with HS256.");
   }
+  // RFC 7515, 4.1.11: who does not understand an extension that is critical must refuse.
+  if (head->find("crit") != nullptr) {
+    return refused("The token asks for extensions (crit), and none is known here.");
+  }
   return read_claims(*claims, now);
 }
 

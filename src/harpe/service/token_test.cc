@@ -64,6 +64,17 @@ TEST(Token, NeedsTheRightAlgorithmEvenWithARightSignature) {
   }
 }
 
+// Made by Python's hmac and base64 modules: {"alg":"HS256","crit":["exp"],"exp":1}, signed right.
+TEST(Token, OneWithCriticalExtensionsIsRefused) {
+  const Result<TokenClaims> claims = SigningKey::of(kSecret)->verify(
+      "eyJhbGciOiJIUzI1NiIsImNyaXQiOlsiZXhwIl0sImV4cCI6MX0."
+      "eyJzdWIiOiJhbGljZSIsInNjb3BlcyI6W119."
+      "8ju3v37xA8wFibyqsMx4QQ9SPBNf5wNmEDyHbjnSHvI",
+      kTokenNow);
+  ASSERT_FALSE(claims.ok());
+  EXPECT_THAT(claims.error().text(), HasSubstr("crit"));
+}
+
 TEST(Token, KeysOfFewBytesAreRefused) {
   EXPECT_THAT(SigningKey::of("short\n").error().text(), HasSubstr("at least 32 bytes"));
   EXPECT_TRUE(SigningKey::of(std::string(kSecret) + "\n").ok());
