@@ -89,6 +89,15 @@ std::optional<std::int64_t> group_number(const std::string& name) {
                         [](const group& entry) { return std::int64_t{entry.gr_gid}; });
 }
 
+/// Of a name, or else of a number in quotes: `users = ["1000"]` means what `users = [1000]` does.
+/// The system's database comes first, as a name may be made of digits.
+std::optional<std::int64_t> number_of_account(
+    const std::string& text, std::optional<std::int64_t> (*find)(const std::string&)) {
+  if (const auto number = find(text)) return number;
+  const auto number = parse_integer(text);
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
 /// Calls `text` or `number` for each item of a list, or for the one value that stands alone.
 template <class OnText, class OnNumber>
 void each(Fields& fields, std::string_view key, Diagnostics& diagnostics, OnText text,
@@ -173,12 +182,12 @@ bool has_scope(const Peer& peer, std::string_view scope) {
 void Policy::Rule::read_who(Fields& fields, Diagnostics& diagnostics) {
   const auto user = [&](const std::string& name) -> std::string {
     if (name == "*") return every_user = true, "";
-    const auto number = user_number(name);
+    const auto number = number_of_account(name, user_number);
     if (!number) return "this system has no user " + in_quotes(name);
     return users.push_back(*number), "";
   };
   const auto group = [&](const std::string& name) -> std::string {
-    const auto number = group_number(name);
+    const auto number = number_of_account(name, group_number);
     if (!number) return "this system has no group " + in_quotes(name);
     return groups.push_back(*number), "";
   };

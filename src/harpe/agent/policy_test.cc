@@ -77,6 +77,17 @@ TEST(Policy, DeniesByDefault) {
   EXPECT_FALSE(parsed("").may_read_node(user(0)));
 }
 
+TEST(Policy, AUserOrGroupMayBeANumberWithOrWithoutQuotes) {
+  for (const char* who : {"users = [12001]", "users = 12001", "users = ['12001']",
+                          "users = '12001'", "groups = ['0']"}) {
+    Peer peer = user(kPolicyAlice);
+    if (std::string(who).starts_with("groups")) peer.groups = {0};
+    const Policy policy = parsed("[[allow]]\n" + std::string(who) + "\ngpus = '*'\nread = true\n");
+    EXPECT_TRUE(policy.allowance(peer, gpu(1)).read) << who;
+    EXPECT_FALSE(policy.allowance(user(kPolicyBob), gpu(1)).read) << who;
+  }
+}
+
 TEST(Policy, AllowsWhatItSaysToWhomItNames) {
   const Policy policy = parsed(
       "[[allow]]\nusers = [12001]\ngpus = [1]\nread = true\nclocks_mhz = [900, 1410]\n"
