@@ -71,7 +71,7 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
 
 std::string energy_text(const EnergyEstimate& energy) {
   const double error = energy.error.value;
-  const bool small = std::max(energy.energy.value, error) < 1;
+  const bool small = std::max(std::abs(energy.energy.value), error) < 1;
   const double scale = small ? 1000 : 1;
   const char* unit = small ? " mJ" : " J";
   if (energy.missing.value > 0) return "at least " + joules_text(energy.energy);
@@ -82,8 +82,9 @@ std::string energy_text(const EnergyEstimate& energy) {
 }
 
 std::string joules_text(Joules energy) {
-  if (energy.value < 1) return grouped(energy.value * 1000, energy.value < 0.01 ? 2 : 0) + " mJ";
-  return grouped(energy.value, energy.value < 100 ? 1 : 0) + " J";
+  const double size = std::abs(energy.value);
+  if (size < 1) return grouped(energy.value * 1000, size < 0.01 ? 2 : 0) + " mJ";
+  return grouped(energy.value, size < 100 ? 1 : 0) + " J";
 }
 
 std::string short_device_name(const std::string& name) {

@@ -66,6 +66,11 @@ TEST(EnergyText, SmallEnergiesAreInMillijoules) {
   EXPECT_EQ(joules_text({5.15}), "5.2 J");
   EXPECT_EQ(joules_text({0.4}), "400 mJ");
   EXPECT_EQ(joules_text({0.0021}), "2.10 mJ");
+  // A counter that was set back, or a difference: the same units as of the opposite.
+  EXPECT_EQ(text(-413.16916, 1.21), "-413.2 ± 1.2 J");
+  EXPECT_EQ(text(-0.0362, 0.0021), "-36.2 ± 2.1 mJ");
+  EXPECT_EQ(joules_text({-413.16916}), "-413 J");
+  EXPECT_EQ(joules_text({-0.4}), "-400 mJ");
 }
 
 TEST(CutTo, NeverBreaksACharacter) {
