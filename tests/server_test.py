@@ -2,11 +2,14 @@
 """`harpe serve` as a process: what docs/openapi.yaml promises, Zeus's protocol word by word, crashes.
 Usage: server_test.py HARPE"""
 
+import contextlib
 import datetime
 import http.server
 import json
 import os
+import pty
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -139,6 +142,53 @@ class Crashes(ServerTest):
             self.assertEqual("may read, change and delete every job" in (self.folder / "log").read_text(), told)
             self.stop()
             (self.folder / "log").unlink()
+
+    def in_a_terminal(self, hang_up=signal.SIG_DFL):
+        """Starts a server in a new terminal, and waits until it listens. Returns its process id and the terminal."""
+        child, terminal = pty.fork()
+        if child == 0:
+            signal.signal(signal.SIGHUP, hang_up)
+            try:
+                os.execv(self.harpe, ["harpe", "serve", "--tcp", "127.0.0.1:0", "--store", str(self.store), "--log",
+                                      str(self.folder / "log")])
+            finally:
+                os._exit(127)
+        self.addCleanup(self.end_of, child, signal.SIGKILL)
+        printed = b""
+        while b"listening on" not in printed:
+            printed += os.read(terminal, 4096)
+        return child, terminal
+
+    def log_text(self):
+        log = self.folder / "log"
+        return log.read_text() if log.exists() else ""
+
+    @staticmethod
+    def end_of(child, with_signal=None):
+        """The exit status, or nothing while it runs."""
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            if with_signal:
+                os.kill(child, with_signal)
+            done, status = os.waitpid(child, 0 if with_signal else os.WNOHANG)
+            return os.waitstatus_to_exitcode(status) if done else None
+
+    def test_it_ends_in_order_when_its_terminal_closes_and_opens_its_log_anew_otherwise(self):
+        child, terminal = self.in_a_terminal()
+        os.kill(child, signal.SIGHUP)
+        self.wait_for(lambda: "log opened anew" in self.log_text())
+        os.close(terminal)
+        ended = []
+        self.wait_for(lambda: ended.append(self.end_of(child)) or ended[-1] is not None)
+        self.assertEqual(ended[-1], 0)
+        self.assertIn("asked to stop", self.log_text())
+
+    def test_with_nohup_it_outlives_its_terminal(self):
+        child, terminal = self.in_a_terminal(signal.SIG_IGN)
+        os.close(terminal)
+        self.wait_for(lambda: "log opened anew" in self.log_text())
+        os.kill(child, signal.SIGHUP)
+        self.wait_for(lambda: self.log_text().count("log opened anew") == 2)
+        self.assertIsNone(self.end_of(child))
 
     def test_a_second_server_on_one_file_is_refused(self):
         self.start()

@@ -15,6 +15,7 @@
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/reload_secrets.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/service/controlling_terminal.h"
 #include "harpe/service/server_log.h"
 #include "harpe/service/server_notify.h"
 
@@ -31,8 +32,9 @@ ApiOptions api_options(const AgentOptions& options, const Devices& devices) {
 
 void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run,
                    const std::function<void()>& reload) {
-  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload](int signal) {
-    if (signal != SIGHUP) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload,
+                                              terminal = ControllingTerminal()](int signal) {
+    if (signal != SIGHUP || terminal.has_closed()) {
       log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
                         : "asked to stop: putting everything back");
       return loop.stop();

@@ -21,6 +21,7 @@
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/zeus_routes.h"
+#include "harpe/service/controlling_terminal.h"
 #include "harpe/service/forward_token.h"
 #include "harpe/service/server_log.h"
 #include "harpe/service/server_notify.h"
@@ -64,15 +65,16 @@ void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
 void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>& reload) {
   // A file at its limit is a store that does not work: that is told, and no reason to end.
   std::signal(SIGXFSZ, SIG_IGN);
-  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &log, reload](int signal) {
-    if (signal != SIGHUP) {
-      log.write("asked to stop");
-      return loop.stop();
-    }
-    const Status reopened = log.reopen();
-    log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
-    reload();
-  });
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP},
+                  [&loop, &log, reload, terminal = ControllingTerminal()](int signal) {
+                    if (signal != SIGHUP || terminal.has_closed()) {
+                      log.write("asked to stop");
+                      return loop.stop();
+                    }
+                    const Status reopened = log.reopen();
+                    log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+                    reload();
+                  });
 }
 
 /// \param url  where other servers reach this one

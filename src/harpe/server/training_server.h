@@ -54,7 +54,8 @@ struct ServerOptions {
 
 Status check_server_options(const ServerOptions& options);
 
-/// Serves until SIGTERM or SIGINT, then stores what is not stored yet. SIGHUP opens the log anew.
+/// Serves until SIGTERM or SIGINT, then stores what is not stored yet. SIGHUP opens the log anew,
+/// or ends the server too if it is the terminal that has closed.
 /// \param ready  called for each socket, when all listen, with its address and how it is spoken to
 Status run_server(const ServerOptions& options, const std::function<void(std::string_view)>& ready);
 
