@@ -306,7 +306,7 @@ void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting
   }
 }
 
-Status stopped_early(const std::vector<OpenSocket>& sockets, ServerLog& log) {
+Status stopped_early(std::vector<OpenSocket>& sockets, ServerLog& log) {
   remove_socket_files(sockets);
   log.write("asked to stop");
   return ok_status();
