@@ -35,8 +35,10 @@ struct JobTuningOptions {
   std::string lease = "harpe";     ///< its name, for people
   std::string job{};               ///< what the profile holds for
   int batch_size = 1;              ///< likewise
-  Seconds patience{10};            ///< with the agent, a request
-  bool writes_profile = true;      ///< false: another process of this node does
+  /// With the agent, a request. One that is gone refuses at once; one whose disk is busy answers
+  /// late, since it writes what was set before it sets anything.
+  Seconds patience{10};
+  bool writes_profile = true;  ///< false: another process of this node does
 };
 
 /// What is to be said at the end.

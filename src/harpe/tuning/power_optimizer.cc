@@ -21,8 +21,6 @@ namespace {
 // Of the thread beside training: windows that wait for their energy end so much late at most.
 constexpr std::chrono::milliseconds kPollInterval(20);
 constexpr Seconds kLongestStop{0.2};
-// Training waits for the agent.
-constexpr Seconds kPatience{2};
 
 /// Positions in `devices.gpus`.
 Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const Devices& devices) {
@@ -136,7 +134,6 @@ Result<std::unique_ptr<PowerOptimizer>> PowerOptimizer::start(const PowerOptimiz
                                            .lease = "harpe.PowerOptimizer",
                                            .job = options.job,
                                            .batch_size = options.batch_size,
-                                           .patience = kPatience,
                                            .writes_profile = options.writes_profile}));
   auto state = std::make_unique<State>(std::move(tuning), std::move(peers));
   HARPE_TRY(state->open(options));
