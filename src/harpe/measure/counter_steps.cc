@@ -204,7 +204,8 @@ double CounterSteps::narrowest() const {
 /// One step towards the most likely line (Newton) and jitter (expectation maximisation): where each
 /// step lies in its bracket given the line, and how much that tells of the line. It is at least
 /// what the bracket's middle does; more where the line passes near one of its ends.
-void CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
+/// \returns  false if no step has a number that is sure: then there is no line
+bool CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
   const double variance = square(line.jitter);
   // Readings that keep step with the counter tell as much as one: middles then do not scatter.
   double scatter = 0, counted = 0;
@@ -228,6 +229,7 @@ void CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
     weight += told.back();
     sum_x += told.back() * number;
   }
+  if (!(weight > 0)) return false;
   Line better = line;
   better.center = sum_x / weight;
   const double known = square(prior.sigma);
@@ -253,6 +255,7 @@ void CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
       kUsualCounts * std::max(uniform_variance(narrowest()), square(kUsualStepJitter * line.slope));
   better.jitter = std::max(kLeastJitter, std::sqrt((stray + usual) / (steps + kUsualCounts)));
   line = better;
+  return true;
 }
 
 /// The last step before a reading came no longer ago than a period, nor than the reading before.
@@ -294,7 +297,9 @@ void CounterSteps::fit() {
   }
   for (int i = 0; i < (had_line ? kLineIterations : kFirstIterations); ++i) {
     count(*line_);
-    improve(*line_, prior);
+    if (improve(*line_, prior)) continue;
+    line_.reset();
+    return;
   }
   if (line_->jitter > kIrregularSteps * line_->slope) {
     line_.reset();

@@ -120,7 +120,7 @@ class CounterSteps {
   void fit();
   void narrow_brackets();
   void count(Line& line);
-  void improve(Line& line, const PeriodPrior& known) const;
+  bool improve(Line& line, const PeriodPrior& known) const;
   TruncatedNormal place(const Bracket& bracket) const;
 
   Seconds expected_;
