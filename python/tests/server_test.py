@@ -303,19 +303,19 @@ def test_a_server_that_speaks_otherwise_or_hangs_up_is_told() -> None:
             thread.join()
 
 
-def test_a_token_travels_to_loopback_addresses_only(monkeypatch):
+def test_a_token_travels_to_loopback_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARPE_INSECURE", raising=False)
-    requests = []
+    requests: list[str | None] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
+        def do_GET(self) -> None:
             requests.append(self.headers.get("Authorization"))
             self.send_response(200)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")
 
-        def log_message(self, *_):
+        def log_message(self, *_: object) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as serving:
@@ -343,7 +343,7 @@ def test_a_token_travels_to_loopback_addresses_only(monkeypatch):
 
 class _Beyond:
     @staticmethod
-    def ip_address(_):
+    def ip_address(_: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
         return ipaddress.ip_address("192.0.2.1")
 
 

@@ -39,7 +39,7 @@ using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
-constexpr double kMostLimit = 1e5;                        // W
+constexpr double kMostLimit = 1e5;                             // W
 constexpr double kLatestPause = 1e12;                          // s since 1970
 constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
 
