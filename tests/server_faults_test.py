@@ -5,6 +5,7 @@ Usage: server_faults_test.py HARPE"""
 
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -172,6 +173,18 @@ class DatabaseAway(Outage, ServerTest):
             self.assertTrue(line, "the server ended: " + said)
             said += line
         self.assertIn("the database is there", said)
+
+    def test_a_server_ends_at_once_while_it_connects_to_a_database_that_does_not_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            server = subprocess.Popen([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store",
+                                       f"postgresql://harpe@127.0.0.1:{silent.getsockname()[1]}/harpe"], stderr=subprocess.PIPE)
+            self.addCleanup(server.stderr.close)
+            self.addCleanup(server.wait)
+            self.addCleanup(server.kill)
+            connected, _ = silent.accept()
+            with connected:
+                server.terminate()
+                self.assertEqual(server.wait(5), 0)  # an attempt lasts ten seconds
 
     def test_a_server_that_waits_ends_when_it_is_asked_to(self):
         self.take_store()

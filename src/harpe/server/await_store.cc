@@ -1,7 +1,10 @@
 #include "harpe/server/await_store.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
-#include <ctime>
+#include <thread>
 
 #include "harpe/service/server_notify.h"
 #include "harpe/store/store_url.h"
@@ -9,31 +12,33 @@
 namespace harpe {
 namespace {
 
-constexpr timespec kPause{.tv_sec = 1, .tv_nsec = 0};
+constexpr std::chrono::seconds kPause(1);
 /// Tries between lines in the log.
-constexpr int kSaidAgain = 60;
-/// systemd gives a start 90 s; each try asks for so many more.
+constexpr int kTriesBetweenLines = 60;
+/// systemd gives a start 90 s. Each try extends that by a minute.
 constexpr const char* kStillStarting =
     "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=waiting for PostgreSQL";
 
-/// SIGTERM and SIGINT are waited for in this scope, and end nothing.
-class HeldSignals {
+/// In its scope SIGTERM and SIGINT end the process at once. A handler is needed for the first
+/// process of a container, which ignores signals that it does not handle. Nothing has been served
+/// yet, so nothing has to be put in order; the file of a socket is taken over by the next start.
+class EndsOnSignals {
  public:
-  HeldSignals() {
-    sigemptyset(&stops_);
-    sigaddset(&stops_, SIGTERM);
-    sigaddset(&stops_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &stops_, &before_);
+  EndsOnSignals() {
+    struct sigaction end{};
+    end.sa_handler = [](int) { ::_exit(0); };
+    sigaction(SIGTERM, &end, &term_before_);
+    sigaction(SIGINT, &end, &int_before_);
   }
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  /// Whether one came within this time.
-  bool came(const timespec& within) const { return sigtimedwait(&stops_, nullptr, &within) > 0; }
+  ~EndsOnSignals() {
+    sigaction(SIGTERM, &term_before_, nullptr);
+    sigaction(SIGINT, &int_before_, nullptr);
+  }
+  EndsOnSignals(const EndsOnSignals&) = delete;
+  EndsOnSignals& operator=(const EndsOnSignals&) = delete;
 
  private:
-  sigset_t stops_{}, before_{};
+  struct sigaction term_before_{}, int_before_{};
 };
 
 bool is_worth_waiting(const std::string& store, const Error& error) {
@@ -44,20 +49,18 @@ bool is_worth_waiting(const std::string& store, const Error& error) {
 
 }  // namespace
 
-Result<std::optional<std::unique_ptr<Store>>> await_store(const std::string& url,
-                                                          const StoreOptions& options,
-                                                          ServerLog& log) {
-  const HeldSignals signals;
+Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
+                                           ServerLog& log) {
+  const EndsOnSignals ends;
   for (int tries = 0;; ++tries) {
     Result<std::unique_ptr<Store>> store = Store::open(url, options);
-    if (store.ok()) {
-      if (tries > 0) log.write("the database is there");
-      return std::optional(*std::move(store));
+    if (store.ok() && tries > 0) log.write("the database is there");
+    if (store.ok() || !is_worth_waiting(url, store.error())) return store;
+    if (tries % kTriesBetweenLines == 0) {
+      log.write("waits for its database: " + store.error().text());
     }
-    if (!is_worth_waiting(url, store.error())) return store.error();
-    if (tries % kSaidAgain == 0) log.write("waits for its database: " + store.error().text());
     notify_systemd(kStillStarting);
-    if (signals.came(kPause)) return std::optional<std::unique_ptr<Store>>();
+    std::this_thread::sleep_for(kPause);
   }
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 /// \file
-/// The store of a server that starts, which may be a database that is not there yet.
+/// Opening the store of a server that starts, which may be a database that is not there yet.
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "harpe/base/result.h"
@@ -12,13 +11,12 @@
 
 namespace harpe {
 
-/// Opens the store. Where its PostgreSQL cannot be reached (it starts later, is restarted, or the
-/// network is), waits until it can, tries again every second, and says so in the log: a server that
-/// gave up would have to be started by hand.
-/// \returns  the store; nullopt if SIGTERM or SIGINT ended the wait. Fails where waiting does not
-///           help: a wrong password, a database of a later Harpe.
-Result<std::optional<std::unique_ptr<Store>>> await_store(const std::string& url,
-                                                          const StoreOptions& options,
-                                                          ServerLog& log);
+/// Opens the store. If it is a PostgreSQL that cannot be reached, tries again every second until it
+/// can, and says so in the log: a server that gave up would have to be started by hand. A database
+/// or role that does not exist is waited for, too. SIGTERM and SIGINT end the process at once, with
+/// status 0. Must be called before other threads exist and before signals are handled. Fails if
+/// waiting does not help: a wrong password, a database of a later Harpe.
+Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
+                                           ServerLog& log);
 
 }  // namespace harpe

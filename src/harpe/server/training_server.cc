@@ -78,16 +78,15 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
 }
 
 /// \param url  where other servers reach this one
-/// \returns  the store, null for none; nullopt if the server was asked to stop before it was there
-Result<std::optional<std::unique_ptr<Store>>> open_store(const ServerOptions& options,
-                                                         const std::string& url, ServerLog& log) {
+Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
+                                          ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
-    return std::optional(std::unique_ptr<Store>());
+    return std::unique_ptr<Store>();
   }
   auto store =
       await_store(options.store, {.name = "harpe serve", .url = url, .lease = options.lease}, log);
-  if (store.ok() && *store) log.write("jobs are kept in " + (**store)->description());
+  if (store.ok()) log.write("jobs are kept in " + (*store)->description());
   return store;
 }
 
@@ -306,12 +305,6 @@ void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting
   }
 }
 
-Status stopped_early(std::vector<OpenSocket>& sockets, ServerLog& log) {
-  remove_socket_files(sockets);
-  log.write("asked to stop");
-  return ok_status();
-}
-
 ServerTransport counts_of(const HttpServer& server) {
   return {server.connections(), server.connections_refused(), server.buffered()};
 }
@@ -329,9 +322,7 @@ Status run_server(const ServerOptions& options,
   std::vector<OpenSocket> sockets =
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
-  std::optional<std::unique_ptr<Store>> opened = HARPE_TRY(open_store(options, url, log));
-  if (!opened) return stopped_early(sockets, log);
-  const std::unique_ptr<Store> store = *std::move(opened);
+  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, log));
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
