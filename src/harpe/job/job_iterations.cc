@@ -317,8 +317,8 @@ AllMaxBaseline::Explained Job::State::explained_energy() const {
   };
 }
 
-/// The same for savings: of its computations alone, and of what is late in it only what is later
-/// than usual. The rest is alike in iterations by plans.
+/// The same for savings, without the overhead and without the usual lateness: iterations by plans
+/// have both as well. Lateness is usual up to four standard deviations.
 AllMaxBaseline::Explained Job::State::explained_but_usual() const {
   constexpr double kUsual = 4;  // deviations of the times of single iterations
   const double alike = std::max(kAlike, 1 + kUsual * detector.deviation());
@@ -349,14 +349,14 @@ bool Job::State::is_as_known(const WatchedPipeline& one) const {
   return true;
 }
 
-/// Nothing is known of iterations at all-max any more.
+/// Forgets the measured iterations at all-max. Nothing is saved before the next look.
 void Job::State::forget_all_max() {
   baseline.forget();
   savings.forget_level();
 }
 
-/// Joules of all GPUs that the plans in force explain of an iteration. What takes longer than
-/// planned uses as much more.
+/// Returns the joules of all GPUs that the plans in force explain. A computation that takes longer
+/// than planned is taken to use more energy in proportion.
 double Job::State::explained_by_plan(const FinishedIteration& iteration,
                                      const Deployment& deployment, Seconds time) const {
   double sum = 0;
@@ -396,8 +396,8 @@ void Job::State::account_savings(const FinishedIteration& iteration, const Deplo
     by_plan.used += group.energy.value;
     by_plan.used_error = std::hypot(by_plan.used_error, group.energy_error.value);
   }
-  savings.add(deployment.first_version, by_plan);
-  if (now - saved_stored < kSavingsStored) return;
+  const bool counts = savings.add(deployment.first_version, by_plan);
+  if (!counts || now - saved_stored < kSavingsStored) return;
   saved_stored = now;
   effects.save = true;
 }

@@ -9,11 +9,12 @@ namespace {
 constexpr std::size_t kFewestOfLook = 2;
 // Energy at all-max over that of a plan: far above what plans save.
 constexpr double kMostShare = 3;
-// A change at an unknown moment, all alike likely, moves the mean by up to half of it either way:
-// the 95 % interval of such a sum of several, 1.96 / sqrt(12) of the change.
+// Half-width of the 95 % interval of the mean over a time in which a value changed by 1 at an
+// unknown moment: the standard deviation of a uniform distribution, 1 / sqrt(12), times 1.96.
 constexpr double kOfChange = 0.57;
-// Of what moved with plans, and moved back before the next look: it may have been the same at
-// all-max in joules, not in proportion, which is less by what plans save.
+// Share of the change of all-max that was inferred from plans and that a look cannot confirm,
+// because it was gone by then. All-max may have changed by the same joules instead of in
+// proportion: the difference is the share that plans save.
 constexpr double kNotAlike = 0.25;
 constexpr double kHalfWidth = 1.96;  // of a 95 % interval, in standard deviations
 // From the median of differences of neighbours to the deviation of one: 1 / (0.6745 sqrt(2)).
@@ -21,7 +22,7 @@ constexpr double kDifferenceToSigma = 1.0483;
 constexpr int kMostDifferences = 15;  // that a RunningMedian knows
 constexpr int kFewestDifferences = 6;
 
-// Values in a row that are as far off as noise seldom is: from there on all is different.
+// So many values in a row, all `kFarOff` standard deviations to one side, are a step and not noise.
 constexpr std::size_t kInARow = 3;
 constexpr double kFarOff = 3;  // standard deviations
 
@@ -42,15 +43,15 @@ double Savings::Noise::error_of_median(std::size_t values) const {
   return one * (values > 2 ? kMedianLoss : 1) / std::sqrt(static_cast<double>(values));
 }
 
-/// Iterations at all-max are few: where they say little of their noise, that of plans is the least.
+/// Few iterations run at all-max, so their noise may be unknown. It is at least that of plans.
 double Savings::error_of_look(std::size_t values) const {
   const bool is_known = at_all_max_.known >= kFewestDifferences || by_plan_.known == 0;
   const double of_plans = by_plan_.error_of_median(values);
   return is_known ? std::max(at_all_max_.error_of_median(values), of_plans) : of_plans;
 }
 
-/// What the plan's iterations used beyond what is explained when the level was seen: their first
-/// ones, up to a step.
+/// Returns the median of the plan's unexplained energy at the time of the look: of its first
+/// values, up to a step.
 double Savings::reference(const Plan& plan) const {
   std::size_t count = std::min(plan.first.size(), std::max(kInARow, plan.before));
   int off = 0;
@@ -66,7 +67,7 @@ double Savings::reference(const Plan& plan) const {
   return median(plan.first);
 }
 
-/// By how much all-max moves where the plan's iterations move by one joule.
+/// Returns the joules by which all-max changes if the plan's iterations change by one joule.
 double Savings::share(const Plan& plan) const {
   const double at_all_max = plan.at_all_max / plan.iterations + level_.value_or(0);
   const double before = (plan.used - plan.beyond) / plan.iterations + reference(plan);
@@ -81,12 +82,12 @@ Savings::Sum Savings::claim(const Plan& plan) const {
           .bias = n * level_error_ + plan.at_all_max_error,
           .variance = plan.used_variance,
           .moved = moved + n * (*level_ - look_level_)};
-  // The first iterations stand for all; of themselves they say nothing beyond what they used.
+  // The reference comes from the first iterations. Its error concerns the other ones only.
   const double others = n - static_cast<double>(plan.first.size() - plan.before);
   sum.variance += square(part * others * by_plan_.error_of_median(plan.first.size()));
   if (!is_confirmed_) {
-    // What the profile leaves unexplained is alike at all-max and by a plan, in joules or in
-    // proportion; if it is not, one of the two was disturbed.
+    // The unexplained energy of all-max and that of a plan should be the same, in joules or in
+    // proportion. If they differ, one of the two was disturbed.
     const double explained = (plan.used - plan.beyond) / plan.at_all_max;
     const double off =
         std::min(std::abs(*level_ - at_look), std::abs(*level_ * explained - at_look));
@@ -95,10 +96,9 @@ Savings::Sum Savings::claim(const Plan& plan) const {
   return sum;
 }
 
-void Savings::add(std::uint64_t plan, const ByPlan& iteration) {
-  if (!level_) return;
+bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   const double beyond = iteration.used - iteration.by_plan;
-  if (!std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return;
+  if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
   if (plan != plan_.number) end_plan(false);
   plan_.number = plan;
   if (!plan_.newest.empty()) by_plan_.add(beyond - plan_.newest.back());
@@ -111,10 +111,12 @@ void Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   if (plan_.first.size() < kReference) plan_.first.push_back(beyond);
   plan_.newest.push_back(beyond);
   if (plan_.newest.size() > kReference) plan_.newest.pop_front();
+  return true;
 }
 
-/// The level goes on from where the plan's iterations have led it.
-/// \param goes_on  after a look, which its last iterations are compared with, too
+/// Ends the plan's iterations and carries their change of energy over to the level.
+/// \param goes_on  the same plan continues after a look; its last iterations are part of the next
+///                 reference
 void Savings::end_plan(bool goes_on) {
   if (plan_.iterations == 0) return;
   since_ = since_ + claim(plan_);
@@ -136,9 +138,9 @@ void Savings::end_plan(bool goes_on) {
   plan_ = std::move(next);
 }
 
-/// With what drift may have done since the last look: a random walk, whose mean over the time since
-/// has a third of the variance of its end. That all-max moved with plans no look has shown yet: it
-/// may have stayed.
+/// Returns the sum since the last look with two more errors: the drift since then, as a random walk
+/// (its mean over the time has a third of the variance of its end), and the change of all-max that
+/// was inferred from plans, which no look has confirmed yet.
 Savings::Sum Savings::open() const {
   Sum sum = since_ + claim(plan_);
   const double n = iterations_ + plan_.iterations;
@@ -159,7 +161,7 @@ void Savings::look(std::span<const double> beyond) {
     const double change = seen - *level_;
     const double known = square(level_error_), by_look = square(seen_error);
     const double n = std::max(1.0, iterations_);
-    // What noise does not explain, 19 times in 20, is drift.
+    // A change that noise would explain in fewer than 1 of 20 cases is drift.
     const double of_change = square(kHalfWidth * change);
     has_moved_ = square(change) > known + by_look;
     drift_ = std::max(drift_ / 4, has_moved_ ? (of_change - known - by_look) / n : 0);

@@ -1,26 +1,27 @@
 #pragma once
 /// \file
-/// What plans save against the same iterations at all-max, and how well that is known.
+/// Energy that plans save against the same iterations at all-max, with its error.
 ///
-/// All-max is seen now and then only: before the first plan, and in looks between. So an iteration
-/// by a plan is compared with an estimate. With `used` the energy that it took, `by_plan` and
-/// `at_all_max` what the profile explains of it and of the same iteration at all-max,
+/// Iterations at all-max are seen before the first plan and in looks: a few iterations at all-max
+/// between those by plans. So an iteration by a plan is compared with an estimate. Let `used` be
+/// its measured energy, and `by_plan` and `at_all_max` the energies that the profile predicts for
+/// it and for the same iteration at all-max. Then
 ///
 ///   saved = at_all_max + level + share x (beyond - reference) - used,   beyond = used - by_plan.
 ///
-/// `level` is what the last look showed beyond what the profile explains. `reference` is the same
-/// of the plan's own iterations, the median of 15 of them around the last look, or of its first:
-/// where they come to use more or less while they take as long (a hotter room, other data), an
-/// iteration at all-max would do so, too, in proportion. Example: 100 J at all-max and 80 J by the
-/// plan were measured in a room that cools down by the 60th iteration, from when on the plan takes
-/// 64 J: 16 J are saved then, not 36.
+/// `level` is the measured energy of the last look minus the predicted one. `reference` is the same
+/// difference for the plan: the median of its 15 iterations around the last look, or of its first
+/// ones. If the plan's iterations use more or less energy later on while they take as long (a
+/// hotter room, other data), an iteration at all-max would, too, in proportion: `share` is all-max
+/// over plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room
+/// cools down, and the plan uses 64 J. Then 16 J are saved, not 36.
 ///
-/// The next look shows by how much all-max has moved beyond that. The change is taken to have come
-/// at a constant rate, so half of it corrects what was claimed since the look before; as it may
-/// have come at any moment, it widens the bar as well. What drift earlier looks have shown widens
-/// the bar of the iterations since the last one, the more the older it is. The level of a look is
-/// weighted with what was expected of it (a Kalman filter of a random walk), so that looks of a few
-/// iterations together say what they cannot say alone.
+/// The next look shows by how much all-max has changed beyond that. The change is assumed to have
+/// come at a constant rate, so half of it corrects the savings since the look before. It may have
+/// come at any moment, so it widens the error as well. The drift that earlier looks have shown
+/// widens the error of the iterations since the last look, and more so with time. A look has a few
+/// iterations only, so its level is averaged with the expected one, weighted by their errors (a
+/// Kalman filter of a random walk).
 ///
 /// Errors are half-widths of 95 % intervals. Not thread-safe.
 
@@ -49,24 +50,25 @@ class Savings {
     double at_all_max = 0;  ///< what the profile explains of the same iteration at all-max
     double at_all_max_error = 0;
   };
-  /// \param plan  what is compared with its own iterations alone: a version of the assignments
-  void add(std::uint64_t plan, const ByPlan& iteration);
+  /// \param plan  a number for each plan: its iterations are compared with each other
+  /// \returns  false if the iteration does not count: an energy is NaN, or there was no look yet
+  bool add(std::uint64_t plan, const ByPlan& iteration);
 
-  /// Iterations at all-max that have ended: joules of all GPUs beyond what the profile explains, in
-  /// the order in which they were. Fewer than two say nothing.
+  /// Adds iterations at all-max: joules of all GPUs minus those predicted, in the order of the
+  /// iterations. Fewer than two are ignored.
   void look(std::span<const double> beyond);
 
-  /// Another profile explains iterations from now on: nothing is claimed before the next look.
+  /// Must be called when another profile predicts iterations. Nothing counts before the next look.
   void forget_level();
 
   Joules saved() const;
   Joules error() const;
-  /// Whether the last look showed that all-max had moved by more than noise.
+  /// True if all-max had changed by more than noise at the last look.
   bool has_moved() const { return has_moved_; }
 
   /// What a snapshot keeps.
   struct Kept {
-    double saved = 0, bias = 0, variance = 0;  ///< J, J, J^2: until the last look
+    double saved = 0, bias = 0, variance = 0;  ///< J, J, J^2; until the last look
     double since = 0, since_bias = 0, since_variance = 0, since_moved = 0;  ///< the same since then
     double iterations = 0;                                                  ///< since then
     std::optional<double> level;                                            ///< J
@@ -77,14 +79,14 @@ class Savings {
   };
   Kept kept() const;
   void restore(const Kept& kept);
-  /// Takes over what another one has claimed; its level is of another specification.
+  /// Continues from the savings of the specification before, without its level.
   void inherit(const Savings& before);
 
  private:
-  /// Joules, and what is not known of them: errors that add up, and independent ones.
+  /// Joules with their error: `bias` adds up over iterations, `variance` is of independent errors.
   struct Sum {
     double joules = 0, bias = 0, variance = 0;
-    /// Of all-max, as far as it was taken to move with plans since the last look.
+    /// Change of all-max since the last look, J, that was inferred from plans.
     double moved = 0;
     friend Sum operator+(const Sum& a, const Sum& b) {
       return {a.joules + b.joules, a.bias + b.bias, a.variance + b.variance, a.moved + b.moved};
@@ -95,20 +97,20 @@ class Savings {
     std::uint64_t number = 0;
     double iterations = 0;
     double used = 0, used_variance = 0, beyond = 0, at_all_max = 0, at_all_max_error = 0;  ///< sums
-    std::vector<double> first;  ///< values beyond, at most `kReference`
-    std::size_t before = 0;     ///< of them, those from before the last look
+    std::vector<double> first;  ///< unexplained joules of the first iterations
+    std::size_t before = 0;     ///< how many values of `first` are from before the last look
     std::deque<double> newest;
   };
   double reference(const Plan& plan) const;
   double share(const Plan& plan) const;
-  /// Of an iteration's energy: the deviation of single values, from differences of neighbours,
-  /// which drift hardly moves.
+  /// Standard deviation of an iteration's energy, estimated from the differences of neighbours:
+  /// drift hardly changes those.
   struct Noise {
     RunningMedian differences;
     double deviation = 0;
     int known = 0;
     void add(double difference);
-    /// Half-width of the interval of a median of so many.
+    /// Half-width of the 95 % interval of the median of so many values.
     double error_of_median(std::size_t values) const;
   };
   Sum claim(const Plan& plan) const;

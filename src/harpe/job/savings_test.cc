@@ -13,11 +13,11 @@
 namespace harpe {
 namespace {
 
-/// What an iteration really takes, J. By the profile it takes 195 J at all-max and 152 J by a plan.
+/// True energy of an iteration, J. The profile predicts 195 J at all-max and 152 J by a plan.
 struct Truth {
   double at_all_max = 200, by_plan = 160;
 };
-/// Of an iteration, counted from the first one.
+/// Returns the true energy of an iteration, counted from 0.
 using Disturbed = std::function<Truth(int iteration)>;
 
 /// In proportion: at all-max and by a plan alike.
@@ -76,7 +76,7 @@ TEST(Savings, WithoutNoiseAreTheTruth) {
 
 TEST(Savings, NothingIsClaimedBeforeAllMaxWasSeen) {
   Savings savings;
-  savings.add(1, {.used = 100, .by_plan = 100, .at_all_max = 120});
+  EXPECT_FALSE(savings.add(1, {.used = 100, .by_plan = 100, .at_all_max = 120}));
   EXPECT_EQ(savings.saved(), Joules{0});
   const double one = 5;
   savings.look({&one, 1});
@@ -100,7 +100,7 @@ TEST(Savings, ARoomThatWasHotWhileAllMaxWasMeasuredIsNoSaving) {
   }
 }
 
-/// What a look shows corrects what was claimed before it.
+/// Here the first look was disturbed, and nothing else.
 TEST(Savings, ALookCorrectsWhatWasClaimed) {
   Training training(4, [](int i) { return i < kFirst ? times(1.3) : times(1); });
   training.plan(99);
