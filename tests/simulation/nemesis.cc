@@ -215,7 +215,8 @@ void Cluster::trouble_machines(Random& random) {
   history_.machines_changed(training.id());
 }
 
-/// Rooms get hot, and counters wrong, while nothing else is: also before the first iteration.
+/// Disturbs energies: a hot room, or a counter that is wrong. Starts before the first iteration, so
+/// that all-max is measured under disturbances, too.
 void Cluster::disturb_energies() {
   if (!is_breaking_) return;
   Training& training = *energies_.one_of(trainings_);

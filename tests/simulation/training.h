@@ -51,7 +51,7 @@ class Training {
   /// In order, after this iteration: all ranks say so.
   void end() { ending_ = true; }
   bool is_ending() const { return ending_; }
-  /// What ranks report in place of the energy that they measured.
+  /// Energies that ranks report in place of the measured ones.
   std::map<std::size_t, Joules> wrong_energies;
   /// The machine of a rank.
   Node& node(std::size_t index) { return *nodes_[index]; }

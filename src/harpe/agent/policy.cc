@@ -89,8 +89,8 @@ std::optional<std::int64_t> group_number(const std::string& name) {
                         [](const group& entry) { return std::int64_t{entry.gr_gid}; });
 }
 
-/// Of a name, or else of a number in quotes: `users = ["1000"]` means what `users = [1000]` does.
-/// The system's database comes first, as a name may be made of digits.
+/// Returns the number of the account with this name. If no account has it and the text is a number,
+/// returns that number: `users = ["1000"]` means the same as `users = [1000]`.
 std::optional<std::int64_t> number_of_account(
     const std::string& text, std::optional<std::int64_t> (*find)(const std::string&)) {
   if (const auto number = find(text)) return number;

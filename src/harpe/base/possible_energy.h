@@ -10,19 +10,21 @@
 
 namespace harpe {
 
-/// More than any GPU draws: those of 2026 have limits of up to 1.4 kW.
+/// Above the power of any GPU. The highest limits in 2026 are 1.4 kW.
 inline constexpr Watts kMostGpuPower{5000};
-/// Power limits hold over some milliseconds; sensors show more for a moment.
+/// Power may exceed the limit of a GPU for some milliseconds, so sensors show more. Twice the limit
+/// is more than was ever seen.
 inline constexpr double kMostOverLimit = 2;
 
-/// Returns why no devices can have used this energy, for people; empty if they can, or if it is NaN
-/// (not measured).
-/// \param error  half-width of its 95 % interval, J: an energy is impossible if three of it do not
-///               make it possible
-/// \param most   that all of them draw
+/// Returns why devices cannot have used this energy, as text for a user. Empty if they can, or if
+/// the energy is NaN (not measured).
+/// \param error  half-width of the energy's 95 % interval. The energy is impossible only if the
+///               interval of three times that width has no possible value.
+/// \param most   highest power of all devices together
 inline std::string why_impossible(Joules energy, Joules error, Seconds time, Watts most) {
   const Joules farthest = 3 * error, limit = most * time;
-  const bool is_below = energy + farthest<Joules{0}, is_above = energy - farthest> limit;
+  const bool is_below = (energy + farthest) < Joules{0};
+  const bool is_above = (energy - farthest) > limit;
   if (!is_below && !is_above) return {};
   std::string text = shortest(energy.value, 4) + " J in " + shortest(time.value, 4) + " s ";
   if (is_below) return text + "is less than nothing";

@@ -67,8 +67,9 @@ class BatchSizeOptimizer {
   static constexpr std::size_t kMostTrials = 2000;
   /// Trials that converged whose metrics are remembered: the newest.
   static constexpr std::size_t kMostCurves = 16;
-  /// What a report may say: between two of them at most so many times the job's `max_power`, with a
-  /// second for counters that lag, and at least so long for each epoch.
+  /// Limits of a report. The mean power since the report before is at most `kMostPower` times the
+  /// job's `max_power`, with `kCounterLag` added to the time because counters lag. An epoch takes
+  /// at least `kShortestEpoch`.
   static constexpr double kMostPower = 2;
   static constexpr Seconds kCounterLag{1};
   static constexpr Seconds kShortestEpoch{0.001};

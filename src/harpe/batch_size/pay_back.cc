@@ -60,13 +60,14 @@ struct Worth {
   double net() const { return saving - loss; }
 };
 
-/// What is expected to be gained per recurrence by a size, as a share of the best one's cost, once
-/// so many tries have shown what it takes. \param least  logarithm of the best one's cost
+/// Returns the expected gain of a size in each later recurrence, as a share of the cost of the best
+/// size, after `tries` trainings have shown how many epochs it takes.
+/// \param least  logarithm of the cost of the best size
 double expected_gain(const Evidence& evidence, const SizeEvidence& size, double least, int tries,
                      const PayBackPrior& prior) {
   const Estimate cost = evidence.epoch_cost(size);
   const double noise = prior.run_deviation * prior.run_deviation;
-  // What so many runs may move a belief by.
+  // Variance by which `tries` runs may change an estimate of this variance.
   const auto moved = [&](double variance) {
     return variance * variance / (variance + noise / tries);
   };
@@ -87,14 +88,14 @@ double expected_gain(const Evidence& evidence, const SizeEvidence& size, double 
   return expected;
 }
 
-/// Of trying `size`, as often as it takes to know. \param least  as in `expected_gain`
+/// Returns the worth of trying `size` until its cost is known. \param least  as in `expected_gain`
 Worth worth_of(const Evidence& evidence, const SizeEvidence& size, double least,
                const PayBackPrior& prior) {
   const Estimate epochs = evidence.epochs(size), cost = evidence.epoch_cost(size);
   const double loss = std::clamp(
       std::exp(evidence.log_cost(size) - least + (epochs.variance + cost.variance) / 2) - 1, 0.0,
       kMostLoss);
-  // What failures of a known size cost is part of its cost.
+  // The cost of a known size includes its failures.
   const double failure = size.is_known() ? 0 : evidence.failure(size);
   const int remaining = evidence.remaining();
   Worth most{.saving = 0, .loss = 1};

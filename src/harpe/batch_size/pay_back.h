@@ -35,7 +35,7 @@ struct PayBackPrior {
   double epochs_bend = 0.069, epochs_bend_deviation = 0.07;
   double epochs_waviness = 0.10, epochs_scatter = 0.05;
   double run_deviation = 0.10;  ///< of one run from the mean of its size
-  /// How much more than that one run alone is in doubt: one in five is three times as far off.
+  /// Additional doubt in a size with one run: one run in five is three times as far off.
   double doubt = 1.6;
   // Cost per epoch.
   double cost_slope_deviation = 0.104;

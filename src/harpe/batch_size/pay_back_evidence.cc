@@ -19,10 +19,10 @@ constexpr double kCostDeviation = 0.005;
 constexpr double kEndedDeviation = 0.2;
 constexpr double kEndedFactor = 1.2;
 constexpr int kLeastRemaining = 50;
-// What profiling limits adds to an epoch, and how far that is in doubt (docs/zeus.md, "which
-// limits").
+// Profiling of power limits makes an epoch longer by this share, with this standard deviation
+// (docs/zeus.md, "which limits").
 constexpr double kProfiling = 0.07;
-// How many trainings count as much as what follows from the epochs that they are believed to need.
+// Weight of the predicted epochs, in trainings.
 constexpr double kExpectedWeight = 0.5;
 constexpr double kFailureWeight = 1;  // trials that the prior's chance of failure counts as
 
@@ -205,7 +205,7 @@ double Evidence::mean_epochs(const SizeEvidence& size, const Estimate& needed) c
 double Evidence::failure(const SizeEvidence& size) const {
   double failed = size.given_up;
   if (failed > 0 && !size.is_known()) {
-    // One that was given up before it was expected to converge has not failed.
+    // A trial that was given up before its expected end has not failed.
     const Estimate needed = needed_epochs(size);
     const double z = (std::log(size.longest) - needed.mean) /
                      std::sqrt(needed.variance + prior_.run_deviation * prior_.run_deviation);

@@ -1,19 +1,20 @@
 #pragma once
 /// \file
-/// Trainings end with an epoch: one that would need 1.2 epochs takes two. What is smooth in the
-/// batch size is the real number of epochs that a training needs; what it takes is the next whole
-/// number. With some hundred epochs that is no matter, with one or two it is a factor of two.
+/// Whole numbers of epochs. A training ends with an epoch: if it needs 1.2 epochs, it takes two.
+/// The number that it needs is smooth in the batch size; the number that it takes is not. The
+/// difference is small for some hundred epochs, and up to a factor of two for one epoch.
 
 #include "harpe/batch_size/surrogate.h"
 
 namespace harpe {
 
-/// Mean of the whole numbers of epochs that trainings take which need exp(x) epochs, x normal.
-/// \param log_needed  of x
+/// Returns the mean number of epochs that trainings take if they need exp(x) epochs, x normal.
+/// \param log_needed  mean and variance of x
 double expected_whole_epochs(const Estimate& log_needed);
 
-/// What trainings that took `taken` whole epochs on average needed: the logarithm of the middle of
-/// the last epoch, with the error of not knowing where in that epoch. \param taken  at least 1
+/// Returns the logarithm of the number of epochs that trainings needed if they took `taken` whole
+/// epochs on average: the middle of the last epoch, with the variance of a uniform distribution
+/// over it. \param taken  at least 1
 Estimate needed_for(double taken);
 
 }  // namespace harpe

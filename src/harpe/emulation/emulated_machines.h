@@ -56,9 +56,9 @@ class EmulatedMachines {
   std::map<std::pair<int, int>, Megahertz> held;
   /// By which an iteration is longer outside of computations, such as a checkpoint.
   std::function<Seconds(std::int64_t iteration)> stall;
-  /// Factor of all energies of an iteration, at whatever clocks, as of a hot room.
+  /// Factor on all energies of an iteration, at all clocks alike, such as that of a hot room.
   std::function<double(std::int64_t iteration)> energy_factor;
-  /// What every GPU uses in an iteration beside training, as of a neighbour.
+  /// Energy that each GPU uses beside training in an iteration, such as that of another process.
   std::function<Joules(std::int64_t iteration)> energy_beside;
   /// Clocks that the GPUs of a stage do not have.
   std::map<int, std::vector<Megahertz>> lacking;

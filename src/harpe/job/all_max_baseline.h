@@ -52,8 +52,9 @@ class AllMaxBaseline {
   Joules energy() const;  ///< of all stages of a pipeline
   /// What computations and waiting explain of a stage's energy.
   using Explained = std::function<double(int stage, const StageEnergy& iteration)>;
-  /// Of each iteration that was added since the last call, at most the newest 15: joules of all
-  /// stages of a pipeline beyond what is explained, oldest first.
+  /// Returns the joules of a pipeline beyond what is explained, one value for each iteration that
+  /// was added since the last call (at most the newest 15), oldest first. Iterations without the
+  /// energy of a stage are left out.
   std::vector<double> take_unexplained(const Explained& explained);
   /// The median of one stage.
   double unexplained(int stage, const Explained& explained) const;

@@ -137,8 +137,8 @@ int Job::State::ranks_not_set() const {
       not_set, [](const auto& rank) { return rank.second >= kNotSetReports; }));
 }
 
-/// Energies that no GPU can have used become NaN, as where none was measured. \returns  why; empty:
-/// there are none
+/// Sets energies that no GPU can have used to NaN, as if they had not been measured.
+/// \returns  the reason; empty if all energies are possible
 std::string Job::State::drop_impossible_energies(IterationReport& report) const {
   const Watts limit = ranks.holder(report.coordinates).power_limit;
   const Watts most = limit > Watts{0} ? limit * kMostOverLimit : kMostGpuPower;
@@ -190,7 +190,7 @@ Result<ReportTaken> Job::report(const IterationReport& sent, Seconds now) {
     ++s.energies_refused;
     s.refuse(text(report.coordinates), taken.energy_refused, now, true);
   }
-  // What is within its error of nothing adds nothing: the sum never falls.
+  // Negative energies are possible within their error. They are left out, so the sum never falls.
   if (added->used && report.energy > Joules{0}) s.reported_energy += report.energy;
   if (added->used) {
     s.effects.used.push_back({.at = now,

@@ -1,4 +1,4 @@
-// What a job says that it saves, against what it does.
+// Savings that a job claims, compared with the true ones.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(JobSavings, OutliveTheServerAndAreAsTrueAsTheySay) {
   EXPECT_GE(held, kRuns - 3) << "95 % intervals";
 }
 
-/// Of the iterations that count, what is said to be saved and what is.
+/// Claimed and true savings of the iterations that count.
 struct SavedInIterations {
   Joules said{}, error{}, truth{};
 };
@@ -152,7 +152,7 @@ struct Wrong {
   double power_limit = 0;  ///< of the registration
 };
 
-/// As counters that wrapped, or a unit that is wrong.
+/// Such energies come from counters that wrapped and from wrong units.
 TEST(JobSavings, AnEnergyThatCannotBeCountsAsNotMeasured) {
   for (const Wrong wrong : {Wrong{1e15}, Wrong{-4.3e6}, Wrong{20000}, Wrong{5000, 400}}) {
     SCOPED_TRACE(wrong.energy);
@@ -277,7 +277,7 @@ std::vector<Disturbance> disturbances() {
   };
 }
 
-/// On both sides, whatever the moment at which one looks.
+/// Checked on both sides at four moments of each run.
 TEST(JobSavings, TheTruthLiesWithinTheBarWhereEnergiesAndTimesAreDisturbed) {
   constexpr std::uint64_t kDisturbedSeeds = HARPE_UNDER_SANITIZERS ? 2 : 8;
   int all = 0, within = 0;

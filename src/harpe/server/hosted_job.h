@@ -67,7 +67,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<Characterization> characterization() const;
 
   Job job;
-  const Joules energy_before = job.status().energy;  ///< reported to other servers before
+  const Joules energy_before = job.status().energy;  ///< reported before this server had the job
   JobLedger ledger;                                  ///< what it has used so far
   JobCarbon carbon;
   Instant assignments_at;  ///< when the newest assignments were made

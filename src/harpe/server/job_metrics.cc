@@ -78,7 +78,7 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
        [](const JobSample& job) {
          return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
        });
-  // From nothing, as counters of a process: what was restored may be less than was shown before.
+  // From 0 in each process: Prometheus would count a restored sum below the last one twice.
   each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
        "Energy that its ranks have reported since this server has the job.",
        [](const JobSample& job) { return job.energy.value; });

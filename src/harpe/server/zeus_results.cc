@@ -40,7 +40,7 @@ Status check_zeus_result(const ZeusResult& result) {
   }
   const auto is_time = [](double value) { return value > 0 && value < 1e9; };
   const auto is_amount = [](double value) { return value >= 0 && value < 1e18; };
-  // Whether it can be is for the job to say.
+  // The job decides which energies are possible.
   const auto is_number = [](double value) { return std::abs(value) < 1e18; };
   bool good = std::ranges::all_of(result.iteration_time, is_time) &&
               std::ranges::all_of(result.iteration_energy, is_number);

@@ -35,8 +35,8 @@ struct JobTuningOptions {
   std::string lease = "harpe";     ///< its name, for people
   std::string job{};               ///< what the profile holds for
   int batch_size = 1;              ///< likewise
-  /// With the agent, a request. One that is gone refuses at once; one whose disk is busy answers
-  /// late, since it writes what was set before it sets anything.
+  /// Longest time for a request to the agent. An agent that is gone refuses at once. An agent whose
+  /// disk is busy answers late, because it stores the state before each change.
   Seconds patience{10};
   bool writes_profile = true;  ///< false: another process of this node does
 };

@@ -12,7 +12,7 @@ constexpr std::int64_t kFirst = 80, kFirstByEarlierRun = 40;  // steps
 constexpr double kSoon = 60;
 // Steps between two looks, as a multiple of those of a look.
 constexpr std::int64_t kOften = 8, kSeldom = 99;
-// By which they vary.
+// Range of the factor on the steps between two looks.
 constexpr double kShortest = 0.7, kLongest = 1.3;
 // Measured steps of a look, and those after which it ends without them.
 constexpr std::int64_t kEnough = 10, kInVain = 400;

@@ -34,8 +34,8 @@ class Looks {
   bool under_way() const { return under_way_; }
   /// Steps of the look were measured.
   void add(std::int64_t measured) { measured_ += measured; }
-  /// Whether enough was measured and nothing is owed. A look whose steps cannot be measured ends,
-  /// too.
+  /// True if the look has enough measured steps and no time is owed. A look whose steps cannot be
+  /// measured is complete after 400 steps.
   bool is_complete() const;
   /// \param has_moved  the look disagrees with the one before
   void end(bool has_moved);

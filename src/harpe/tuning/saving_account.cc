@@ -12,20 +12,20 @@ namespace {
 constexpr double kNinetyFivePercent = 1.959964;
 // Standard deviation of log r that is assumed before any two looks were compared.
 constexpr double kUnseenMove = 0.01;
-// Of a visit that was not measured, a share of its energy.
+// Error of a visit that was not measured, as a share of its energy.
 constexpr double kUnmeasured = 0.3;
 // Entries of fewer steps are added to the next of their visit.
 constexpr std::int64_t kFullEntry = 20;
 constexpr std::int64_t kCompared = 10;
 // From the mean absolute difference of two values to the standard deviation of one: sqrt(pi) / 2.
 constexpr double kDifferenceToSigma = 0.8862;
-// The same step never costs so many times more, or less, at the highest setting: what seems to was
-// counted wrongly, such as lines that were written at once.
+// Highest ratio between the costs of a step under two settings. A higher one comes from a wrong
+// count of steps, such as that of lines that were written at once.
 constexpr double kMostRatio = 5;
 // Looks that say how slow a setting is now.
 constexpr std::size_t kNewestLooks = 4;
 
-/// Of what a step costs.
+/// Relative variance of the cost of a step.
 double relative_variance(const MeasuredSteps& one, bool is_of_time) {
   const double error = is_of_time ? one.time_error / one.time : one.error / one.energy;
   return square(error / kNinetyFivePercent);
@@ -160,7 +160,7 @@ std::vector<SavingAccount::Look> SavingAccount::looks_of(const std::vector<Entry
   return looks;
 }
 
-/// None: the setting was measured neither just before the look nor just after it.
+/// Returns nullopt if the setting was measured neither just before the look nor just after it.
 std::optional<SavingAccount::Ratio> SavingAccount::ratio_at(const std::vector<Entry>& entries,
                                                             const std::vector<Look>& looks,
                                                             std::size_t look, std::size_t setting,
@@ -196,7 +196,7 @@ struct SavingAccount::Sums {
   explicit Sums(std::size_t looks) : rests(looks), rests_variance(looks) {}
 
   Total total;
-  /// Of each look: what rests on it, and that times its variance.
+  /// For each look: the energy that is compared with it, and that energy times the look's variance.
   std::vector<double> rests, rests_variance;
   double moves = 0, pairs = 0;  ///< squares, and how many
   double beyond = 0;            ///< what rests on one look alone
@@ -212,7 +212,7 @@ struct SavingAccount::Sums {
     }
     return variance;
   }
-  /// What looks differ by beyond the errors of their windows.
+  /// Variance by which looks differ beyond the errors of their windows.
   double variance_of_moves() const {
     const double seen = pairs > 0 ? moves / 2 / pairs : 0;
     double variance = 0;

@@ -51,9 +51,9 @@ class SavingAccount {
  public:
   /// A step under this setting took that long; not called for pauses.
   void step(std::size_t setting, Seconds took);
-  /// Of the visit under way.
+  /// Adds measured steps to the current visit.
   void add(std::size_t setting, const MeasuredSteps& measured);
-  /// What an earlier run of the same job measured. Nothing of it is part of the saving.
+  /// Adds steps that an earlier run of the same job measured. They are not part of the saving.
   void add_known(std::size_t setting, const MeasuredSteps& measured);
 
   /// \param host_power  counts as energy. At most what was used is claimed.
@@ -72,8 +72,8 @@ class SavingAccount {
     double ratio = 1, error = 0;
   };
   std::optional<Slowdown> slowdown(std::size_t setting) const;
-  /// How far the newest two looks are apart: log r of the setting, and what the windows' errors
-  /// explain of it. None with fewer than two looks.
+  /// Difference of log r between the newest two looks, with the half-width of its 95 % interval by
+  /// the errors of the windows. Nullopt if there are fewer than two looks.
   struct Move {
     double log_ratio = 0, error = 0;
   };
@@ -85,7 +85,7 @@ class SavingAccount {
     MeasuredSteps measured{};
     double active = 0;  ///< s of all steps, measured or not
   };
-  /// What counts of a step.
+  /// Weights of the energy and the time of a step in its cost.
   struct Weights {
     double joules = 0, seconds = 0;
     double of(const MeasuredSteps& one) const {
