@@ -5,12 +5,15 @@
 #include <span>
 
 #include "harpe/base/check.h"
+#include "harpe/frontier/priced_parts.h"
+#include "harpe/profile/chunks.h"
 
 namespace harpe {
 
 EmulatedMachines::EmulatedMachines(const JobSpec& spec, Profile truth, const Options& options)
     : spec_(spec),
-      truth_(std::move(truth)),
+      truth_(with_rows_of_wholes(spec.schedule,
+                                 with_chunks(truth, spec.schedule.chunks(), spec.schedule.copies))),
       options_(options),
       pipeline_(*Pipeline::build(spec.schedule, spec.transfers)),
       random_(options.seed),

@@ -89,7 +89,10 @@ class BruteForce {
  public:
   BruteForce(const Plan& plan, const Schedule& schedule, const Profile& profile,
              const LatencyByClock* latency)
-      : plan_(plan), profile_(profile), latency_(latency), work_(planned_work(plan, schedule)) {}
+      : plan_(plan),
+        profile_(rows_of_chunks(profile, schedule)),
+        latency_(latency),
+        work_(planned_work(plan, schedule, profile_)) {}
 
   Truth truth() {
     Truth truth{.mismatch = work_.mismatch};
@@ -317,7 +320,7 @@ class BruteForce {
   }
 
   const Plan& plan_;
-  const Profile& profile_;
+  Profile profile_;  ///< with rows for each chunk
   const LatencyByClock* latency_;
   PlannedWork work_;
   std::optional<WorkGraph> graph_;

@@ -8,6 +8,7 @@
 
 #include "harpe/frontier/forged_case_testing.h"
 #include "harpe/frontier/loops.h"
+#include "harpe/frontier/planned_work_testing.h"
 #include "harpe/frontier/rules_graph.h"
 
 namespace harpe {
@@ -28,7 +29,8 @@ class CertificateForger {
     if (static_cast<int>(forged.plan.blocking_power.size()) != forged.plan.stages) return {};
     if (!validate(forged.plan.transfers, forged.schedule.parts()).ok()) return {};
     Diagnostics diagnostics;
-    auto planned = line_up(forged.plan, forged.schedule, diagnostics);
+    const Profile profile = rows_of_chunks(forged.profile, forged.schedule);
+    auto planned = line_up(forged.plan, forged.schedule, profile, diagnostics);
     if (!planned) return {};
     RulesGraph graph = make_rules_graph(forged.plan, *planned);
     auto order = topological_order(graph);
@@ -120,7 +122,7 @@ class CertificateForger {
   CertificateForger(ForgedCase& forged, const SmallProblem& problem, Dice& dice, RulesGraph graph,
                     std::vector<int> order)
       : plan_(forged.plan),
-        profile_(forged.profile),
+        profile_(rows_of_chunks(forged.profile, forged.schedule)),
         certificate_(forged.certificate),
         problem_(problem),
         dice_(dice),
@@ -447,7 +449,7 @@ class CertificateForger {
   }
 
   const Plan& plan_;
-  const Profile& profile_;
+  Profile profile_;
   std::optional<Certificate>& certificate_;
   const SmallProblem& problem_;
   Dice& dice_;

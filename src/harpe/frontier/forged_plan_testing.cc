@@ -151,19 +151,20 @@ void change_profile(Profile& profile, const SmallProblem& problem, Dice& dice) {
 /// Runs a whole of the plan as its halves, at their first points.
 void split_whole(ForgedCase& forged, Dice& dice) {
   Plan& plan = forged.plan;
-  const PlannedWork work = planned_work(plan, forged.schedule);
+  const Profile profile = rows_of_chunks(forged.profile, forged.schedule);
+  const PlannedWork work = planned_work(plan, forged.schedule, profile);
   if (!work.mismatch.empty()) return;
   const int stage = dice.below(plan.stages);
   int position = 0;
   for (const PlannedRun& run : work.runs) {
     if (run.stage != stage) continue;
     const Instruction& whole = work.schedule.lists[stage][position++];
-    const auto halves = halves_of(whole, work.schedule);
+    const auto halves = halves_of(whole, stage, work.schedule, profile);
     if (run.entries.size() != 1 || halves.size() < 2) continue;
     std::vector<PlannedInstruction> parts;
     for (const Instruction& half : halves) {
       const int chunk = chunk_of(work.schedule, half.part);
-      const auto points = forged.profile.points(stage, chunk, half.kind);
+      const auto points = profile.points(stage, chunk, half.kind);
       if (points.empty()) return;
       parts.push_back({.kind = half.kind,
                        .chunk = chunk,

@@ -184,12 +184,27 @@ class PointMaker {
   bool has_knobs_;
 };
 
+/// A row for the weight gradient on every chunk.
+Profile weight_rows(const Schedule& schedule) {
+  std::vector<InstructionProfile> entries;
+  for (int part = 0; part < schedule.parts(); ++part) {
+    entries.push_back({.stage = schedule.placement[part],
+                       .chunk = chunk_of(schedule, part),
+                       .kind = InstructionKind::kWeight,
+                       .points = {OperatingPoint{}}});
+  }
+  return Profile(std::move(entries), true);
+}
+
 /// Rows for what the schedule runs, within a number of assignments.
 Profile small_profile(const SmallProblem& problem, Dice& dice) {
   using Key = std::tuple<int, int, InstructionKind>;
   const Schedule& schedule = problem.full_schedule;
   const bool has_chunks = schedule.chunks() > 1 && !dice.one_in(4);
   const bool has_whole = dice.one_in(2), has_both = has_whole && dice.one_in(4);
+  // Some profiles have rows for weight gradients that the schedule does not split off.
+  const bool splits = dice.one_in(4);
+  const Profile of_weights = weight_rows(schedule);
   std::map<Key, int> uses;
   const auto use = [&](int stage, const Instruction& i, int count) {
     if (is_fixed_time(i.kind)) return;
@@ -201,7 +216,8 @@ Profile small_profile(const SmallProblem& problem, Dice& dice) {
                             i.kind == InstructionKind::kRecomputeBackward;
       if (is_fused && has_whole) use(stage, i, 1);
       if (is_fused && has_whole && !has_both) continue;
-      for (const Instruction& half : halves_of(i, schedule)) use(stage, half, 1);
+      for (const Instruction& half : halves_of(i, stage, schedule, splits ? of_weights : Profile()))
+        use(stage, half, 1);
     }
   }
   // Some have as many assignments as are tried at most, most far fewer.
@@ -300,8 +316,8 @@ ForgedCase case_by_hand(const SmallProblem& problem, Dice& dice) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     auto& list = plan.instructions.emplace_back();
     for (const Instruction& whole : schedule.lists[stage]) {
-      const auto parts =
-          in_halves ? halves_of(whole, schedule) : runs_as(whole, stage, schedule, problem.profile);
+      const auto parts = in_halves ? halves_of(whole, stage, schedule, problem.profile)
+                                   : runs_as(whole, stage, schedule, problem.profile);
       for (const Instruction& part : parts) {
         PlannedInstruction& entry = list.emplace_back(entry_of(problem, stage, part));
         entry.fused_with_next = &part != &parts.back();

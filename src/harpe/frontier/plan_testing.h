@@ -30,7 +30,8 @@ std::string diagnostics_of(const Result<T>& result) {
 inline constexpr int kTestClocks[] = {900, 1050, 1200, 1350};
 
 /// Time falls and power rises with the clock; every stage and kind differs.
-inline Profile test_profile(int stages, int chunks = 1) {
+/// \param splits  has rows for weight gradients: those of backwards are input gradients
+inline Profile test_profile(int stages, int chunks = 1, bool splits = false) {
   std::vector<InstructionProfile> entries;
   for (int stage = 0; stage < stages; ++stage) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -39,6 +40,7 @@ inline Profile test_profile(int stages, int chunks = 1) {
            {InstructionKind::kForward, InstructionKind::kBackward, InstructionKind::kWeight,
             InstructionKind::kRecompute, InstructionKind::kRecomputeBackward}) {
         size += 0.3;
+        if (kind == InstructionKind::kWeight && !splits) continue;
         InstructionProfile& entry = entries.emplace_back();
         entry.stage = stage;
         entry.chunk = chunk;
@@ -52,6 +54,15 @@ inline Profile test_profile(int stages, int chunks = 1) {
     }
   }
   return Profile(std::move(entries), chunks > 1);
+}
+
+/// The same with the rows that the schedule needs.
+inline Profile test_profile(const Schedule& schedule) {
+  bool splits = false;
+  for (const auto& list : schedule.lists) {
+    for (const Instruction& i : list) splits |= i.kind == InstructionKind::kWeight;
+  }
+  return test_profile(schedule.stages, schedule.chunks(), splits);
 }
 
 /// The profile with data loading as a part of each forward: its time grows by `load` of its stage,
@@ -123,7 +134,7 @@ inline Plan test_plan(const Schedule& schedule, const Transfers& transfers, std:
   std::mt19937_64 random(seed);
   const Pipeline pipeline = must(Pipeline::build(schedule, transfers));
   return must(plan_from_clocks(
-      pipeline, test_profile(schedule.stages, schedule.chunks()), random_clocks(schedule, random),
+      pipeline, test_profile(schedule), random_clocks(schedule, random),
       {.blocking_power = blocking_power, .gpus_per_stage = 2, .job = "a \"job\""}));
 }
 

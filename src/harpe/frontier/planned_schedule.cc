@@ -18,8 +18,9 @@ std::string text(InstructionKind kind, int micro_batch, int chunk, bool has_chun
 
 class LineUp {
  public:
-  LineUp(const Plan& plan, const Schedule& schedule, Diagnostics& diagnostics)
-      : plan_(plan), schedule_(schedule), diagnostics_(diagnostics) {
+  LineUp(const Plan& plan, const Schedule& schedule, const Profile& profile,
+         Diagnostics& diagnostics)
+      : plan_(plan), schedule_(schedule), profile_(profile), diagnostics_(diagnostics) {
     for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
     for (const auto& list : schedule.lists) {
       for (const Instruction& i : list) {
@@ -124,11 +125,13 @@ class LineUp {
     const auto add = [&](InstructionKind kind, int part, int micro_batch) {
       parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
     };
-    // Where a schedule splits some backwards, a full one is its input and weight gradient.
+    // Where the schedule splits some backwards, or the profile has rows for the weight gradient,
+    // `backward` rows are those of the input gradient: a full backward is both gradients.
     const auto add_backward = [&](int part, int micro_batch) {
       add(InstructionKind::kBackward, part, micro_batch);
-      const bool is_full = !weights_.empty() && !weights_.contains({part, micro_batch});
-      if (is_full) add(InstructionKind::kWeight, part, micro_batch);
+      if (weights_.contains({part, micro_batch})) return;
+      const auto rows = profile_.points(stage_, chunk_[part], InstructionKind::kWeight);
+      if (!weights_.empty() || !rows.empty()) add(InstructionKind::kWeight, part, micro_batch);
     };
     if (whole.kind == InstructionKind::kBackward) {
       add_backward(whole.part, whole.micro_batch);
@@ -178,6 +181,7 @@ class LineUp {
 
   const Plan& plan_;
   const Schedule& schedule_;
+  const Profile& profile_;
   Diagnostics& diagnostics_;
   std::vector<int> chunk_;  ///< of each part
   std::set<std::pair<int, int>> weights_;
@@ -228,9 +232,9 @@ Result<Schedule> named_schedule(const Plan& plan) {
 }
 
 std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
-                                       Diagnostics& diagnostics) {
+                                       const Profile& profile, Diagnostics& diagnostics) {
   if (!same_sizes(plan, schedule, diagnostics)) return std::nullopt;
-  return LineUp(plan, schedule, diagnostics).line_up();
+  return LineUp(plan, schedule, profile, diagnostics).line_up();
 }
 
 }  // namespace harpe

@@ -7,6 +7,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/frontier/plan.h"
+#include "harpe/profile/profile.h"
 #include "harpe/schedule/rules.h"
 
 namespace harpe {
@@ -27,10 +28,11 @@ struct PlannedSchedule {
 /// that name.
 Result<Schedule> named_schedule(const Plan& plan);
 
-/// Nothing when the plan does not run this schedule: other sizes, another order, instructions that
-/// are missing or too many, or that are not fused as the schedule has them. Diagnostics name the
-/// first difference on each stage.
+/// Returns nullopt if the plan does not run this schedule: other sizes, another order, instructions
+/// that are missing or too many, or that are not fused as the schedule has them. Diagnostics name
+/// the first difference on each stage.
+/// \param profile  with rows for each chunk of the schedule, see `with_chunks`
 std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
-                                       Diagnostics& diagnostics);
+                                       const Profile& profile, Diagnostics& diagnostics);
 
 }  // namespace harpe

@@ -18,7 +18,8 @@ bool may_be_added(InstructionKind kind) {
 
 class LineUpPlan {
  public:
-  LineUpPlan(const Plan& plan, const Schedule& schedule) : plan_(plan), schedule_(schedule) {}
+  LineUpPlan(const Plan& plan, const Schedule& schedule, const Profile& profile)
+      : plan_(plan), schedule_(schedule), profile_(profile) {}
 
   PlannedWork work() {
     work_.schedule = schedule_;
@@ -56,7 +57,9 @@ class LineUpPlan {
     }
     if (next == list.size()) return fail(run.stage, "runs more than the schedule");
     const Instruction& whole = list[next++];
-    if (!is(run, {whole}) && !is(run, halves_of(whole, schedule_)))
+    const auto halves = halves_of(whole, run.stage, schedule_, profile_);
+    const bool may_be_whole = whole.kind != InstructionKind::kBackward && is(run, {whole});
+    if (!may_be_whole && !is(run, halves))
       return fail(run.stage, "runs another instruction as number " + std::to_string(next - 1));
     return emit(run, whole);
   }
@@ -99,6 +102,7 @@ class LineUpPlan {
 
   const Plan& plan_;
   const Schedule& schedule_;
+  const Profile& profile_;
   PlannedWork work_;
 };
 
@@ -118,8 +122,26 @@ Seconds latency_to(const LatencyByClock& latency, Megahertz clock) {
 
 }  // namespace
 
-PlannedWork planned_work(const Plan& plan, const Schedule& schedule) {
-  return LineUpPlan(plan, schedule).work();
+Profile rows_of_chunks(const Profile& profile, const Schedule& schedule) {
+  const int chunks = schedule.chunks(), each = chunks / std::max(schedule.copies, 1);
+  if (profile.has_chunks() || each <= 1) return profile;
+  std::vector<InstructionProfile> entries;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (InstructionProfile entry : profile.entries()) {
+      entry.chunk = chunk;
+      for (OperatingPoint& point : entry.points) {
+        if (is_fixed_time(entry.kind)) continue;
+        point.time = point.time * (1.0 / each);
+        point.energy = point.energy * (1.0 / each);
+      }
+      entries.push_back(std::move(entry));
+    }
+  }
+  return Profile(std::move(entries), true);
+}
+
+PlannedWork planned_work(const Plan& plan, const Schedule& schedule, const Profile& profile) {
+  return LineUpPlan(plan, schedule, profile).work();
 }
 
 int chunk_of(const Schedule& schedule, int part) {
@@ -129,7 +151,8 @@ int chunk_of(const Schedule& schedule, int part) {
       std::count(schedule.placement.begin(), schedule.placement.begin() + part, stage));
 }
 
-std::vector<Instruction> halves_of(const Instruction& i, const Schedule& schedule) {
+std::vector<Instruction> halves_of(const Instruction& i, int stage, const Schedule& schedule,
+                                   const Profile& profile) {
   const auto half = [](InstructionKind kind, int part, int micro_batch) {
     return Instruction{.kind = kind, .part = part, .micro_batch = micro_batch};
   };
@@ -153,6 +176,7 @@ std::vector<Instruction> halves_of(const Instruction& i, const Schedule& schedul
       splits_this |= is_weight && other.part == part && other.micro_batch == micro_batch;
     }
   }
+  splits_some |= !profile.points(stage, chunk_of(schedule, part), InstructionKind::kWeight).empty();
   if (splits_some && !splits_this)
     halves.push_back(half(InstructionKind::kWeight, part, micro_batch));
   return halves;
@@ -164,7 +188,7 @@ std::vector<Instruction> runs_as(const Instruction& i, int stage, const Schedule
       i.kind == InstructionKind::kForwardBackward || i.kind == InstructionKind::kRecomputeBackward;
   const int chunk = chunk_of(schedule, i.part);
   if (is_fused && !profile.points(stage, chunk, i.kind).empty()) return {i};
-  return halves_of(i, schedule);
+  return halves_of(i, stage, schedule, profile);
 }
 
 LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,

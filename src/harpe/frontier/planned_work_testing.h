@@ -25,13 +25,19 @@ struct PlannedWork {
   std::string mismatch = {};     ///< why the plan does not run the schedule; empty if it does
 };
 
-PlannedWork planned_work(const Plan& plan, const Schedule& schedule);
+/// Returns the profile with rows for each chunk of the schedule: a row of a whole stage is shared
+/// equally by its chunks.
+Profile rows_of_chunks(const Profile& profile, const Schedule& schedule);
+
+/// \param profile  with rows for each chunk, as for all that follow
+PlannedWork planned_work(const Plan& plan, const Schedule& schedule, const Profile& profile);
 
 /// The halves of an instruction, in their order; itself alone if it has none.
-std::vector<Instruction> halves_of(const Instruction& instruction, const Schedule& schedule);
+std::vector<Instruction> halves_of(const Instruction& instruction, int stage,
+                                   const Schedule& schedule, const Profile& profile);
 /// What an instruction of the schedule runs as, given the profile: its halves if the profile has no
-/// rows for the whole. A backward is always the input gradient alone where the schedule splits
-/// backwards.
+/// rows for the whole. A backward that the schedule does not split is both gradients if the
+/// schedule splits others, or if the profile has rows for the weight gradient.
 std::vector<Instruction> runs_as(const Instruction& instruction, int stage,
                                  const Schedule& schedule, const Profile& profile);
 

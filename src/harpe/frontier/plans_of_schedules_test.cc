@@ -90,7 +90,7 @@ std::vector<std::vector<Seconds>> seconds_at_all_max(const Schedule& schedule,
     return points.empty() ? Seconds{0} : points.back().time;
   };
   const auto full_backward = [&](int part, int micro_batch) {
-    const bool is_split = weights.empty() || weights.contains({part, micro_batch});
+    const bool is_split = weights.contains({part, micro_batch});
     return of(InstructionKind::kBackward, part) +
            (is_split ? Seconds{0} : of(InstructionKind::kWeight, part));
   };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/frontier/plan_from_clocks.h"
+#include "harpe/profile/chunks.h"
 
 namespace harpe {
 namespace {
@@ -116,6 +117,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
   const auto pipeline =
       HARPE_TRY(Pipeline::build(std::move(schedule), options.transfers.value_or(plan.transfers)));
   HARPE_TRY(check(plan, options));
+  const Profile fitting = with_chunks(profile, plan.chunks, plan.copies);
 
   Prediction prediction;
   std::vector<Seconds> durations;
@@ -124,7 +126,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
   Watts blocking{0};
   for (int stage = 0; stage < plan.stages; ++stage) {
     const Watts power = plan.blocking_power[stage];
-    StageReplay replay(plan, profile, options, stage);
+    StageReplay replay(plan, fitting, options, stage);
     bool goes_on = false;  // the whole that the instruction before is a part of
     for (const PlannedInstruction& i : plan.instructions[stage]) {
       const Cost cost = replay.replay(i);

@@ -32,7 +32,7 @@ struct OneStage {
 TEST(Predict, WithoutOptionsTakesWhatThePlanSays) {
   for (const auto& [schedule, transfers] : test_pipelines()) {
     const Plan plan = test_plan(schedule, transfers, 11);
-    const Prediction found = predicted(plan, test_profile(3, schedule.chunks()));
+    const Prediction found = predicted(plan, test_profile(schedule));
     EXPECT_NEAR(found.iteration_time / plan.iteration_time, 1, 1e-12) << schedule.name;
     EXPECT_NEAR(found.iteration_energy / plan.iteration_energy, 1, 1e-12) << schedule.name;
   }

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
+
+#include "harpe/frontier/priced_parts.h"
+#include "harpe/profile/chunks.h"
 
 namespace harpe {
 namespace {
@@ -20,54 +22,6 @@ static_assert(kMostCost == std::int64_t{1} << kMostBits);
 constexpr int kSumBits = 60;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
-
-// Runs instructions that the profile knows only by their parts as those parts.
-class SplitByProfile {
- public:
-  SplitByProfile(const Schedule& schedule, const Profile& profile)
-      : schedule_(schedule), profile_(profile) {
-    for (const auto& list : schedule.lists) {
-      for (const Instruction& i : list) {
-        if (i.kind == InstructionKind::kWeight) weights_.emplace(i.part, i.micro_batch);
-      }
-    }
-  }
-
-  std::vector<Instruction> operator()(int stage, const Instruction& i) const {
-    std::vector<Instruction> parts;
-    const auto add = [&](InstructionKind kind, int part, int micro_batch) {
-      parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
-    };
-    // Where a schedule splits some backwards, `backward` in the profile is the input gradient: one
-    // that is not split is its input gradient and weight gradient in a row.
-    const auto add_backward = [&](int part, int micro_batch) {
-      add(InstructionKind::kBackward, part, micro_batch);
-      const bool is_full = !weights_.empty() && !weights_.contains({part, micro_batch});
-      if (is_full) add(InstructionKind::kWeight, part, micro_batch);
-    };
-    if (i.kind == InstructionKind::kBackward) {
-      add_backward(i.part, i.micro_batch);
-    } else if (i.kind == InstructionKind::kForwardBackward && !is_known(stage, i)) {
-      add(InstructionKind::kForward, i.part, i.micro_batch);
-      add_backward(i.backward_part, i.backward_micro_batch);
-    } else if (i.kind == InstructionKind::kRecomputeBackward && !is_known(stage, i)) {
-      add(InstructionKind::kRecompute, i.part, i.micro_batch);
-      add_backward(i.part, i.micro_batch);
-    } else {
-      parts.push_back(i);
-    }
-    return parts;
-  }
-
- private:
-  bool is_known(int stage, const Instruction& i) const {
-    return !profile_.points(stage, schedule_.chunk(i.part), i.kind).empty();
-  }
-
-  const Schedule& schedule_;
-  const Profile& profile_;
-  std::set<std::pair<int, int>> weights_;
-};
 
 std::string describe(const TableKey& key, bool chunks) {
   const auto& [stage, chunk, kind] = key;
@@ -401,10 +355,11 @@ Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
                              const CharacterizeOptions& options) {
   const Schedule& schedule = pipeline.schedule();
   HARPE_TRY(check_options(options, schedule.stages));
+  const Profile fitting = with_chunks(profile, schedule.chunks(), schedule.copies);
   Pipeline split =
-      HARPE_TRY(Pipeline::build(schedule, pipeline.transfers(), SplitByProfile(schedule, profile)));
+      HARPE_TRY(Pipeline::build(schedule, pipeline.transfers(), PricedParts(schedule, fitting)));
   Problem problem{.pipeline = std::move(split),
-                  .profile = profile,
+                  .profile = fitting,
                   .job = options.job,
                   .blocking_power = {},
                   .gpus_per_stage = options.gpus_per_stage,

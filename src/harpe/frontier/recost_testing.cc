@@ -67,8 +67,8 @@ void add_switches(Plan& plan, const Profile& profile, const LatencyByClock& late
 }
 
 /// Sets every start as early as may be, and the iteration time.
-bool set_starts(Plan& plan, const Schedule& schedule, Seconds wait_until) {
-  const PlannedWork work = planned_work(plan, schedule);
+bool set_starts(Plan& plan, const Schedule& schedule, const Profile& profile, Seconds wait_until) {
+  const PlannedWork work = planned_work(plan, schedule, profile);
   if (!work.mismatch.empty()) return false;
   const WorkGraph graph(work.schedule, plan.transfers);
   if (static_cast<int>(graph.order().size()) < graph.nodes()) return false;
@@ -95,13 +95,14 @@ bool set_starts(Plan& plan, const Schedule& schedule, Seconds wait_until) {
 
 }  // namespace
 
-bool recost(Plan& plan, const Schedule& schedule, const Profile& profile,
+bool recost(Plan& plan, const Schedule& schedule, const Profile& whole_stages,
             const LatencyByClock& latency, Seconds wait_until) {
+  const Profile profile = rows_of_chunks(whole_stages, schedule);
   const auto stages = static_cast<std::size_t>(plan.stages);
   if (plan.instructions.size() != stages || plan.blocking_power.size() != stages) return false;
   if (!set_points(plan, profile)) return false;
   if (latency.longest() > Seconds{0}) add_switches(plan, profile, latency);
-  if (!set_starts(plan, schedule, wait_until)) return false;
+  if (!set_starts(plan, schedule, profile, wait_until)) return false;
   long double energy = 0;
   for (int stage = 0; stage < plan.stages; ++stage) {
     const long double power = plan.blocking_power[stage].value;

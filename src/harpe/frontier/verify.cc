@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/frontier/verify_parts.h"
+#include "harpe/profile/chunks.h"
 #include "harpe/schedule/replay.h"
 
 namespace harpe {
@@ -32,7 +33,8 @@ class Verifier {
     if (Status valid = validate(plan_.transfers, schedule->parts()); !valid.ok()) {
       return add_all(valid.error());
     }
-    const auto planned = line_up(plan_, *schedule, diagnostics_);
+    profile_ = with_chunks(profile_, schedule->chunks(), schedule->copies);
+    const auto planned = line_up(plan_, *schedule, profile_, diagnostics_);
     if (!planned || !has_no_circle(*planned)) return;
     if (!check_parts(*planned) || !check_operating_points()) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
@@ -282,7 +284,7 @@ class Verifier {
   }
 
   const Plan& plan_;
-  const Profile& profile_;
+  Profile profile_;  ///< with rows for each chunk of the schedule
   Verification found_;
   Diagnostics diagnostics_;
 };

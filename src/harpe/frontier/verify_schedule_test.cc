@@ -22,23 +22,34 @@ using testing::IsEmpty;
 using testing::Not;
 
 /// Without rows for `recompute_backward`: it is planned as its parts.
-Profile parts_profile(int stages, int chunks = 1) {
-  const Profile all = test_profile(stages, chunks);
+Profile without_wholes(const Profile& all) {
   std::vector<InstructionProfile> entries(all.entries().begin(), all.entries().end());
   std::erase_if(entries, [](const InstructionProfile& entry) {
     return entry.kind == InstructionKind::kRecomputeBackward;
   });
-  return Profile(std::move(entries), chunks > 1);
+  return all.with_entries(std::move(entries));
+}
+
+Profile parts_profile(const Schedule& schedule) {
+  return without_wholes(test_profile(schedule));
+}
+Profile parts_profile(const Plan& plan) {
+  const auto has_weights = [](const std::vector<PlannedInstruction>& list) {
+    return std::ranges::find(list, InstructionKind::kWeight, &PlannedInstruction::kind) !=
+           list.end();
+  };
+  return without_wholes(
+      test_profile(plan.stages, plan.chunks, std::ranges::any_of(plan.instructions, has_weights)));
 }
 
 Frontier frontier_of(const Schedule& schedule, Transfers transfers = {}) {
   return must(characterize(must(Pipeline::build(schedule, std::move(transfers))),
-                           parts_profile(schedule.stages, schedule.chunks()),
+                           parts_profile(schedule),
                            {.blocking_power = Watts{70}, .gpus_per_stage = 2}));
 }
 
 std::vector<std::string> diagnostics(const Plan& plan, const Certificate* certificate = nullptr) {
-  return verify_plan(plan, parts_profile(plan.stages, plan.chunks), certificate).diagnostics;
+  return verify_plan(plan, parts_profile(plan), certificate).diagnostics;
 }
 
 Schedule named(const char* name, int stages = 3, int micro_batches = 6) {
@@ -209,7 +220,7 @@ TEST(VerifySchedule, RefusesInPartsWhatTheProfileHasRowsForAsAWhole) {
     const Certificate certificate = must(in_parts.certificate(plan.iteration_time));
     ASSERT_THAT(diagnostics(plan, &certificate), IsEmpty());
     // As wholes, the same schedule takes less than what the certificate proves of its parts.
-    const Profile parts = parts_profile(plan.stages, plan.chunks);
+    const Profile parts = parts_profile(plan);
     std::vector<InstructionProfile> entries(parts.entries().begin(), parts.entries().end());
     for (const InstructionProfile& entry : parts.entries()) {
       if (entry.kind != first) continue;
@@ -234,7 +245,7 @@ TEST(VerifySchedule, RefusesPlansMadeWithoutAnyClassOfDependencies) {
   const auto expect_refusals = [&](const Schedule& schedule, const Transfers& transfers) {
     SCOPED_TRACE(schedule.name);
     const Frontier frontier = frontier_of(schedule, transfers);
-    const Profile profile = parts_profile(schedule.stages, schedule.chunks());
+    const Profile profile = parts_profile(schedule);
     const Pipeline& pipeline = frontier.pipeline();
     const Plan good = frontier.all_max();
     ASSERT_THAT(verify_plan(good, schedule, profile, nullptr).diagnostics, IsEmpty());
@@ -294,7 +305,7 @@ TEST(VerifySchedule, RefusesEverySingleDependencyThatIsLeftOutBetweenCells) {
       frontier_of(schedule, test_transfers(Transfers::Mode::kRendezvous, schedule.parts()));
   const Pipeline& pipeline = frontier.pipeline();
   const Plan good = frontier.all_max();
-  const Profile profile = parts_profile(3);
+  const Profile profile = without_wholes(test_profile(3));
   ASSERT_THAT(verify_plan(good, schedule, profile, nullptr).diagnostics, IsEmpty());
   int early_ones = 0, between_transfers = 0;
   for (const Dependency& left_out : pipeline.dependencies()) {
@@ -347,7 +358,7 @@ TEST(VerifySchedule, RefusesCertificatesOfOtherGraphs) {
 
 TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   Schedule schedule = with_sends_and_receives();
-  const Profile profile = parts_profile(2);
+  const Profile profile = without_wholes(test_profile(2));
   const Plan plan = frontier_of(schedule).all_max();
   EXPECT_THAT(verify_plan(plan, schedule, profile, nullptr).diagnostics, IsEmpty());
   EXPECT_THAT(verify_plan(plan, profile, nullptr).diagnostics,

@@ -66,7 +66,7 @@ Certificate path_certificate(const Pipeline& pipeline, const Plan& plan) {
 }
 
 Case fastest_case(const Schedule& schedule, Transfers transfers) {
-  Profile profile = test_profile(schedule.stages, schedule.chunks());
+  Profile profile = test_profile(schedule);
   const Pipeline pipeline = must(Pipeline::build(schedule, std::move(transfers)));
   std::vector<std::vector<Megahertz>> clocks;
   for (const auto& list : schedule.lists) {
@@ -104,7 +104,7 @@ TEST(Verify, AcceptsPlansOfEverySchedule) {
     for (const std::uint64_t seed : {1, 2, 3}) {
       SCOPED_TRACE(schedule.name + " " + std::to_string(seed));
       const Plan plan = test_plan(schedule, transfers, seed);
-      const Verification found = verify_plan(plan, test_profile(3, schedule.chunks()), nullptr);
+      const Verification found = verify_plan(plan, test_profile(schedule), nullptr);
       EXPECT_THAT(found.diagnostics, IsEmpty());
       EXPECT_NEAR(found.makespan / plan.iteration_time, 1, 1e-12);
       EXPECT_NEAR(found.energy / plan.iteration_energy, 1, 1e-12);

@@ -15,7 +15,7 @@ namespace harpe {
 /// fixed time.
 enum class InstructionKind : unsigned char {
   kForward,
-  kBackward,           ///< full backward, or the input gradient where a `weight` follows
+  kBackward,           ///< full backward; in a profile with `weight` rows the input gradient
   kWeight,             ///< weight gradient, where the schedule splits it off
   kRecompute,          ///< forward again from a checkpoint, ahead of its backward
   kRecomputeBackward,  ///< `recompute` and `backward` run as one

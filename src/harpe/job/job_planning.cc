@@ -6,7 +6,9 @@
 
 #include "harpe/base/text.h"
 #include "harpe/frontier/fixed_time_rows.h"
+#include "harpe/frontier/priced_parts.h"
 #include "harpe/job/job_state.h"
+#include "harpe/profile/chunks.h"
 
 namespace harpe {
 namespace {
@@ -231,7 +233,15 @@ void Job::State::request_given_profile(Seconds now) {
         "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
         "faster than they could be");
   }
-  request_plans(*spec.profile, spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
+  const Schedule& schedule = pipeline.schedule();
+  const Profile fitting = with_chunks(*spec.profile, schedule.chunks(), schedule.copies);
+  if (const auto note = note_on_chunks(*spec.profile, schedule.chunks(), schedule.copies))
+    add_event(JobEvent::Level::kWarning, now, *note);
+  for (const std::string& note : unused_rows(schedule, fitting))
+    add_event(JobEvent::Level::kWarning, now, note);
+  // The ranks run a whole backward as one, at one clock.
+  request_plans(with_rows_of_wholes(schedule, fitting),
+                spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
 }
 
 /// Whether its plans have a clock for each instruction of the schedule.

@@ -18,10 +18,10 @@ namespace {
 
 constexpr const char* kCertificate = "certificate.json";
 constexpr const char* kZeusPlan = "freqs_pipeline_00000.py";
-constexpr const char* kFittedProfile = "profile.csv";
+constexpr const char* kOwnProfile = "profile.csv";
 constexpr std::array kOutputNames = {"plan.json",   "frontier.json", kZeusPlan,
                                      "trace.json",  "frontier.svg",  "pipeline.svg",
-                                     "report.html", kFittedProfile,  kCertificate};
+                                     "report.html", kOwnProfile,     kCertificate};
 
 /// "earlier-NAME", or the first of "earlier-2-NAME" and so on that no file has.
 std::filesystem::path free_name(const std::filesystem::path& directory, const std::string& name) {
@@ -77,6 +77,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
   for (const FrontierPoint& point : frontier.points(kBoundTolerance))
     input.bound.emplace_back(point.time, point.lower_bound);
+  for (const std::string& sentence : planned.premises)
+    input.premises.push_back("Note: " + sentence + ".");
   input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
@@ -127,7 +129,10 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   files.emplace_back("frontier.svg", frontier_svg(input));
   files.emplace_back("pipeline.svg", timeline_svg(planned.chosen));
   files.emplace_back("report.html", report_html(input));
-  if (job.fit) files.emplace_back(kFittedProfile, profile_csv(frontier.profile(), "fitted"));
+  if (planned.has_own_profile) {
+    files.emplace_back(kOwnProfile,
+                       profile_csv(frontier.profile(), job.fit ? "fitted" : "shared by chunks"));
+  }
   if (job.certificate) {
     const Certificate certificate =
         HARPE_TRY(frontier.certificate(planned.chosen.iteration_time, options_of(job)));
@@ -201,12 +206,13 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   return done;
 }
 
-Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job) {
+Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
+                    bool has_own_profile) {
   std::vector<std::filesystem::path> inputs = {job.profile};
   if (job.schedule_is_file) inputs.emplace_back(job.schedule);
   if (!job.latency_table.empty()) inputs.push_back(job.latency_table);
   for (const char* const name : kOutputNames) {
-    if (std::string_view(name) == kFittedProfile && !job.fit) continue;
+    if (std::string_view(name) == kOwnProfile && !has_own_profile) continue;
     for (const std::filesystem::path& input : inputs) {
       std::error_code no_file;
       if (!std::filesystem::equivalent(directory / name, input, no_file) || no_file) continue;

@@ -68,7 +68,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
-  if (job.out) HARPE_TRY(spare_inputs(*job.out, job));
+  if (job.out) HARPE_TRY(spare_inputs(*job.out, job, inputs.has_own_profile));
 
   CharacterizeOptions options{.blocking_power = inputs.blocking_power,
                               .gpus_per_stage = job.gpus_per_stage,
@@ -91,6 +91,8 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
                          progress, search);
   }
   if (!planned.ok()) return std::move(planned).error();
+  planned->premises = inputs.premises;
+  planned->has_own_profile = inputs.has_own_profile;
 
   std::vector<std::string> written;
   if (job.out) {
@@ -128,8 +130,8 @@ void add_plan_command(Commands& commands) {
       "has columns for memory clocks, power limits or labels, the plan chooses these, too.\n"
       "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus, of "
       "clocks alone), trace.json (for Perfetto), frontier.svg, pipeline.svg and report.html, with "
-      "--fit the "
-      "fitted profile.csv; all of them or none.\n"
+      "--fit or "
+      "chunks that share a stage's rows the profile.csv that it is made for; all of them or none.\n"
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"
       "A number without a unit is in the unit its option names: s, W, %. Times take ns, us, ms, s, "

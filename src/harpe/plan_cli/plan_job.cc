@@ -71,6 +71,15 @@ Status set_schedule(PlanJob& job, Values values) {
   return ok_status();
 }
 
+Status set_chunk_split(PlanJob& job, Values values) {
+  HARPE_TRY(expect_one(values));
+  const std::string word = lower(values.front());
+  if (word != "equal" && word != "none")
+    return Error::invalid("expected equal or none, found " + in_quotes(values.front()));
+  job.refuses_chunk_split = word == "none";
+  return ok_status();
+}
+
 Status set_transfer_mode(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());
@@ -144,6 +153,10 @@ std::vector<JobKey> make_keys() {
        [](PlanJob& job, Values v) { return set_count(v, job.micro_batches, 1, kMaxCount); }},
       {"chunks", "V", kInputs, "Model chunks a stage, for interleaved schedules (default 2)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
+      {"chunk-split", "equal|none", kInputs,
+       "Of a profile without a row for each chunk. equal: a chunk takes an equal share of its "
+       "stage; none: refuse the profile (default equal)",
+       false, false, set_chunk_split},
       {"blocking-power", "WATTS[,...]", kInputs,
        "Power a GPU draws while it waits, W: one value, or one a stage", false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.blocking_power, parse_watts); }},

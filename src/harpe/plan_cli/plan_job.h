@@ -25,6 +25,7 @@ struct PlanJob {
   std::optional<int> stages;
   std::optional<int> micro_batches;
   std::optional<int> chunks;
+  bool refuses_chunk_split = false;  ///< `--chunk-split none`
   std::vector<Watts> blocking_power;
   int gpus_per_stage = 1;
   bool fit = false;

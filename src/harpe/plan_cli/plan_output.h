@@ -45,7 +45,8 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
                                         const std::vector<OutputFile>& files);
 
 /// Refuses a directory in which the job's own profile or schedule would be written over.
-Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job);
+Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
+                    bool has_own_profile);
 
 /// A small table of what was found, and where the files are.
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,

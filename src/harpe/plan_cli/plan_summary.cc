@@ -105,7 +105,10 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files, bool coloured) {
   std::string text = synthetic_line(planned.chosen.synthetic, coloured);
-  text += heading(planned.chosen) + "\n\n";
+  text += heading(planned.chosen) + '\n';
+  for (const std::string& premise : planned.premises)
+    text += painted("note:", Paint::kBold, coloured) + ' ' + premise + '\n';
+  text += '\n';
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
   for (const Figures& f :
@@ -183,7 +186,8 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
                           {"gap_percent", 100 * search->gap},
                           {"interrupted", search->is_interrupted}};
   }
-  document["notes"] = notes;
+  document["notes"] = planned.premises;
+  for (const std::string& note : notes) document["notes"].push_back(note);
   document["files"] = files;
   return json_text(document);
 }

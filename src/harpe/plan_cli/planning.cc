@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "harpe/frontier/fixed_time_rows.h"
+#include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
+#include "harpe/profile/chunks.h"
 #include "harpe/schedule/fixed_times.h"
 #include "harpe/schedule/schedule.h"
 
@@ -130,25 +132,17 @@ Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOption
   return plans;
 }
 
-/// What the user may not have meant.
-std::vector<std::string> notes_on(const PlanJob& job, const Schedule& schedule,
-                                  const Profile& profile) {
-  std::vector<std::string> notes;
-  if (schedule.stages < profile.stages()) {
-    notes.push_back("the profile has " + std::to_string(profile.stages()) +
-                    " stages, of which the schedule uses " + std::to_string(schedule.stages));
-  }
-  if (job.blocking_power.empty()) {
-    notes.emplace_back(
-        "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
-        "watts");
-  }
-  if (schedule.chunks() > 1 && !profile.has_chunks()) {
-    notes.push_back("the profile has no column 'chunk': each of the " +
-                    std::to_string(schedule.chunks()) +
-                    " chunks of a stage is counted with the rows of the whole stage");
-  }
-  return notes;
+/// Fits the profile to the chunks of the schedule. Adds to `premises` how, and what is left out.
+Result<Profile> fitting_profile(const PlanJob& job, const Schedule& schedule,
+                                const Profile& profile, std::vector<std::string>& premises) {
+  const auto note = note_on_chunks(profile, schedule.chunks(), schedule.copies);
+  if (note && job.refuses_chunk_split)
+    return Error::invalid(job.profile.string() + ": " + *note +
+                          ", which --chunk-split none refuses");
+  Profile fitting = with_chunks(profile, schedule.chunks(), schedule.copies);
+  premises = unused_rows(schedule, fitting);
+  if (note) premises.insert(premises.begin(), *note);
+  return fitting;
 }
 
 Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Diagnostics& diagnostics) {
@@ -182,7 +176,16 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
   if (!error.diagnostics.empty()) return error;
 
   HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
-  std::vector<std::string> notes = notes_on(job, *schedule, *profile);
+  std::vector<std::string> premises;
+  const bool had_chunks = profile->has_chunks();
+  profile = HARPE_TRY(fitting_profile(job, *schedule, *profile, premises));
+  const bool has_own_profile = job.fit || (profile->has_chunks() && !had_chunks);
+  std::vector<std::string> notes;
+  if (job.blocking_power.empty()) {
+    notes.emplace_back(
+        "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
+        "watts");
+  }
   if (job.fit) {
     profile = fit_profile(*profile);
     notes.emplace_back(
@@ -210,7 +213,9 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
   return PlanInputs{.profile = std::move(complete),
                     .pipeline = *std::move(pipeline),
                     .blocking_power = std::move(blocking_power),
-                    .notes = std::move(notes)};
+                    .premises = std::move(premises),
+                    .notes = std::move(notes),
+                    .has_own_profile = has_own_profile};
 }
 
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,

@@ -22,7 +22,11 @@ struct PlanInputs {
   Profile profile;
   Pipeline pipeline;
   std::vector<Watts> blocking_power;  ///< one a stage
-  std::vector<std::string> notes;     ///< what a user should know, one sentence each
+  /// Sentences on what the figures rest on: which work of the profile counts, and how.
+  std::vector<std::string> premises;
+  std::vector<std::string> notes;  ///< what else a user should know, one sentence each
+  /// True if the plan is not made for the rows of the file: fitted, or shared by chunks.
+  bool has_own_profile = false;
 };
 
 /// Reads profile and schedule, adds the fixed-time instructions and transfers of the job.
@@ -44,6 +48,8 @@ struct Planned {
   std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
+  std::vector<std::string> premises;    ///< those of the inputs
+  bool has_own_profile = false;         ///< that of the inputs
 };
 
 /// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from

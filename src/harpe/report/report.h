@@ -61,6 +61,8 @@ struct ReportInput {
   std::vector<std::pair<Seconds, Joules>> bound = {};
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
+  std::vector<std::string> premises =
+      {};  ///< sentences that must not be overlooked, above all figures
   std::vector<ReportComparison> comparisons = {};
   PageSource source = {};  ///< what the page says of its making
 };

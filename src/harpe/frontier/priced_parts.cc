@@ -1,0 +1,154 @@
+#include "harpe/frontier/priced_parts.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
+
+namespace harpe {
+namespace {
+
+/// "stage 3", "stages 0 to 7", "stages 0, 2, 5".
+std::string stages_text(const std::set<int>& stages) {
+  if (stages.size() == 1) return "stage " + std::to_string(*stages.begin());
+  const int first = *stages.begin(), last = *stages.rbegin();
+  if (last - first + 1 == static_cast<int>(stages.size()))
+    return "stages " + std::to_string(first) + " to " + std::to_string(last);
+  std::string text;
+  for (const int stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
+  return "stages " + text;
+}
+
+/// Returns what the parts take in a row, at the settings that all of them have.
+std::vector<OperatingPoint> sum_of_parts(int stage, int chunk, const Profile& profile,
+                                         const std::vector<Instruction>& parts) {
+  std::vector<OperatingPoint> sum;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const auto points = profile.points(stage, chunk, parts[k].kind);
+    if (k == 0) {
+      sum.assign(points.begin(), points.end());
+      continue;
+    }
+    std::erase_if(sum, [&](OperatingPoint& total) {
+      const OperatingPoint* const point = find_point(points, total.setting());
+      if (point == nullptr) return true;
+      total.time += point->time;
+      total.energy += point->energy;
+      return false;
+    });
+  }
+  return sum;
+}
+
+}  // namespace
+
+PricedParts::PricedParts(const Schedule& schedule, const Profile& profile)
+    : profile_(profile) {
+  for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
+  for (const auto& list : schedule.lists) {
+    for (const Instruction& i : list) {
+      if (i.kind == InstructionKind::kWeight) weights_.emplace(i.part, i.micro_batch);
+    }
+  }
+}
+
+bool PricedParts::has_rows(int stage, int part, InstructionKind kind) const {
+  return !profile_.points(stage, chunk_[part], kind).empty();
+}
+
+std::vector<Instruction> PricedParts::operator()(int stage, const Instruction& i) const {
+  std::vector<Instruction> parts;
+  const auto add = [&](InstructionKind kind, int part, int micro_batch) {
+    parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
+  };
+  const auto add_backward = [&](int part, int micro_batch) {
+    add(InstructionKind::kBackward, part, micro_batch);
+    if (weights_.contains({part, micro_batch})) return;  // the schedule has it elsewhere
+    // If the schedule splits others, its `backward` rows are input gradients, whatever the profile
+    // has: a lack of `weight` rows is then an error.
+    if (!weights_.empty() || has_rows(stage, part, InstructionKind::kWeight))
+      add(InstructionKind::kWeight, part, micro_batch);
+  };
+  const bool is_whole = i.part < 0 || has_rows(stage, i.part, i.kind);
+  if (i.kind == InstructionKind::kBackward) {
+    add_backward(i.part, i.micro_batch);
+  } else if (i.kind == InstructionKind::kForwardBackward && !is_whole) {
+    add(InstructionKind::kForward, i.part, i.micro_batch);
+    add_backward(i.backward_part, i.backward_micro_batch);
+  } else if (i.kind == InstructionKind::kRecomputeBackward && !is_whole) {
+    add(InstructionKind::kRecompute, i.part, i.micro_batch);
+    add_backward(i.part, i.micro_batch);
+  } else {
+    parts.push_back(i);
+  }
+  return parts;
+}
+
+std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile) {
+  std::vector<std::string> sentences;
+  if (profile.stages() > schedule.stages) {
+    sentences.push_back("the profile has " + std::to_string(profile.stages()) +
+                        " stages, of which the schedule uses " + std::to_string(schedule.stages) +
+                        ": the work of the others is left out");
+  }
+  const PricedParts parts_of(schedule, profile);
+  std::set<std::tuple<int, int, InstructionKind>> used;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    for (const Instruction& i : schedule.lists[stage]) {
+      if (i.part < 0) continue;
+      for (const Instruction& part : parts_of(stage, i)) {
+        const int chunk = profile.has_chunks() ? schedule.chunk(part.part) : 0;
+        used.emplace(stage, chunk, part.kind);
+      }
+    }
+  }
+  std::map<InstructionKind, std::set<int>> unused;
+  for (const InstructionProfile& entry : profile.entries()) {
+    if (entry.stage < schedule.stages && !is_fixed_time(entry.kind) &&
+        !used.contains({entry.stage, entry.chunk, entry.kind}))
+      unused[entry.kind].insert(entry.stage);
+  }
+  for (const auto& [kind, stages] : unused) {
+    sentences.push_back("the schedule does not use the profile's rows of " +
+                        std::string(name(kind)) + " (" + stages_text(stages) + ")");
+  }
+  return sentences;
+}
+
+Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile) {
+  const auto splits = [](const auto& list) {
+    return std::ranges::find(list, InstructionKind::kWeight, &Instruction::kind) != list.end();
+  };
+  if (std::ranges::any_of(schedule.lists, splits)) return profile;
+  const PricedParts parts_of(schedule, profile);
+  std::map<std::tuple<int, int, InstructionKind>, std::vector<OperatingPoint>> wholes;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    for (const Instruction& i : schedule.lists[stage]) {
+      if (i.part < 0) continue;
+      const int chunk = schedule.chunk(i.part);
+      // A block of two chunks has no row that could hold the sum of both.
+      if (i.backward_part >= 0 && schedule.chunk(i.backward_part) != chunk) continue;
+      const auto key = std::tuple(stage, profile.has_chunks() ? chunk : 0, i.kind);
+      const std::vector<Instruction> parts = parts_of(stage, i);
+      if (parts.size() > 1 && !wholes.contains(key))
+        wholes[key] = sum_of_parts(stage, chunk, profile, parts);
+    }
+  }
+  if (wholes.empty()) return profile;
+  std::vector<InstructionProfile> entries;
+  for (const InstructionProfile& entry : profile.entries()) {
+    const bool has_whole = wholes.contains({entry.stage, entry.chunk, InstructionKind::kBackward});
+    // The rows of the whole backward replace those of its two gradients.
+    if (has_whole &&
+        (entry.kind == InstructionKind::kBackward || entry.kind == InstructionKind::kWeight))
+      continue;
+    entries.push_back(entry);
+  }
+  for (auto& [key, points] : wholes) {
+    const auto& [stage, chunk, kind] = key;
+    if (!points.empty()) entries.push_back({stage, chunk, kind, std::move(points)});
+  }
+  return profile.with_entries(std::move(entries));
+}
+
+}  // namespace harpe

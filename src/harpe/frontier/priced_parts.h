@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// The parts in which a profile prices the instructions of a schedule, so that an iteration does
+/// the same work under every schedule.
+///
+/// `backward` rows are the whole backward pass, or the input gradient if the profile has `weight`
+/// rows for the same chunk. A backward that the schedule does not split is then its input gradient
+/// and its weight gradient in a row. Fused instructions (`recompute_backward`, `forward_backward`)
+/// without rows of their own are their halves in a row.
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/profile/profile.h"
+#include "harpe/schedule/schedule.h"
+
+namespace harpe {
+
+/// Refers to the profile. Immutable.
+class PricedParts {
+ public:
+  /// \param profile  with rows for each chunk of the schedule, see `with_chunks`
+  PricedParts(const Schedule& schedule, const Profile& profile);
+
+  /// Returns the parts of an instruction on `stage` in the order in which they run: the instruction
+  /// itself if it runs as a whole. O(log instructions).
+  std::vector<Instruction> operator()(int stage, const Instruction& i) const;
+
+ private:
+  bool has_rows(int stage, int part, InstructionKind kind) const;
+
+  const Profile& profile_;
+  std::vector<int> chunk_;  ///< of each part
+  std::set<std::pair<int, int>> weights_;
+};
+
+/// Returns sentences that name stages and rows of computations that no instruction uses.
+std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile);
+
+/// Returns the profile with rows for what the schedule runs as one: sums of the rows of the parts,
+/// at the settings that all parts have. For training that cannot set a clock between the parts of
+/// an instruction. A profile stays as it is where the schedule splits some of its backwards.
+Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile);
+
+}  // namespace harpe
