@@ -19,13 +19,13 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 }  // namespace
 
 IterationCollector::IterationCollector(JobShape shape, const ScheduleWork& work)
-    : shape_(shape), work_(&work), astray_(static_cast<std::size_t>(shape.ranks()), -1) {}
+    : shape_(shape), work_(&work) {}
 
 void IterationCollector::reset() {
   open_.clear();
   finished_.clear();
   newest_ = last_finished_ = reached_ = -1;
-  std::ranges::fill(astray_, -1);
+  astray_.clear();
   astray_count_ = 0;
 }
 
@@ -71,6 +71,7 @@ Status IterationCollector::check(const IterationReport& report) const {
 
 /// Whether more than half of the ranks are now far from where the others are thought to be.
 bool IterationCollector::follow(std::size_t rank, std::int64_t iteration) {
+  if (astray_.empty()) astray_.assign(static_cast<std::size_t>(shape_.ranks()), -1);
   if (astray_[rank] < 0) ++astray_count_;
   astray_[rank] = iteration;
   if (2 * astray_count_ <= shape_.ranks()) return false;
@@ -106,7 +107,7 @@ Result<IterationCollector::Added> IterationCollector::add(const IterationReport&
     added.moved = newest_ <= before || newest_ > on_the_way;
     if (!added.moved) reached_ = on_the_way;
     if (report.iteration > newest_ + kAhead) return added;
-  } else if (astray_[rank] >= 0) {
+  } else if (astray_count_ > 0 && astray_[rank] >= 0) {
     astray_[rank] = -1;
     --astray_count_;
   }

@@ -91,7 +91,8 @@ class IterationCollector {
   std::int64_t newest_ = -1;
   std::int64_t reached_ = -1;
   std::int64_t last_finished_ = -1;
-  std::vector<std::int64_t> astray_;  ///< by rank: where it claims to be; -1: with the others
+  /// By rank: where it claims to be; -1: with the others. Empty: all are.
+  std::vector<std::int64_t> astray_;
   int astray_count_ = 0;
 };
 

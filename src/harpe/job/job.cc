@@ -68,10 +68,8 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       away(static_cast<std::size_t>(spec.shape.ranks())),
       baseline(spec.shape.stages),
       energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
-      held(static_cast<std::size_t>(spec.shape.groups())),
       created(now),
-      taken_up(now),
-      relative(static_cast<std::size_t>(spec.shape.groups())) {}
+      taken_up(now) {}
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Job::Job(Job&&) noexcept = default;

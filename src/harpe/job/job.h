@@ -320,6 +320,10 @@ class Job {
   Profile profile() const;
   std::vector<RankCoordinates> missing(std::size_t most) const;  ///< places that no rank holds
   int registered() const;                                        ///< ranks that hold places
+  /// Bytes of ranks that have registered, about: those of other starts that gather, too.
+  std::size_t rank_memory() const;
+  /// Bytes that this registration may add.
+  std::size_t memory_to_register(const RankRegistration& registration, Seconds now) const;
   std::uint64_t start() const;  ///< of training whose ranks hold places, from 1; 0: none has begun
   /// Ranks that hold places and have not been heard of for `kUnheard`, or since this server took
   /// the job up: it is not known whether they hear of a change. O(ranks).

@@ -50,6 +50,7 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   iteration_time = {quantile(std::vector(newest_times.begin(), newest_times.end()), 0.5)};
   if (warm_from < 0) warm_from = iteration.iteration + spec.profiling.warm_up;
 
+  held.resize(iteration.groups.size());
   for (std::size_t group = 0; group < held.size(); ++group) {
     const std::uint8_t now_held = iteration.groups[group].throttled ? 1 : 0;
     held[group] = static_cast<std::uint8_t>(held[group] << 1 | now_held);
@@ -122,6 +123,7 @@ double Job::State::predicted_compute(const Deployment& by, int pipeline_number, 
 
 /// Compute times over what the profile predicts; while there is none, over the middle of the stage.
 void Job::State::relative_times(const FinishedIteration& iteration) {
+  relative.resize(iteration.groups.size());
   std::vector<double> known;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     known.clear();

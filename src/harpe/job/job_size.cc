@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "harpe/policy/plan_table.h"
-#include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
 namespace {
@@ -14,6 +13,8 @@ constexpr std::int64_t kCellsOfStage = 64;
 
 // Measured: resident memory of servers with many jobs, docs/performance.md.
 constexpr std::size_t kBytesOfJob = 48 * 1024, kBytesOfInstruction = 256, kBytesOfRank = 192;
+// Ranks that are declared, of one byte: some bits each before any registers.
+constexpr std::size_t kDeclaredOfByte = 4;
 constexpr std::size_t kBytesOfCell = 4, kBytesOfMeasured = 3 * 4 * 4;
 
 /// What one plan holds: a clock for each instruction, and some numbers for each stage.
@@ -34,10 +35,15 @@ std::size_t memory_of(const JobSpec& spec) {
   const auto points = spec.profile ? spec.profile->entries().size() : 0;
   return kBytesOfJob + instructions * kBytesOfInstruction +
          static_cast<std::size_t>(plans_of(spec)) * cells * kBytesOfCell +
-         static_cast<std::size_t>(spec.shape.ranks()) * kBytesOfRank +
-         ScheduleWork(spec.schedule).items() * static_cast<std::size_t>(spec.shape.data) *
-             kBytesOfMeasured +
-         points * 1024;
+         static_cast<std::size_t>(spec.shape.ranks()) / kDeclaredOfByte + points * 1024;
+}
+
+std::size_t memory_of_measured(std::size_t items, int pipelines) {
+  return items * static_cast<std::size_t>(pipelines) * kBytesOfMeasured;
+}
+
+std::size_t memory_of_ranks(std::size_t places, std::size_t clocks) {
+  return places * kBytesOfRank + clocks * sizeof(Megahertz);
 }
 
 }  // namespace harpe

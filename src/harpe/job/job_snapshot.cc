@@ -261,7 +261,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   // Of another server's clock, or of a store from before a step: nothing was heard in the future.
   s.heard = std::min(s.heard, now);
   if (const auto ended = fields.number("ended", 0, kLatest)) s.ended = Seconds{*ended};
-  std::vector<RankBook::Holder> holders(static_cast<std::size_t>(s.spec.shape.ranks()));
+  RankHolders holders(static_cast<std::size_t>(s.spec.shape.ranks()));
   for (std::size_t part = 0; part < s.ranks.parts(); ++part) {
     const auto text = texts.parts.find(holders_part(part));
     if (text == texts.parts.end()) continue;

@@ -29,6 +29,7 @@ std::vector<InstructionProfile> profile_entries(const Profile& profile) {
 bool Job::State::is_held(int pipeline_number, int stage) const {
   constexpr unsigned kNewest = 0xF;
   constexpr int kMost = 2;
+  if (held.empty()) return false;
   return std::popcount(held[spec.shape.group(pipeline_number, stage)] & kNewest) >= kMost;
 }
 

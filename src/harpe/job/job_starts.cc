@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/job/job_size.h"
 #include "harpe/job/job_state.h"
 
 namespace harpe {
@@ -155,7 +156,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   rescalings.clear();
   findings.clear();
   holds = 0;
-  std::ranges::fill(held, std::uint8_t{0});
+  held.clear();
   newest_times.clear();
   deployments.clear();
   void_pause();
@@ -201,6 +202,31 @@ void Job::State::add_event_of_others(JobEvent::Level level, Seconds now, std::st
     events_of_others = 0;
   }
   if (++events_of_others <= kMostOthersLogged) add_event(level, now, std::move(text));
+}
+
+std::size_t Job::rank_memory() const {
+  std::size_t bytes = state_->ranks.memory();
+  if (bytes > 0) bytes += memory_of_measured(state_->work.items(), state_->spec.shape.data);
+  for (const Gathering& one : state_->gatherings) bytes += one.ranks.memory();
+  return bytes;
+}
+
+std::size_t Job::memory_to_register(const RankRegistration& registration, Seconds now) const {
+  const State& s = *state_;
+  if (s.is_of_this_start(registration, now)) {
+    const std::size_t more = s.ranks.memory_to_enter(registration);
+    const bool is_first = s.ranks.memory() == 0 && more > 0;
+    return more + (is_first ? memory_of_measured(s.work.items(), s.spec.shape.data) : 0);
+  }
+  const std::string& wanted =
+      registration.specification.empty() ? s.specification : registration.specification;
+  const auto known = std::ranges::find_if(s.gatherings, [&](const Gathering& one) {
+    return one.specification == wanted && one.ranks.run() == registration.run;
+  });
+  if (known != s.gatherings.end()) return known->ranks.memory_to_enter(registration);
+  const State* const other = s.proposed(wanted);
+  return RankBook(other == nullptr ? s.spec.shape : other->spec.shape, kSilence)
+      .memory_to_enter(registration);
 }
 
 void Job::refused(const std::string& who, const std::string& why, Seconds now) {

@@ -405,8 +405,8 @@ struct Job::State {
   std::vector<Finding> findings;  ///< the last ones
   /// Of stages whose GPUs were held to a clock, what they cost before.
   std::map<int, std::vector<InstructionProfile>> unheld;
-  std::vector<std::uint8_t>
-      held;  ///< of each group, the newest iterations in which it was, as bits
+  /// Of each group, the newest iterations in which it was, as bits; empty before the first.
+  std::vector<std::uint8_t> held;
   std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
   Savings savings;
   Joules reported_energy{};

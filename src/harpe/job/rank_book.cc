@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "harpe/job/job_size.h"
+
 namespace harpe {
 namespace {
 
@@ -42,7 +44,6 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
 
   Entered entered{.rank = static_cast<int>(shape_.index(coordinates))};
-  Holder& holder = holders_[shape_.index(coordinates)];
   if (!is_free(coordinates, registration.session, now)) {
     return Error::of(ErrorCode::kConflict,
                      text(coordinates) + " is held by another process, heard of less than " +
@@ -64,6 +65,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
                           std::to_string(coordinates.stage));
   }
 
+  Holder& holder = holders_.place(shape_.index(coordinates));
   if (registered_ == 0) run_ = registration.run;
   entered.changed = holder.session != registration.session || holder.ended;
   entered.fewer_clocks = common.size() < clocks_[coordinates.stage].size();
@@ -71,15 +73,28 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   if (holder.ended) --ended_;
   if (entered.changed || holder.gpu != registration.gpu ||
       holder.power_limit != registration.power_limit) {
-    changed_parts_.insert(shape_.index(coordinates) / kHoldersOfPart);
+    changed_parts_.insert(shape_.index(coordinates) / RankHolders::kOfPart);
   }
   holder = {.session = registration.session,
             .gpu = registration.gpu,
             .power_limit = registration.power_limit,
             .heard = now};
+  clock_count_ += common.size() - clocks_[coordinates.stage].size();
   clocks_[coordinates.stage] = std::move(common);
   has_simulated_ = has_simulated_ || registration.simulated;
   return entered;
+}
+
+std::size_t RankBook::memory() const {
+  return memory_of_ranks(holders_.places(), clock_count_);
+}
+
+std::size_t RankBook::memory_to_enter(const RankRegistration& registration) const {
+  const RankCoordinates coordinates = registration.coordinates;
+  if (!shape_.holds(coordinates)) return 0;
+  const std::size_t part = shape_.index(coordinates) / RankHolders::kOfPart;
+  return memory_of_ranks(holders_.has_part(part) ? 0 : holders_.size_of_part(part),
+                         clocks_[coordinates.stage].empty() ? registration.clocks.size() : 0);
 }
 
 bool RankBook::is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const {
@@ -90,26 +105,27 @@ bool RankBook::is_free(RankCoordinates coordinates, const std::string& session, 
 
 Status RankBook::hear(RankCoordinates coordinates, const std::string& session, Seconds now) {
   if (!shape_.holds(coordinates)) return Error::invalid("the job has no " + text(coordinates));
-  Holder& holder = holders_[shape_.index(coordinates)];
-  if (!holder.registered()) {
+  const Holder& known = holder(coordinates);
+  if (!known.registered()) {
     return Error::of(ErrorCode::kConflict, text(coordinates) + " has not registered");
   }
-  if (holder.session != session) {
+  if (known.session != session) {
     return Error::of(ErrorCode::kConflict, text(coordinates) + " is held by another process");
   }
+  Holder& holder = holders_.place(shape_.index(coordinates));
   holder.heard = std::max(holder.heard, now);
   return ok_status();
 }
 
 Status RankBook::end(RankCoordinates coordinates, const std::string& session) {
   if (!shape_.holds(coordinates)) return Error::invalid("the job has no " + text(coordinates));
-  Holder& holder = holders_[shape_.index(coordinates)];
-  if (holder.session != session || session.empty()) {
+  if (session.empty() || holder(coordinates).session != session) {
     return Error::of(ErrorCode::kConflict, text(coordinates) + " is not held by this process");
   }
+  Holder& holder = holders_.place(shape_.index(coordinates));
   if (std::exchange(holder.ended, true)) return ok_status();
   ++ended_;
-  changed_parts_.insert(shape_.index(coordinates) / kHoldersOfPart);
+  changed_parts_.insert(shape_.index(coordinates) / RankHolders::kOfPart);
   return ok_status();
 }
 
@@ -149,27 +165,26 @@ std::vector<RankCoordinates> RankBook::silent(Seconds since, std::size_t most) c
 }
 
 int RankBook::unheard(Seconds since) const {
-  return static_cast<int>(std::ranges::count_if(holders_, [&](const Holder& one) {
-    return one.registered() && !one.ended && one.heard < since;
-  }));
+  return static_cast<int>(
+      holders_.count([&](const Holder& one) { return !one.ended && one.heard < since; }));
 }
 
 bool RankBook::all_silent(Seconds since) const {
-  return std::ranges::none_of(holders_, [&](const Holder& one) {
-    return one.registered() && !one.ended && std::max(one.heard, listening_since_) >= since;
+  return !holders_.any([&](const Holder& one) {
+    return !one.ended && std::max(one.heard, listening_since_) >= since;
   });
 }
 
-void RankBook::restore(std::string run, std::vector<Holder> holders,
+void RankBook::restore(std::string run, RankHolders holders,
                        std::vector<std::vector<Megahertz>> clocks, bool has_simulated) {
   run_ = std::move(run);
   holders_ = std::move(holders);
   clocks_ = std::move(clocks);
+  clock_count_ = 0;
+  for (const std::vector<Megahertz>& of_stage : clocks_) clock_count_ += of_stage.size();
   has_simulated_ = has_simulated;
-  registered_ = static_cast<int>(
-      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
-  ended_ = static_cast<int>(
-      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered() && h.ended; }));
+  registered_ = static_cast<int>(holders_.count([](const Holder&) { return true; }));
+  ended_ = static_cast<int>(holders_.count([](const Holder& one) { return one.ended; }));
 }
 
 }  // namespace harpe

@@ -10,6 +10,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/job/rank_holders.h"
 #include "harpe/wire/rank_events.h"
 
 namespace harpe {
@@ -37,6 +38,10 @@ class RankBook {
   const JobShape& shape() const { return shape_; }
   int registered() const { return registered_; }
   bool complete() const { return registered_ == shape_.ranks(); }
+  /// Bytes of ranks that have registered, about: see `memory_of_ranks`. O(1).
+  std::size_t memory() const;
+  /// Bytes that this registration may add. O(1).
+  std::size_t memory_to_enter(const RankRegistration& registration) const;
   bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
   /// Whether all ranks that there were have ended in order.
   bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
@@ -53,15 +58,7 @@ class RankBook {
   /// Clocks that all ranks of the stage have, highest first; empty before the first.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
-  /// What has to be kept of a rank.
-  struct Holder {
-    std::string session;
-    std::string gpu;
-    Watts power_limit{};  ///< of the GPU; 0: not said
-    Seconds heard{};
-    bool ended = false;  ///< in order
-    bool registered() const { return !session.empty(); }
-  };
+  using Holder = RankHolder;
   const Holder& holder(RankCoordinates coordinates) const {
     return holders_[shape_.index(coordinates)];
   }
@@ -71,26 +68,26 @@ class RankBook {
   /// Before, ranks could not be heard of: all of them have the whole time of silence from `now` on.
   void count_silence_from(Seconds now) { listening_since_ = now; }
 
-  /// Holders are stored some together, those of ranks `kHoldersOfPart` * i and following as part i.
-  static constexpr std::size_t kHoldersOfPart = 256;
-  std::size_t parts() const { return (holders_.size() + kHoldersOfPart - 1) / kHoldersOfPart; }
-  const std::vector<Holder>& holders() const { return holders_; }
+  /// Holders are stored some together: see `RankHolders::kOfPart`.
+  std::size_t parts() const { return holders_.parts(); }
+  const RankHolders& holders() const { return holders_; }
   /// The parts that have changed since the last call.
   std::set<std::size_t> take_changed_parts();
   /// What is stored is of other ranks.
   void all_parts_changed();
 
   /// Restores what a snapshot held.
-  void restore(std::string run, std::vector<Holder> holders,
-               std::vector<std::vector<Megahertz>> clocks, bool has_simulated);
+  void restore(std::string run, RankHolders holders, std::vector<std::vector<Megahertz>> clocks,
+               bool has_simulated);
 
  private:
   JobShape shape_;
   Seconds silence_;
   Seconds listening_since_ = Seconds{-std::numeric_limits<double>::infinity()};
   std::string run_;
-  std::vector<Holder> holders_;
+  RankHolders holders_;
   std::vector<std::vector<Megahertz>> clocks_;
+  std::size_t clock_count_ = 0;  ///< of all stages
   int registered_ = 0, ended_ = 0;
   bool has_simulated_ = false;
   std::set<std::size_t> changed_parts_;

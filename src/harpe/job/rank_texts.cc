@@ -47,9 +47,9 @@ std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string
   return lists;
 }
 
+/// Of an item that is not null.
 bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
                  RankBook::Holder& holder) {
-  if (item.type == Type::kNull) return true;
   if (item.type != Type::kArray || item.items.size() < 2 || item.items[0].type != Type::kString ||
       !item.items[1].is_integer) {
     return false;
@@ -64,7 +64,7 @@ bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
 }
 
 /// Sessions and names of GPUs as Harpe 0.1 has stored them.
-void read_first_holders(Fields& fields, std::vector<RankBook::Holder>& holders) {
+void read_first_holders(Fields& fields, RankHolders& holders) {
   const auto sessions = fields.texts("sessions");
   const auto gpus = fields.texts("gpus");
   const std::size_t count = holders.size();
@@ -72,8 +72,9 @@ void read_first_holders(Fields& fields, std::vector<RankBook::Holder>& holders) 
     return fields.error("sessions", "expected one for each rank");
   }
   for (std::size_t i = 0; i < count; ++i) {
-    holders[i].session = (*sessions)[i];
-    holders[i].gpu = (*gpus)[i];
+    if ((*sessions)[i].empty()) continue;
+    holders.place(i).session = (*sessions)[i];
+    holders.place(i).gpu = (*gpus)[i];
   }
 }
 
@@ -90,8 +91,8 @@ Json ranks_json(const JobShape& shape, const RankBook& ranks) {
 }
 
 std::string holders_text(const RankBook& ranks, std::size_t part) {
-  const std::size_t first = part * RankBook::kHoldersOfPart;
-  const std::size_t last = std::min(ranks.holders().size(), first + RankBook::kHoldersOfPart);
+  const std::size_t first = part * RankHolders::kOfPart;
+  const std::size_t last = first + ranks.holders().size_of_part(part);
   Json list = Json::array(), gpus = Json::array();
   std::map<std::string, std::size_t> names;
   for (std::size_t i = first; i < last; ++i) {
@@ -110,37 +111,37 @@ std::string holders_text(const RankBook& ranks, std::size_t part) {
   return json_line({{"gpus", std::move(gpus)}, {"ranks", std::move(list)}});
 }
 
-Status read_holders(const std::string& text, std::size_t part,
-                    std::vector<RankBook::Holder>& holders) {
+Status read_holders(const std::string& text, std::size_t part, RankHolders& holders) {
   const JsonValue document = HARPE_TRY(parse_json(text, "ranks"));
   return read_object(
       document, "ranks", "ranks", Unknown::kIgnored, [&](Fields& fields, Diagnostics&) {
         const auto gpus = fields.texts("gpus").value_or(std::vector<std::string>());
         const JsonValue* list = fields.any("ranks");
-        const std::size_t first = part * RankBook::kHoldersOfPart;
-        const std::size_t size = std::min(RankBook::kHoldersOfPart, holders.size() - first);
+        const std::size_t first = part * RankHolders::kOfPart;
+        const std::size_t size = holders.size_of_part(part);
         bool good = list != nullptr && list->type == Type::kArray && list->items.size() == size;
         for (std::size_t i = 0; good && i < size; ++i) {
-          good = read_holder(list->items[i], gpus, holders[first + i]);
+          const JsonValue& item = list->items[i];
+          good = item.type == Type::kNull || read_holder(item, gpus, holders.place(first + i));
         }
         if (!good) fields.error("ranks", "expected one for each rank");
       });
 }
 
 void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
-                std::vector<RankBook::Holder> holders, bool is_first_format, Seconds heard,
-                RankBook& ranks) {
+                RankHolders holders, bool is_first_format, Seconds heard, RankBook& ranks) {
   Fields fields(object, "ranks", diagnostics);
   std::string run = fields.text("run").value_or("");
   auto clocks = read_clock_lists(fields, "clocks_mhz", static_cast<std::size_t>(shape.stages));
   if (is_first_format) read_first_holders(fields, holders);
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const std::size_t stage = i / shape.tensor % shape.stages;
-    if (holders[i].registered() && clocks[stage].empty()) {
+    if (!holders[i].registered()) continue;
+    if (clocks[stage].empty()) {
       return fields.error("clocks_mhz", "a stage with ranks has no clocks");
     }
     // Who had been silent by then is not kept: see `RankBook::count_silence_from`.
-    holders[i].heard = heard;
+    holders.place(i).heard = heard;
   }
   ranks.restore(std::move(run), std::move(holders), std::move(clocks),
                 fields.boolean("simulated").value_or(false));

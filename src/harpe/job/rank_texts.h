@@ -19,15 +19,13 @@ std::string holders_part(std::size_t part);
 /// In the order of their ranks: [session, which of the names its GPU has, 1 if it has ended], null
 /// where no rank is.
 std::string holders_text(const RankBook& ranks, std::size_t part);
-Status read_holders(const std::string& text, std::size_t part,
-                    std::vector<RankBook::Holder>& holders);
+Status read_holders(const std::string& text, std::size_t part, RankHolders& holders);
 
 /// The run, the clocks of stages, and whether any GPU is simulated.
 nlohmann::ordered_json ranks_json(const JobShape& shape, const RankBook& ranks);
 /// \param holders  as `read_holders` found them; \param is_first_format  they stand in `object`
 /// \param heard  when any of them was heard of last
 void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
-                std::vector<RankBook::Holder> holders, bool is_first_format, Seconds heard,
-                RankBook& ranks);
+                RankHolders holders, bool is_first_format, Seconds heard, RankBook& ranks);
 
 }  // namespace harpe

@@ -38,8 +38,6 @@ double snapped(double factor) {
 StragglerDetector::StragglerDetector(JobShape shape, Options options)
     : shape_(shape),
       options_(options),
-      series_(static_cast<std::size_t>(shape.groups())),
-      scratch_(static_cast<std::size_t>(std::max(shape.groups(), kHistory))),
       latest_(static_cast<std::size_t>(options.window)),
       latest_group_(static_cast<std::size_t>(options.window)) {}
 
@@ -49,7 +47,14 @@ void StragglerDetector::reset() {
   deviation_ = deviation;
 }
 
+void StragglerDetector::make_series() {
+  if (!series_.empty()) return;
+  series_.resize(static_cast<std::size_t>(shape_.groups()));
+  scratch_.resize(static_cast<std::size_t>(std::max(shape_.groups(), kHistory)));
+}
+
 double StragglerDetector::measured(std::size_t group) const {
+  if (series_.empty()) return 1;
   const Series& series = series_[group];
   if (series.held == 0) return series.factor;
   std::array<float, kHistory> newest{};
@@ -59,12 +64,14 @@ double StragglerDetector::measured(std::size_t group) const {
 }
 
 void StragglerDetector::assume(std::size_t group, double factor) {
+  make_series();
   series_[group] = {};
   series_[group].factor = snapped(factor);
   find_slow();
 }
 
 void StragglerDetector::rescale(int stage, double by) {
+  make_series();
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     Series& series = series_[shape_.group(pipeline, stage)];
     series.factor = snapped(series.factor / by);
@@ -139,7 +146,9 @@ bool StragglerDetector::judge(Series& series) const {
 }
 
 bool StragglerDetector::add(std::int64_t iteration, std::span<const float> relative) {
-  if (iteration <= newest_ || relative.size() != series_.size()) return false;
+  const auto groups = static_cast<std::size_t>(shape_.groups());
+  if (iteration <= newest_ || relative.size() != groups) return false;
+  make_series();
   newest_ = iteration;
   learn_deviation(relative);
   const double bound = std::max(options_.late, kFastBound * deviation());

@@ -79,10 +79,10 @@ class StragglerDetector {
   bool add(std::int64_t iteration, std::span<const float> relative);
 
   /// What the group takes over its prediction; 1 where nothing else is known.
-  double factor(std::size_t group) const { return series_[group].factor; }
+  double factor(std::size_t group) const { return series_.empty() ? 1 : series_[group].factor; }
   /// Iterations since the factor changed, or since `measure_anew`, that it was measured in, up
   /// to 8.
-  int known(std::size_t group) const { return series_[group].held; }
+  int known(std::size_t group) const { return series_.empty() ? 0 : series_[group].held; }
   /// The median of those; the factor where there are none. Finer than the factor.
   double measured(std::size_t group) const;
 
@@ -98,7 +98,9 @@ class StragglerDetector {
   /// Predictions of a stage are `by` times what they were.
   void rescale(int stage, double by);
   /// The group keeps its factor, which is to be measured anew.
-  void measure_anew(std::size_t group) { series_[group].held = series_[group].next = 0; }
+  void measure_anew(std::size_t group) {
+    if (!series_.empty()) series_[group].held = series_[group].next = 0;
+  }
   /// The group's factor is this, until its times show something else.
   void assume(std::size_t group, double factor);
   /// Iterations are counted anew; what is known of the groups stays.
@@ -117,6 +119,9 @@ class StragglerDetector {
     std::array<std::int64_t, kHistory> at{};
   };
 
+  /// Takes memory for groups when something is known of the first: many may be declared, and none
+  /// of them report.
+  void make_series();
   bool judge(Series& series) const;
   bool moved(const Series& series, int count, double bound, double& level) const;
   void learn_deviation(std::span<const float> relative);
@@ -126,7 +131,7 @@ class StragglerDetector {
   JobShape shape_;
   Options options_;
   std::int64_t newest_ = -1;
-  std::vector<Series> series_;
+  std::vector<Series> series_;  ///< empty: nothing is known of any group
   std::vector<float> scratch_;
   double deviation_ = 0;
   int learned_ = 0;            ///< iterations that it was learned from

@@ -35,7 +35,7 @@ std::size_t HostedJob::memory() const {
     measured_ = job.specification();
     memory_ = memory_of(job.spec());
   }
-  return memory_ + ledger.memory();
+  return memory_ + job.rank_memory() + ledger.memory();
 }
 
 /// GPUs are held by ranks that are heard of, whether they report or not.

@@ -50,7 +50,8 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
   }
   one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
       count(registry.hosting().loaded().size()));
-  one(metrics, "jobs_memory_bytes", MetricType::kGauge, "What those take, by their specifications.",
+  one(metrics, "jobs_memory_bytes", MetricType::kGauge,
+      "What those take, by their specifications and ranks that have registered.",
       count(registry.hosting().memory()));
   one(metrics, "jobs_without_series", MetricType::kGauge,
       "Jobs whose training goes on, but for which there is no room here.",
