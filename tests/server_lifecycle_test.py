@@ -5,6 +5,7 @@ Usage: server_lifecycle_test.py HARPE"""
 
 import http.client
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -262,6 +263,34 @@ class Sizes(Lifecycle):
             self.refused({**words, **more}, names)
         self.assertLess(time.monotonic() - begin, 5)
         self.refused({**specification(), "profile": "x" * (8 * 1024 * 1024 + 1)}, "8388608")
+
+    def test_ranks_that_never_come_take_no_memory_and_one_client_leaves_room_for_others(self):
+        self.start("--job-memory", "64")
+
+        def memory():
+            text = self.ask("GET", "/metrics").body.decode()
+            return int(re.search(r"^harpe_server_jobs_memory_bytes (\d+)$", text, re.MULTILINE)[1]) / 1024 / 1024
+
+        for number in range(54):
+            spec = '{"stages":1,"tensor":262144,"schedule":"1f1b","micro_batches":1}'
+            self.assertEqual(self.ask("PUT", f"/v1/jobs/declared{number}", spec).status, 201)
+        self.assertLess(memory(), 16)
+        # Half of the memory is for one client; places of 256 ranks take some together.
+        refused = None
+        for shard in range(0, 262144, 256):
+            rank = {"data": 0, "stage": 0, "tensor": shard, "session": f"s{shard}", "clocks_mhz": CLOCKS}
+            response = self.ask("POST", "/v1/jobs/declared0/ranks", rank)
+            if response.status != 200:
+                refused = response
+                break
+        self.assertEqual(refused.status, 503, refused.body)
+        self.assertIn("jobs of address 127.0.0.1 that train now", refused.json()["error"]["message"])
+        self.assertGreater(memory(), 31)
+        self.assertLessEqual(memory(), 32)
+        self.assertEqual(self.ask("PUT", "/v1/jobs/another", specification()).status, 503)
+        self.source = ("127.0.0.2", 0)
+        self.begin("trains")
+        self.wait_for_phase("running", "trains")
 
     def test_a_large_job_delays_no_other(self):
         self.start()

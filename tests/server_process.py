@@ -47,6 +47,7 @@ class ServerTest(unittest.TestCase):
     harpe = None  # set by the script that runs the tests
     slow = bool(os.environ.get("HARPE_SANITIZE"))  # what a build with sanitizers takes its time for
     trust = None  # certificate of a server that speaks TLS
+    source = None  # address and port that requests come from; without TLS
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -84,7 +85,7 @@ class ServerTest(unittest.TestCase):
 
     def ask(self, method, path, body=None, headers={}):
         if self.trust is None:
-            connection = http.client.HTTPConnection(self.address, timeout=60)
+            connection = http.client.HTTPConnection(self.address, timeout=60, source_address=self.source)
         else:
             connection = http.client.HTTPSConnection(
                 self.address, timeout=60, context=ssl.create_default_context(cafile=self.trust))

@@ -104,6 +104,10 @@ class Hosted {
   bool touched = false;
   std::string stored_summary;      ///< as it was stored; while it is asleep
   std::size_t memory_counted = 0;  ///< of `memory`, by `HostedTable`
+  /// The client whose share of the memory for jobs it takes (`HttpRequest::client`): the one that
+  /// registered it or, since it was read from the store, the first to register a rank or another
+  /// specification. Empty: none, so that those who only look at jobs pay for none.
+  std::string client;
 
   SaveState saving;
 };

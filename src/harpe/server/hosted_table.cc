@@ -32,7 +32,7 @@ void HostedTable::add_stored(JobSummary summary, const JobClaim& claim) {
 }
 
 void HostedTable::erase(const HostedPtr& hosted) {
-  memory_ -= std::exchange(hosted->memory_counted, 0);
+  count(*hosted, 0);
   loaded_.erase(hosted->id);
 }
 
@@ -42,8 +42,27 @@ std::vector<std::function<void(const Result<HostedPtr>&)>> HostedTable::erase_st
 }
 
 void HostedTable::measure(Hosted& hosted) {
-  const std::size_t memory = hosted.memory();
-  memory_ += memory - std::exchange(hosted.memory_counted, memory);
+  count(hosted, hosted.memory());
+}
+
+void HostedTable::count(Hosted& hosted, std::size_t memory) {
+  const std::size_t more = memory - std::exchange(hosted.memory_counted, memory);
+  memory_ += more;
+  const auto of_client = memory_of_.try_emplace(hosted.client).first;
+  of_client->second += more;
+  if (of_client->second == 0) memory_of_.erase(of_client);
+}
+
+void HostedTable::charge(Hosted& hosted, const std::string& client) {
+  const std::size_t memory = hosted.memory_counted;
+  count(hosted, 0);
+  hosted.client = client;
+  count(hosted, memory);
+}
+
+std::size_t HostedTable::memory(const std::string& client) const {
+  const auto found = memory_of_.find(client);
+  return found == memory_of_.end() ? 0 : found->second;
 }
 
 void HostedTable::visit(

@@ -38,6 +38,8 @@ class HostedTable {
   const std::map<std::string, Stored>& stored() const { return stored_; }
   /// Bytes of those in memory.
   std::size_t memory() const { return memory_; }
+  /// The same of the jobs of one client.
+  std::size_t memory(const std::string& client) const;
 
   /// It is in memory from now on, in place of what the store alone had.
   void add(const HostedPtr& hosted);
@@ -49,6 +51,8 @@ class HostedTable {
   std::vector<std::function<void(const Result<HostedPtr>&)>> erase_stored(const std::string& id);
   /// It may take more memory than before, or less.
   void measure(Hosted& hosted);
+  /// Counts it as the job of this client from now on.
+  void charge(Hosted& hosted, const std::string& client);
 
   /// All behind `after`, by id; each is one of both, and the other is null. Ends where `visit`
   /// returns false.
@@ -57,9 +61,12 @@ class HostedTable {
                                       const Stored* stored)>& visit) const;
 
  private:
+  void count(Hosted& hosted, std::size_t memory);
+
   std::map<std::string, HostedPtr> loaded_;
   std::map<std::string, Stored> stored_;
   std::size_t memory_ = 0;
+  std::map<std::string, std::size_t> memory_of_;  ///< by client; clients without any are left out
 };
 
 }  // namespace harpe

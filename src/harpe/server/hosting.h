@@ -92,7 +92,11 @@ class Hosting {
   /// Gives up what was claimed for a job that is not hosted after all.
   void release(const std::string& id);
   /// For one more job in memory, of so many bytes. `kUnavailable`: there is none.
-  Status make_room(std::size_t bytes);
+  /// \param client  whose share of the memory it takes; empty: no client's
+  Status make_room(std::size_t bytes, const std::string& client = {});
+  /// For so many bytes more of a job that is in memory. `kUnavailable`: there is no room.
+  /// \param client  whose share the job takes from now on, unless it takes that of another
+  Status make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client);
   /// Hosts a job that is new, under its claim.
   void add(const HostedPtr& hosted);
 
@@ -179,8 +183,9 @@ class Hosting {
   void refresh_summary(const Hosted& hosted);
   // In memory or not: hosting_memory.cc.
   void loaded(const std::string& id, const JobClaim& claim, const Result<HostedPtr>& hosted);
+  Status make_memory(std::size_t bytes, const std::string& client, const Hosted* hosted);
   bool is_idle(const Hosted& hosted) const;
-  void unload_idle(std::size_t most);
+  void unload_idle(std::size_t most, const Hosted* kept_job = nullptr);
   void unload(const HostedPtr& hosted);
   void drop(const HostedPtr& hosted, const Status& why);
   void summarise_some();

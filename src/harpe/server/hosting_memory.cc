@@ -11,6 +11,8 @@ namespace {
 /// A job that was looked at may be looked at again.
 constexpr Seconds kLookedAt{60};
 constexpr std::size_t kSummarisedAtOnce = 20;
+/// A client may take one of these of the memory for jobs, as of that for requests.
+constexpr std::size_t kSharesOfMemory = 2;
 
 Error unreadable(const std::string& id, const Error& why) {
   return Error::of(
@@ -70,7 +72,7 @@ void Hosting::loaded(const std::string& id, const JobClaim& claim,
   unload_idle(kMostIdleLoaded);
 }
 
-Status Hosting::make_room(std::size_t bytes) {
+Status Hosting::make_room(std::size_t bytes, const std::string& client) {
   if (count() >= options_.most_jobs) {
     const std::vector<std::string> ended = ended_for(Seconds{0});
     if (ended.empty()) {
@@ -80,8 +82,39 @@ Status Hosting::make_room(std::size_t bytes) {
     }
     remove_all({ended.begin(), ended.begin() + 1});
   }
-  if (memory() + bytes > options_.most_memory) unload_idle(0);
-  if (memory() + bytes > options_.most_memory) {
+  return make_memory(bytes, client, nullptr);
+}
+
+Status Hosting::make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client) {
+  const bool is_of_client = !hosted.client.empty() || client.empty();
+  if (bytes == 0 && is_of_client) return ok_status();
+  HARPE_TRY(make_memory(bytes, hosted.client.empty() ? client : hosted.client, &hosted));
+  if (!is_of_client) table_.charge(hosted, client);
+  return ok_status();
+}
+
+/// \param hosted  the job whose bytes they are, which stays in memory; null: of a new one
+Status Hosting::make_memory(std::size_t bytes, const std::string& client, const Hosted* hosted) {
+  const std::size_t share = options_.most_memory / kSharesOfMemory;
+  const std::size_t own = hosted == nullptr ? 0 : hosted->memory_counted;
+  // Of the client's other jobs: one job alone may be larger than a share.
+  const auto others = [&] {
+    const bool is_counted = hosted != nullptr && hosted->client == client;
+    return table_.memory(client) - (is_counted ? own : 0);
+  };
+  const auto is_over_share = [&] {
+    return !client.empty() && others() > 0 && others() + own + bytes > share;
+  };
+  const auto is_full = [&] { return memory() + bytes > options_.most_memory; };
+  if (is_full() || is_over_share()) unload_idle(0, hosted);
+  if (is_over_share()) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "jobs of " + client + " that train now, and this one, would take " +
+                         std::to_string((others() + own + bytes) >> 20) + " MiB, more than the " +
+                         std::to_string(share >> 20) +
+                         " MiB that one user or address may have, half of --job-memory");
+  }
+  if (is_full()) {
     return Error::of(ErrorCode::kUnavailable, "the jobs that train now, and this one, would take " +
                                                   std::to_string((memory() + bytes) >> 20) +
                                                   " MiB, more than the " +
@@ -106,12 +139,13 @@ bool Hosting::is_idle(const Hosted& hosted) const {
 }
 
 /// All but the `most` of them that were used last, which go some time later.
-void Hosting::unload_idle(std::size_t most) {
+/// \param kept_job  is not unloaded; null: any may be
+void Hosting::unload_idle(std::size_t most, const Hosted* kept_job) {
   const Seconds kept = std::min(kLookedAt, options_.lifetimes.idle_after);
   const Instant recent = clock_.now() + kept * -1;
   std::vector<HostedPtr> idle;
   for (const auto& [id, hosted] : table_.loaded()) {
-    if (!is_idle(*hosted)) continue;
+    if (hosted.get() == kept_job || !is_idle(*hosted)) continue;
     if (hosted->touched) save(hosted);  // it leaves when that is stored
     const SaveState& saving = hosted->saving;
     if (saving.revisions.is_stored() && saving.events.empty()) idle.push_back(hosted);

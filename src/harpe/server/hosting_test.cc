@@ -43,9 +43,9 @@ class Counter final : public Hosted {
   int value() const { return value_; }
   const std::string& holder() const { return holder_; }
   const std::string& note() const { return note_; }
-  bool raise(const std::string& client, Seconds now) {
-    if (!holder_.empty() && holder_ != client) return false;
-    holder_ = client;
+  bool raise(const std::string& holder, Seconds now) {
+    if (!holder_.empty() && holder_ != holder) return false;
+    holder_ = holder;
     until_ = now + Seconds{10};
     heard_ = now;
     ++value_;
@@ -180,9 +180,10 @@ class HostingTest : public ::testing::Test {
     settle();
   }
 
-  CounterPtr host(const std::string& id) {
+  CounterPtr host(const std::string& id, const std::string& client = {}) {
     auto counter = std::make_shared<Counter>(id, hosting_->now());
     counter->claim = **hosting_->claim(id);
+    counter->client = client;
     hosting_->add(counter);
     settle();
     return counter;
@@ -288,6 +289,65 @@ TEST_F(HostingTest, UnloadsWhatIsIdleAndReadsItAgainWhenItIsAskedFor) {
   EXPECT_EQ(hosting_->counts().loads, 1U);
 }
 
+TEST_F(HostingTest, GivesAClientHalfOfTheMemoryOrOneLargerJobAlone) {
+  const std::size_t share = hosting_->options().most_memory / 2;
+  EXPECT_TRUE(hosting_->make_room(share + 1, "a").ok());  // one alone
+  host("c", "a");
+  EXPECT_TRUE(hosting_->make_room(share - 1000, "a").ok());
+  const Status refused = hosting_->make_room(share, "a");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(refused.error().text(), HasSubstr("jobs of a that train now"));
+  EXPECT_TRUE(hosting_->make_room(share, "b").ok());
+  EXPECT_TRUE(hosting_->make_room(share).ok());
+}
+
+TEST_F(HostingTest, GivesMemoryBackToTheClientWhoseJobIsGone) {
+  const std::size_t share = hosting_->options().most_memory / 2;
+  host("c", "a");
+  hosting_->remove("c", [](const Result<bool>&) {});
+  settle();
+  EXPECT_TRUE(hosting_->make_room(share + 1, "a").ok());
+}
+
+TEST_F(HostingTest, LetsTheOnlyJobOfAClientGrowBeyondItsShare) {
+  const std::size_t share = hosting_->options().most_memory / 2;
+  const CounterPtr counter = host("c", "a");
+  EXPECT_TRUE(hosting_->make_room_in(*counter, share, "a").ok());
+  EXPECT_FALSE(hosting_->make_room_in(*counter, 2 * share, "a").ok());
+  host("another", "a");
+  EXPECT_FALSE(hosting_->make_room_in(*counter, share, "a").ok());
+  // Whoever asks, it is the share of the client that registered the job.
+  EXPECT_FALSE(hosting_->make_room_in(*counter, share, "b").ok());
+  EXPECT_EQ(counter->client, "a");
+}
+
+TEST_F(HostingTest, CountsAJobThatWasReadForTheFirstClientThatTakesPart) {
+  const std::size_t share = hosting_->options().most_memory / 2;
+  host("c", "a");
+  stop();
+  start();
+  const CounterPtr read = load("c");
+  EXPECT_EQ(read->client, "");
+  ASSERT_TRUE(hosting_->make_room_in(*read, 0, "b").ok());
+  EXPECT_EQ(read->client, "b");
+  raise(read);  // it is not idle, so it stays in memory
+  EXPECT_TRUE(hosting_->make_room(share, "a").ok());
+  EXPECT_FALSE(hosting_->make_room(share, "b").ok());
+  ASSERT_TRUE(hosting_->make_room_in(*read, 0, "a").ok());
+  EXPECT_EQ(read->client, "b");
+}
+
+TEST_F(HostingTest, KeepsTheIdleJobForWhichItMakesRoom) {
+  const CounterPtr counter = host("c", "a");
+  host("another", "a");
+  clock_.advance(Seconds{61});  // both are idle
+  time_ += 61;
+  EXPECT_TRUE(hosting_->make_room_in(*counter, hosting_->options().most_memory - 1000, "a").ok());
+  EXPECT_EQ(hosting_->find("c"), counter);
+  EXPECT_EQ(hosting_->find("another"), nullptr);
+}
+
 TEST_F(HostingTest, RemovesWhatIsInMemoryAndWhatIsNot) {
   const CounterPtr counter = host("in-memory");
   host("stored");
@@ -384,7 +444,7 @@ TEST_F(HostingTest, HostsTrainingJobsBesideItAndKeepsTheirIdsApart) {
   host("c");
   std::vector<Result<JobRegistry::Registered>> answers;
   for (const char* id : {"c", "j"}) {
-    registry_->put(id, test_specification(false),
+    registry_->put(id, test_specification(false), "",
                    [&](Result<JobRegistry::Registered> one) { answers.push_back(std::move(one)); });
     settle();
   }

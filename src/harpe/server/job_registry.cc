@@ -102,7 +102,8 @@ struct JobRegistry::Incoming {
   std::string id, body;
   std::function<void(Result<Registered>)> done;
   std::string incarnation;  ///< if it becomes a job
-  bool is_new = true;       ///< no job of this id is here
+  std::string client;
+  bool is_new = true;  ///< no job of this id is here
   /// Digests of bodies that were read before, to what they say.
   std::map<std::string, std::string> known = {};
 
@@ -113,12 +114,13 @@ struct JobRegistry::Incoming {
   std::optional<JobClaim> claim = {};   ///< where it is new
 };
 
-void JobRegistry::put(const std::string& id, std::string specification,
+void JobRegistry::put(const std::string& id, std::string specification, const std::string& client,
                       std::function<void(Result<Registered>)> done) {
   put(std::make_shared<Incoming>(Incoming{.id = id,
                                           .body = std::move(specification),
                                           .done = std::move(done),
-                                          .incarnation = options_.new_incarnation()}));
+                                          .incarnation = options_.new_incarnation(),
+                                          .client = client}));
 }
 
 void JobRegistry::put(const IncomingPtr& incoming) {
@@ -204,13 +206,15 @@ void JobRegistry::take(const IncomingPtr& incoming) {
     hosting_.release(id);
     return incoming->done(allowed.error());
   }
-  if (Status room = hosting_.make_room(memory_of((*incoming->job)->spec())); !room.ok()) {
+  const std::size_t memory = memory_of((*incoming->job)->spec());
+  if (Status room = hosting_.make_room(memory, incoming->client); !room.ok()) {
     hosting_.release(id);
     return incoming->done(room.error());
   }
   JobServices& services = *this;
   const auto job = std::make_shared<HostedJob>(id, *std::move(*incoming->job), services);
   job->claim = *incoming->claim;
+  job->client = incoming->client;
   job->known_bodies.emplace(incoming->digest, incoming->specification);
   hosting_.add(job);
   incoming->done(Registered{.job = job, .created = true, .specification = incoming->specification});
@@ -226,7 +230,8 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   const std::string& specification = incoming->specification;
   if (incoming->job && specification != job->job.specification()) {
     if (Status allowed = check(*incoming); !allowed.ok()) return incoming->done(allowed.error());
-    Status room = hosting_.make_room(memory_of((*incoming->job)->spec()));
+    Status room =
+        hosting_.make_room_in(*job, memory_of((*incoming->job)->spec()), incoming->client);
     if (!room.ok()) return incoming->done(room.error());
   }
   std::optional<Job::Proposed> proposed = Job::Proposed::kSame;
@@ -244,6 +249,12 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
     job->known_bodies.emplace(incoming->digest, specification);
   }
   incoming->done(Registered{.job = job, .proposed = *proposed, .specification = specification});
+}
+
+Result<RankEntry> JobRegistry::register_rank(const JobPtr& job, const RankRegistration& rank,
+                                             const std::string& client) {
+  HARPE_TRY(hosting_.make_room_in(*job, job->job.memory_to_register(rank, now()), client));
+  return act(job, [&](Job& one, Seconds at) { return one.register_rank(rank, at); });
 }
 
 // --- What happens to a job, and what follows from it --------------------------------------------

@@ -66,8 +66,13 @@ class JobRegistry final : private JobServices {
   /// Registers a job, finds the same one there, or proposes another specification to it. Answers on
   /// the loop's thread, before the store has it. `kConflict`: the id is that of another kind of
   /// job.
-  void put(const std::string& id, std::string specification,
+  /// \param client  whose share of the memory for jobs a new one takes; empty: no client's
+  void put(const std::string& id, std::string specification, const std::string& client,
            std::function<void(Result<Registered>)> done);
+  /// Lets a rank take its place, if there is memory for it: else `kUnavailable`.
+  /// \param client  as in `Hosting::make_room_in`
+  Result<RankEntry> register_rank(const JobPtr& job, const RankRegistration& rank,
+                                  const std::string& client);
   /// The job, if it is in memory.
   JobPtr find(const std::string& id) const;
   /// `Hosting::load` of a training job; null also where the id is that of another kind.

@@ -64,7 +64,7 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
              const std::string& id) {
   JobRegistry& registry = context.registry;
   registry.put(
-      id, std::move(request.body),
+      id, std::move(request.body), request.client,
       [&registry, reply, id, forwarded = request.forwarded, user = request.peer.token_subject,
        most = context.options.most_ranks](const Result<JobRegistry::Registered>& registered) {
         if (!registered.ok()) return reply(native_error(registered.error()));
@@ -101,8 +101,7 @@ void register_rank(const JobRequest& asked) {
         native_error(403, "no_permission", "take_over needs a token that is for this job alone"));
   }
   JobRegistry& registry = asked.context.registry;
-  const Result<RankEntry> entry =
-      registry.act(asked.job, [&](Job& job, Seconds now) { return job.register_rank(*rank, now); });
+  const Result<RankEntry> entry = registry.register_rank(asked.job, *rank, asked.request.client);
   if (!entry.ok()) return asked.reply(job_error(entry.error()));
   if (entry->gathers) {
     return asked.reply(native_error(

@@ -8,6 +8,7 @@ namespace harpe {
 struct RecurringJobs::Incoming {
   std::string id;  ///< as it is hosted
   RecurringJob job;
+  std::string client;
   std::function<void(Result<Registered>)> done;
 };
 
@@ -34,10 +35,11 @@ RecurringJobPtr RecurringJobs::find(const std::string& job_id) const {
   return std::dynamic_pointer_cast<HostedRecurringJob>(hosting_.find(hosted_id(job_id)));
 }
 
-void RecurringJobs::put(RecurringJob job, std::function<void(Result<Registered>)> done) {
+void RecurringJobs::put(RecurringJob job, const std::string& client,
+                        std::function<void(Result<Registered>)> done) {
   std::string id = hosted_id(job.id);
-  put(std::make_shared<Incoming>(
-      Incoming{.id = std::move(id), .job = std::move(job), .done = std::move(done)}));
+  put(std::make_shared<Incoming>(Incoming{
+      .id = std::move(id), .job = std::move(job), .client = client, .done = std::move(done)}));
 }
 
 void RecurringJobs::put(const IncomingPtr& incoming) {
@@ -73,11 +75,12 @@ void RecurringJobs::take(const IncomingPtr& incoming,
                                {.seed = incoming->job.seed ? *incoming->job.seed : new_seed_()},
                                hosting_.now());
   const auto job = std::make_shared<HostedRecurringJob>(incoming->job.id, std::move(optimizer));
-  if (Status room = hosting_.make_room(job->memory()); !room.ok()) {
+  if (Status room = hosting_.make_room(job->memory(), incoming->client); !room.ok()) {
     hosting_.release(incoming->id);
     return incoming->done(room.error());
   }
   job->claim = **claim;
+  job->client = incoming->client;
   hosting_.add(job);
   incoming->done(Registered{.job = job, .created = true});
 }

@@ -38,7 +38,9 @@ class RecurringJobs {
     bool created = false;
   };
   /// Registers a job with an id, or finds the same one there. `kConflict`: there is another one.
-  void put(RecurringJob job, std::function<void(Result<Registered>)> done);
+  /// \param client  whose share of the memory for jobs it takes; empty: no client's
+  void put(RecurringJob job, const std::string& client,
+           std::function<void(Result<Registered>)> done);
   /// The job, if it is in memory.
   RecurringJobPtr find(const std::string& job_id) const;
 

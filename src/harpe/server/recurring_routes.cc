@@ -137,20 +137,22 @@ void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Re
   if (job->id != id) {
     return reply(native_error(400, "invalid_input", "job_id is another one than the path's"));
   }
-  jobs.put(*std::move(job), [&jobs, reply, id, forwarded = request.forwarded](
-                                const Result<RecurringJobs::Registered>& registered) {
-    if (!registered.ok()) return reply(native_error(registered.error()));
-    if (registered->job == nullptr) {
-      return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
-    }
-    jobs.hosting().when_stored(
-        registered->job,
-        [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
-         job = registered->job, created = registered->created](const Status& stored) {
-          if (!stored.ok()) return respond(native_error(stored.error()));
-          respond(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
-        });
-  });
+  jobs.put(
+      *std::move(job), request.client,
+      [&jobs, reply, id,
+       forwarded = request.forwarded](const Result<RecurringJobs::Registered>& registered) {
+        if (!registered.ok()) return reply(native_error(registered.error()));
+        if (registered->job == nullptr) {
+          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
+        }
+        jobs.hosting().when_stored(
+            registered->job,
+            [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
+             job = registered->job, created = registered->created](const Status& stored) {
+              if (!stored.ok()) return respond(native_error(stored.error()));
+              respond(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
+            });
+      });
 }
 
 void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {

@@ -464,7 +464,7 @@ TEST(Server, ForgetsListenersThatHaveLeft) {
   Hosting hosting(loop, system_clock(), nullptr, {}, [](const std::string&) {});
   JobRegistry registry(loop, hosting, {});
   JobRegistry::JobPtr job;
-  registry.put("j", test_specification(false), [&](Result<JobRegistry::Registered> registered) {
+  registry.put("j", test_specification(false), "", [&](Result<JobRegistry::Registered> registered) {
     ASSERT_TRUE(registered.ok());
     job = registered->job;
     loop.stop();

@@ -86,21 +86,23 @@ void register_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& 
     job = Error::invalid("job_id must have 1 to 128 bytes, none of them control characters");
   }
   if (!job.ok()) return reply(invalid("body", job.error()));
-  jobs.put(*std::move(job), [&jobs, reply](const Result<RecurringJobs::Registered>& registered) {
-    if (!registered.ok()) {
-      return reply(
-          zeus_recurring_error(http_status(registered.error().code), registered.error().text()));
-    }
-    if (registered->job == nullptr) {
-      return reply(zeus_recurring_error(421, "another server has the job now"));
-    }
-    jobs.hosting().when_stored(
-        registered->job,
-        [reply, job = registered->job, created = registered->created](const Status& stored) {
-          if (!stored.ok()) return reply(failed(stored.error()));
-          reply(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
-        });
-  });
+  jobs.put(
+      *std::move(job), request.client,
+      [&jobs, reply](const Result<RecurringJobs::Registered>& registered) {
+        if (!registered.ok()) {
+          return reply(zeus_recurring_error(http_status(registered.error().code),
+                                            registered.error().text()));
+        }
+        if (registered->job == nullptr) {
+          return reply(zeus_recurring_error(421, "another server has the job now"));
+        }
+        jobs.hosting().when_stored(
+            registered->job,
+            [reply, job = registered->job, created = registered->created](const Status& stored) {
+              if (!stored.ok()) return reply(failed(stored.error()));
+              reply(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
+            });
+      });
 }
 
 void give_batch_size(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {

@@ -259,7 +259,7 @@ ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   const JobShape shape = native->job.spec().shape;
   auto job = std::make_shared<ZeusJob>(registry_, id, shape);
   for (const auto& [rank, coordinates] : ranks) job->ranks[rank].coordinates = coordinates;
-  job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
+  if (!ranks.empty()) job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
   job->decided = !ranks.empty();
   job->native = native;
   native->listeners.add(*job);
@@ -281,10 +281,11 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
   const std::string id = new_id(info, {});
   const auto job = std::make_shared<ZeusJob>(registry_, id, shape_of(info));
   jobs_[id] = job;  // the id is taken from now on
-  registry_.put(id, *std::move(spec), [this, id, job, reply](auto registered) {
+  registry_.put(id, *std::move(spec), request.client, [this, id, job, reply](auto registered) {
     if (!registered.ok()) {
       jobs_.erase(id);
-      return reply(zeus_error(400, "job_metadata: " + registered.error().text()));
+      const int status = registered.error().code == ErrorCode::kUnavailable ? 503 : 400;
+      return reply(zeus_error(status, "job_metadata: " + registered.error().text()));
     }
     if (registered->job == nullptr) {
       jobs_.erase(id);
@@ -329,15 +330,13 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
   }
   if (native != nullptr && job->takes_part) {
     // A training has just been begun by its first rank: none of it is astray.
-    const Result<RankEntry> entered = registry_.act(native, [&](Job& one, Seconds now) {
-      return one.register_rank({.coordinates = coordinates,
-                                .session = zeus_session(job->id, info.rank),
-                                .run = job->id,
-                                .gpu = {},
-                                .clocks = info.frequencies,
-                                .take_over = true},
-                               now);
-    });
+    const RankRegistration registration{.coordinates = coordinates,
+                                        .session = zeus_session(job->id, info.rank),
+                                        .run = job->id,
+                                        .gpu = {},
+                                        .clocks = info.frequencies,
+                                        .take_over = true};
+    const auto entered = registry_.register_rank(native, registration, request.client);
     if (!entered.ok()) {
       return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
     }
