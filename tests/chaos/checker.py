@@ -57,7 +57,7 @@ def check(records):
     kinds = Kinds(records)
     found = []
     for invariant in (one_commander, one_version, kept_promises, deleted, delivered, found_clocks, leased, objective,
-                      bounded, rights, claimed, alive):
+                      bounded, rights, claimed, refused, alive):
         found += invariant(kinds)
     return found
 
@@ -427,6 +427,28 @@ def claimed(kinds):
             for job, read, least, saved in claims(kinds) if least > saved + 1e-6]
 
 
+def refused(kinds):
+    """Reports that cannot be are refused. A time that cannot be is no report at all; a report without its energy is one, and
+    the job counts it, once in all, as refused or as unused. Counts are looked at twice in the life of one owner."""
+    found = [Breach(11, f"{one['job']}: rank {one['rank']}: {one['what']} that cannot be counts", one)
+             for one in kinds("wrong") if succeeded(one) and (one["what"] == "time" or not one["refused"])]
+    for job in kinds.jobs():
+        wrong = kinds("wrong", job=job, what="energy")
+        reads = [one for one in kinds("ask", job=job, what="read") if succeeded(one)]
+        for sooner, later in zip(reads, reads[1:]):
+            before, after = sooner["document"], later["document"]
+            if any(before.get(name) != after.get(name) for name in ("incarnation", "epoch")) or later["asked"] < sooner["at"]:
+                continue
+            counted, unused = (after.get(name, 0) - before.get(name, 0) for name in ("energies_refused", "reports_unused"))
+            least = sum(one["at"] < later["asked"] for one in wrong if succeeded(one) and one["asked"] > sooner["at"])
+            most = sum(may_have_happened(one) and one["asked"] < later["at"]
+                       and (not succeeded(one) or one["at"] > sooner["asked"]) for one in wrong)
+            if counted > most or counted + unused < least:
+                found.append(Breach(11, f"{job}: {counted} energies were refused of {least} to {most} that cannot be", sooner,
+                                    later))
+    return found
+
+
 # Beside them: nothing ends by itself, and everything goes on where faults have ended.
 
 def held_up(kinds, sooner, later):
@@ -440,6 +462,8 @@ def held_up(kinds, sooner, later):
 def alive(kinds):
     found = [Breach("-", f"{record['program']} ended by itself with status {record.get('status')}", record)
              for record in kinds("program", by_itself=True) if record.get("status", 0) < 0]
+    found += [Breach("-", f"{record['program']} was started without its database, and did not wait for it", record)
+              for record in kinds("waits") if not record["disturbed"] and (not record["said"] or record["status"] is not None)]
     for job in {one["job"] for one in kinds("command")}:
         words = [one for one in kinds("command", job=job) if one["taken"] == "taken"]
         for sooner, later in zip(words, words[1:]):

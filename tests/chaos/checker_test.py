@@ -29,7 +29,7 @@ def iteration(at, number, assignments, time_s=1.0):
 def ask(at, what, status=200, value=None, job="j", **document):
     if what == "read" and status == 200:
         document = {"incarnation": "life", "epoch": 1, "objective": {"slowdown": 0}, "saved_j": 0, "saved_error_j": 0,
-                    **document}
+                    "energies_refused": int(at > 10.5), "reports_unused": 0, **document}
     return {"kind": "ask", "at": at, "asked": at - 0.01, "job": job, "what": what, "status": status, "value": value,
             "via": 0, "message": None, "document": document}
 
@@ -63,6 +63,13 @@ def good():
                 {"kind": "last_gpu", "at": 131.0, "node": "n0", "orderly": True, "clocks": [1200, 210],
                  "found": [[1200, 1200], []]},
                 {"kind": "memory", "at": 5.0, "program": "s0", "peak_mib": 20, "threads": 8, "files": 300},
+                {"kind": "wrong", "at": 10.0, "asked": 9.9, "job": "j", "rank": "0.0", "what": "energy", "status": 200,
+                 "refused": "too much", "incarnation": "life"},
+                {"kind": "wrong", "at": 10.2, "asked": 10.1, "job": "j", "rank": "0.0", "what": "time", "status": 400,
+                 "refused": None, "incarnation": "life"},
+                ask(9.0, "read", objective={"slowdown": 0.1}),
+                ask(11.0, "read", objective={"slowdown": 0.1}),
+                {"kind": "waits", "at": 12.0, "program": "s1", "disturbed": False, "status": None, "said": True},
                 {"kind": "intruder", "at": 6.0, "asked": 5.9, "job": "j", "what": "DELETE /v1/jobs/j", "status": 401},
                 {"kind": "program", "at": 7.0, "program": "s0", "state": "down"}]
     return sorted(history, key=lambda record: record["at"])
@@ -231,12 +238,37 @@ class Checker(unittest.TestCase):
     def test_joules_that_were_not_saved(self):
         self.assertEqual(self.broken(ask(20.0, "read", objective={"slowdown": 0.1}, saved_j=500.0, saved_error_j=20.0)), ["11"])
 
+    def test_reports_of_what_cannot_be_that_count(self):
+        for what, changed in (("energy", {"refused": None}), ("time", {"status": 200})):
+            with self.subTest(what=what):
+                self.setUp()
+                self.record("wrong", what=what).update(changed)
+                self.assertEqual(self.broken(), ["11"])
+
+    def test_energies_that_are_refused_and_not_counted_or_counted_and_not_wrong(self):
+        for counted, unused, broken in ((0, 0, ["11"]), (2, 0, ["11"]), (0, 1, [])):
+            with self.subTest(counted=counted, unused=unused):
+                self.setUp()
+                for at in (11.0, 130.0):
+                    self.record("ask", at=at)["document"].update(energies_refused=counted, reports_unused=unused)
+                self.assertEqual(self.broken(), broken)
+
     def test_joules_of_a_job_whose_iterations_are_not_known(self):
         self.assertEqual(self.broken(ask(20.0, "read", job="real", saved_j=500.0, saved_error_j=20.0)), [])
 
     def test_a_program_that_crashes(self):
         self.assertEqual(self.broken({"kind": "program", "at": 8.0, "program": "s1", "state": "down", "by_itself": True,
                                       "status": -11}), ["-"])
+
+    def test_a_server_that_does_not_wait_for_its_database(self):
+        for changed in ({"status": 1}, {"said": False}):
+            with self.subTest(changed=changed):
+                self.setUp()
+                self.record("waits").update(changed)
+                self.assertEqual(self.broken(), ["-"])
+                self.setUp()
+                self.record("waits").update(changed, disturbed=True)
+                self.assertEqual(self.broken(), [])
 
     def test_a_job_without_an_owner(self):
         self.history.remove(self.record("command", at=90))

@@ -36,6 +36,7 @@ def figures(records, found):
     judged = [took / may for _, _, took, may in checker.windows(kinds)]
     highest = max((least / saved for _, _, least, saved in checker.claims(kinds) if saved), default=0)
     reads = [one for one in kinds("ask", what="read") if checker.succeeded(one)]
+    wrong = kinds("wrong")
     tardy = {(one["job"], one["document"]["incarnation"]): one["document"].get("assignments_late", 0) for one in reads}
     parts = [
         "no invariant broke" if not found else
@@ -53,6 +54,8 @@ def figures(records, found):
         f"{len(judged)} windows of {checker.WINDOW} iterations, the slowest at {100 * max(judged, default=0):.1f} % of what "
         "it may take",
         f"at most {100 * highest:.0f} % of the joules saved were claimed",
+        f"{len(wrong)} reports of what cannot be, {sum(one['status'] == 400 for one in wrong)} of them refused, "
+        f"{sum(bool(one['refused']) for one in wrong)} without their energies",
         f"{len(kinds('ask'))} questions of users, {len(kinds('intruder'))} without rights",
         f"{sum(len(one['locks']) for one in readings)} GPU readings, {locked} of them changed, "
         f"{sum(len(one['locks']) for one, _ in checker.readings_while_away(kinds))} of ranks surely not governed",

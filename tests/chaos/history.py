@@ -8,6 +8,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | refused | a server responded 404 or 409 to a rank |
 | training | a job's processes: `start` of a new life of them, `end` |
 | ask | a user asked something of a job: `asked`, `at` of the response, its status and document; null: none came |
+| wrong | a rank reported an energy or a time that cannot be (`what`), and the response: `refused` is its `energy_refused` |
 | intruder | a client without rights asked something |
 | fault | the nemesis did something |
 | cut | the real ranks of a node cannot reach their server, or (`on` false) can again |
@@ -16,6 +17,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | gpu | what the agent of a node said of its GPUs and leases; null: it did not respond |
 | last_gpu | what clocks GPUs had after the last agent ended in order |
 | program | a server or an agent: `up`, `down`, `stopped`; `by_itself`: the nemesis did not do that |
+| waits | a server was started without its database: whether its log has `said` so, the `status` with which it ended (null: it runs), `disturbed` by another fault |
 | memory | what a program held |
 | recovered, real ranks recovered | after so many seconds without faults; stuck: that they were not |
 """

@@ -28,7 +28,7 @@ class Nemesis:
                 self.fill_database, self.fill_agent, self.kill_agent, self.stop_agent, self.restart_agent,
                 self.kill_trainer, self.stop_trainer, self.late_token, self.delete_job, self.restart_training,
                 self.change_pipelines, self.stop_rank, self.declare_straggler, self.declare_straggler, self.slow_gpu,
-                self.slow_real_gpus, self.intrude]
+                self.slow_real_gpus, self.report_wrong, self.report_wrong, self.start_without_database, self.intrude]
 
     async def run(self, seconds, pause_s):
         end = asyncio.get_running_loop().time() + seconds
@@ -155,6 +155,31 @@ class Nemesis:
             await asyncio.sleep(self.some(0, 1.5 * LEASE_S))
             await asyncio.to_thread(self.world.database.start)
             self.tell(name, False)
+
+    async def start_without_database(self):
+        """A server is started while the database is away. It waits, says so in its log, and serves once the database is there."""
+        server = await self.a_server()
+        name = "server started without the database"
+        async with self.world.database_lock:
+            self.tell(name, True, server=server.name)
+            await asyncio.to_thread(server.end, self.random.choice([signal.SIGKILL, signal.SIGTERM]), 20)
+            await asyncio.to_thread(self.world.database.stop, signal.SIGINT)
+            said = server.count_in_log("waits for its database")
+            self.world.keep(server)
+            process = server.process
+            try:
+                await self.world.until(lambda: process.poll() is not None
+                                       or server.count_in_log("waits for its database") > said, 10, "")
+            except RuntimeError:
+                pass  # the checker finds it
+            # Another fault may have ended or stopped it meanwhile.
+            is_disturbed = server.process is not process or server.ended_on_purpose or server.stopped
+            self.world.history.add("waits", program=server.name, disturbed=is_disturbed, status=process.poll(),
+                                   said=server.count_in_log("waits for its database") > said)
+            await asyncio.sleep(self.some(0, 1.5 * LEASE_S))
+            await asyncio.to_thread(self.world.database.start)
+            self.tell(name, False, server=server.name)
+        await self.world.answers(server)
 
     async def fill_database(self):
         """PostgreSQL ends where its log has no space, and is then started again."""
@@ -287,6 +312,18 @@ class Nemesis:
         await asyncio.sleep(self.some(5, 15))
         trainer.control.write_text(f"slow {pipeline} 1\n")
         self.tell("real GPUs slowed", False, trainer=trainer.name)
+
+    async def report_wrong(self):
+        """Some ranks report energies and times that cannot be, now and then."""
+        training = self.random.choice(self.world.trainings)
+        if not training.ranks:
+            return
+        ranks = self.random.sample(training.ranks, self.random.randint(1, 4))
+        self.tell("wrong reports", True, job=training.job, ranks=[rank.name for rank in ranks])
+        training.broken.update(ranks)
+        await asyncio.sleep(self.some(5, 15))
+        training.broken.difference_update(ranks)
+        self.tell("wrong reports", False, job=training.job)
 
     async def intrude(self):
         self.tell("attempts without rights", True)

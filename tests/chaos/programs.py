@@ -91,6 +91,9 @@ class Program:
         self.expected, self.ended_on_purpose, self.stopped = True, False, False
         self.tell("up")
 
+    def count_in_log(self, text):
+        return (self.folder / (self.name + ".log")).read_text().count(text)
+
     def tell(self, state, **more):
         self.history.add("program", program=self.name, state=state, **more)
 

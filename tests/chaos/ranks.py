@@ -18,6 +18,20 @@ FAILURES = (OSError, EOFError, asyncio.LimitOverrunError, TimeoutError, ValueErr
 NOISE = 0.001  # of times and energies, relative
 
 
+def made_wrong(report, random):
+    """What is wrong ("energy", "time"), and the report with it: as a counter that wraps, a wrong unit or a broken clock
+    make them, in the iteration or in one of its instructions."""
+    instructions = [dict(one) for one in report["instructions"]]
+    report = {**report, "instructions": instructions}
+    part = random.choice([report, instructions[0]])
+    what = random.choice(["energy", "time"])
+    if what == "energy":
+        part["energy_j"] *= random.choice([-1000, 1000, 1e6])
+    else:
+        part["time_s"] = random.choice([-1, 1e12, "1", None])
+    return what, report
+
+
 class Connection:
     """From a machine to a server, one request after the other. Failures end it."""
 
@@ -150,7 +164,9 @@ class Rank:
                                           rules.registration(CLOCKS, self.specification, self.training.run))
         else:
             report = self.reports.popleft()
-            response = await connection.ask("POST", path + "/reports", token, rules.report(**report))
+            sent = {name: value for name, value in report.items() if name != "wrong"}
+            response = await connection.ask("POST", path + "/reports", token, rules.report(**sent))
+            self.note_wrong(report, asked, response)
         await self.runs.wait()
         if response is None or response[0] == 421 or response[0] == 429 or response[0] >= 500:
             if report:
@@ -160,6 +176,14 @@ class Rank:
             await self.pause(self.failures)
             return False
         return await self.answered(response, asked, report, token)
+
+    def note_wrong(self, report, asked, response):
+        if "wrong" not in report:
+            return
+        status, document = response or (None, {})
+        self.training.world.history.add(
+            "wrong", job=self.training.job, rank=self.name, what=report["wrong"], asked=asked, status=status,
+            refused=document.get("energy_refused"), incarnation=self.rules.incarnation)
 
     async def nothing_to_report(self):
         """True: there is now."""
@@ -251,6 +275,7 @@ class Training:
         self.life, self.iteration = 0, 0
         self.data = data
         self.factor = {}  # (data, stage) -> how much slower it is
+        self.broken = set()  # ranks that now and then report what cannot be
         self.ranks = []
         self.task = None
 
@@ -270,7 +295,7 @@ class Training:
             self.world.history.add("training", job=self.job, life=self.life, state="end")
         for rank in self.ranks:
             rank.end()
-        self.task, self.ranks = None, []
+        self.task, self.ranks, self.broken = None, [], set()
 
     def restart(self, data=None):
         """From the last checkpoint, perhaps with another number of pipelines."""
@@ -324,6 +349,9 @@ class Training:
             reports[rank] = {"iteration": self.iteration, "assignment": assignments[rank], "time_s": took,
                              "energy_j": used * self.random.gauss(1, NOISE), "energy_error_j": used * NOISE,
                              "instructions": [self.instruction(backward, *one) for backward, one in work.items()]}
+            if rank in self.broken and self.random.random() < 0.5:
+                what, reports[rank] = made_wrong(reports[rank], self.random)
+                reports[rank]["wrong"] = what
         self.world.history.add(
             "iteration", began, job=self.job, life=self.life, number=self.iteration, time_s=took, all_max_s=at_all_max,
             energy_j=energy, all_max_j=all_max_energy, slow=max(factors.values()),

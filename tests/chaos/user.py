@@ -10,7 +10,7 @@ from chaos.programs import INTRUDER_USER, as_another
 from chaos.ranks import Connection
 
 KEPT = ("incarnation", "epoch", "objective", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
-        "saved_error_j", "assignments_late", "factor", "specification", "deleted")
+        "saved_error_j", "energies_refused", "reports_unused", "assignments_late", "factor", "specification", "deleted")
 
 # Of jobs whose iterations are long. Those of short ones make windows of 100 iterations within a minute, and are held to
 # what all-max takes: looser objectives on the way would leave nothing to find.
