@@ -3,6 +3,7 @@
 requests whose effect cannot be kept are refused for now, and in the end all is stored.
 Usage: server_faults_test.py HARPE"""
 
+import http.client
 import resource
 import signal
 import socket
@@ -13,7 +14,7 @@ import time
 
 import postgres_process
 import server_process
-from server_process import CLOCKS, ServerTest, specification
+from server_process import CLOCKS, Answer, ServerTest, specification
 
 # No rank waits longer for a response to its report, whatever the store does.
 LONGEST_ANSWER_S = 5
@@ -152,7 +153,9 @@ class DatabaseAway(Outage, ServerTest):
 
     def launch(self):
         """A server whose database is away, once it says so."""
-        server = subprocess.Popen([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store], stderr=subprocess.PIPE, text=True)
+        self.socket = self.folder / "socket"
+        server = subprocess.Popen([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--socket", self.socket, "--store", self.store],
+                                  stderr=subprocess.PIPE, text=True)
         self.addCleanup(server.stderr.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
@@ -163,9 +166,24 @@ class DatabaseAway(Outage, ServerTest):
             said += line
         return server
 
+    def ask_waiting(self, method, path, body=None):
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        with connection.sock:
+            connection.sock.settimeout(30)
+            connection.sock.connect(str(self.socket))
+            connection.request(method, path, body)
+            return Answer(connection.getresponse())
+
     def test_a_server_waits_for_a_database_that_starts_later(self):
         self.take_store()
         server = self.launch()
+        for method, path, body in (("GET", "/health", None), ("PUT", "/v1/jobs/j", "{}"), ("POST", "/register_job", "{}")):
+            response = self.ask_waiting(method, path, body)
+            self.assertEqual(response.status, 503)
+            self.assertEqual(response.headers["Retry-After"], "1")
+            self.assertIn(b"waits for its database", response.body)
+            self.assertNotIn(b"postgres", response.body)  # where it is, is not for everybody
         self.give_store_back()
         said = ""
         while "listening on" not in said:
@@ -173,6 +191,7 @@ class DatabaseAway(Outage, ServerTest):
             self.assertTrue(line, "the server ended: " + said)
             said += line
         self.assertIn("the database is there", said)
+        self.assertEqual(self.ask_waiting("GET", "/health").status, 200)
 
     def test_a_server_ends_at_once_while_it_connects_to_a_database_that_does_not_answer(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -20,7 +20,7 @@ constexpr const char* kStillStarting =
     "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=waiting for PostgreSQL";
 
 /// In its scope SIGTERM and SIGINT end the process at once. A handler is needed for the first
-/// process of a container, which ignores signals that it does not handle. Nothing has been served
+/// process of a container, which ignores signals that it does not handle. No job has been served
 /// yet, so nothing has to be put in order; the file of a socket is taken over by the next start.
 class EndsOnSignals {
  public:
@@ -50,7 +50,7 @@ bool is_worth_waiting(const std::string& store, const Error& error) {
 }  // namespace
 
 Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
-                                           ServerLog& log) {
+                                           ServerLog& log, const std::function<void()>& when_away) {
   const EndsOnSignals ends;
   for (int tries = 0;; ++tries) {
     Result<std::unique_ptr<Store>> store = Store::open(url, options);
@@ -59,6 +59,7 @@ Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOp
     if (tries % kTriesBetweenLines == 0) {
       log.write("waits for its database: " + store.error().text());
     }
+    if (tries == 0) when_away();
     notify_systemd(kStillStarting);
     std::this_thread::sleep_for(kPause);
   }

@@ -20,6 +20,7 @@
 #include "harpe/server/carbon_pacer.h"
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/waiting_server.h"
 #include "harpe/server/zeus_routes.h"
 #include "harpe/service/controlling_terminal.h"
 #include "harpe/service/forward_token.h"
@@ -79,13 +80,20 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
 
 /// \param url  where other servers reach this one
 Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
-                                          ServerLog& log) {
+                                          const std::vector<OpenSocket>& sockets,
+                                          const HttpLimits& limits, ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
     return std::unique_ptr<Store>();
   }
-  auto store =
-      await_store(options.store, {.name = "harpe serve", .url = url, .lease = options.lease}, log);
+  std::unique_ptr<WaitingServer> waiting;
+  auto store = await_store(options.store,
+                           {.name = "harpe serve", .url = url, .lease = options.lease}, log, [&] {
+                             auto server = WaitingServer::serve(sockets, options.tls, limits, log);
+                             if (!server.ok())
+                               return log.write("responds to nobody: " + server.error().text());
+                             waiting = *std::move(server);
+                           });
   if (store.ok()) log.write("jobs are kept in " + (*store)->description());
   return store;
 }
@@ -322,7 +330,7 @@ Status run_server(const ServerOptions& options,
   std::vector<OpenSocket> sockets =
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
-  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, log));
+  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, sockets, limits, log));
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
