@@ -288,6 +288,9 @@ class Sizes(Lifecycle):
         self.assertGreater(memory(), 31)
         self.assertLessEqual(memory(), 32)
         self.assertEqual(self.ask("PUT", "/v1/jobs/another", specification()).status, 503)
+        zeus = {"job_id": "", "dp_degree": 1, "pp_degree": 2, "tp_degree": 1, "world_size": 2,
+                "job_metadata": json.dumps(specification())}
+        self.assertEqual(self.ask("POST", "/register_job", zeus).status, 503)
         self.source = ("127.0.0.2", 0)
         self.begin("trains")
         self.wait_for_phase("running", "trains")
