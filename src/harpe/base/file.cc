@@ -59,10 +59,11 @@ class Descriptor {
   int fd_;
 };
 
-/// A new file in a directory, removed again unless it is renamed to its place.
+/// A new file in a directory, removed again unless it is renamed to its place. Where the file
+/// system can, it has no name until then, so that a killed process leaves none.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const fs::path& directory) : file_(create(directory)) {}
+  explicit TemporaryFile(const fs::path& directory) : directory_(directory), file_(create()) {}
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
@@ -70,6 +71,14 @@ class TemporaryFile {
   }
 
   Descriptor& file() { return file_; }
+  /// Before it is closed.
+  bool give_name() {
+    if (!path_.empty()) return true;
+    const std::string opened = link_to(file_.get());
+    return with_free_name([&](const fs::path& path) {
+             return ::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW);
+           }) == 0;
+  }
   bool rename_to(const fs::path& target) {
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
     path_.clear();
@@ -77,18 +86,34 @@ class TemporaryFile {
   }
 
  private:
+  static std::string link_to(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
   // Not mkstemp: its files are readable by their owner only, whatever the umask says.
-  int create(const fs::path& directory) {
+  int create() {
+    const int unnamed = ::open(directory_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (unnamed >= 0) {
+      if (::access(link_to(unnamed).c_str(), F_OK) == 0) return unnamed;
+      ::close(unnamed);  // without /proc it could have no name later
+    }
+    return with_free_name([](const fs::path& path) {
+      return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    });
+  }
+
+  /// What `make` returns for the first name that is not taken.
+  template <class Make>
+  int with_free_name(const Make& make) {
     for (int attempt = 0;; ++attempt) {
-      const fs::path path = directory / (".harpe-" + std::to_string(::getpid()) + "-" +
-                                         std::to_string(attempt) + ".tmp");
-      const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd >= 0) path_ = path;
-      if (fd >= 0 || errno != EEXIST) return fd;
+      const fs::path path = directory_ / (".harpe-" + std::to_string(::getpid()) + "-" +
+                                          std::to_string(attempt) + ".tmp");
+      const int made = make(path);
+      if (made >= 0) path_ = path;
+      if (made >= 0 || errno != EEXIST) return made;
     }
   }
 
-  fs::path path_;  ///< set by create()
+  fs::path directory_;
+  fs::path path_;  ///< empty: it has no name
   Descriptor file_;
 };
 
@@ -186,6 +211,7 @@ Status write_file(const fs::path& path, std::string_view content) {
   }
   if (!write_all(file.get(), content)) return failure(path, "cannot write", errno);
   if (::fsync(file.get()) != 0) return failure(path, "cannot flush to the disk", errno);
+  if (!temporary.give_name()) return failure(path, "cannot write", errno);
   if (!file.close()) return failure(path, "cannot write", errno);
   if (!temporary.rename_to(target)) return failure(path, "cannot write", errno);
   return ok_status();

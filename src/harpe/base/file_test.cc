@@ -51,6 +51,18 @@ TEST_F(File, IsReadBackAsWritten) {
   EXPECT_EQ(files(), 1);
 }
 
+TEST_F(File, AProcessThatIsKilledWhileItWritesLeavesNothing) {
+  const int status = in_child([&] {
+    const rlimit small{.rlim_cur = 4096, .rlim_max = 4096};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    const rlimit none{};
+    ::setrlimit(RLIMIT_CORE, &none);
+    return write_file(directory_ / "a", std::string(1 << 20, 'x')).ok() ? 0 : 1;
+  });
+  EXPECT_EQ(status, -1) << "SIGXFSZ ends it";
+  EXPECT_EQ(files(), 0);
+}
+
 TEST_F(File, NewOnesFollowTheUmaskAndReplacedOnesKeepTheirMode) {
   const fs::path path = directory_ / "a";
   const mode_t umask_before = ::umask(022);
