@@ -143,7 +143,7 @@ class ProfileMeasureTest(unittest.TestCase):
             self.assertIn(said, run.stderr)
             self.assertFalse(begun.exists(), options)
 
-    def test_a_killed_command_leaves_neither_server_nor_agent(self):
+    def test_a_killed_command_leaves_neither_server_nor_agent_nor_for_long_its_files(self):
         where = self.folder / "where"
         shell = ["sh", "-c", f'echo "$HARPE_SERVER" >{where}.new; mv {where}.new {where}; exec sleep 100']
         run = subprocess.Popen(self.command(training=shell), env=self.environment, stderr=subprocess.DEVNULL,
@@ -157,6 +157,13 @@ class ProfileMeasureTest(unittest.TestCase):
         run.kill()
         self.wait_for(lambda: not self.connects(port))
         self.wait_for(lambda: not processes.naming(self.temporary))
+        os.killpg(run.pid, signal.SIGKILL)  # the training, which used them
+        self.wait_for(lambda: self.measure_nothing() == [])
+
+    def measure_nothing(self):
+        """What is left behind then."""
+        subprocess.run(self.command(training=["true"]), env=self.environment, capture_output=True, cwd=self.folder, timeout=120)
+        return list(self.temporary.iterdir())
 
     @staticmethod
     def connects(port):

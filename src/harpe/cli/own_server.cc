@@ -31,7 +31,7 @@ constexpr const char* kAgentsSocket = "/run/harpe/clock.sock";
 constexpr Seconds kAgentStart{30};
 constexpr int kSoonRefused = 200;  // ms
 /// With the names of sockets below, of the 107 bytes that the path of one may have.
-constexpr std::size_t kLongestFolder = 80;
+constexpr std::size_t kLongestFolder = 72;
 constexpr const char* kPolicy =
     "# In a folder that its user alone can enter.\n"
     "[[allow]]\nusers = [\"*\"]\ngpus = [\"*\"]\nread = true\nclocks_mhz = [1, 100000]\n";
@@ -81,18 +81,6 @@ Result<bool> serves_clocks(const std::filesystem::path& socket) {
   return error;
 }
 
-Result<std::filesystem::path> new_folder() {
-  std::error_code failed;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
-  if (failed || parent.native().size() > kLongestFolder) parent = "/tmp";
-  std::string name = (parent / "harpe-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    return Error::io(
-        name, "cannot be made: " + std::error_code(errno, std::generic_category()).message());
-  }
-  return std::filesystem::path(name);
-}
-
 Error no_agent() {
   Error error =
       Error::of(ErrorCode::kUnavailable, std::string("no agent listens on ") + kAgentsSocket +
@@ -108,7 +96,8 @@ Error no_agent() {
 }  // namespace
 
 Result<std::unique_ptr<OwnServer>> OwnServer::start(const OwnServerOptions& options) {
-  std::unique_ptr<OwnServer> own(new OwnServer(HARPE_TRY(new_folder())));
+  std::unique_ptr<OwnServer> own(
+      new OwnServer(HARPE_TRY(TemporaryFolder::make("server", kLongestFolder))));
   if (options.tcp.empty()) HARPE_TRY(own->start_agent());
   HARPE_TRY(own->start_server(options));
   return own;
@@ -117,14 +106,12 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const OwnServerOptions& opti
 OwnServer::~OwnServer() {
   server_.reset();
   agent_.reset();  // restores the clocks that are still set
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 Status OwnServer::start_server(const OwnServerOptions& options) {
   const std::string secret = HARPE_TRY(new_token_id()) + HARPE_TRY(new_token_id());
-  HARPE_TRY(write_file(folder_ / "key", secret + "\n"));
-  std::filesystem::permissions(folder_ / "key", std::filesystem::perms::owner_read);
+  HARPE_TRY(write_file(folder_.path() / "key", secret + "\n"));
+  std::filesystem::permissions(folder_.path() / "key", std::filesystem::perms::owner_read);
   const SigningKey key = HARPE_TRY(SigningKey::of(secret));
   const Result<TcpAddress> listens_at = parse_tcp_address(options.tcp);
   beyond_this_machine_ = listens_at.ok() && !listens_at->loopback;
@@ -137,10 +124,10 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
   }
   const UniqueFd from(ready[0]);
   UniqueFd to(ready[1]);
-  server_.emplace(HARPE_TRY(HelperProcess::start(folder_ / "server.log", [&] {
+  server_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "server.log", [&] {
     ServerOptions serve;
     serve.tcp = options.tcp.empty() ? "127.0.0.1:0" : options.tcp;
-    serve.signing_key = folder_ / "key";
+    serve.signing_key = folder_.path() / "key";
     serve.insecure = true;
     serve.only_profile = options.profiling;
     serve.version = HARPE_VERSION;
@@ -182,21 +169,21 @@ Status OwnServer::start_agent() {
   }
   if (!simulated && ::geteuid() != 0) return no_agent();
 
-  HARPE_TRY(write_file(folder_ / "policy.toml", kPolicy));
-  std::filesystem::permissions(folder_ / "policy.toml", std::filesystem::perms::owner_read);
-  clock_socket_ = folder_ / "clock.sock";
+  HARPE_TRY(write_file(folder_.path() / "policy.toml", kPolicy));
+  std::filesystem::permissions(folder_.path() / "policy.toml", std::filesystem::perms::owner_read);
+  clock_socket_ = folder_.path() / "clock.sock";
   const std::filesystem::path program =
       HARPE_TRY(find_program("harpe-agent", ProgramPlaces::of_process()));
   std::vector<std::string> words{program.string(),
                                  "--policy",
-                                 (folder_ / "policy.toml").string(),
+                                 (folder_.path() / "policy.toml").string(),
                                  "--socket",
-                                 (folder_ / "agent.sock").string(),
+                                 (folder_.path() / "agent.sock").string(),
                                  "--clock-socket",
                                  clock_socket_.string(),
                                  "--audit-log",
-                                 (folder_ / "audit.jsonl").string()};
-  agent_.emplace(HARPE_TRY(HelperProcess::start(folder_ / "agent.log", [&] {
+                                 (folder_.path() / "audit.jsonl").string()};
+  agent_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "agent.log", [&] {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);

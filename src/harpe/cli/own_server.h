@@ -9,6 +9,7 @@
 #include <string>
 
 #include "harpe/base/result.h"
+#include "harpe/base/temporary_folder.h"
 #include "harpe/cli/helper_process.h"
 #include "harpe/wire/job_spec.h"
 
@@ -40,11 +41,11 @@ class OwnServer {
   Status check();
 
  private:
-  explicit OwnServer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit OwnServer(TemporaryFolder folder) : folder_(std::move(folder)) {}
   Status start_server(const OwnServerOptions& options);
   Status start_agent();
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::string url_, token_;
   bool beyond_this_machine_ = false;    ///< it listens there
   std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another

@@ -1,11 +1,11 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <system_error>
 
 #include "harpe/base/file.h"
+#include "harpe/base/temporary_folder.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/verify.h"
@@ -163,22 +163,21 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
   // All of them reach the disk beside their places before the first takes its place.
-  const std::filesystem::path staging =
-      directory / (".harpe-" + std::to_string(static_cast<long>(::getpid())));
+  std::optional<TemporaryFolder> staging;
   const auto give_up = [&](Error why) {
-    std::filesystem::remove_all(staging, error);
+    staging.reset();
     if (is_new) std::filesystem::remove(directory, error);
     return why;
   };
-  if (Status status = ensure_directory(staging); !status.ok()) {
-    return give_up(std::move(status).error());
-  }
+  auto made = TemporaryFolder::make_hidden(directory, "output");
+  if (!made.ok()) return give_up(std::move(made).error());
+  staging.emplace(std::move(made).take());
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
     if (std::filesystem::is_directory(path, error)) {
       return give_up(Error::io(path.string(), "is a directory, where a file should be written"));
     }
-    if (Status status = write_file(staging / name, content); !status.ok()) {
+    if (Status status = write_file(staging->path() / name, content); !status.ok()) {
       Error why = std::move(status).error();
       for (Diagnostic& each : why.diagnostics) each.file = path.string();
       return give_up(std::move(why));
@@ -187,11 +186,11 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   WrittenFiles done;
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
-    std::filesystem::rename(staging / name, path, error);
+    std::filesystem::rename(staging->path() / name, path, error);
     if (error) return give_up(Error::io(path.string(), "cannot be written: " + error.message()));
     done.written.push_back(path.string());
   }
-  std::filesystem::remove(staging, error);
+  staging.reset();
   for (const char* const optional : {kCertificate, kZeusPlan}) {
     const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
     const std::filesystem::path earlier = directory / optional;

@@ -60,14 +60,7 @@ void StepParser::restart() {
 }
 
 Result<StepFile> StepFile::create() {
-  std::error_code failed;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
-  std::string directory = ((failed ? "/tmp" : parent) / "harpe-steps-XXXXXX").string();
-  if (::mkdtemp(directory.data()) == nullptr) {
-    return Error::io(directory, "cannot make a directory for the file of steps: " +
-                                    std::error_code(errno, std::generic_category()).message());
-  }
-  StepFile file(std::filesystem::path(directory) / "steps");
+  StepFile file(HARPE_TRY(TemporaryFolder::make("steps")));
   const UniqueFd made(::open(file.path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
   if (!made) {
     return Error::io(
@@ -75,35 +68,6 @@ Result<StepFile> StepFile::create() {
         "cannot be made: " + std::error_code(errno, std::generic_category()).message());
   }
   return file;
-}
-
-StepFile::StepFile(StepFile&& other) noexcept
-    : path_(std::exchange(other.path_, {})),
-      file_(std::move(other.file_)),
-      device_(other.device_),
-      inode_(other.inode_),
-      offset_(other.offset_),
-      lines_(other.lines_),
-      written_ns_(other.written_ns_),
-      touched_(other.touched_),
-      parser_(std::move(other.parser_)),
-      restarts_(other.restarts_),
-      skipped_(other.skipped_),
-      looked_(other.looked_),
-      refused_(other.refused_),
-      found_(other.found_),
-      bursts_(other.bursts_),
-      has_steps_(other.has_steps_),
-      is_bursty_(other.is_bursty_),
-      was_removed_(other.was_removed_),
-      was_replaced_(other.was_replaced_),
-      trouble_(std::move(other.trouble_)) {}
-
-StepFile::~StepFile() {
-  if (path_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
-  std::filesystem::remove(path_.parent_path(), ignored);
 }
 
 std::vector<StepEvent> StepFile::poll(Instant now) {

@@ -28,6 +28,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
+#include "harpe/base/temporary_folder.h"
 #include "harpe/base/unique_fd.h"
 
 namespace harpe {
@@ -67,10 +68,6 @@ class StepFile {
  public:
   /// An empty file in a new directory of this user alone, both removed with this.
   static Result<StepFile> create();
-  StepFile(StepFile&& other) noexcept;
-  StepFile& operator=(StepFile&&) = delete;
-  ~StepFile();
-
   const std::filesystem::path& path() const { return path_; }
 
   /// What was written since the last look. Costs a system call where nothing was; reads at most
@@ -87,12 +84,14 @@ class StepFile {
   std::uint64_t refused() const { return refused_; }
 
  private:
-  explicit StepFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit StepFile(TemporaryFolder folder)
+      : folder_(std::move(folder)), path_(folder_.path() / "steps") {}
   void follow(const struct stat& seen);
   void read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds);
   void look_for_bursts(std::size_t steps, Instant before, Instant now);
   void refuse_impossible(std::vector<StepEvent::Kind>& kinds, Instant now);
 
+  TemporaryFolder folder_;
   std::filesystem::path path_;
   UniqueFd file_;
   std::uint64_t device_ = 0, inode_ = 0;

@@ -4,10 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
+
+#include "harpe/base/test_directory_testing.h"
 
 namespace harpe {
 namespace {
@@ -64,6 +71,28 @@ TEST_F(StepFileTest, IsThereForThisUserAloneAndGoneAfterwards) {
     EXPECT_TRUE(std::filesystem::is_regular_file(path));
   }
   EXPECT_FALSE(std::filesystem::exists(path.parent_path()));
+}
+
+TEST_F(StepFileTest, WhatAKilledProcessLeftIsRemovedByTheNext) {
+  const TestDirectory temporary;
+  const auto status_of = [&](const std::function<int()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("TMPDIR", temporary.path().c_str(), 1);
+      ::_exit(body());
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+  };
+  const int killed = status_of([] {
+    const StepFile file = StepFile::create().take();
+    return ::kill(::getpid(), SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(killed));
+  ASSERT_FALSE(std::filesystem::is_empty(temporary.path()));
+  EXPECT_EQ(status_of([] { return StepFile::create().ok() ? 0 : 1; }), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(temporary.path()));
 }
 
 TEST_F(StepFileTest, SaysWhatIsNew) {

@@ -1,0 +1,123 @@
+#include "harpe/base/temporary_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+
+namespace harpe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLock = "lock";
+constexpr int kMostLooked = 100'000;  // entries of a crowded folder
+
+bool is_same(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// Whether no other user could put a folder of theirs in place of one that is looked at.
+bool is_safe(const fs::path& parent) {
+  struct stat status{};
+  if (::stat(parent.c_str(), &status) != 0) return false;
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) return false;
+  return (status.st_mode & S_ISVTX) != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// A folder without a lock file is kept: its owner may just be making it, or it is not Harpe's.
+void remove_if_abandoned(const fs::path& path) {
+  const UniqueFd folder(
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat opened{}, there{};
+  if (!folder || ::fstat(folder.get(), &opened) != 0 || opened.st_uid != ::geteuid() ||
+      (opened.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return;
+  }
+  const UniqueFd lock(
+      ::openat(folder.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (::lstat(path.c_str(), &there) != 0 || !is_same(there, opened)) return;
+  std::error_code ignored;
+  fs::remove_all(path, ignored);  // does not follow links
+}
+
+void remove_abandoned(const fs::path& parent) {
+  if (!is_safe(parent)) return;
+  std::error_code failed;
+  fs::directory_iterator entries(parent, failed);
+  for (int i = 0; !failed && i < kMostLooked && entries != fs::directory_iterator(); ++i) {
+    const std::string name = entries->path().filename().string();
+    if (name.starts_with("harpe-") || name.starts_with(".harpe-")) {
+      remove_if_abandoned(entries->path());
+    }
+    entries.increment(failed);
+  }
+}
+
+/// The lock of a folder that was just made; nullopt where another process held it for abandoned
+/// before the lock was taken, and removes it.
+Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
+  // Without O_CLOEXEC: a command or an agent that uses the folder may outlive its maker.
+  // NOLINTNEXTLINE(android-cloexec-open)
+  UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  if (!lock) {
+    return Error::io(file.string(), "cannot be made: " + std::generic_category().message(errno));
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::optional<UniqueFd>();
+    return std::optional(std::move(lock));  // a file system without locks, where none is abandoned
+  }
+  struct stat opened{}, there{};
+  if (::fstat(lock.get(), &opened) != 0 || ::lstat(file.c_str(), &there) != 0 ||
+      !is_same(opened, there)) {
+    return std::optional<UniqueFd>();
+  }
+  return std::optional(std::move(lock));
+}
+
+}  // namespace
+
+Result<TemporaryFolder> TemporaryFolder::make(std::string_view kind, std::size_t longest_parent) {
+  std::error_code failed;
+  fs::path parent = fs::temp_directory_path(failed);
+  if (failed || parent.native().size() > longest_parent) parent = "/tmp";
+  return make_in(parent, "harpe-" + std::string(kind));
+}
+
+Result<TemporaryFolder> TemporaryFolder::make_hidden(const fs::path& parent,
+                                                     std::string_view kind) {
+  return make_in(parent, ".harpe-" + std::string(kind));
+}
+
+Result<TemporaryFolder> TemporaryFolder::make_in(const fs::path& parent,
+                                                 const std::string& beginning) {
+  remove_abandoned(parent);
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    std::string name = (parent / (beginning + "-XXXXXX")).string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      return Error::io(name, "cannot be made: " + std::generic_category().message(errno));
+    }
+    auto lock = take_lock(fs::path(name) / kLock);
+    if (!lock.ok()) {
+      ::rmdir(name.c_str());
+      return std::move(lock).error();
+    }
+    if (*lock) return TemporaryFolder(name, *std::move(*lock));
+  }
+  return Error::io(parent.string(), "other processes remove what is made in it");
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace harpe
