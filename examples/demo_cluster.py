@@ -1,6 +1,7 @@
 """The processes of a demonstration: an agent on simulated GPUs, a server, a trainer of two pipelines with four stages each,
 which talk over real sockets. What run_demo.py and run_carbon_demo.py have in common."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -8,8 +9,10 @@ import pathlib
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -56,6 +59,21 @@ def end_on_signals():
         signal.signal(end, leave)
 
 
+@contextlib.contextmanager
+def temporary_folder():
+    """A folder for one demonstration. Removes those of demonstrations that were killed, whose processes have ended, too."""
+    for old in pathlib.Path(tempfile.gettempdir()).glob("harpe-demo-*"):
+        with contextlib.suppress(OSError):
+            found = old.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            with open(old / "lock") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="harpe-demo-") as folder:
+        yield folder
+
+
 class DemoCluster:
     def __init__(self, harpe, trainer, folder):
         self.harpe, self.trainer, self.folder = harpe.resolve(), trainer.resolve(), pathlib.Path(folder).resolve()
@@ -75,7 +93,9 @@ class DemoCluster:
 
     def start(self, name, command, **how):
         with open(self.folder / f"{name}.log", "w") as log:
-            process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, **how)
+            # The folder is in use until the last process has ended, also where this one is killed.
+            process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT,
+                                       pass_fds=[self.lock.fileno()], **how)
         self.processes.append((name, process))
         return process
 

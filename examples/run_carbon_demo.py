@@ -17,13 +17,12 @@ import datetime
 import json
 import pathlib
 import sys
-import tempfile
 import time
 import urllib.error
 
 sys.dont_write_bytecode = True  # nothing beside an installed copy
 import carbon_demo_report  # noqa: E402
-from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster, add_program_options, find_programs  # noqa: E402
+from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster, add_program_options, find_programs, temporary_folder  # noqa: E402
 
 HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid; whole, for a file tells seconds
 DAYS = 4  # of it
@@ -194,7 +193,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     find_programs(arguments)
-    with tempfile.TemporaryDirectory() as temporary:
+    with temporary_folder() as temporary:
         demo = CarbonDemo(arguments, arguments.out or temporary)
         began = time.monotonic()
         try:

@@ -20,7 +20,6 @@ import os
 import pathlib
 import statistics
 import sys
-import tempfile
 import textwrap
 import time
 import urllib.request
@@ -37,6 +36,7 @@ from demo_cluster import (  # noqa: E402
     add_program_options,
     busy,
     find_programs,
+    temporary_folder,
 )
 
 FACTOR = 1.2
@@ -247,7 +247,7 @@ def main():
     parser.add_argument("--energy-within", type=float, default=0.02, help="of energy, for --check")
     arguments = parser.parse_args()
     find_programs(arguments)
-    with tempfile.TemporaryDirectory() as temporary:
+    with temporary_folder() as temporary:
         demo = Demo(arguments, arguments.out or temporary)
         began = time.monotonic()
         try:

@@ -3,6 +3,7 @@
 too long says what to do.
 Usage: demo_end_test.py RUN_DEMO HARPE TRAINER"""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -49,6 +50,27 @@ class DemoEnd(unittest.TestCase):
             while processes.naming(out):
                 self.assertLess(time.monotonic(), end, processes.naming(out))
                 time.sleep(0.1)
+
+    def test_the_folder_of_a_killed_one_is_removed_by_the_next_once_its_processes_have_ended(self):
+        killed = ("import os, pathlib, signal, sys; sys.path.insert(0, sys.argv[1]); import demo_cluster\n"
+                  "with demo_cluster.temporary_folder() as folder:\n"
+                  "    program = pathlib.Path('cat')\n"
+                  "    demo_cluster.DemoCluster(program, program, folder).start('child', ['cat'])\n"
+                  "    os.kill(os.getpid(), signal.SIGKILL)\n")
+        with tempfile.TemporaryDirectory() as name, unittest.mock.patch.object(tempfile, "tempdir", name):
+            with subprocess.Popen([sys.executable, "-c", killed, sys.path[0]], stdin=subprocess.PIPE,
+                                  env={**os.environ, "TMPDIR": name}) as demo:
+                demo.wait(30)
+                self.assertEqual(len(self.left(name)), 1)
+            end = time.monotonic() + 20
+            while self.left(name):
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.1)
+
+    def left(self, parent):
+        """What another demonstration finds beside its own folder."""
+        with demo_cluster.temporary_folder() as own:
+            return [path for path in pathlib.Path(parent).iterdir() if path != pathlib.Path(own)]
 
     def test_it_says_how_far_the_job_is_and_what_to_do_where_that_takes_too_long(self):
         status = {"phase": "running", "newest_iteration": 54, "characterization": {"fraction": 0.266}, "version": 3}

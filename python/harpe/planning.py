@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 from ._plan_options import arguments_of, in_python, percentage
 from ._run_command import run_command
+from ._temporary_folder import temporary_folder
 from .drawing import frontier_picture, html_paragraph, html_table
 from .errors import Error, InvalidInputError, error_of
 
@@ -125,16 +125,16 @@ class Plan:
         """
         if self._inputs is None:
             raise InvalidInputError("this plan was not made by harpe.plan, and has no inputs")
-        with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
+        with temporary_folder("plan") as folder:
             # Run where the inputs lie: the report says how it was made, and a folder's passing name
             # would make it another one each time.
             arguments = [
-                *self._inputs.arguments_in(Path(folder), named="."),
+                *self._inputs.arguments_in(folder, named="."),
                 *("--out", os.path.abspath(directory), "--points", str(points)),
                 *(["--certificate"] if certificate else []),
                 *(["--whole-trace"] if whole_trace else []),
             ]
-            files = _run(arguments, within=folder)["files"]
+            files = _run(arguments, within=os.fspath(folder))["files"]
             return [Path(directory) / Path(file).name for file in files]
 
     def __str__(self) -> str:
@@ -271,9 +271,9 @@ def plan(
     }
     searched = {**options, "search-time": search_time_s}
     inputs = _Inputs.of(profile, schedule, searched)
-    with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
-        out = Path(folder) / "out"
-        arguments = inputs.arguments_in(Path(folder), only_tables=True)
+    with temporary_folder("plan") as folder:
+        out = folder / "out"
+        arguments = inputs.arguments_in(folder, only_tables=True)
         summary = _run([*arguments, "--out", os.fspath(out), "--points", "0"])
         document = json.loads((out / "plan.json").read_text(encoding="utf-8"))
         frontier = json.loads((out / "frontier.json").read_text(encoding="utf-8"))
