@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Debian packages, where they will be: in an empty Debian, without a compiler or sources. A version before is installed
 # and used, upgraded, used again, removed and purged; what the units start is started as they do it, as their users and
-# without a network. Of systemd itself there are only its tools.
+# without a network; then by systemd itself, where it can run (systemd_units.sh).
 #
 #   packages_test.sh BUILD               packages that cpack makes of a release build
 #   packages_test.sh --packages FOLDER   those of scripts/package.sh
@@ -155,6 +155,9 @@ life() {
   stop $process
   use_command
   use_demonstration
+  # It finds processes of this name space in /proc.
+  unshare --mount sh -c 'mount -t proc proc /proc && exec "$0" "$1"' "$source_dir/tests/systemd_units.sh" "$root" ||
+    [ $? = 77 ] || fail "the units"
 
   step "remove and purge"
   in_root dpkg --remove harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
