@@ -16,6 +16,7 @@ namespace harpe {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -179,6 +180,90 @@ TEST_F(ControllerFaults, OneAgentAGpuWhereverItKeepsItsFiles) {
                         ") is running with GPU 0 (GPU-test-0)"));
   controller_.reset();
   EXPECT_TRUE(make().ok()) << "the locks end with the agent";
+}
+
+/// GPU locks as of real GPUs, which agents share wherever they keep their files.
+class ControllerStates : public ControllerFaults {
+ protected:
+  ControllerStates() {
+    for (const auto& one : gpus_) {
+      one->lock_file = directory_.path() / (one->identity().uuid + ".lock");
+    }
+  }
+  void use_state(const std::string& name) { options_.state_file = directory_.path() / name; }
+};
+
+TEST_F(ControllerStates, RestoresWhatAKilledAgentWithAnotherStateFileLeft) {
+  crash();
+  const fs::path earlier = options_.state_file;
+  use_state("other.json");
+  start();
+  EXPECT_EQ(gpu(0).state(), TestGpu::State());
+  EXPECT_THAT(controller_->events(), Contains(HasSubstr("took over from " + earlier.string())));
+  controller_.reset();
+
+  // Once: what is set later by others stays.
+  TestGpu::State later;
+  later.limit = 333_W;
+  gpu(0).set(later);
+  options_.state_file = earlier;
+  start();
+  EXPECT_EQ(gpu(0).state(), later);
+  EXPECT_THAT(controller_->events(), Not(Contains(HasSubstr("restoring"))));
+}
+
+TEST_F(ControllerStates, OfAKilledAgentThatTookOverIsRestoredFromByTheThird) {
+  crash();
+  use_state("other.json");
+  start();
+  const Lease lease = taken(kAlice, {1});
+  ASSERT_TRUE(apply(kAlice, lease.id, 1, limit(210)).ok());
+  const TestGpu::State second = gpu(1).state();
+  fs::copy_file(options_.state_file, directory_.path() / "crashed.json");
+  controller_.reset();
+  fs::rename(directory_.path() / "crashed.json", options_.state_file);
+  gpu(1).set(second);
+  use_state("third.json");
+  start();
+  EXPECT_EQ(gpu(0).state(), TestGpu::State());
+  EXPECT_EQ(gpu(1).state(), TestGpu::State());
+}
+
+TEST_F(ControllerStates, IsNotStartedBesideAnAgentThatHasTheStateFileOfItsGpu) {
+  crash();
+  const fs::path earlier = options_.state_file;
+  // It runs without the GPU that it left changed.
+  auto mine = std::move(gpus_[0]);
+  gpus_.erase(gpus_.begin());
+  start();
+  gpus_.insert(gpus_.begin(), std::move(mine));
+  gpus_.resize(1);
+  use_state("other.json");
+  options_.clock_socket = directory_.path() / "other.sock";
+  const auto second = make();
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(second.error().text(), HasSubstr(earlier.string() + ", which says what GPU "));
+}
+
+TEST_F(ControllerStates, OfOthersWhoCouldWriteItIsNotRestored) {
+  crash();
+  const TestGpu::State left = gpu(0).state();
+  fs::permissions(options_.state_file, fs::perms{0666});
+  const fs::path earlier = options_.state_file;
+  use_state("other.json");
+  start();
+  EXPECT_EQ(gpu(0).state(), left);
+  EXPECT_THAT(controller_->events(), Contains(HasSubstr("the state file " + earlier.string() +
+                                                        " of the agent that had these GPUs")));
+}
+
+TEST_F(ControllerStates, ThatIsGoneKeepsNoAgentFromStarting) {
+  crash();
+  fs::remove(options_.state_file);
+  use_state("other.json");
+  start();
+  EXPECT_THAT(controller_->events(), IsEmpty());
 }
 
 // --- Clients.

@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -20,7 +21,8 @@ namespace harpe {
 namespace {
 
 constexpr std::chrono::seconds kRestorePatience{10};  ///< with drivers, at the start
-constexpr Seconds kBetweenLooks{2};                   ///< at who computes on a GPU
+constexpr std::size_t kMostStateBytes = 4 << 20;
+constexpr Seconds kBetweenLooks{2};  ///< at who computes on a GPU
 
 /// 128 random bits in hexadecimal.
 std::string unguessable_id() {
@@ -133,7 +135,7 @@ Status NodeController::begin(Devices devices) {
     add_event("dry run: nothing is set, and nothing that a crashed agent left is restored");
   } else {
     HARPE_TRY(take_locks(devices));
-    HARPE_TRY(open_state(to_restore, devices.gpus.size()));
+    HARPE_TRY(open_state(to_restore, devices));
   }
   // What was left changed is restored before anything else that can fail.
   Status logs = open_audit_log();
@@ -160,19 +162,66 @@ Status NodeController::take_locks(const Devices& devices) {
     return error;
   }
   locks_.push_back(*std::move(state));
-  auto gpus = HARPE_TRY(lock_gpus(devices.gpus));
-  for (UniqueFd& lock : gpus) locks_.push_back(std::move(lock));
+  gpu_locks_ = HARPE_TRY(lock_gpus(devices.gpus));
   return ok_status();
 }
 
-Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus) {
+/// What an agent with another state file, which was killed, left of these GPUs is now this agent's
+/// to restore. Fails where an agent runs with that file.
+Status NodeController::adopt_entries(const std::filesystem::path& file, const std::string& boot_id,
+                                     const Devices& devices, std::vector<SavedGpu>& to_restore) {
+  struct stat status{};
+  if (::lstat(file.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    return ok_status();
+  }
+  const auto text = read_trusted(file, kMostStateBytes);
+  auto found =
+      text.ok() ? parse_saved_state(*text, file.string()) : Result<SavedState>(text.error());
+  if (!found.ok()) {
+    add_event("the state file " + file.string() + " of the agent that had these GPUs before " +
+              "cannot be used: " + found.error().text() + "; what it left changed, if anything, " +
+              "is not restored: compare the GPUs with that file (harpe devices)");
+    return ok_status();
+  }
+  std::erase_if(found->gpus, [&](const SavedGpu& saved) {
+    return std::ranges::none_of(
+        devices.gpus, [&](const auto& gpu) { return gpu->identity().uuid == saved.uuid; });
+  });
+  if (found->boot_id != boot_id || found->gpus.empty()) return ok_status();
+  const UniqueFd lock = HARPE_TRY(lock_file(
+      file.string() + ".lock", "the state file " + file.string() + ", which says what GPU " +
+                                   found->gpus[0].uuid + " had before"));
+  StateFile other;
+  HARPE_TRY(other.open(make_file_storage(file, text->size()), boot_id));
+  for (const SavedGpu& saved : found->gpus) {
+    // One that is there, too, was copied by an agent that was killed before it took it out there.
+    const bool is_known = state_.entry(saved.uuid).has_value();
+    if (!is_known) to_restore.push_back(saved);
+    if (is_known || state_.put(saved).ok()) (void)other.take_out(saved.uuid);
+  }
+  add_event("took over from " + file.string() + ", the state file of an agent that was killed: " +
+            std::to_string(found->gpus.size()) + " of these GPUs");
+  return ok_status();
+}
+
+Status NodeController::open_state(std::vector<SavedGpu>& to_restore, const Devices& devices) {
   auto boot_id = HARPE_TRY(this_boot_id());
   constexpr std::size_t kLeast = 4096;
   auto opened = HARPE_TRY(state_.open(
-      make_file_storage(options_.state_file, kLeast + gpus * kStateBytesPerGpu), boot_id));
+      make_file_storage(options_.state_file, kLeast + devices.gpus.size() * kStateBytesPerGpu),
+      boot_id));
   for (const std::string& text : opened.events) add_event(text);
   to_restore = std::move(opened.to_restore);
   last_stopped_ = opened.stopped;
+  std::error_code ignored;
+  const auto own = std::filesystem::absolute(options_.state_file, ignored).lexically_normal();
+  for (const std::filesystem::path& file : gpu_locks_.last_states) {
+    if (file != own) HARPE_TRY(adopt_entries(file, boot_id, devices, to_restore));
+  }
+  if (const Status named = name_state(gpu_locks_, options_.state_file); !named.ok()) {
+    add_event(named.error().text() + "; where this agent is killed, and the next has another " +
+              "state file, that one does not restore what this one left");
+  }
   if (const std::string trouble = state_.trouble(); !trouble.empty()) {
     add_event("the state file cannot be written, and nothing is set until it can: " + trouble);
   }

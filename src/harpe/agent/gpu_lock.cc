@@ -7,10 +7,13 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "harpe/agent/trusted_file.h"
@@ -33,6 +36,14 @@ std::optional<std::int64_t> holder_of(int file) {
   if (!pid || *pid <= 0) return std::nullopt;
   if (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno != EPERM) return std::nullopt;
   return pid;
+}
+
+/// Empty where a file of an earlier version, or of no holder yet, names none.
+fs::path state_named_in(int file) {
+  std::array<char, PATH_MAX + 1> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), kNumberWidth);
+  if (size <= 0) return {};
+  return std::string(trim({text.data(), static_cast<std::size_t>(size)}));
 }
 
 /// The directory of locks of real GPUs is made: agents must not depend on what installed it.
@@ -65,8 +76,8 @@ Result<UniqueFd> lock_file(const fs::path& file, const std::string& what) {
   return opened;
 }
 
-Result<std::vector<UniqueFd>> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus) {
-  std::vector<UniqueFd> locks;
+Result<GpuLocks> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus) {
+  GpuLocks locks;
   std::set<fs::path> files;
   for (const auto& gpu : gpus) {
     const fs::path file = gpu->owner_lock();
@@ -75,9 +86,26 @@ Result<std::vector<UniqueFd>> lock_gpus(const std::vector<std::unique_ptr<Gpu>>&
     const GpuIdentity& identity = gpu->identity();
     auto lock = HARPE_TRY(
         lock_file(file, "GPU " + std::to_string(identity.index) + " (" + identity.uuid + ")"));
-    locks.push_back(std::move(lock));
+    if (const fs::path state = state_named_in(lock.get()); state.is_absolute()) {
+      locks.last_states.insert(state);
+    }
+    locks.files.push_back(std::move(lock));
   }
   return locks;
+}
+
+Status name_state(const GpuLocks& locks, const fs::path& state_file) {
+  std::error_code failed;
+  const std::string text = fs::absolute(state_file, failed).lexically_normal().string() + "\n";
+  const auto size = static_cast<ssize_t>(text.size());
+  for (const UniqueFd& lock : locks.files) {
+    if (::pwrite(lock.get(), text.data(), text.size(), kNumberWidth) != size ||
+        ::ftruncate(lock.get(), kNumberWidth + size) != 0) {
+      return Error::io(state_file.string(), "cannot be named in the lock of a GPU: " +
+                                                std::generic_category().message(errno));
+    }
+  }
+  return ok_status();
 }
 
 }  // namespace harpe

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,19 @@ namespace harpe {
 /// messages: "GPU 0 (GPU-...)", "the state file /run/harpe/agent-state.json"
 Result<UniqueFd> lock_file(const std::filesystem::path& file, const std::string& what);
 
+/// Locks on GPUs. Behind the number of its holder each file has the path of the holder's state file
+/// (saved_state.h): the next holder, which may have another one, finds there what a killed one
+/// left.
+struct GpuLocks {
+  std::vector<UniqueFd> files;
+  std::set<std::filesystem::path> last_states;  ///< of the last holders, absolute
+};
+
 /// Those of all GPUs (`Gpu::owner_lock`), or none.
-Result<std::vector<UniqueFd>> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus);
+Result<GpuLocks> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus);
+
+/// Writes where this process keeps its state, before it changes the first GPU: `kIo` where that
+/// cannot be written.
+Status name_state(const GpuLocks& locks, const std::filesystem::path& state_file);
 
 }  // namespace harpe

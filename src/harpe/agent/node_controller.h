@@ -25,6 +25,7 @@
 #include "harpe/agent/counters.h"
 #include "harpe/agent/cpu_owner.h"
 #include "harpe/agent/due_timer.h"
+#include "harpe/agent/gpu_lock.h"
 #include "harpe/agent/gpu_owner.h"
 #include "harpe/agent/gpu_proof.h"
 #include "harpe/agent/node_leases.h"
@@ -78,7 +79,9 @@ class NodeController final : public Controller {
   /// What destruction begins with: false where a driver's call hangs.
   bool end();
   Status take_locks(const Devices& devices);
-  Status open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus);
+  Status open_state(std::vector<SavedGpu>& to_restore, const Devices& devices);
+  Status adopt_entries(const std::filesystem::path& file, const std::string& boot_id,
+                       const Devices& devices, std::vector<SavedGpu>& to_restore);
   Status open_audit_log();
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
   void report_unknown_gpus();
@@ -122,7 +125,8 @@ class NodeController final : public Controller {
   AuditLog audit_;
   StateFile state_;
   bool last_stopped_ = false;    ///< the agent before ended in order
-  std::vector<UniqueFd> locks_;  ///< of the state file and of all GPUs
+  std::vector<UniqueFd> locks_;  ///< of the state file
+  GpuLocks gpu_locks_;
   std::vector<GpuIdentity> identities_;
   std::unique_ptr<GpuProver> prover_;
   Instant next_proof_;  ///< the loop's thread only

@@ -183,6 +183,13 @@ Status OwnServer::start_agent() {
                                  clock_socket_.string(),
                                  "--audit-log",
                                  (folder_.path() / "audit.jsonl").string()};
+  if (!simulated) {
+    // Where the node's agent looks, and the next of such a command: what this one leaves, should it
+    // be killed, outlives the folder.
+    HARPE_TRY(usable_directory(kRuntimeDirectory));
+    words.emplace_back("--state-file");
+    words.push_back(std::string(kRuntimeDirectory) + "/agent-state.json");
+  }
   agent_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "agent.log", [&] {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
