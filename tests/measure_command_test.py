@@ -204,11 +204,14 @@ calls = "reads"
         done = self.harpe("run", "--json", "--", "sh", "-c", "echo out")
         self.assertEqual(done.stdout, "out\n")
         self.assertEqual(json.loads(done.stderr)["command"], ["sh", "-c", "echo out"])
-        # A file that cannot be written does not lose the report.
-        done = self.harpe("run", "--json", "--out", "/no/such/folder/x", "--", "true")
+        # A file that cannot be written any more does not lose the report.
+        gone = self.folder / "gone"
+        gone.mkdir()
+        done = self.harpe("run", "--json", "--out", gone / "x", "--", "rmdir", gone, env=dict(self.bare, TMPDIR=str(self.folder)))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("/no/such/folder/x", done.stderr)
-        self.assertEqual(json.loads(done.stderr[done.stderr.index("{"):])["command"], ["true"])
+        self.assertIn(f"{gone / 'x'}: cannot", done.stderr)
+        kept = re.search("kept as ([^:]*):", done.stderr)[1]
+        self.assertEqual(json.loads(pathlib.Path(kept).read_text())["command"], ["rmdir", str(gone)])
         # Nor do errors of the command line come on the command's output.
         for wrong in (["--gpus", "7", "--", "true"], ["--no-such-option", "--", "true"], []):
             done = self.harpe("run", "--json", *wrong)
@@ -360,7 +363,7 @@ calls = "reads"
         self.assertNotIn("GPU 0", done.stderr)
         self.assertIn("±", done.stderr)
 
-    def test_files_are_written_and_a_bad_one_does_not_change_the_status(self):
+    def test_files_are_written_and_a_bad_one_is_refused_before_the_command_runs(self):
         log, out = self.folder / "runs.csv", self.folder / "report.json"
         for _ in range(2):
             self.harpe("run", "--csv", str(log), "--out", str(out), "--", "echo", "a,b",
@@ -369,9 +372,11 @@ calls = "reads"
         self.assertEqual([row["window_name"] for row in rows], ["echo a,b"] * 2)
         self.assertGreater(float(rows[0]["gpu1_energy"]), 0)
         self.assertEqual(json.loads(out.read_text())["command"], ["echo", "a,b"])
-        done = self.harpe("run", "--csv", "/no/such/folder/x.csv", "--", "sh", "-c", "exit 5")
-        self.assertEqual(done.returncode, 5)
-        self.assertIn("/no/such/folder/x.csv", done.stderr)
+        for option in ("--csv", "--out"):
+            done = self.harpe("run", option, "/no/such/folder/x", "--", "touch", self.folder / "begun")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("/no/such/folder/x", done.stderr)
+            self.assertFalse((self.folder / "begun").exists())
 
     def test_signals_sent_to_harpe_reach_the_command(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,

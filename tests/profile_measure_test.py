@@ -136,7 +136,7 @@ class ProfileMeasureTest(unittest.TestCase):
     def test_what_cannot_work_is_refused_before_training_begins(self):
         begun = self.folder / "begun"
         self.environment["HARPE_CLOCK_SOCKET"] = str(self.folder / "none.sock")
-        for options, said in ((["--out", "none/p.csv"], "no folder"), (["--max-slowdown", "0"], "above 0"),
+        for options, said in ((["--out", "none/p.csv"], "No such file or directory"), (["--max-slowdown", "0"], "above 0"),
                               (["--clocks", "1"], "--clocks"), (["--tcp", "nowhere"], "the server"), ([], "no agent listens")):
             run = self.measure(*options, training=["touch", begun])
             self.assertNotEqual(run.returncode, 0, options)

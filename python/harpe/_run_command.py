@@ -42,6 +42,8 @@ def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str
         return said
     if isinstance(said, dict) and "error" in said:
         raise _error_in(said["error"])
+    if isinstance(said, dict) and said.get("warnings"):  # files that are not where they should be
+        raise error_of("io", "\n".join(said["warnings"]))
     told = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
     raise error_of("internal", f"{program} failed: {told}")
 

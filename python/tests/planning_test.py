@@ -243,3 +243,18 @@ def test_a_search_that_goes_on_saves_the_plan_it_found(profile: Path, tmp_path: 
     searched.save(tmp_path / "saved", points=0)
     saved = json.loads((tmp_path / "saved/plan.json").read_text())
     assert saved == searched.document
+
+
+def test_files_that_the_command_had_to_write_elsewhere_are_an_error(
+    profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(profile)
+    command = tmp_path / "harpe"
+    command.write_text(
+        '#!/bin/sh\necho \'{"files": [], "warnings": ["full; kept as /x"]}\'; exit 2\n'
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("HARPE_COMMAND", str(command))
+    with pytest.raises(harpe.Error, match="full; kept as /x") as raised:
+        made.save(tmp_path / "out")
+    assert raised.value.code == "io"

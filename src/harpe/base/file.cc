@@ -217,6 +217,35 @@ Status write_file(const fs::path& path, std::string_view content) {
   return ok_status();
 }
 
+Status check_writable(const fs::path& path) {
+  struct stat status{};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return failure(path, "cannot write", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (::access(path.c_str(), W_OK) != 0) return failure(path, "cannot open for writing", errno);
+    return ok_status();
+  }
+  std::error_code unresolved;
+  const fs::path target = exists ? fs::canonical(path, unresolved) : path;
+  if (unresolved) return failure(path, "cannot write", unresolved.value());
+  TemporaryFile probe(directory_of(target));
+  if (!probe.file().ok()) return failure(path, "cannot create a file in its directory", errno);
+  constexpr std::size_t kSmall = 4096;
+  if (!write_all(probe.file().get(), std::string(kSmall, '\n')) || !probe.file().close()) {
+    return failure(path, "cannot write", errno);
+  }
+  return ok_status();
+}
+
+Status check_writable_directory(const fs::path& path) {
+  fs::path there = path.lexically_normal();
+  struct stat status{};
+  while (!there.empty() && ::stat(there.c_str(), &status) != 0 && errno == ENOENT) {
+    there = there.parent_path();
+  }
+  return check_writable((there.empty() ? fs::path(".") : there) / ".harpe-probe");
+}
+
 Status ensure_directory(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);

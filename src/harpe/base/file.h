@@ -35,6 +35,13 @@ FileStamp file_stamp(const std::filesystem::path& path);
 /// stays as it was, and the error names it.
 Status write_file(const std::filesystem::path& path, std::string_view content);
 
+/// Fails as `write_file` would where a small file cannot be written now, and leaves nothing: before
+/// long work whose result goes there. A disk may be full later all the same.
+Status check_writable(const std::filesystem::path& path);
+
+/// The same for files in a directory, which may have to be made with its parents.
+Status check_writable_directory(const std::filesystem::path& path);
+
 /// Creates the directory (and its parents) if it is missing and checks that files can be written
 /// into it.
 Status ensure_directory(const std::filesystem::path& path);

@@ -160,6 +160,39 @@ TEST_F(File, DashIsStandardInput) {
             0);
 }
 
+TEST_F(File, IsCheckedForBeforeItIsWritten) {
+  ASSERT_TRUE(write_file(directory_ / "there", "before").ok());
+  fs::create_symlink("there", directory_ / "link");
+  for (const fs::path& path :
+       {directory_ / "new", directory_ / "there", directory_ / "link", fs::path("/dev/null")}) {
+    EXPECT_TRUE(check_writable(path).ok()) << path;
+  }
+  EXPECT_EQ(*read_file(directory_ / "there"), "before");
+  EXPECT_EQ(files(), 2);
+  for (const fs::path& path : {directory_.path(), directory_ / "none" / "a",
+                               directory_ / "there" / "a", fs::path("/proc/harpe")}) {
+    EXPECT_FALSE(check_writable(path).ok()) << path;
+    EXPECT_FALSE(write_file(path, "").ok()) << path;
+  }
+  EXPECT_TRUE(check_writable_directory(directory_.path()).ok());
+  EXPECT_TRUE(check_writable_directory(directory_ / "none" / "a" / "").ok());
+  EXPECT_FALSE(check_writable_directory(directory_ / "there").ok());
+  EXPECT_FALSE(check_writable_directory(directory_ / "there" / "a").ok());
+  EXPECT_FALSE(check_writable_directory("/proc/none").ok());
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(File, OfAFullDiskIsFoundBeforeItIsWritten) {
+  EXPECT_EQ(in_child([&] {
+              std::signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{100, 100};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 10;
+              return check_writable(directory_ / "a").ok() ? 11 : 0;
+            }),
+            0);
+  EXPECT_EQ(files(), 0);
+}
+
 TEST_F(File, DirectoryIsMadeWithItsParents) {
   EXPECT_TRUE(ensure_directory(directory_ / "a" / "b").ok());
   EXPECT_TRUE(fs::is_directory(directory_ / "a" / "b"));

@@ -9,6 +9,7 @@
 #include "harpe/carbon_cli/backtest_view.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_cli/series_options.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 
@@ -51,6 +52,7 @@ Status run_both(BacktestView& view, const IntensitySeries* earlier,
 }
 
 Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& console) {
+  if (!arguments.csv.empty()) HARPE_TRY(check_writable(arguments.csv));
   BacktestView view{.file = arguments.file,
                     .train_file = arguments.train,
                     .series = HARPE_TRY(read_series(arguments.file, arguments.series)),
@@ -74,8 +76,9 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
   }
   HARPE_TRY(
       run_both(view, earlier ? &*earlier : nullptr, exogenous ? &*exogenous : nullptr, console));
-  if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, backtest_csv(view)));
-  return Outcome{.text = backtest_text(view, console.colour_out), .json = backtest_json(view)};
+  Outcome outcome{.text = backtest_text(view, console.colour_out), .json = backtest_json(view)};
+  if (!arguments.csv.empty()) keep_result(arguments.csv, backtest_csv(view), console, outcome);
+  return outcome;
 }
 
 void add_forecast_options(CLI::App& app, BacktestArguments& arguments) {

@@ -1,8 +1,6 @@
 // `harpe profile measure`: the profile of one's own training, by a server that lives as long as the
 // training does.
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -26,6 +24,7 @@
 #include "harpe/cli/shell_words.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/command/json_output.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/system_clock.h"
@@ -57,6 +56,12 @@ struct JobFindings {
   std::vector<Watts> blocking_power;
 };
 
+struct WrittenProfile {
+  std::vector<std::string> files;  ///< beside it, each with what it is
+  std::vector<std::string> plan_words;
+  std::string text;
+};
+
 class MeasureRun {
  public:
   MeasureRun(const MeasureArguments& arguments, Console& console)
@@ -79,7 +84,7 @@ class MeasureRun {
   Status conclude(JobServer& server);
   Status write_partial(JobServer& server);
   Result<JobFindings> fetch(JobServer& server);
-  Result<std::string> schedule_word(const JobFindings& measured);
+  void note(const KeptResult& kept);
   void end_training(ChildRunner& runner);
   Outcome not_executed(const std::string& program, const ChildExit& exit);
   Outcome outcome(const ChildExit& exit);
@@ -91,6 +96,8 @@ class MeasureRun {
   std::optional<Instant> refused_;  ///< since when no clock is set
   bool complete_ = false, ended_by_us_ = false;
   std::optional<Error> failure_;
+  std::optional<Error> trouble_;          ///< why a profile is not where it should be
+  std::optional<std::string> unwritten_;  ///< a profile for which there was no room anywhere
   Json report_ = Json::object();
 };
 
@@ -137,50 +144,71 @@ Result<JobFindings> MeasureRun::fetch(JobServer& server) {
 
 /// What `harpe plan --schedule` is to name. A schedule that no generator makes is written beside
 /// the profile.
-Result<std::string> MeasureRun::schedule_word(const JobFindings& measured) {
+Result<std::string> schedule_word(const JobFindings& measured, std::filesystem::path file,
+                                  std::vector<std::string>& written) {
   const Json given = json_or_discarded(measured.specification);
   if (given.is_object() && given.contains("schedule") && given["schedule"].is_string())
     return given["schedule"].get<std::string>();
   const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
-  std::filesystem::path file = arguments_.out;
   file.replace_extension(".schedule.json");
   HARPE_TRY(write_file(file, schedule_json(spec.schedule) + "\n"));
-  say("written: " + file.string() + ", the schedule");
+  written.push_back(file.string() + ", the schedule");
   return file.string();
 }
 
-/// The profile with the watts of waiting as comments, and what to do with it.
+/// The profile with the watts of waiting as comments.
+Status write_profile(const std::filesystem::path& out, const JobFindings& measured,
+                     const Profile& profile, WrittenProfile& done) {
+  done = {};
+  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  const std::string schedule = HARPE_TRY(schedule_word(measured, out, done.files));
+  if (spec.switch_latency.is_table()) {
+    const std::filesystem::path file = latency_file_of(out);
+    HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
+    done.files.push_back(file.string() + ", how late clocks are");
+  }
+  done.plan_words = plan_words(spec, schedule, out.string(), measured.blocking_power);
+  done.text = profile_csv(profile, "Measured by harpe profile measure. To plan with it:\n" +
+                                       shell_text(done.plan_words));
+  return write_file(out, done.text);
+}
+
+/// Writes the profile, and says what to do with it.
 Status MeasureRun::conclude(JobServer& server) {
   const JobFindings measured = HARPE_TRY(fetch(server));
   const Profile profile = HARPE_TRY(parse_profile(measured.profile, "the server's profile"));
-  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
-  const std::string schedule = HARPE_TRY(schedule_word(measured));
-  if (spec.switch_latency.is_table()) {
-    const std::filesystem::path file = latency_file_of(arguments_.out);
-    HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
-    say("written: " + file.string() + ", how late clocks are");
+  WrittenProfile done;
+  const Result<KeptResult> kept = write_or_keep(
+      arguments_.out,
+      [&](const std::filesystem::path& at) { return write_profile(at, measured, profile, done); });
+  if (!kept.ok()) {
+    unwritten_ = done.text;
+    return kept.error();
   }
-  const std::vector<std::string> words =
-      plan_words(spec, schedule, arguments_.out.string(), measured.blocking_power);
-  HARPE_TRY(write_file(
-      arguments_.out, profile_csv(profile, "Measured by harpe profile measure. To plan with it:\n" +
-                                               shell_text(words))));
   complete_ = true;
+  note(*kept);
   std::string took;
   if (const auto begun = watch_.gathered())
     took = " in " + rough_time(system_clock().now() - *begun);
-  say("written: " + arguments_.out.string() + " (" + profile_summary(profile) + ")" + took +
+  for (const std::string& file : done.files) say("written: " + file);
+  say("written: " + kept->at.string() + " (" + profile_summary(profile) + ")" + took +
       (profile.is_synthetic() ? "; synthetic, as the GPUs are simulated" : ""));
   for (const std::string& doubt : doubts_of(profile, measured.blocking_power))
     say("warning: " + doubt);
-  say("next: " + shell_text(words));
+  say("next: " + shell_text(done.plan_words));
   Json watts = Json::array();
   for (const Watts one : measured.blocking_power) watts.push_back(one.value);
-  report_ = {{"profile", arguments_.out.string()},
+  report_ = {{"profile", kept->at.string()},
              {"synthetic", profile.is_synthetic()},
              {"blocking_power_w", std::move(watts)},
-             {"plan", words}};
+             {"plan", done.plan_words}};
   return ok_status();
+}
+
+void MeasureRun::note(const KeptResult& kept) {
+  if (!kept.trouble) return;
+  trouble_ = kept.trouble;
+  say("error: " + trouble_->text());
 }
 
 /// What an incomplete profile is worth: written beside the file that it would have had.
@@ -192,11 +220,18 @@ Status MeasureRun::write_partial(JobServer& server) {
   if (!profile.ok() || !can_be_planned(*profile, spec.shape.stages)) return ok_status();
   std::filesystem::path file = arguments_.out;
   file.replace_extension(".partial.csv");
-  HARPE_TRY(write_file(
-      file, profile_csv(*profile, "Incomplete: training ended first. " + watch_.so_far())));
-  say("written: " + file.string() + ", what there is of the profile (" + profile_summary(*profile) +
-      ")");
-  report_["partial_profile"] = file.string();
+  const std::string text =
+      profile_csv(*profile, "Incomplete: training ended first. " + watch_.so_far());
+  const Result<KeptResult> kept =
+      write_or_keep(file, [&](const std::filesystem::path& at) { return write_file(at, text); });
+  if (!kept.ok()) {
+    unwritten_ = text;
+    return kept.error();
+  }
+  note(*kept);
+  say("written: " + kept->at.string() + ", what there is of the profile (" +
+      profile_summary(*profile) + ")");
+  report_["partial_profile"] = kept->at.string();
   return ok_status();
 }
 
@@ -234,10 +269,12 @@ Outcome MeasureRun::outcome(const ChildExit& exit) {
   report_["complete"] = complete_;
   if (!complete_) report_["why"] = failure_ ? failure_->text() : watch_.so_far();
   report_["command_status"] = exit.status;
+  if (trouble_) report_["error"] = trouble_->text();
   if (console_.json) console_.err << json_text(report_) << std::flush;
   return Outcome{.text = {},
                  .json = {},
                  .status = failed      ? exit.status
+                           : trouble_  ? exit_status(trouble_->code)
                            : complete_ ? 0
                                        : kIncomplete};
 }
@@ -277,7 +314,8 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
     if (arguments_.stop && (complete_ || hopeless)) end_training(runner);
   }
   if (!exit->failure.empty()) return not_executed(command.front(), *exit);
-  if (!complete_ && !failure_) {
+  if (!complete_ && (!failure_ || unwritten_)) {
+    unwritten_.reset();
     // What ranks reported last.
     Status seen = look(server);
     if (seen.ok()) {
@@ -286,19 +324,13 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
     }
     if (!seen.ok()) say("error: " + seen.error().text());
   }
+  if (unwritten_ && !console_.json) {
+    say("there is no room for the profile anywhere; this is it:");
+    console_.err << *unwritten_ << std::flush;
+  } else if (unwritten_) {
+    report_["unwritten_profile"] = *unwritten_;
+  }
   return outcome(*exit);
-}
-
-/// Before anything is started.
-Status check_out(const std::filesystem::path& out) {
-  const std::filesystem::path folder = out.has_parent_path() ? out.parent_path() : ".";
-  std::error_code ignored;
-  if (std::filesystem::is_directory(out, ignored)) return Error::io(out.string(), "is a folder");
-  if (!std::filesystem::is_directory(folder, ignored))
-    return Error::io(folder.string(), "is no folder to write into");
-  if (::access(folder.c_str(), W_OK) != 0)
-    return Error::io(folder.string(), "cannot be written into");
-  return ok_status();
 }
 
 Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::string>& command,
@@ -309,7 +341,7 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
   if (!(given.max_slowdown > 0)) {
     return Error::invalid("--max-slowdown must be above 0: slower clocks take their time");
   }
-  HARPE_TRY(check_out(given.out));
+  HARPE_TRY(check_writable(given.out));
   MeasureArguments arguments = given;
   arguments.server.profiling.slowdown_limit = given.max_slowdown / 100;
   return MeasureRun(arguments, console).run(command);
@@ -335,7 +367,9 @@ void add_profile_measure_command(Commands& commands) {
       "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
       "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "
       "profile is complete, and 1 where training ended first: "
-      "what there is of the profile is then beside its file, as profile.partial.csv.",
+      "what there is of the profile is then beside its file, as profile.partial.csv. Where the "
+      "disk is "
+      "full, the profile is written to another folder, which is named, and the exit status is 2.",
       "harpe profile measure -- python3 train.py\n"
       "harpe profile measure --stop -- torchrun --nproc_per_node 4 train.py\n"
       "harpe profile measure --max-slowdown 50% --clocks 12 --out gpt3.csv -- ./train.sh\n"

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <ostream>
 #include <random>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "harpe/base/file.h"
@@ -23,6 +25,7 @@
 #include "harpe/cli/run_child.h"
 #include "harpe/cli/run_report.h"
 #include "harpe/cli/shell_words.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
@@ -67,19 +70,25 @@ void note_other_processes(const WindowEnergy& before, RunReport& report) {
 /// Where the report goes: as JSON to --out; to standard error as text, or with --json and no file
 /// for it as JSON. The exit status stays the command's, whatever happens to the report.
 void tell(const RunArguments& arguments, const RunReport& report, Console& console) {
-  const auto complain = [&](const Status& status) {
+  const auto complain_of = [&](const Result<KeptResult>& kept) {
+    if (kept.ok() && !kept->trouble) return;
     console.err << painted("error:", Paint::kRed, console.colour_err) << ' '
-                << status.error().text() << '\n';
+                << (kept.ok() ? *kept->trouble : kept.error()).text() << '\n';
   };
   if (!arguments.csv.empty()) {
-    const Status status = EnergyLog(arguments.csv).append(report.used);
-    if (!status.ok()) complain(status);
+    const auto append = [&](const std::filesystem::path& at) {
+      return EnergyLog(at).append(report.used);
+    };
+    complain_of(write_or_keep(arguments.csv, append));
   }
   bool in_file = false;
   if (!arguments.out.empty()) {
-    const Status status = write_file(arguments.out, run_json(report));
-    if (!status.ok()) complain(status);
-    in_file = status.ok();
+    const auto write = [&](const std::filesystem::path& at) {
+      return write_file(at, run_json(report));
+    };
+    const Result<KeptResult> kept = write_or_keep(arguments.out, write);
+    complain_of(kept);
+    in_file = kept.ok();
   }
   if (!console.json) {
     const int columns = console.show_progress ? terminal_size(STDERR_FILENO).columns : 0;
@@ -186,12 +195,20 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   return report;
 }
 
+Status check_appendable(const std::string& file) {
+  if (::access(file.c_str(), F_OK) != 0) return check_writable(file);
+  if (::access(file.c_str(), W_OK) == 0) return ok_status();
+  return Error::io(file, "cannot be written: " + std::generic_category().message(errno));
+}
+
 Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string>& command,
                     Console& console) {
   if (command.empty()) {
     return Error::invalid("the command is missing: harpe run -- python train.py");
   }
   HARPE_TRY(check_source(arguments.carbon));
+  if (!arguments.out.empty()) HARPE_TRY(check_writable(arguments.out));
+  if (!arguments.csv.empty()) HARPE_TRY(check_appendable(arguments.csv));
   const RunReport report = HARPE_TRY(measure_command(arguments, command, console));
   conclude(arguments, report, console);
   return Outcome{.text = {}, .json = {}, .status = report.exit.status};

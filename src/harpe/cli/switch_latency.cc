@@ -22,6 +22,7 @@
 #include "harpe/cli/measure_output.h"
 #include "harpe/command/interrupt.h"
 #include "harpe/command/json_output.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/sim/simulation.h"
@@ -343,6 +344,9 @@ std::string switches_text(const SwitchArguments& arguments, const AllMeasured& a
 
 Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
                                    const std::vector<std::string>& command, Console& console) {
+  for (const std::string& file : {arguments.csv, arguments.table}) {
+    if (!file.empty()) HARPE_TRY(check_writable(file));
+  }
   InterruptScope interrupts;
   ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
   if (chosen.gpus.empty()) {
@@ -357,17 +361,16 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
       arguments, chosen, [&] { return interrupts.interrupted() || !load.runs(); }, console);
   // With nothing measured there is nothing to keep; what failed was said.
   if (all.failure && all.gpus.empty()) return *all.failure;
-  if (!arguments.csv.empty()) {
-    HARPE_TRY(write_file(arguments.csv, csv_text(all.gpus)));
-  }
-  auto latencies = longest_by_clock(all.gpus, arguments.timeout);
-  if (!arguments.table.empty() && !latencies.empty()) {
-    HARPE_TRY(write_file(arguments.table, latency_table_csv(LatencyByClock(std::move(latencies)))));
-  }
   const bool complete = !all.cancelled && !all.failure;
   Outcome outcome{.text = switches_text(arguments, all, console.colour_out),
                   .json = json_text(result_json(all.gpus, simulated, complete))};
   if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
+  if (!arguments.csv.empty()) keep_result(arguments.csv, csv_text(all.gpus), console, outcome);
+  auto latencies = longest_by_clock(all.gpus, arguments.timeout);
+  if (!arguments.table.empty() && !latencies.empty()) {
+    const std::string table = latency_table_csv(LatencyByClock(std::move(latencies)));
+    keep_result(arguments.table, table, console, outcome);
+  }
   if (all.failure) outcome.status = exit_status(all.failure->code);
   if (all.cancelled && load.ended()) {
     console.err << "error: the load ended before the measurement did\n";

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/job_options.h"
@@ -60,6 +62,19 @@ Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
   return make_job(entries, arguments.options);
 }
 
+Result<KeptResult> write_files(const std::filesystem::path& out,
+                               const std::vector<OutputFile>& files, WrittenFiles& done,
+                               Console& console) {
+  Result<KeptResult> kept = write_or_keep(out, [&](const std::filesystem::path& at) -> Status {
+    done = HARPE_TRY(write_output_files(at, files));
+    return ok_status();
+  });
+  for (const auto& [from, to] : done.kept_aside) {
+    console.warn(from + " was of an earlier plan: it is kept as " + to);
+  }
+  return kept;
+}
+
 Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
                          Console& console) {
   PlanJob job = HARPE_TRY(read_plan_job(arguments));
@@ -68,7 +83,10 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
-  if (job.out) HARPE_TRY(spare_inputs(*job.out, job, inputs.has_own_profile));
+  if (job.out) {
+    HARPE_TRY(spare_inputs(*job.out, job, inputs.has_own_profile));
+    HARPE_TRY(check_writable_directory(*job.out));
+  }
 
   CharacterizeOptions options{.blocking_power = inputs.blocking_power,
                               .gpus_per_stage = job.gpus_per_stage,
@@ -94,16 +112,13 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   planned->premises = inputs.premises;
   planned->has_own_profile = inputs.has_own_profile;
 
-  std::vector<std::string> written;
+  WrittenFiles done;
+  std::optional<Result<KeptResult>> kept;
   if (job.out) {
     const std::vector<OutputFile> files = HARPE_TRY(
         make_output_files(*frontier, job, *planned,
                           page_source(commands, arguments.job_file, *frontier, job, *planned)));
-    WrittenFiles done = HARPE_TRY(write_output_files(*job.out, files));
-    written = std::move(done.written);
-    for (const auto& [from, to] : done.kept_aside) {
-      console.warn(from + " was of an earlier plan: it is kept as " + to);
-    }
+    kept = write_files(*job.out, files, done, console);
   }
   std::vector<std::string> notes = inputs.notes;
   if (job.out) std::ranges::move(left_out(*frontier, job), std::back_inserter(notes));
@@ -113,8 +128,11 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
         "the plan sets more than clocks, for which a plan for Zeus has no place: "
         "freqs_pipeline_00000.py is left out");
   }
-  return Outcome{.text = summary_text(*frontier, job, *planned, notes, written, console.colour_out),
-                 .json = summary_json(*frontier, job, *planned, notes, written)};
+  Outcome outcome{
+      .text = summary_text(*frontier, job, *planned, notes, done.written, console.colour_out),
+      .json = summary_json(*frontier, job, *planned, notes, done.written)};
+  if (kept) report_kept(*kept, console, outcome);
+  return outcome;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/replay/comparison.h"
@@ -179,15 +180,16 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
                     {"cost_over_oracle", costs_json(one.costs)}});
     progress.update(static_cast<double>(i + 1) / static_cast<double>(groups.size()));
   }
-  if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, csv));
   Costs mean;
   const std::string table = table_of(figures, mean);
-  return Outcome{.text = table,
-                 .json = json_text({{"gpu", arguments.gpu},
-                                    {"eta", arguments.eta},
-                                    {"seeds", arguments.seeds},
-                                    {"groups", std::move(list)},
-                                    {"mean_cost_over_oracle", costs_json(mean)}})};
+  Outcome outcome{.text = table,
+                  .json = json_text({{"gpu", arguments.gpu},
+                                     {"eta", arguments.eta},
+                                     {"seeds", arguments.seeds},
+                                     {"groups", std::move(list)},
+                                     {"mean_cost_over_oracle", costs_json(mean)}})};
+  if (!arguments.csv.empty()) keep_result(arguments.csv, csv, console, outcome);
+  return outcome;
 }
 
 void add_replay_groups_command(Commands& commands, CLI::App& replay) {

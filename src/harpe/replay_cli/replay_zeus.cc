@@ -8,6 +8,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/replay_cli/replay_cli.h"
@@ -56,14 +57,20 @@ PageSource page_source(const Commands& commands, const ZeusArguments& arguments)
 
 Result<Outcome> run_zeus(const ZeusArguments& arguments, const Commands& commands,
                          Console& console) {
+  for (const std::string& file : {arguments.csv, arguments.out}) {
+    if (!file.empty()) HARPE_TRY(check_writable(file));
+  }
   if (!arguments.groups.empty()) return run_groups(arguments, console);
   const std::vector<ZeusRun> runs = HARPE_TRY(replay_zeus_jobs(arguments, console));
-  if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, zeus_csv(runs)));
-  if (!arguments.out.empty()) {
-    HARPE_TRY(
-        write_file(arguments.out, zeus_page(runs, arguments, page_source(commands, arguments))));
+  Outcome outcome{.text = zeus_table(runs), .json = zeus_json(runs)};
+  if (!arguments.csv.empty()) {
+    keep_result(arguments.csv, zeus_csv(runs), console, outcome);
   }
-  return Outcome{.text = zeus_table(runs), .json = zeus_json(runs)};
+  if (!arguments.out.empty()) {
+    keep_result(arguments.out, zeus_page(runs, arguments, page_source(commands, arguments)),
+                console, outcome);
+  }
+  return outcome;
 }
 
 Result<std::string> parse_gpu(std::string_view text) {
