@@ -54,7 +54,7 @@ eventually() {
   fail "$what"
 }
 is() { [ "$(value "$1" "$2")" = "$3" ]; }
-has_booted() { inside systemctl is-system-running 2>/dev/null | grep -q "running\|degraded"; }
+has_booted() { [[ $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]]; }
 started_again() { is "$1" ActiveState active && ! is "$1" MainPID "$2"; }
 
 cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
@@ -124,4 +124,4 @@ inside systemctl stop harpe-server
 is harpe-server Result success || fail "the server that waited did not end in order: $(value harpe-server Result)"
 inside systemctl stop harpe-agent harpe-agent.socket
 is harpe-agent Result success || fail "the agent did not end in order: $(value harpe-agent Result)"
-echo "both units run under $(inside systemctl --version | head -n 1)"
+echo "both units run"
