@@ -64,7 +64,6 @@ void remove_abandoned(const fs::path& parent) {
 /// before the lock was taken, and removes it.
 Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
   // Without O_CLOEXEC: a command or an agent that uses the folder may outlive its maker.
-  // NOLINTNEXTLINE(android-cloexec-open)
   UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (!lock) {
     return Error::io(file.string(), "cannot be made: " + std::generic_category().message(errno));
