@@ -47,6 +47,24 @@ TEST(JobPace, IsNoBrokenPromise) {
   EXPECT_GT(paced.slowdown(100), 0.1);
 }
 
+/// People who watch the clocks of a slow job see them rise: the log says why.
+TEST(JobPace, SaysWhichIterationsRunAtAllMaxAllTheSame) {
+  Paced paced;
+  ASSERT_TRUE(paced.pace(0.15).ok());
+  paced.settle();
+  const std::size_t before = paced.training.iterations().size();
+  paced.training.run(paced.job, 200);
+  std::vector<std::size_t> hurried;
+  for (std::size_t i = before; i < paced.training.iterations().size(); ++i) {
+    const auto& one = paced.training.iterations()[i];
+    if (one.time < one.all_max_time * 1.01) hurried.push_back(i);
+  }
+  ASSERT_EQ(hurried.size(), 4);
+  EXPECT_EQ(paced.events("iterations " + std::to_string(hurried.front()) + " to " +
+                         std::to_string(hurried.back()) + " run at all-max"),
+            1);
+}
+
 TEST(JobPace, OneThatNoPlanMeetsGetsTheNearest) {
   Paced paced;
   ASSERT_TRUE(paced.pace(-0.5).ok());

@@ -192,12 +192,12 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
   }
-  if (!why.empty()) add_event(JobEvent::Level::kInfo, now, why);
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
   deploy_all_max();
   const Deployment& at_all_max = deployments.back();
   const std::int64_t until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe);
+  log_probe(at_all_max.from, until, why, now);
   running()->look = Probe{.version = at_all_max.version,
                           .until = until,
                           .alarmed = alarmed,
@@ -206,6 +206,17 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
                           .times = {},
                           .late = {}};
   deploy(std::move(plan), until);
+}
+
+/// A person who watches clocks or power sees them rise. Looks that are repeated soon, because the
+/// one before showed nothing, get no line each.
+void Job::State::log_probe(std::int64_t from, std::int64_t until, const std::string& why,
+                           Seconds now) {
+  if (!why.empty()) return add_event(JobEvent::Level::kInfo, now, why);
+  if (probes_in_vain > 0) return;
+  add_event(JobEvent::Level::kInfo, now,
+            "iterations " + std::to_string(from) + " to " + std::to_string(until - 1) +
+                " run at all-max: what the machines take without a plan is measured again");
 }
 
 /// It shows nothing any more.
