@@ -139,11 +139,10 @@ Status write_device(const fs::path& path, std::string_view content) {
   return ok_status();
 }
 
-}  // namespace
-
-Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
-  const bool standard_input = path == "-";
-  Descriptor file(standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+/// The content of `file`, which `path` names.
+/// \param regular  anything but a regular file is an error
+Result<std::string> read_opened(const fs::path& path, const Descriptor& file, std::uint64_t limit,
+                                bool regular) {
   if (!file.ok()) {
     const int error = errno;
     Error why = failure(path, "cannot read", error);
@@ -153,6 +152,9 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return failure(path, "cannot read", errno);
   if (S_ISDIR(status.st_mode)) return failure(path, "cannot read", EISDIR);
+  if (regular && !S_ISREG(status.st_mode)) {
+    return Error::io(path.string(), "is not a regular file");
+  }
 
   const Error too_large =
       Error::io(path.string(), "is over the limit of " + std::to_string(limit) + " bytes");
@@ -175,6 +177,19 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
       return content;
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
+  const bool standard_input = path == "-";
+  const Descriptor file(standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return read_opened(path, file, limit, false);
+}
+
+Result<std::string> read_regular_file(const fs::path& path, std::uint64_t limit) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return read_opened(path, file, limit, true);
 }
 
 std::string file_digest(const fs::path& path) {

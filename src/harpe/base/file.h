@@ -16,6 +16,12 @@ namespace harpe {
 /// "-" reads standard input.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = 1ULL << 31);
 
+/// As read_file, of a regular file alone, and without waiting for one to be opened: a pipe or a
+/// device in its place is an error. For files that a running daemon reads again, and that others
+/// may replace.
+Result<std::string> read_regular_file(const std::filesystem::path& path,
+                                      std::uint64_t limit = 1ULL << 31);
+
 /// `digest_text` of what a regular file has in it; empty for anything else (standard input, a pipe:
 /// what it gave once it does not give again) and where it cannot be read.
 std::string file_digest(const std::filesystem::path& path);

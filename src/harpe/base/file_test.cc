@@ -137,6 +137,23 @@ TEST_F(File, OverTheLimitIsRefused) {
   EXPECT_FALSE(read_file("/dev/zero", 100000).ok());
 }
 
+TEST_F(File, ThatIsNotRegularIsRefusedWithoutWaitingForIt) {
+  const fs::path pipe = directory_ / "pipe", file = directory_ / "file";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& path : {pipe, fs::path("/dev/zero")}) {
+    const auto refused = read_regular_file(path);
+    ASSERT_FALSE(refused.ok()) << path;
+    EXPECT_EQ(refused.error().code, ErrorCode::kIo);
+    EXPECT_EQ(refused.error().text(), path.string() + ": is not a regular file");
+  }
+  EXPECT_THAT(read_regular_file(directory_.path()).error().text(), HasSubstr("Is a directory"));
+  EXPECT_THAT(read_regular_file(directory_ / "no").error().text(), HasSubstr("No such file"));
+  ASSERT_TRUE(write_file(file, "12345").ok());
+  EXPECT_EQ(*read_regular_file(file), "12345");
+  EXPECT_FALSE(read_regular_file(file, 4).ok());
+  EXPECT_TRUE(read_regular_file("/proc/self/stat").ok());
+}
+
 TEST_F(File, HasADigestWhereItCanBeReadAgain) {
   const fs::path file = directory_ / "file", pipe = directory_ / "pipe";
   ASSERT_TRUE(write_file(file, "text").ok());
