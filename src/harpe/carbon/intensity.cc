@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/carbon/intensity_csv.h"
 
 namespace harpe {
 namespace {
@@ -49,6 +50,17 @@ std::optional<std::pair<double, std::string>> number_and_unit(std::string_view t
   return std::pair(*number, std::string(trim(text.substr(unit))));
 }
 
+/// A number of the user's, in g/kWh.
+Result<CarbonIntensity> given_intensity(double grams, std::string_view text) {
+  if (grams < 0 || grams > kHighestIntensity) {
+    return Error::invalid("a carbon intensity of " + in_quotes(trim(text)) +
+                          (parse_number(trim(text)) ? " g/kWh" : "") +
+                          " cannot be: expected 0 to 3000 g/kWh");
+  }
+  return CarbonIntensity{
+      .grams_per_kwh = grams, .kind = IntensityKind::kUnstated, .zone = {}, .source = "given"};
+}
+
 }  // namespace
 
 std::string_view text_of(IntensityKind kind) {
@@ -74,12 +86,17 @@ Grams emissions(Joules energy, const CarbonIntensity& intensity) {
 Result<CarbonIntensity> parse_intensity(std::string_view text) {
   const std::string word = upper(trim(text));
   if (const auto number = parse_number(word)) {
-    if (*number < 0 || *number > kHighestIntensity) {
+    if (*number > 0 && *number < kLooksLikeKilograms) {
       return Error::invalid("a carbon intensity of " + in_quotes(word) +
-                            " g/kWh cannot be: expected 0 to 3000");
+                            " g/kWh looks like kg/kWh: give " + shortest(*number * 1000) + ", or " +
+                            word + " g/kWh where that is meant");
     }
-    return CarbonIntensity{
-        .grams_per_kwh = *number, .kind = IntensityKind::kUnstated, .zone = {}, .source = "given"};
+    return given_intensity(*number, text);
+  }
+  if (const auto given = number_and_unit(trim(text))) {
+    if (const auto grams = parse_intensity_unit(given->second); grams.ok()) {
+      return given_intensity(given->first * *grams, text);
+    }
   }
   const auto found = std::ranges::find(kYearlyMeans, word, &YearlyMean::zone);
   if (found == kYearlyMeans.end()) {

@@ -20,6 +20,11 @@ using Grams = Quantity<struct MassDimension>;
 /// g/kWh: no grid comes near.
 inline constexpr double kHighestIntensity = 3000;
 
+/// g/kWh below which a number looks like one in kg/kWh: no grid's life cycle comes near, as its
+/// cleanest plants have 5 to 12 (UNECE, Life Cycle Assessment of Electricity Generation Options,
+/// 2022), and no grid has 2 kg/kWh. Of chimneys alone a grid of water and wind may have as little.
+inline constexpr double kLooksLikeKilograms = 2;
+
 /// Kinds that must never be mixed in one sum or one decision.
 enum class IntensityKind : unsigned char {
   kAverageLifecycle,  ///< of all generation, with mining, building and upstream gas

@@ -15,6 +15,56 @@ namespace {
 
 constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
+/// g/kWh of one of a unit, without its "co2".
+constexpr std::array kUnits =
+    std::to_array<std::pair<std::string_view, double>>({{"g/kwh", 1},
+                                                        {"kg/mwh", 1},
+                                                        {"t/gwh", 1},
+                                                        {"kg/kwh", 1000},
+                                                        {"t/mwh", 1000},
+                                                        {"lb/mwh", kGramsPerPound / 1000},
+                                                        {"lbs/mwh", kGramsPerPound / 1000},
+                                                        {"g/mj", 3.6}});
+
+/// A unit as it may stand in words: "co2" and its kind left out, "per" as a slash.
+std::string plain_unit(std::string_view text) {
+  std::string word = lower(text);
+  for (const std::string_view gas : {"co\xE2\x82\x82", "co2"}) {
+    while (true) {
+      const std::size_t at = word.find(gas);
+      if (at == std::string::npos) break;
+      std::size_t end = at + gas.size();
+      for (const std::string_view kind : {"-eq", "eq", "e"}) {
+        if (word.compare(end, kind.size(), kind) != 0) continue;
+        end += kind.size();
+        break;
+      }
+      word.erase(at, end - at);
+    }
+  }
+  if (const std::size_t per = word.find("per"); per != std::string::npos) word.replace(per, 3, "/");
+  std::ranges::replace(word, '_', ' ');
+  // "kg / kwh"
+  for (std::size_t at = 0; (at = word.find(' ', at)) != std::string::npos;) {
+    const bool beside = (at > 0 && word[at - 1] == '/') ||
+                        (at + 1 < word.size() && (word[at + 1] == '/' || word[at + 1] == ' '));
+    beside ? void(word.erase(at, 1)) : void(++at);
+  }
+  return word;
+}
+
+/// g/kWh of one of the unit that a column's name has: "carbon intensity gCO2eq/kWh (direct)".
+std::optional<double> unit_in(std::string_view name) {
+  const std::string words = plain_unit(name);
+  const auto is_letter = [&](std::size_t at) { return words[at] >= 'a' && words[at] <= 'z'; };
+  for (const auto& [unit, grams] : kUnits) {
+    const std::size_t at = words.find(unit);
+    if (at == std::string::npos || (at > 0 && is_letter(at - 1))) continue;
+    const std::size_t end = at + unit.size();
+    if (end == words.size() || !is_letter(end)) return grams;
+  }
+  return std::nullopt;
+}
 
 /// Where a layout has what.
 struct Columns {
@@ -121,6 +171,7 @@ class IntensityTable {
       diagnostics_.add("it has no value");
       return std::nullopt;
     }
+    if (!check_scale(series)) return std::nullopt;
     return series;
   }
 
@@ -156,8 +207,16 @@ class IntensityTable {
 
   /// Whether kind, unit and time zone are known.
   bool check_meaning(int line, bool generic) {
-    if (generic && (!options_.unit || !options_.kind)) {
+    const CsvCell& heading = rows_[0].cells[columns_.value];
+    const std::optional<double> named = unit_in(heading.text);
+    unit_ = options_.unit ? options_.unit : named;
+    if (generic && (!unit_ || !options_.kind)) {
       diagnostics_.add(line, 0, "of a column that is named, its unit and its kind must be told");
+    }
+    if (options_.unit && named && *options_.unit != *named && !options_.any_value) {
+      diagnostics_.add(line, heading.column,
+                       "the name of the column, " + in_quotes(heading.text) +
+                           ", has another unit than was told");
     }
     if (!generic && options_.kind == IntensityKind::kMarginal) {
       diagnostics_.add(line, 0,
@@ -170,6 +229,22 @@ class IntensityTable {
     columns_.kind = options_.kind.value_or(columns_.kind);
     source_ = columns_.layout == "Electricity Maps" ? "Electricity Maps" : columns_.layout;
     return diagnostics_.empty();
+  }
+
+  /// Values in kg/kWh that are read as g/kWh would be a grid that emits next to nothing.
+  bool check_scale(const IntensitySeries& series) {
+    const bool is_life_cycle = columns_.kind == IntensityKind::kAverageLifecycle;
+    if (options_.any_value || columns_.kind == IntensityKind::kPrice) return true;
+    // Chimneys of a grid of water and wind may emit as little; so it is where the unit is known.
+    if (unit_ && !is_life_cycle) return true;
+    double highest = 0;
+    for (const double value : series.values) highest = std::max(highest, value);  // not of gaps
+    if (highest <= 0 || highest >= kLooksLikeKilograms) return true;
+    diagnostics_.add(rows_[0].line, rows_[0].cells[columns_.value].column,
+                     "no value is above " + shortest(highest) +
+                         " g/kWh: they look like kg/kWh. Give their unit: kg/kWh" +
+                         (is_life_cycle ? "" : " or g/kWh"));
+    return false;
   }
 
   void read_row(const CsvRow& row) {
@@ -227,7 +302,7 @@ class IntensityTable {
       diagnostics_.add(row.line, cell.column, "expected a number, found " + in_quotes(cell.text));
       return kNoValue;
     }
-    const double grams = *number * options_.unit.value_or(1);
+    const double grams = *number * unit_.value_or(1);
     const bool is_price = columns_.kind == IntensityKind::kPrice;
     const bool negative = grams < 0 && !is_price && columns_.kind != IntensityKind::kMarginal;
     // Beyond any power plant whatever was said: squares of it must stay finite.
@@ -245,6 +320,7 @@ class IntensityTable {
   const IntensityCsvOptions& options_;
   Diagnostics& diagnostics_;
   Columns columns_;
+  std::optional<double> unit_;  ///< g/kWh of one of the values; none: nothing tells it
   std::vector<TimedRow> timed_;
   std::vector<double> values_;
   std::vector<std::uint8_t> estimated_;
@@ -254,23 +330,8 @@ class IntensityTable {
 }  // namespace
 
 Result<double> parse_intensity_unit(std::string_view text) {
-  std::string word;
-  for (const char c : lower(text)) {
-    if (c != ' ' && c != '_') word += c;
-  }
-  for (const std::string_view gas : {"co2eq", "co2e", "co2"}) {
-    if (const std::size_t at = word.find(gas); at != std::string::npos) word.erase(at, gas.size());
-  }
-  if (const std::size_t per = word.find("per"); per != std::string::npos) word.replace(per, 3, "/");
-  constexpr std::array kUnits =
-      std::to_array<std::pair<std::string_view, double>>({{"g/kwh", 1},
-                                                          {"kg/mwh", 1},
-                                                          {"t/gwh", 1},
-                                                          {"kg/kwh", 1000},
-                                                          {"t/mwh", 1000},
-                                                          {"lb/mwh", kGramsPerPound / 1000},
-                                                          {"lbs/mwh", kGramsPerPound / 1000},
-                                                          {"g/mj", 3.6}});
+  std::string word = plain_unit(text);
+  std::erase(word, ' ');
   for (const auto& [name, grams] : kUnits) {
     if (word == name) return grams;
   }

@@ -101,6 +101,63 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
   EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("no layout that is known"));
 }
 
+TEST(IntensityCsv, TakesTheUnitThatAColumnsNameHas) {
+  for (const auto& [name, grams] : {std::pair("kg_per_kwh", 400.0),
+                                    {"ci [kgCO2eq/kWh]", 400.0},
+                                    {"kg CO2-eq / kWh", 400.0},
+                                    {"g_per_kwh", 0.4},
+                                    {"carbon intensity tCO2e per MWh", 400.0},
+                                    {"lbs_co2_per_mwh", 0.18}}) {
+    const std::string text = "t," + std::string(name) + "\n2022-01-01,0.4\n2022-01-01T01:00Z,0.4\n";
+    const auto series = parse_intensity_csv(
+        text, "a.csv",
+        {.time_column = "t", .value_column = name, .kind = IntensityKind::kAverageDirect});
+    ASSERT_TRUE(series.ok()) << name << ": " << series.error().text();
+    EXPECT_NEAR(series->values[1], grams, 0.01) << name;
+  }
+  const std::string portal =
+      "Zone id,Carbon intensity kgCO2eq/kWh (Life cycle),Datetime (UTC)\n"
+      "DE,0.302,2026-01-01 00:00:00\nDE,0.31,2026-01-01 01:00:00\n";
+  EXPECT_EQ(parse_intensity_csv(portal, "de.csv").value().values[1], 310);
+  const auto refused = parse_intensity_csv(
+      "t,kg/kWh\n2022-01-01,0.4\n2022-01-01T01:00Z,0.4\n", "a.csv",
+      {.time_column = "t", .value_column = "kg/kWh", .unit = 1, .kind = IntensityKind::kMarginal});
+  EXPECT_THAT(why(refused), HasSubstr("a.csv:1:3: the name of the column, 'kg/kWh', has another "
+                                      "unit than was told"));
+  // Words that only look like a unit.
+  const auto other = parse_intensity_csv(
+      "t,backlog/kwh\n2022-01-01,50\n2022-01-01T01:00Z,50\n", "a.csv",
+      {.time_column = "t", .value_column = "backlog/kwh", .kind = IntensityKind::kMarginal});
+  EXPECT_THAT(why(other), HasSubstr("unit and its kind must be told"));
+}
+
+TEST(IntensityCsv, NamesValuesThatLookLikeKilograms) {
+  const std::string rows = "\n2020-01-01T00:00Z,0.35\n2020-01-01T01:00Z,1.1\n2020-01-01T02:00Z,\n";
+  const std::string text = "Time,Carbon Intensity" + rows;
+  EXPECT_THAT(
+      why(parse_intensity_csv(text, "fr.csv")),
+      HasSubstr("fr.csv:1:6: no value is above 1.1 g/kWh: they look like kg/kWh. Give their "
+                "unit: kg/kWh or g/kWh"));
+  EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.unit = 1000}).value().values[1], 1100);
+  EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.unit = 1}).value().values[1], 1.1);
+  EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.any_value = true}).value().values[1], 1.1);
+  // No grid's life cycle is that clean, whatever was told.
+  const IntensityCsvOptions life_cycle{.unit = 1, .kind = IntensityKind::kAverageLifecycle};
+  EXPECT_THAT(why(parse_intensity_csv(text, "fr.csv", life_cycle)),
+              HasSubstr("Give their unit: kg/kWh"));
+  EXPECT_TRUE(parse_intensity_csv("Time,Carbon Intensity\n2020-01-01,0\n2020-01-02,0\n", "a").ok());
+  EXPECT_TRUE(
+      parse_intensity_csv("Time,Carbon Intensity\n2020-01-01,0.1\n2020-01-02,9\n", "a").ok());
+}
+
+TEST(IntensityCsv, NamesBothLinesOfOneTime) {
+  EXPECT_THAT(why(parse_intensity_csv("Time,Carbon Intensity\n2020-01-01T00:00Z,50\n"
+                                      "2020-01-01T01:00Z,60\n2020-01-01T02:00Z,70\n"
+                                      "2020-01-01T00:00Z,55\n",
+                                      "fr.csv")),
+              HasSubstr("fr.csv:5:1: the same time as in line 2"));
+}
+
 TEST(IntensityCsv, KnowsTheUnitsThatProvidersUse) {
   EXPECT_EQ(parse_intensity_unit("gCO2eq/kWh").value(), 1);
   EXPECT_EQ(parse_intensity_unit("kg/MWh").value(), 1);

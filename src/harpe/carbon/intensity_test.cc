@@ -43,6 +43,16 @@ TEST(Intensity, EveryZoneIsPlausibleAndListedOnce) {
   }
 }
 
+TEST(Intensity, AUnitIsTakenAndKilogramsAreNamed) {
+  EXPECT_EQ(parse_intensity("0.38 kg/kWh").value().grams_per_kwh, 380);
+  EXPECT_EQ(parse_intensity("0.5g/kWh").value().grams_per_kwh, 0.5);
+  EXPECT_EQ(parse_intensity("0").value().grams_per_kwh, 0);
+  EXPECT_EQ(parse_intensity("2").value().grams_per_kwh, 2);
+  EXPECT_THAT(parse_intensity("0.38").error().text(), HasSubstr("looks like kg/kWh: give 380, or"));
+  EXPECT_THAT(parse_intensity("4 kg/kWh").error().text(), HasSubstr("'4 kg/kWh' cannot be"));
+  EXPECT_FALSE(parse_intensity("-1 g/kWh").ok());
+}
+
 TEST(Intensity, WhatCannotBeIsRefused) {
   for (const char* text : {"-1", "3001", "nan", "inf", "", "12g", "XX"}) {
     EXPECT_FALSE(parse_intensity(text).ok()) << text;

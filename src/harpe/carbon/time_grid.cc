@@ -13,16 +13,17 @@ namespace {
 /// Whether each time is after the one before.
 bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
   bool fine = true;
-  for (std::size_t r = 1; r < rows.size(); ++r) {
-    const TimedRow& before = rows[r - 1];
-    if (rows[r].time > before.time) continue;
+  std::map<UtcTime, int> lines;  // where each time stands first
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto [first, is_new] = lines.try_emplace(rows[r].time, rows[r].line);
+    if (r == 0 || rows[r].time > rows[r - 1].time) continue;
     fine = false;
-    const std::string line = std::to_string(before.line);
-    diagnostics.add(
-        rows[r].line, rows[r].column,
-        rows[r].time == before.time
-            ? "the same time as in line " + line + "; local time has an hour twice: give UTC"
-            : "expected a time after that of line " + line + ", " + utc_text(before.time));
+    const TimedRow& before = rows[r - 1];
+    diagnostics.add(rows[r].line, rows[r].column,
+                    is_new ? "expected a time after that of line " + std::to_string(before.line) +
+                                 ", " + utc_text(before.time)
+                           : "the same time as in line " + std::to_string(first->second) +
+                                 "; local time has an hour twice: give UTC");
   }
   return fine;
 }

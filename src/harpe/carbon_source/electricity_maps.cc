@@ -85,7 +85,11 @@ class ElectricityMapsReader {
     }
     const bool estimated = !forecast && has_value(fields, "isEstimated") &&
                            fields.boolean("isEstimated").value_or(false);
-    rows_.push_back({.start = *start, .grams_per_kwh = grams, .estimated = estimated});
+    rows_.push_back({.start = *start,
+                     .grams_per_kwh = grams,
+                     .estimated = estimated,
+                     .line = item.line,
+                     .column = item.column});
   }
 
   /// Members that do not apply are null.

@@ -51,17 +51,30 @@ TEST(ElectricityMaps, ReadsListsOfBothVersionsInAnyOrderWithGapsAndDuplicates) {
             item("2026-01-01T12:00:00.000Z", "280") + "," +
             item("2026-01-01T09:00:00.000Z", "310", R"(, "isEstimated": true)") + "," +
             item("2026-01-01T10:00:00.000Z", "null") + "," +
-            item("2026-01-01T09:00:00.000Z", "311") + "]}",
+            item("2026-01-01T09:00:00.000Z", "310") + "," +
+            item("2026-01-01T09:00:00.000Z", "null") + "]}",
         kGermany);
     ASSERT_TRUE(answer.ok()) << answer.error().text();
     const IntensitySeries& series = answer->series;
     ASSERT_EQ(series.size(), 4u);
-    EXPECT_EQ(series.values[0], 311);  // the later row of a time
-    EXPECT_EQ(series.estimated[0], 0);
+    EXPECT_EQ(series.values[0], 310);
+    EXPECT_EQ(series.estimated[0], 0);  // as its later row has it
     EXPECT_FALSE(series.known(1));
     EXPECT_FALSE(series.known(2));
     EXPECT_EQ(series.values[3], 280);
   }
+}
+
+TEST(ElectricityMaps, NamesBothPlacesOfTwoValuesOfOneTime) {
+  const std::string error = error_of(R"({"zone": "DE", "history": [)"
+                                     "\n" +
+                                     item("2026-01-01T09:00:00.000Z", "310") + ",\n" +
+                                     item("2026-01-01T10:00:00.000Z", "280") + ",\n  " +
+                                     item("2026-01-01T09:00:00.000Z", "311") + "]}");
+  EXPECT_NE(error.find("two values of 2026-01-01T09:00:00Z: 310 g/kWh in line 2, column 1, and 311 "
+                       "g/kWh in line 4, column 3"),
+            std::string::npos)
+      << error;
 }
 
 TEST(ElectricityMaps, AForecastHasTheTimeItWasIssued) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "harpe/base/text.h"
+#include "harpe/carbon/intensity.h"
 
 namespace harpe {
 
@@ -59,6 +60,9 @@ Result<std::vector<EmissionFactor>> parse_emission_factors(std::string_view text
     const auto grams = parse_number(value);
     if (value == "none") {
       at->grams_per_kwh.reset();
+    } else if (grams && *grams > 0 && *grams < kLooksLikeKilograms) {
+      return Error::invalid("a factor of " + in_quotes(value) + " g/kWh for " + type +
+                            " looks like kg/kWh: give " + shortest(*grams * 1000));
     } else if (grams && *grams >= 0 && *grams <= 3000) {
       at->grams_per_kwh = grams;
     } else {

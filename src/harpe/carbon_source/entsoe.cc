@@ -67,7 +67,7 @@ class EntsoeReader {
         megawatts = 0;
       }
       if (repeats_missing(series)) repeat_missing(period.values);
-      covered_.try_emplace(name, step_).first->second.add(period);
+      HARPE_TRY(covered_.try_emplace(name, step_).first->second.add(period));
     }
     return ok_status();
   }

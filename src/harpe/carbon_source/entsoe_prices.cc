@@ -76,7 +76,7 @@ class PriceReader {
       EntsoePeriod period = HARPE_TRY(read_entsoe_period(child, kPrice, points_));
       if (repeats_missing(series)) repeat_missing(period.values);
       const std::pair auction(*sequence, -period.step.count());
-      auctions_.try_emplace(auction, step_).first->second.add(period);
+      HARPE_TRY(auctions_.try_emplace(auction, step_).first->second.add(period));
       if (auctions_.size() > kMostAuctions) return entsoe_error("too many auctions");
     }
     return ok_status();

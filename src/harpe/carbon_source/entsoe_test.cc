@@ -116,6 +116,28 @@ TEST(Entsoe, BringsAllResolutionsToOneStep) {
   EXPECT_EQ(quarters.megawatts.at("B16"), (std::vector<double>{7, 7, 7, 7}));
 }
 
+/// Two values of one time were averaged.
+TEST(Entsoe, NamesBothPlacesOfTwoValuesOfOneTime) {
+  const std::string one = entsoe_series({.end = "2026-01-01T02:00Z"}, {{1, 100}, {2, 200}});
+  const auto twice = [&](const std::string& other) {
+    return parse_entsoe(entsoe_document(one + other), whole_hours(1));
+  };
+  EXPECT_EQ(twice(one).value().megawatts.at("B04"), (std::vector<double>{100, 200}));
+  const auto refused = twice(entsoe_series(
+      {.start = "2026-01-01T01:00Z", .end = "2026-01-01T03:00Z"}, {{1, 300}, {2, 50}}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text().find("two values of 2026-01-01T01:00:00Z: 200 in the period at "
+                                        "byte "),
+            std::string::npos)
+      << refused.error().text();
+  EXPECT_NE(refused.error().text().find("and 300 in that at byte "), std::string::npos);
+  const auto position =
+      parse_entsoe(entsoe_document(entsoe_series({}, {{1, 100}, {1, 200}})), whole_hours(1));
+  ASSERT_FALSE(position.ok());
+  EXPECT_NE(position.error().text().find("position 1 twice, with 100 and, at byte "),
+            std::string::npos);
+}
+
 TEST(Entsoe, ALateTypeKeepsItsLastValueForThreeHoursAndFlagsIt) {
   const std::string gas = entsoe_series(
       {.end = "2026-01-01T06:00Z"}, {{1, 100}, {2, 100}, {3, 100}, {4, 100}, {5, 100}, {6, 100}});
@@ -201,7 +223,8 @@ TEST(EmissionFactors, AreReadAndPrinted) {
             std::string::npos);
   EXPECT_TRUE(parse_emission_factors("").ok());
   EXPECT_TRUE(parse_emission_factors("# mine\nB05 = 900\n\nB17=none\n").ok());
-  for (const char* text : {"B04", "B99=1", "B04=-1", "B04=3001", "B04=x", "B04=1,B04=2", "=1"}) {
+  for (const char* text :
+       {"B04", "B99=1", "B04=-1", "B04=3001", "B14=0.012", "B04=x", "B04=1,B04=2", "=1"}) {
     EXPECT_FALSE(parse_emission_factors(text).ok()) << text;
   }
 }

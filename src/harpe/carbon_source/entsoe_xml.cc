@@ -31,7 +31,13 @@ Status read_point(const pugi::xml_node& point, const PointValue& value,
   if (!number || std::abs(*number) > value.most) {
     return entsoe_error(std::string("expected ") + value.what + ", found " + in_quotes(text));
   }
-  values[static_cast<std::size_t>(*position - 1)] = *number;
+  double& told = values[static_cast<std::size_t>(*position - 1)];
+  if (!std::isnan(told) && told != *number) {
+    return entsoe_error("position " + std::to_string(*position) + " twice, with " + shortest(told) +
+                        " and, at byte " + std::to_string(point.offset_debug()) + ", " +
+                        shortest(*number));
+  }
+  told = *number;
   return ok_status();
 }
 
@@ -100,7 +106,7 @@ Result<EntsoePeriod> read_entsoe_period(const pugi::xml_node& period, const Poin
     return entsoe_error("the answer has too many points");
   }
   points += positions;
-  EntsoePeriod read{.start = *start, .step = *step, .values = {}};
+  EntsoePeriod read{.start = *start, .step = *step, .values = {}, .at = period.offset_debug()};
   read.values.assign(positions, kNoValue);
   for (const pugi::xml_node& point : period.children()) {
     if (local_name(point) == "Point") HARPE_TRY(read_point(point, value, read.values));
@@ -120,20 +126,30 @@ void repeat_missing(std::vector<double>& values) {
   }
 }
 
-void CoveredIntervals::add(const EntsoePeriod& period) {
+Status CoveredIntervals::add(const EntsoePeriod& period) {
   for (std::size_t i = 0; i < period.values.size(); ++i) {
-    if (std::isnan(period.values[i])) continue;
+    const double value = period.values[i];
+    if (std::isnan(value)) continue;
     UtcTime at = period.start + static_cast<std::int64_t>(i) * period.step;
+    const auto [told, is_new] =
+        told_.try_emplace({at, period.step}, Told{.value = value, .at = period.at});
+    if (!is_new && told->second.value != value) {
+      return entsoe_error("two values of " + utc_text(at) + ": " + shortest(told->second.value) +
+                          " in the period at byte " + std::to_string(told->second.at) + ", and " +
+                          shortest(value) + " in that at byte " + std::to_string(period.at));
+    }
+    if (!is_new) continue;
     for (WholeSeconds left = period.step; left.count() > 0;) {
       const UtcTime slot = interval_of(at, step_);
       const WholeSeconds within = std::min(left, slot + step_ - at);
       Covered& covered = intervals_[slot];
-      covered.sum += period.values[i] * static_cast<double>(within.count());
+      covered.sum += value * static_cast<double>(within.count());
       covered.seconds += static_cast<double>(within.count());
       at += within;
       left = left - within;
     }
   }
+  return ok_status();
 }
 
 std::map<UtcTime, double> CoveredIntervals::means() const {

@@ -42,6 +42,7 @@ struct EntsoePeriod {
   UtcTime start{};
   WholeSeconds step{};
   std::vector<double> values = {};  ///< NaN: no such position
+  std::ptrdiff_t at = 0;            ///< byte of the answer
 };
 /// \param points  read so far, which grows; at most kMostEntsoePoints
 Result<EntsoePeriod> read_entsoe_period(const pugi::xml_node& period, const PointValue& value,
@@ -56,8 +57,9 @@ class CoveredIntervals {
  public:
   explicit CoveredIntervals(WholeSeconds step) : step_(step) {}
 
-  /// All values of a period that are known, split where an interval ends.
-  void add(const EntsoePeriod& period);
+  /// All values of a period that are known, split where an interval ends. Fails where a period
+  /// before has another value of the same time, and names the places of both.
+  Status add(const EntsoePeriod& period);
   bool empty() const { return intervals_.empty(); }
   /// \pre not empty
   UtcTime start() const { return intervals_.begin()->first; }
@@ -70,8 +72,13 @@ class CoveredIntervals {
     double sum = 0;  ///< value x seconds
     double seconds = 0;
   };
+  struct Told {
+    double value = 0;
+    std::ptrdiff_t at = 0;  ///< byte of the answer
+  };
   WholeSeconds step_;
   std::map<UtcTime, Covered> intervals_;
+  std::map<std::pair<UtcTime, WholeSeconds>, Told> told_;  ///< by start and length
 };
 
 }  // namespace harpe

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
@@ -47,15 +48,28 @@ void drop_impossible(std::vector<ProviderRow>& rows, IntensityKind kind,
                   first);
 }
 
-/// Sorted, with one row a time.
-void keep_last_of_each_time(std::vector<ProviderRow>& rows) {
+std::string value_text(const ProviderRow& row) {
+  return shortest(row.grams_per_kwh) + " g/kWh in line " + std::to_string(row.line) + ", column " +
+         std::to_string(row.column);
+}
+
+/// Sorted, with one row a time; or what is wrong where a time has two values. Which of them holds
+/// the provider alone knows.
+std::optional<std::string> join_equal_times(std::vector<ProviderRow>& rows) {
   std::map<UtcTime, ProviderRow> by_time;
   for (const ProviderRow& row : rows) {
     const auto [at, first] = by_time.try_emplace(row.start, row);
-    if (!first && !std::isnan(row.grams_per_kwh)) at->second = row;
+    if (first || std::isnan(row.grams_per_kwh)) continue;
+    ProviderRow& before = at->second;
+    if (!std::isnan(before.grams_per_kwh) && before.grams_per_kwh != row.grams_per_kwh) {
+      return "two values of " + utc_text(row.start) + ": " + value_text(before) + ", and " +
+             value_text(row);
+    }
+    before = row;
   }
   rows.clear();
   for (const auto& [time, row] : by_time) rows.push_back(row);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -67,7 +81,7 @@ Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const Pr
   if (rows.size() > kMostProviderRows) return fail("the answer has too many values");
   ProviderIntensity answer;
   drop_impossible(rows, of.kind, answer.notes);
-  keep_last_of_each_time(rows);
+  if (const auto wrong = join_equal_times(rows)) return fail(*wrong);
   if (std::ranges::all_of(rows, [](const ProviderRow& r) { return std::isnan(r.grams_per_kwh); })) {
     std::string why = "the answer has no value";
     for (const std::string& note : answer.notes) why += "; " + note;

@@ -27,6 +27,7 @@ struct ProviderRow {
   UtcTime start{};
   double grams_per_kwh = kNoValue;  ///< NaN: null
   bool estimated = false;
+  int line = 0, column = 0;  ///< in the answer
 };
 
 /// What a parser knows of all rows.
@@ -40,10 +41,11 @@ struct ProviderRowsOf {
 /// Most rows of one answer.
 inline constexpr std::size_t kMostProviderRows = 120'000;
 
-/// Rows in any order as a series. Of a time given twice the later row counts, unless it is null;
-/// times between are gaps. A value that cannot be (below 0 unless marginal, over 3000 g/kWh, not
-/// finite) is a gap and noted. Fails where no value is left, where times are not on one grid, and
-/// over kMostProviderRows. O(rows log rows).
+/// Rows in any order as a series. A time that has the same value twice counts once, and one that
+/// has a value and a null has the value; two values of one time are an error that names both
+/// places. Times between are gaps. A value that cannot be (below 0 unless marginal, over 3000
+/// g/kWh, not finite) is a gap and noted. Fails where no value is left, where times are not on one
+/// grid, and over kMostProviderRows. O(rows log rows).
 Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const ProviderRowsOf& of);
 
 /// Both on one grid; where both have a value, that of `newer`. Kind and zone must be the same.

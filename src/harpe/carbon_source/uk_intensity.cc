@@ -86,7 +86,9 @@ class UkReader {
     const auto forecast = read_value(values, "forecast");
     rows_.push_back({.start = *from,
                      .grams_per_kwh = actual ? *actual : forecast.value_or(kNoValue),
-                     .estimated = !asked_.forecast && !actual});
+                     .estimated = !asked_.forecast && !actual,
+                     .line = item.line,
+                     .column = item.column});
   }
 
   std::optional<UtcTime> read_time(Fields& fields, const char* key) {

@@ -81,7 +81,8 @@ void read_points(Fields& holder, const char* key, double grams_per_unit, Diagnos
     if (value->type != JsonValue::Type::kNull) {
       grams = fields.number("value", -1e9, 1e9).value_or(kNoValue) * grams_per_unit;
     }
-    rows.push_back({.start = *start, .grams_per_kwh = grams, .estimated = false});
+    rows.push_back(
+        {.start = *start, .grams_per_kwh = grams, .line = item->line, .column = item->column});
   }
 }
 
