@@ -35,7 +35,7 @@ Result<std::string> token_of_file(const std::filesystem::path& path) {
     return Error::of(ErrorCode::kNoPermission,
                      path.string() + " may be read by others; run chmod 600 " + path.string());
   }
-  const auto text = read_file(path, kLongestApiToken + 2);
+  const auto text = read_regular_file(path, kLongestApiToken + 2);
   if (!text.ok()) return Error::of(ErrorCode::kNoPermission, text.error().text());
   return checked_token(*text, path.string());
 }

@@ -97,7 +97,7 @@ class DayAheadTables {
   }
 
   void read(UtcTime month, Table& table) {
-    auto text = read_file(path_of(month), 16U << 20);
+    auto text = read_regular_file(path_of(month), 16U << 20);
     if (!text.ok() || !text->starts_with(kAsked)) return;
     const std::string_view first = std::string_view(*text).substr(0, text->find('\n'));
     const auto asked = parse_utc(first.substr(kAsked.size()));
@@ -167,7 +167,7 @@ ExogenousSource exogenous_file(fs::path path, WholeSeconds known_ahead) {
              const IntensitySeries& past, std::size_t ahead,
              std::vector<std::string>& notes) -> std::optional<ExogenousSeries> {
     const auto read = [&]() -> Result<ExogenousSeries> {
-      const std::string text = HARPE_TRY(read_file(path));
+      const std::string text = HARPE_TRY(read_regular_file(path));
       return parse_exogenous_csv(text, path, {.known_ahead = known_ahead}, past.start, past.step,
                                  past.size() + ahead);
     };

@@ -134,7 +134,7 @@ std::optional<CachedSeries> IntensityCache::read(const fs::path& path,
   const auto note = [&](const std::string& what) {
     if (notes_.size() < kMostNotes) notes_.push_back("a file of the cache is passed over: " + what);
   };
-  const auto text = read_file(path, kLongestCacheFile);
+  const auto text = read_regular_file(path, kLongestCacheFile);
   if (!text.ok()) {
     note(text.error().text());
     return std::nullopt;
@@ -260,7 +260,7 @@ std::optional<ResponseStore::Kept> IntensityCache::find(const std::string& url) 
   const fs::path path = directory_ / "responses" / &name[0];
   std::error_code missing;
   if (!fs::exists(path, missing)) return std::nullopt;
-  const auto text = read_file(path, 4 * kLongestKeptResponse);
+  const auto text = read_regular_file(path, 4 * kLongestKeptResponse);
   if (!text.ok()) return std::nullopt;
   struct Read {
     std::string url, digest;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_source/exogenous_source.h"
@@ -136,10 +135,12 @@ class ProvidedSource final : public CarbonSource {
       case Provider::kConstant:
         break;
     }
-    const std::string text = HARPE_TRY(read_file(specification_.path));
+    UtcNow read_at = environment_.file_read_at;
+    if (!read_at) read_at = [opened = environment_.now()] { return opened; };
+    const std::string text = HARPE_TRY(environment_.read(specification_.path));
     IntensitySeries series =
         HARPE_TRY(parse_intensity_csv(text, specification_.path, specification_.csv));
-    return make_series_source("file", std::move(series), environment_.now);
+    return make_series_source("file", std::move(series), environment_.now, std::move(read_at));
   }
 
   SourceLink& link(SourceLinkOptions options) {

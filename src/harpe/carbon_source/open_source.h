@@ -8,12 +8,14 @@
 ///   if (carbon.ok()) use((*carbon)->current());
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/file.h"
 #include "harpe/carbon_source/api_token.h"
 #include "harpe/carbon_source/intensity_chain.h"
 #include "harpe/carbon_source/source_specification.h"
@@ -30,6 +32,12 @@ struct SourceEnvironment {
   std::uint64_t seed = 0;  ///< of the waits between attempts; differs between machines
   Seconds timeout{10};
   bool offline = false;  ///< the cache and files alone; no token is needed
+  /// When the file of a source was last found as it was read; empty: when it was opened. By it the
+  /// answers are dated.
+  UtcNow file_read_at = {};
+  /// Reads the file of a source. Without a limit in time: a file system may hang.
+  std::function<Result<std::string>(const std::filesystem::path&)> read =
+      [](const std::filesystem::path& path) { return read_regular_file(path); };
 };
 
 /// An opened source. Used by one thread.

@@ -11,8 +11,8 @@ namespace {
 /// The values of a file.
 class SeriesSource final : public IntensitySource {
  public:
-  SeriesSource(std::string provider, IntensitySeries series, UtcNow now)
-      : series_(std::move(series)), now_(std::move(now)) {
+  SeriesSource(std::string provider, IntensitySeries series, UtcNow now, UtcNow read_at)
+      : series_(std::move(series)), now_(std::move(now)), read_at_(std::move(read_at)) {
     identity_ = {.provider = std::move(provider),
                  .zone = series_.zone,
                  .kind = series_.kind,
@@ -51,7 +51,7 @@ class SeriesSource final : public IntensitySource {
       return Error::of(ErrorCode::kNotSupported, "the file has no rows after the present");
     }
     ProviderIntensity forecast = answer(*ahead);
-    forecast.issued_at = now;
+    forecast.issued_at = forecast.fetched_at;
     forecast.series.source += forecast.series.source.empty() ? "" : ", ";
     forecast.series.source += "rows of the file after the present";
     return forecast;
@@ -59,21 +59,22 @@ class SeriesSource final : public IntensitySource {
 
  private:
   ProviderIntensity answer(IntensitySeries series) const {
-    return {.series = std::move(series), .fetched_at = now_()};
+    return {.series = std::move(series), .fetched_at = read_at_()};
   }
 
   IntensitySeries series_;
-  UtcNow now_;
+  UtcNow now_, read_at_;
   SourceIdentity identity_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<IntensitySource>> make_series_source(std::string provider,
-                                                            IntensitySeries series, UtcNow now) {
+                                                            IntensitySeries series, UtcNow now,
+                                                            UtcNow read_at) {
   if (series.gaps() == series.size()) return Error::invalid("the series has no value");
-  return std::unique_ptr<IntensitySource>(
-      std::make_unique<SeriesSource>(std::move(provider), std::move(series), std::move(now)));
+  return std::unique_ptr<IntensitySource>(std::make_unique<SeriesSource>(
+      std::move(provider), std::move(series), std::move(now), std::move(read_at)));
 }
 
 Result<ProviderIntensity> fetch_in_parts(

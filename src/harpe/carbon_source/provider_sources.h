@@ -66,8 +66,10 @@ Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAcces
 
 /// A series that has been read: what lies before `now` is history, and what lies after it the
 /// provider's forecast. Fails where the series has no known value.
+/// \param read_at  when the series was last found to be up to date, by which all answers are dated
 Result<std::unique_ptr<IntensitySource>> make_series_source(std::string provider,
-                                                            IntensitySeries series, UtcNow now);
+                                                            IntensitySeries series, UtcNow now,
+                                                            UtcNow read_at);
 
 /// Calls `fetch(begin, end)` for parts of [from, to) no longer than `longest`, and merges what
 /// comes. A part without data (kNotFound) is left out, unless all are.

@@ -380,7 +380,8 @@ TEST(SeriesSource, TellsNoMoreThanHasHappened) {
                          .values = {1, 2, 3, 4, 5},
                          .estimated = std::vector<std::uint8_t>(5, 0)};
   UtcTime now = provider_time("2026-01-15T10:20Z");
-  const auto source = *make_series_source("file", series, [&] { return now; });
+  const auto clock = [&] { return now; };
+  const auto source = *make_series_source("file", series, clock, clock);
   EXPECT_EQ(source->latest().value().series.values, (std::vector<double>{1, 2, 3}));
   now = provider_time("2026-01-15T07:00Z");
   EXPECT_FALSE(source->latest().ok());
@@ -397,12 +398,15 @@ TEST(SeriesSource, TakesRowsAfterNowForAForecast) {
                          .estimated = std::vector<std::uint8_t>(5, 0),
                          .source = "a.csv"};
   UtcTime now = provider_time("2026-01-15T08:00:06Z");
-  const auto source = *make_series_source("file", series, [&] { return now; });
+  const UtcTime read = provider_time("2026-01-15T08:00:05Z");
+  const auto source =
+      *make_series_source("file", series, [&] { return now; }, [&] { return read; });
   const auto forecast = source->forecast(WholeSeconds(15));
   ASSERT_TRUE(forecast.ok()) << forecast.error().text();
   EXPECT_EQ(forecast->series.start, provider_time("2026-01-15T08:00:05Z"));
   EXPECT_EQ(forecast->series.values, (std::vector<double>{2, 3, 4}));
-  EXPECT_EQ(forecast->issued_at, now);
+  EXPECT_EQ(forecast->issued_at, read);
+  EXPECT_EQ(source->latest().value().fetched_at, read);
   EXPECT_EQ(forecast->series.source, "a.csv, rows of the file after the present");
   // With nothing after the present, or nothing of the present, there is none.
   now = provider_time("2026-01-15T08:00:20Z");
