@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <deque>
+#include <filesystem>
 
 #include "harpe/base/mutex.h"
 #include "harpe/http/http_responses.h"
@@ -163,6 +165,19 @@ TEST(HttpConnection, EndsWithoutAWordWhereNothingWasAsked) {
   LocalClient after(server.port());
   after.send(kGet);
   EXPECT_THAT(after.read_to_end(), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("127.0.0.1\n")));
+}
+
+/// The one thread that reads them serves all connections.
+TEST(HttpConnection, GoesOnWhereAPipeIsPutInPlaceOfTheCertificate) {
+  const TestCertificate certificate;
+  Server server(patient(), &certificate);
+  const std::filesystem::path file = certificate.files().certificate;
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(server->reload_certificates(), HasSubstr("certificate: is not a regular file"));
+  LocalTlsClient client(server.port());
+  client.send(kGet);
+  EXPECT_THAT(client.read_until("127.0.0.1\n"), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(HttpConnection, EndsHandshakesThatDoNotCome) {

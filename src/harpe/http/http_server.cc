@@ -31,6 +31,7 @@ constexpr Seconds kPauseWithoutFiles{0.05};
 constexpr int kAcceptsInARow = 64;
 /// With what follows, a machine that is lost is missed within a minute.
 constexpr Seconds kSilence{45};
+constexpr std::uint64_t kLargestPem = 1 << 20;  // bytes; a chain has some 10 KiB
 
 /// Over TCP the kernel does not know the peer.
 Peer peer_of_connection(int fd) {
@@ -62,10 +63,12 @@ Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) 
   SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   // Sessions are taken up again from tickets, which clients keep: none are kept here.
   SSL_CTX_set_session_cache_mode(settings, SSL_SESS_CACHE_OFF);
-  static_cast<void>(context->use_certificate_chain_file(files.certificate.string(), error));
+  // Not by the names: a pipe in place of a file would hold the server.
+  const std::string certificate = HARPE_TRY(read_regular_file(files.certificate, kLargestPem));
+  const std::string key = HARPE_TRY(read_regular_file(files.key, kLargestPem));
+  static_cast<void>(context->use_certificate_chain(asio::buffer(certificate), error));
   if (error) return Error::io(files.certificate, "is no PEM certificate: " + error.message());
-  static_cast<void>(
-      context->use_private_key_file(files.key.string(), asio::ssl::context::pem, error));
+  static_cast<void>(context->use_private_key(asio::buffer(key), asio::ssl::context::pem, error));
   if (error) return Error::io(files.key, "is not the key of the certificate: " + error.message());
   return context;
 }

@@ -77,6 +77,13 @@ class LocalServer {
   std::vector<std::string> log() {
     return on_loop([this] { return log_; });
   }
+  /// What went wrong; empty: nothing.
+  std::string reload_certificates() {
+    return on_loop([this] {
+      const Result<bool> reloaded = server_.reload_certificates();
+      return reloaded.ok() ? std::string() : reloaded.error().text();
+    });
+  }
   /// Closes the server while its loop runs on.
   void close() {
     on_loop([this] { return server_.close(), true; });

@@ -1,6 +1,8 @@
 #include "harpe/http_client/token_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -47,6 +49,17 @@ TEST_F(Tokens, AreReadAgainWhenAskedForEvenWhereTheFileLooksAsBefore) {
   EXPECT_EQ(token.current(), "one") << "the same size, time and file";
   EXPECT_TRUE(token.read().ok());
   EXPECT_EQ(token.current(), "two");
+}
+
+/// A rank asks for its token before each request, and must not wait for one.
+TEST_F(Tokens, OfAPipeAreNotWaitedFor) {
+  write("first");
+  TokenFile token({}, path_);
+  EXPECT_EQ(token.current(), "first");
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(token.current(), "first");
+  EXPECT_EQ(token.read().error().text(), path_ + ": is not a regular file");
 }
 
 TEST_F(Tokens, AreNothingThatWouldBreakAHeader) {

@@ -52,13 +52,13 @@ Result<std::vector<SigningKey>> TokenKeys::parse_keys(std::string_view text) {
 
 Result<TokenKeys::Content> TokenKeys::read_content(const TokenFiles& files) {
   HARPE_TRY(check_secret_file(files.keys));
-  const std::string text = HARPE_TRY(read_file(files.keys, 64 * 1024));
+  const std::string text = HARPE_TRY(read_regular_file(files.keys, 64 * 1024));
   Result<std::vector<SigningKey>> keys = parse_keys(text);
   if (!keys.ok()) return in_file(keys.error(), files.keys);
   Content content{.keys = *std::move(keys), .revoked = {}};
   if (files.revoked.empty()) return content;
   HARPE_TRY(check_revoked_file(files.revoked));
-  const std::string lines = HARPE_TRY(read_file(files.revoked, RevokedTokens::kLongest));
+  const std::string lines = HARPE_TRY(read_regular_file(files.revoked, RevokedTokens::kLongest));
   content.revoked = HARPE_TRY(RevokedTokens::parse(lines, files.revoked.string()));
   return content;
 }

@@ -93,6 +93,15 @@ TEST_F(TokenKeysTest, WhereTheFilesCannotBeUsedAllIsAsBefore) {
   EXPECT_TRUE(keys->verify(token_of(kNew), kNow).ok());
 }
 
+/// Reading a pipe would hold the thread that asks for as long as nothing writes into it.
+TEST_F(TokenKeysTest, APipeInPlaceOfAFileIsRefusedAtOnce) {
+  const auto keys = *TokenKeys::read(files_);
+  std::filesystem::remove(files_.revoked);
+  ASSERT_EQ(::mkfifo(files_.revoked.c_str(), 0600), 0);
+  EXPECT_THAT(keys->reload().error().text(), HasSubstr("revoked: is not a regular file"));
+  EXPECT_TRUE(keys->verify(token_of(kOld), kNow).ok());
+}
+
 TEST_F(TokenKeysTest, RevokedTokensAreRefusedOnceTheFileSaysSo) {
   const auto keys = *TokenKeys::read(files_);
   const std::string one = keys->sign({.subject = "a", .id = *new_token_id()});
