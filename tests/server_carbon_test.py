@@ -5,6 +5,7 @@ intervals of 2 s: a day passes in less than a minute. Usage: server_carbon_test.
 import json
 import math
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -214,6 +215,34 @@ class Offered(Carbon):
         self.assertEqual(self.stop(), 0)
         self.assertLess(time.monotonic() - begun, 8)  # a call may take 10 s, and there are four
 
+    def metric(self, name):
+        found = re.search(rf'(?m)^{name}\{{source="file"[^}}]*\}} (\S+)', self.ask("GET", "/metrics").body.decode())
+        return float(found[1]) if found else None
+
+    def test_a_pipe_in_place_of_a_file_stops_nothing_and_is_told(self):
+        source = self.write_grid()
+        path = self.folder / "grid.csv"
+        text = path.read_text()
+        self.start("--carbon", source)
+        self.until(lambda: self.metric("harpe_carbon_ladder_step") == 0)
+        self.assertEqual(self.metric("harpe_carbon_trouble"), 0)
+        path.unlink()
+        os.mkfifo(path)
+        shown = self.until(lambda: (lambda one: one["trouble"] and one)(self.good("GET", "/v1/carbon")["sources"][0]))
+        self.assertIn("is not a regular file", shown["trouble"])
+        # Of the hours that it told of before, the plan goes on; the rest says how old that is.
+        read = self.metric("harpe_carbon_read_timestamp_seconds")
+        self.until(lambda: self.metric("harpe_carbon_intensity_age_seconds") > 3 * STEP_S)
+        self.assertEqual(self.metric("harpe_carbon_read_timestamp_seconds"), read)
+        self.assertEqual((self.metric("harpe_carbon_ladder_step"), self.metric("harpe_carbon_may_control"),
+                          self.metric("harpe_carbon_trouble")), (2, 1, 1))
+        shown = self.good("GET", "/v1/carbon")["sources"][0]
+        self.assertEqual((shown["now"]["ladder"], shown["acts_on"]["basis"]), ("last good", "forecast"))
+        path.unlink()
+        path.write_text(text)
+        self.until(lambda: self.metric("harpe_carbon_trouble") == 0)
+        self.assertGreater(self.metric("harpe_carbon_read_timestamp_seconds"), read)
+
     def test_without_sources_none_is_offered(self):
         self.start()
         self.assertEqual(self.good("GET", "/v1/carbon"), {"sources": []})
@@ -273,6 +302,8 @@ class Control(Carbon):
         metrics = self.ask("GET", "/metrics").body.decode()
         self.assertRegex(metrics, r'(?m)^harpe_carbon_intensity_grams_per_kwh\{source="file",zone="",kind="direct"\} \d')
         self.assertIn('harpe_job_pause_asked{job_id="gpt3"}', metrics)
+        self.assertRegex(metrics, r'(?m)^harpe_job_carbon_intensity_grams_per_kwh\{job_id="gpt3",source="file",'
+                                  r'kind="direct",basis="(measured|forecast)"\} \d')
         self.assertIn('harpe_job_paused{job_id="gpt3"}', metrics)
         energy = [run["intervals"] for run in self.good("GET", "/v1/jobs/gpt3/energy")["runs"]]
         paused = sum(row[one["columns"].index("paused_s")] for one in energy for row in one["rows"])

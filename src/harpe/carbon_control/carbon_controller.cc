@@ -192,7 +192,7 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
   CarbonDecision decision{.valid_until = job.now + Seconds{kUsualStep}};
   if (at.outlook.may_control) {
     decision.valid_until = job.now + at.outlook.intervals.front().duration;
-    decision.grams_per_kwh = at.outlook.grams_per_kwh;
+    decision.present = at.outlook.present;
     decision.step = at.outlook.step;
   }
   return terms_.is_open_ended() ? without_end(at, std::move(decision))

@@ -61,12 +61,12 @@ struct CarbonDecision {
     kDone,           ///< all iterations are done
   };
   Mode mode = Mode::kDone;
-  std::optional<Seconds> iteration_time = {};  ///< none: paused, or done
-  std::optional<Seconds> resumes = {};         ///< of a pause, since 1970
-  Seconds valid_until{};                       ///< since 1970
-  std::string why = {};                        ///< for people: "412 g/kWh"
-  std::optional<double> grams_per_kwh = {};    ///< of this interval
-  std::string step = {};                       ///< of the ladder; empty: there is no forecast
+  std::optional<Seconds> iteration_time = {};    ///< none: paused, or done
+  std::optional<Seconds> resumes = {};           ///< of a pause, since 1970
+  Seconds valid_until{};                         ///< since 1970
+  std::string why = {};                          ///< for people: "412 g/kWh"
+  std::optional<PresentIntensity> present = {};  ///< of this interval; none: no forecast to act on
+  std::string step = {};                         ///< of the ladder; empty: there is no forecast
   std::string guard = {};  ///< by what it guards, for people; empty: it does not
   // Since 1970; none of a job of unknown length.
   std::optional<Seconds> deadline = {};

@@ -17,7 +17,10 @@ namespace {
 constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
 
 std::string intensity_text(double grams_per_kwh) {
-  return shortest(std::round(grams_per_kwh), 6) + " g/kWh";
+  // Not "0 g/kWh" of a grid that emits little.
+  const bool is_small = std::abs(grams_per_kwh) < 10;
+  return shortest(is_small ? grams_per_kwh : std::round(grams_per_kwh), is_small ? 3 : 6) +
+         " g/kWh";
 }
 
 double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
@@ -117,7 +120,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
     decision.grams = seen.grams;
     decision.static_grams = best_steady(at.curve, same, needed, until, hours).grams;
   }
-  decision.why = intensity_text(at.outlook.grams_per_kwh);
+  decision.why = intensity_text(at.outlook.present.grams_per_kwh);
   const auto gain = decision.gain();
   if (is_whole && gain && *gain < kLeastGain && !state_.is_paused) {
     decision.mode = CarbonDecision::Mode::kNothingToGain;

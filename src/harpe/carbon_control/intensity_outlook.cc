@@ -50,32 +50,6 @@ class Expected {
   double mean_ = 0;
 };
 
-std::string refusal_of(const IntensityReading& reading, Seconds now) {
-  const auto& forecast = reading.forecast;
-  const std::string because = reading.trouble.empty() ? "" : " (" + reading.trouble + ")";
-  if (!forecast) return "there is no forecast of " + reading.identity.name() + because;
-  if (!carbon_control_allowed(forecast->ladder)) {
-    return "the forecast of " + reading.identity.name() + " is only " +
-           std::string(text_of(forecast->ladder));
-  }
-  if (reading.current && !carbon_control_allowed(reading.current->ladder)) {
-    return "the intensity of " + reading.identity.name() + " now is only known as " +
-           std::string(text_of(reading.current->ladder)) + because;
-  }
-  const auto age = now - Seconds{static_cast<double>(forecast->issued_at.since_1970)};
-  if (age > kOldestForecast || age < Seconds{0} - kOldestForecast) {
-    return "the forecast of " + reading.identity.name() + " is of another time: made at " +
-           utc_text(forecast->issued_at) + because;
-  }
-  const IntensitySeries& series = forecast->expected;
-  const Seconds start{static_cast<double>(series.start.since_1970)};
-  const Seconds end{static_cast<double>(series.end().since_1970)};
-  if (now < start || now >= end) {
-    return "the forecast of " + reading.identity.name() + " does not tell of now" + because;
-  }
-  return {};
-}
-
 WeightRange range_of(std::span<const double> lower, std::span<const double> upper) {
   return {*std::ranges::min_element(lower) / kJoulesPerKwh,
           *std::ranges::max_element(upper) / kJoulesPerKwh};
@@ -175,8 +149,70 @@ void put_outlooks(IntensityOutlook& outlook, const IntensityReading& reading,
 
 }  // namespace
 
+const char* basis_of(const PresentIntensity& present) {
+  return present.measured ? "measured" : "forecast";
+}
+
+std::string why_no_control(const IntensityReading& reading, Seconds now) {
+  const auto& forecast = reading.forecast;
+  const std::string because = reading.trouble.empty() ? "" : " (" + reading.trouble + ")";
+  if (!forecast) return "there is no forecast of " + reading.identity.name() + because;
+  if (!carbon_control_allowed(forecast->ladder)) {
+    return "the forecast of " + reading.identity.name() + " is only " +
+           std::string(text_of(forecast->ladder));
+  }
+  if (reading.current && !carbon_control_allowed(reading.current->ladder)) {
+    return "the intensity of " + reading.identity.name() + " now is only known as " +
+           std::string(text_of(reading.current->ladder)) + because;
+  }
+  const auto age = now - Seconds{static_cast<double>(forecast->issued_at.since_1970)};
+  if (age > kOldestForecast || age < Seconds{0} - kOldestForecast) {
+    return "the forecast of " + reading.identity.name() + " is of another time: made at " +
+           utc_text(forecast->issued_at) + because;
+  }
+  const IntensitySeries& series = forecast->expected;
+  const Seconds start{static_cast<double>(series.start.since_1970)};
+  const Seconds end{static_cast<double>(series.end().since_1970)};
+  if (now < start || now >= end) {
+    return "the forecast of " + reading.identity.name() + " does not tell of now" + because;
+  }
+  return {};
+}
+
+std::optional<PresentIntensity> present_intensity(const IntensityReading& reading, Seconds now) {
+  if (!why_no_control(reading, now).empty()) return std::nullopt;
+  const LabelledForecast& forecast = *reading.forecast;
+  const IntensitySeries& series = forecast.expected;
+  const Seconds start{static_cast<double>(series.start.since_1970)};
+  const auto at =
+      static_cast<std::size_t>((now - start).value / static_cast<double>(series.step.count()));
+  const auto& current = reading.current;
+  if (current && current->ladder == LadderStep::kFresh && current->intensity.kind == series.kind &&
+      current->start == series.start_of(at) && current->step == series.step) {
+    return PresentIntensity{.grams_per_kwh = current->intensity.grams_per_kwh,
+                            .measured = true,
+                            .known_since = current->fetched_at.value_or(current->start)};
+  }
+  return PresentIntensity{.grams_per_kwh = Expected(series)(at), .known_since = forecast.issued_at};
+}
+
+std::optional<LabelledIntensity> aged(const std::optional<LabelledIntensity>& current,
+                                      UtcTime now) {
+  if (!current || current->ladder == LadderStep::kYearlyMean) return current;
+  LabelledIntensity found = *current;
+  UtcTime end = found.start + found.step;
+  if (found.ladder == LadderStep::kSameHourLastWeek) end += whole_days(7);
+  const bool measured = found.ladder <= LadderStep::kLastGood;
+  const bool asked_lately = !found.fetched_at || now < *found.fetched_at + found.step;
+  if (measured && (now >= end + found.step || !asked_lately)) found.ladder = LadderStep::kLastGood;
+  const WholeSeconds allowed = measured ? 2 * found.step : WholeSeconds(0);
+  // Values are those of whole intervals: `end` is the first moment of the next.
+  if (now >= end + allowed + WholeSeconds(measured ? 1 : 0)) return std::nullopt;
+  return found;
+}
+
 IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until) {
-  IntensityOutlook outlook{.why_not = refusal_of(reading, now)};
+  IntensityOutlook outlook{.why_not = why_no_control(reading, now)};
   if (!outlook.why_not.empty()) return outlook;
   const LabelledForecast& forecast = *reading.forecast;
   const IntensitySeries& series = forecast.expected;
@@ -197,15 +233,10 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
     outlook.intervals.push_back({Seconds{end - begin}, weight_of(span, expected)});
   }
 
-  const auto& current = reading.current;
-  const UtcTime interval = series.start_of(first);
-  outlook.measured = current && current->ladder == LadderStep::kFresh &&
-                     current->intensity.kind == series.kind && current->start == interval &&
-                     current->step == series.step;
-  outlook.grams_per_kwh = outlook.measured ? current->intensity.grams_per_kwh : expected(first);
-  outlook.intervals.front().weight = outlook.grams_per_kwh / kJoulesPerKwh;
+  outlook.present = *present_intensity(reading, now);
+  outlook.intervals.front().weight = outlook.present.grams_per_kwh / kJoulesPerKwh;
   put_ranges(outlook, forecast, expected.values(), first);
-  put_outlooks(outlook, reading, expected, spans, outlook.measured);
+  put_outlooks(outlook, reading, expected, spans, outlook.present.measured);
   outlook.step = text_of(forecast.ladder);
   outlook.may_control = true;
   return outlook;

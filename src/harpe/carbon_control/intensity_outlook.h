@@ -24,6 +24,28 @@ struct IntensityReading {
   std::string trouble = {};    ///< why something of it is missing, for people
 };
 
+/// The intensity of the interval that holds a moment, as decisions made then use it.
+struct PresentIntensity {
+  double grams_per_kwh = 0;
+  bool measured = false;  ///< else it is forecast
+  UtcTime known_since{};  ///< when it was fetched, or the forecast was made
+};
+
+/// "measured" or "forecast".
+const char* basis_of(const PresentIntensity& present);
+
+/// Why no decision may be made by `reading` at `now`, for people; empty: one may.
+std::string why_no_control(const IntensityReading& reading, Seconds now);
+
+/// The intensity by which decisions at `now` go: measured in that very interval, or else the
+/// forecast's, and never a value of an earlier interval. nullopt where `why_no_control` has a
+/// reason.
+std::optional<PresentIntensity> present_intensity(const IntensityReading& reading, Seconds now);
+
+/// What the reading still says of `now`, for people, where no decision goes by it. nullopt: what it
+/// says is of another time. Its step of the ladder is that of `now`.
+std::optional<LabelledIntensity> aged(const std::optional<LabelledIntensity>& current, UtcTime now);
+
 /// From now to a deadline, or as far as a job without one looks ahead.
 struct IntensityOutlook {
   bool may_control = false;
@@ -33,9 +55,8 @@ struct IntensityOutlook {
   WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
   /// Of these intervals, with the errors of one earlier forecast each.
   std::vector<WeightOutlook> outlooks = {};
-  double grams_per_kwh = 0;  ///< of the first interval
-  bool measured = false;     ///< that is measured, not forecast
-  std::string step = {};     ///< of the ladder: "provider"
+  PresentIntensity present = {};  ///< of the first interval
+  std::string step = {};          ///< of the ladder: "provider"
 };
 
 /// A forecast of these ages is not acted upon.

@@ -48,8 +48,8 @@ TEST(IntensityOutlook, BeginsWithWhatIsLeftOfTheHour) {
   EXPECT_DOUBLE_EQ(outlook.intervals[0].duration.value, 600);
   EXPECT_DOUBLE_EQ(outlook.intervals[0].weight, 100 / kKwh);
   EXPECT_DOUBLE_EQ(outlook.intervals[2].weight, 300 / kKwh);
-  EXPECT_EQ(outlook.grams_per_kwh, 100);
-  EXPECT_FALSE(outlook.measured);
+  EXPECT_EQ(outlook.present.grams_per_kwh, 100);
+  EXPECT_FALSE(outlook.present.measured);
 }
 
 TEST(IntensityOutlook, RepeatsItsLastDayBeyondItsEnd) {
@@ -72,11 +72,56 @@ TEST(IntensityOutlook, IsBoundedHoweverFarTheDeadline) {
   EXPECT_DOUBLE_EQ(outlook.intervals[0].duration.value, 4);
 }
 
+/// What was fetched last may be of an hour before: decisions then go by the forecast.
+TEST(IntensityOutlook, TellsWhatDecisionsGoBy) {
+  IntensityReading reading = reading_of({100, 200});
+  const UtcTime start = reading.forecast->expected.start;
+  reading.current = measured_now(reading);
+  reading.current->fetched_at = start + WholeSeconds(5);
+  const auto present = present_intensity(reading, Seconds{kStart + 600});
+  ASSERT_TRUE(present);
+  EXPECT_EQ(present->grams_per_kwh, 150);
+  EXPECT_STREQ(basis_of(*present), "measured");
+  EXPECT_EQ(present->known_since, start + WholeSeconds(5));
+  const auto later = present_intensity(reading, Seconds{kStart + 3600});
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->grams_per_kwh, 200);
+  EXPECT_STREQ(basis_of(*later), "forecast");
+  EXPECT_EQ(later->known_since, start);
+  const auto outlook = outlook_of(reading, Seconds{kStart + 3600}, Seconds{kStart + 7200});
+  EXPECT_EQ(outlook.present.grams_per_kwh, 200);
+  EXPECT_FALSE(present_intensity(reading, Seconds{kStart + 7200}));
+  EXPECT_THAT(why_no_control(reading, Seconds{kStart + 7200}), HasSubstr("does not tell of now"));
+}
+
+TEST(IntensityOutlook, WhatWasFetchedLastAges) {
+  IntensityReading reading = reading_of({100, 200});
+  const UtcTime start = reading.forecast->expected.start;
+  reading.current = measured_now(reading);
+  reading.current->fetched_at = start + WholeSeconds(5);
+  const auto ladder = [&](std::int64_t after) -> std::optional<LadderStep> {
+    const auto found = aged(reading.current, start + WholeSeconds(after));
+    return found ? std::optional(found->ladder) : std::nullopt;
+  };
+  EXPECT_EQ(ladder(3604), LadderStep::kFresh);
+  EXPECT_EQ(ladder(3605), LadderStep::kLastGood);
+  EXPECT_EQ(ladder(3 * 3600), LadderStep::kLastGood);
+  EXPECT_EQ(ladder(3 * 3600 + 1), std::nullopt);
+  reading.current->ladder = LadderStep::kForecast;
+  EXPECT_EQ(ladder(3599), LadderStep::kForecast);
+  EXPECT_EQ(ladder(3600), std::nullopt);
+  reading.current->ladder = LadderStep::kSameHourLastWeek;
+  EXPECT_EQ(ladder(7 * 86'400 + 3599), LadderStep::kSameHourLastWeek);
+  EXPECT_EQ(ladder(7 * 86'400 + 3600), std::nullopt);
+  reading.current->ladder = LadderStep::kYearlyMean;
+  EXPECT_EQ(ladder(400 * 86'400), LadderStep::kYearlyMean);
+}
+
 TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
   IntensityReading reading = reading_of({100, 200});
   reading.current = measured_now(reading);
   const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
-  EXPECT_TRUE(outlook.measured);
+  EXPECT_TRUE(outlook.present.measured);
   EXPECT_DOUBLE_EQ(outlook.intervals[0].weight, 150 / kKwh);
 }
 

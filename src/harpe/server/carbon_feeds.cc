@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "harpe/base/file.h"
 #include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/hw/system_clock.h"
@@ -40,14 +41,19 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
   UtcNow utc_now;
   EnvironmentVariable variable;
   std::function<Seconds()> wall;
+  std::function<Result<std::string>(const std::filesystem::path&)> read_text;
   std::unique_ptr<CarbonSource> source;
-  std::filesystem::file_time_type written{};
+  FileStamp seen;            ///< of the file that `source` has
+  UtcTime file_read_at{};    ///< when it was last found to be that
+  std::string file_trouble;  ///< why it is not what it says now
   std::uint64_t seed = 0;
 
   Mutex mutex;
   CondVar changed;
   bool stopping HARPE_GUARDED_BY(mutex) = false;
   bool ended HARPE_GUARDED_BY(mutex) = true;  ///< or not begun
+  std::optional<Status> opened HARPE_GUARDED_BY(mutex);
+  std::optional<Instant> reads_since HARPE_GUARDED_BY(mutex);
   std::function<void(IntensityReading)> post HARPE_GUARDED_BY(mutex);
 
   // As the clock of a source: its waits end with the server.
@@ -64,38 +70,71 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     return changed.wait_for(mutex, until, [this]() HARPE_REQUIRES(mutex) { return stopping; });
   }
 
+  bool is_file() const { return specification.provider == SourceSpecification::Provider::kFile; }
+
   Status open() {
-    source = HARPE_TRY(open_source(
-        specification,
-        SourceEnvironment{.clock = *this, .now = utc_now, .variable = variable, .seed = seed}));
-    if (specification.provider == SourceSpecification::Provider::kFile) {
-      std::error_code error;
-      written = std::filesystem::last_write_time(specification.path, error);
-    }
+    SourceEnvironment environment{
+        .clock = *this, .now = utc_now, .variable = variable, .seed = seed};
+    environment.file_read_at = [this] { return file_read_at; };
+    if (read_text) environment.read = read_text;
+    const UtcTime at = utc_now();
+    // Before the bytes: what is written while they are read is read again.
+    const FileStamp stamp = is_file() ? file_stamp(specification.path) : FileStamp();
+    source = HARPE_TRY(open_source(specification, std::move(environment)));
+    seen = stamp;
+    file_read_at = at;
     return ok_status();
   }
 
-  /// A file that was written anew is read anew; one that is damaged then, not.
-  std::string reopen_file() {
-    if (specification.provider != SourceSpecification::Provider::kFile) return {};
-    std::error_code error;
-    const auto newest = std::filesystem::last_write_time(specification.path, error);
-    if (error || newest == written) return {};
+  /// Opens on a thread of its own: a file system that hangs holds that one alone.
+  Status open_within(Seconds longest, const std::string& text) {
+    std::thread([self = shared_from_this()] {
+      Status status = self->open();
+      const MutexLock lock(self->mutex);
+      self->opened = std::move(status);
+      self->changed.notify_all();
+    }).detach();
+    const MutexLock lock(mutex);
+    const auto until = std::chrono::duration<double>(longest.value);
+    if (!changed.wait_for(mutex, until,
+                          [this]() HARPE_REQUIRES(mutex) { return opened.has_value(); })) {
+      return Error::of(ErrorCode::kUnavailable,
+                       text + " could not be opened within " + shortest(longest.value) +
+                           " s: does the file system of its files answer?");
+    }
+    return *opened;
+  }
+
+  /// A file that was written since is read again. Where it cannot be used, what was read before
+  /// stays, as old as it is.
+  void look_at_file() {
+    if (!is_file()) return;
+    const UtcTime at = utc_now();
+    if (file_trouble.empty() && file_stamp(specification.path) == seen) {
+      file_read_at = at;
+      return;
+    }
     const SourceIdentity before = source->identity();
     auto old = std::move(source);
-    const Status opened = open();
-    if (opened.ok() && source->identity().kind == before.kind &&
+    const FileStamp old_seen = seen;
+    const UtcTime old_read_at = file_read_at;
+    const Status opened_again = open();
+    file_trouble.clear();
+    if (opened_again.ok() && source->identity().kind == before.kind &&
         source->identity().step == before.step) {
-      return {};
+      return;
     }
+    file_trouble =
+        "the file was changed and cannot be used: " +
+        (opened_again.ok() ? "its kind or interval is another" : opened_again.error().text());
     source = std::move(old);
-    written = newest;
-    return "the file was changed and cannot be used: " +
-           (opened.ok() ? "its kind or interval is another" : opened.error().text());
+    seen = old_seen;
+    file_read_at = old_read_at;
   }
 
   IntensityReading read() {
-    std::string trouble = reopen_file();
+    look_at_file();
+    std::string trouble = file_trouble;
     IntensityReading reading{.identity = source->identity()};
     const auto note = [&](const Error& error) {
       if (trouble.empty()) trouble = error.text();
@@ -121,10 +160,15 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
 
   void serve() {
     for (;;) {
-      IntensityReading reading = read();
-      const bool failed = !reading.current || !reading.forecast;
       {
         const MutexLock lock(mutex);
+        reads_since = now();
+      }
+      IntensityReading reading = read();
+      const bool failed = !reading.current || !reading.forecast || !file_trouble.empty();
+      {
+        const MutexLock lock(mutex);
+        reads_since.reset();
         if (stopping) break;
         post(std::move(reading));
       }
@@ -149,14 +193,16 @@ Result<std::unique_ptr<CarbonFeeds>> CarbonFeeds::open(
     Loop& loop, const CarbonFeedOptions& options, std::function<void(const std::string&)> log) {
   std::unique_ptr<CarbonFeeds> feeds(new CarbonFeeds(loop, std::move(log)));
   feeds->wall_ = options.wall;
+  feeds->longest_read_ = options.longest_read;
   for (const std::string& text : options.sources) {
     const auto feed = std::make_shared<Feed>();
     feed->specification = HARPE_TRY(parse_source(text));
     feed->utc_now = options.now;
     feed->variable = options.variable;
     feed->wall = options.wall;
+    feed->read_text = options.read;
     feed->seed = std::hash<std::string>{}(text);
-    HARPE_TRY(feed->open());
+    HARPE_TRY(feed->open_within(options.longest_start, text));
     const SourceIdentity identity = feed->source->identity();
     std::string name = identity.name();
     for (int count = 2; feeds->find(name) != nullptr; ++count) {
@@ -204,16 +250,46 @@ void CarbonFeeds::start(std::function<void(const std::string&)> changed) {
   }
 }
 
+void CarbonFeeds::log_trouble(std::size_t at, const std::string& trouble) {
+  if (trouble == troubles_[at]) return;
+  troubles_[at] = trouble;
+  log_("carbon intensity of " + offered_[at].name + ": " +
+       (trouble.empty() ? "is known again" : trouble));
+}
+
 void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
   OfferedSource& offered = offered_[at];
-  if (reading.trouble != troubles_[at]) {
-    troubles_[at] = reading.trouble;
-    log_("carbon intensity of " + offered.name + ": " +
-         (reading.trouble.empty() ? "is known again" : reading.trouble));
+  log_trouble(at, reading.trouble);
+  const auto gave = [&offered](UtcTime when) {
+    offered.read_at = std::max(offered.read_at, Seconds{static_cast<double>(when.since_1970)});
+  };
+  offered.asked_at = wall_();
+  offered.hangs.clear();
+  if (reading.current) {
+    // A number of the user's is as new as the question.
+    gave(reading.current->fetched_at.value_or(
+        UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
   }
+  if (reading.forecast) gave(reading.forecast->fetched_at);
   offered.reading = std::make_shared<const IntensityReading>(std::move(reading));
-  offered.read_at = wall_();
   changed_(offered.name);
+}
+
+void CarbonFeeds::tick() {
+  for (std::size_t i = 0; i < feeds_.size(); ++i) {
+    OfferedSource& offered = offered_[i];
+    if (!offered.hangs.empty()) continue;
+    Feed& feed = *feeds_[i];
+    std::optional<Instant> since;
+    {
+      const MutexLock lock(feed.mutex);
+      since = feed.reads_since;
+    }
+    if (!since || feed.now() - *since < longest_read_) continue;
+    offered.hangs =
+        "it was asked over " + shortest(longest_read_.value) + " s ago, and has not answered since";
+    log_trouble(i, offered.hangs);
+  }
 }
 
 const OfferedSource* CarbonFeeds::find(const std::string& name) const {

@@ -6,6 +6,7 @@
 /// Shared by all jobs. What a source said last, or why it said nothing, is known on the loop's
 /// thread; nothing there waits for a provider.
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,7 +29,9 @@ struct OfferedSource {
   SourceIdentity identity = {};
   std::string method = {};  ///< see CarbonSource::method
   ReadingPtr reading = {};  ///< the newest; null: it has not answered yet
-  Seconds read_at{};        ///< since 1970
+  Seconds asked_at{};       ///< when that was, since 1970
+  Seconds read_at{};        ///< when it last gave what it says now, since 1970; 0: never
+  std::string hangs = {};   ///< why no newer answer comes, for people; empty: none is due
 };
 
 /// What a feed needs of the world.
@@ -38,12 +41,17 @@ struct CarbonFeedOptions {
   EnvironmentVariable variable = process_environment();
   /// Seconds since 1970, with fractions; from any thread.
   std::function<Seconds()> wall = {};
+  /// See SourceEnvironment::read; empty: its own.
+  std::function<Result<std::string>(const std::filesystem::path&)> read = {};
+  Seconds longest_start{10};  ///< that opening one source may take: its file system may hang
+  Seconds longest_read{60};   ///< after which a source counts as one that hangs
 };
 
 /// On the loop's thread.
 class CarbonFeeds {
  public:
-  /// Fails where a source is none, or lacks its token or file. Asks nothing yet.
+  /// Fails where a source is none, or lacks its token or file, and where that cannot be told within
+  /// `longest_start`. Asks nothing yet.
   /// \param log  from the loop's thread
   static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, const CarbonFeedOptions& options,
                                                    std::function<void(const std::string&)> log);
@@ -54,6 +62,8 @@ class CarbonFeeds {
 
   /// Begins to ask. \param changed  called with the name of a source that has just been read
   void start(std::function<void(const std::string& name)> changed);
+  /// Looks for sources that hang. Once a second.
+  void tick();
 
   const std::vector<OfferedSource>& offered() const { return offered_; }
   const OfferedSource* find(const std::string& name) const;
@@ -65,9 +75,11 @@ class CarbonFeeds {
   struct Feed;
   CarbonFeeds(Loop& loop, std::function<void(const std::string&)> log);
   void take(std::size_t at, IntensityReading reading);
+  void log_trouble(std::size_t at, const std::string& trouble);
 
   std::function<void(const std::string&)> log_;
   std::function<Seconds()> wall_;
+  Seconds longest_read_{};
   std::function<void(const std::string&)> changed_;
   std::vector<OfferedSource> offered_;
   /// Names and zones, which never change.

@@ -36,8 +36,18 @@ OrderedJson or_null(const std::optional<double>& value) {
   return value ? null_if_nan(*value) : OrderedJson(nullptr);
 }
 
+UtcTime whole(Seconds time) {
+  return {static_cast<std::int64_t>(std::clamp(time.value, 0.0, 7e9))};
+}
+
 OrderedJson time_json(Seconds time) {
-  return utc_text(UtcTime{static_cast<std::int64_t>(std::clamp(time.value, 0.0, 7e9))});
+  return utc_text(whole(time));
+}
+
+/// For people; empty: there is none.
+std::string trouble_of(const OfferedSource& offered) {
+  if (!offered.hangs.empty()) return offered.hangs;
+  return offered.reading ? offered.reading->trouble : std::string();
 }
 
 OrderedJson decision_json(const CarbonDecision& made) {
@@ -50,7 +60,11 @@ OrderedJson decision_json(const CarbonDecision& made) {
            made.iteration_time ? OrderedJson(made.iteration_time->value) : OrderedJson(nullptr)},
           {"resumes", time_or_null(made.resumes)},
           {"valid_until", time_json(made.valid_until)},
-          {"grams_per_kwh", or_null(made.grams_per_kwh)},
+          {"grams_per_kwh",
+           made.present ? null_if_nan(made.present->grams_per_kwh) : OrderedJson(nullptr)},
+          {"basis", made.present ? OrderedJson(basis_of(*made.present)) : OrderedJson(nullptr)},
+          {"known_since",
+           made.present ? OrderedJson(utc_text(made.present->known_since)) : OrderedJson(nullptr)},
           {"forecast", made.step.empty() ? OrderedJson(nullptr) : OrderedJson(made.step)},
           {"guard", made.guard.empty() ? OrderedJson(nullptr) : OrderedJson(made.guard)},
           {"deadline", time_or_null(made.deadline)},
@@ -64,19 +78,32 @@ OrderedJson decision_json(const CarbonDecision& made) {
           {"gain", or_null(made.gain())}};
 }
 
-OrderedJson reading_json(const OfferedSource& offered) {
+/// What decisions go by now, which is not what the source said last.
+OrderedJson acts_on_json(const ReadingPtr& reading, Seconds now) {
+  const auto present = reading ? present_intensity(*reading, now) : std::nullopt;
+  if (!present) return nullptr;
+  return {{"grams_per_kwh", null_if_nan(present->grams_per_kwh)},
+          {"basis", basis_of(*present)},
+          {"known_since", utc_text(present->known_since)}};
+}
+
+OrderedJson reading_json(const OfferedSource& offered, Seconds wall) {
   OrderedJson json = {{"source", offered.name},
                       {"zone", offered.identity.zone},
                       {"kind", kind_word(offered.identity.kind)},
                       {"step_s", offered.identity.step.count()},
                       {"method", offered.method}};
   const ReadingPtr& reading = offered.reading;
-  json["asked_at"] = reading ? time_json(offered.read_at) : OrderedJson(nullptr);
-  json["trouble"] =
-      reading && !reading->trouble.empty() ? OrderedJson(reading->trouble) : OrderedJson(nullptr);
+  const std::string trouble = trouble_of(offered);
+  json["asked_at"] = reading ? time_json(offered.asked_at) : OrderedJson(nullptr);
+  json["read_at"] =
+      offered.read_at > Seconds{0} ? time_json(offered.read_at) : OrderedJson(nullptr);
+  json["trouble"] = trouble.empty() ? OrderedJson(nullptr) : OrderedJson(trouble);
+  json["acts_on"] = acts_on_json(reading, wall);
   json["now"] = json["forecast"] = nullptr;
-  if (reading && reading->current) {
-    const LabelledIntensity& now = *reading->current;
+  const auto current = reading ? aged(reading->current, whole(wall)) : std::nullopt;
+  if (current) {
+    const LabelledIntensity& now = *current;
     json["now"] = {
         {"grams_per_kwh", now.intensity.grams_per_kwh},
         {"start", utc_text(now.start)},
@@ -116,6 +143,7 @@ void CarbonPacer::start() {
 }
 
 void CarbonPacer::tick() {
+  feeds_.tick();
   for (const JobPtr& job : registry_.jobs()) decide(job);
 }
 
@@ -130,9 +158,10 @@ ReadingPtr CarbonPacer::reading_of(const HostedJob& job) const {
     return none;
   }
   const OfferedSource* offered = feeds_.find(*chosen);
-  if (offered->reading) return offered->reading;
+  if (offered->reading && offered->hangs.empty()) return offered->reading;
+  if (offered->reading) *none = *offered->reading;
   none->identity = offered->identity;
-  none->trouble = "it has not answered yet";
+  none->trouble = offered->hangs.empty() ? "it has not answered yet" : offered->hangs;
   return none;
 }
 
@@ -239,7 +268,8 @@ std::string CarbonPacer::shown(const HostedJob& job) const {
 
 std::string CarbonPacer::sources_shown() const {
   OrderedJson list = OrderedJson::array();
-  for (const OfferedSource& one : feeds_.offered()) list.push_back(reading_json(one));
+  for (const OfferedSource& one : feeds_.offered())
+    list.push_back(reading_json(one, registry_.time().wall()));
   return json_line(OrderedJson{{"sources", std::move(list)}});
 }
 

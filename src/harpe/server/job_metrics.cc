@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "harpe/carbon_source/cached_series.h"
+
 namespace harpe {
 namespace {
 
@@ -26,16 +28,50 @@ void measured(MetricsText& metrics, const std::vector<JobSample>& jobs, const st
        [&value](const JobSample& job) { return value(job) != 0; });
 }
 
+/// The pace, and by what the decision on it was made, of the jobs that had something to go by.
+void write_pace(MetricsText& metrics, const std::vector<JobSample>& jobs) {
+  each(
+      metrics, jobs, "pace_seconds", MetricType::kGauge,
+      "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
+      [](const JobSample& job) { return job.pace->iteration_time->value; },
+      [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
+  const auto of_carbon = [&](const std::string& name, const std::string& help, const auto& value) {
+    metrics.family("harpe_job_carbon_" + name, MetricType::kGauge, help);
+    for (const JobSample& job : jobs) {
+      if (!job.carbon) continue;
+      metrics.sample(value(job), {{"job_id", job.id},
+                                  {"source", job.carbon_source},
+                                  {"kind", job.carbon_kind},
+                                  {"basis", basis_of(*job.carbon)}});
+    }
+  };
+  of_carbon("intensity_grams_per_kwh",
+            "Carbon intensity by which its last decision was made, and what that was: measured or "
+            "forecast; none where it had nothing to go by.",
+            [](const JobSample& job) { return job.carbon->grams_per_kwh; });
+  of_carbon("intensity_age_seconds",
+            "Time since that was fetched, or the forecast that it is of was made.",
+            [](const JobSample& job) {
+              return job.taken.value - static_cast<double>(job.carbon->known_since.since_1970);
+            });
+}
+
 }  // namespace
 
-JobSample::JobSample(const HostedJob& job)
+JobSample::JobSample(const HostedJob& job, Seconds now)
     : id(job.id),
       name(job.job.spec().name),
       schedule(job.job.spec().schedule.name),
       ranks(job.job.spec().shape.ranks()),
       status(job.job.status()),
       pace(job.job.pace()),
+      taken(now),
       energy(status.energy - job.energy_before) {
+  if (job.carbon.decision()) {
+    carbon = job.carbon.decision()->present;
+    carbon_source = job.carbon.state().source;
+    carbon_kind = kind_word(job.carbon.state().kind);
+  }
   for (const PipelineState& pipeline : job.job.pipelines()) {
     const bool is_all_max = pipeline.plan.from == PlanRef::From::kAllMax;
     if (pipeline.planned && !is_all_max) gap = std::max(gap, pipeline.gap.value_or(-1));
@@ -66,11 +102,7 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) { return job.status.predicted_time.value; });
   measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
            [](const JobSample& job) { return job.status.measured_all_max_time.value; });
-  each(
-      metrics, jobs, "pace_seconds", MetricType::kGauge,
-      "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
-      [](const JobSample& job) { return job.pace->iteration_time->value; },
-      [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
+  write_pace(metrics, jobs);
   each(metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
        [](const JobSample& job) { return job.pace && job.pace->pause ? 1.0 : 0.0; });
   each(metrics, jobs, "paused", MetricType::kGauge,

@@ -15,12 +15,16 @@ namespace harpe {
 
 /// One job as it is now, to be written elsewhere.
 struct JobSample {
-  explicit JobSample(const HostedJob& job);
+  JobSample(const HostedJob& job, Seconds now);
 
   std::string id, name, schedule;
   int ranks = 0;
   JobStatus status;
   std::optional<Pace> pace;
+  /// Of its last decision by carbon; none: it goes by none.
+  std::optional<PresentIntensity> carbon;
+  std::string carbon_source, carbon_kind;
+  Seconds taken{};  ///< when this was taken, since 1970
   Joules energy{};  ///< reported to this server
   double gap = -1;  ///< the largest of the plans in force; below 0: not known
 };

@@ -92,38 +92,85 @@ void store_families(MetricsText& metrics, const JobRegistry& registry) {
       count(registry.hosting().counts().unloads));
 }
 
-void carbon_families(MetricsText& metrics, const CarbonPacer* pacer) {
+/// What decisions go by at this moment; or, where none may be made, what is still known of it.
+struct ShownIntensity {
+  double grams_per_kwh = 0;
+  LadderStep ladder = LadderStep::kYearlyMean;
+  std::optional<UtcTime> known_since = {};
+};
+
+std::optional<ShownIntensity> shown_intensity(const OfferedSource& source, Seconds now) {
+  if (!source.reading) return std::nullopt;
+  const IntensityReading& reading = *source.reading;
+  if (const auto present = present_intensity(reading, now)) {
+    return ShownIntensity{.grams_per_kwh = present->grams_per_kwh,
+                          .ladder = present->measured ? LadderStep::kFresh : LadderStep::kForecast,
+                          .known_since = present->known_since};
+  }
+  const auto known = aged(reading.current, UtcTime{static_cast<std::int64_t>(now.value)});
+  if (!known) return std::nullopt;
+  return ShownIntensity{.grams_per_kwh = known->intensity.grams_per_kwh,
+                        .ladder = known->ladder,
+                        .known_since = known->fetched_at};
+}
+
+void carbon_families(MetricsText& metrics, const CarbonPacer* pacer, Seconds now) {
   if (pacer == nullptr) return;
   using Value = std::function<std::optional<double>(const OfferedSource&)>;
   const auto each = [&](const std::string& name, const std::string& help, const Value& value) {
     metrics.family("harpe_carbon_" + name, MetricType::kGauge, help);
     for (const OfferedSource& one : pacer->feeds().offered()) {
-      const std::optional<double> found = one.reading ? value(one) : std::nullopt;
+      const std::optional<double> found = value(one);
       if (!found) continue;
       metrics.sample(*found, {{"source", one.name},
                               {"zone", one.identity.zone},
                               {"kind", std::string(kind_word(one.identity.kind))}});
     }
   };
-  each("intensity_grams_per_kwh", "Carbon intensity of the present interval.",
-       [](const OfferedSource& one) -> std::optional<double> {
-         const auto& now = one.reading->current;
-         return now ? std::optional(now->intensity.grams_per_kwh) : std::nullopt;
-       });
+  const auto of_shown =
+      [now](const std::function<std::optional<double>(const ShownIntensity&)>& of) {
+        return [now, of](const OfferedSource& one) -> std::optional<double> {
+          const auto shown = shown_intensity(one, now);
+          return shown ? of(*shown) : std::nullopt;
+        };
+      };
+  each("intensity_grams_per_kwh",
+       "Carbon intensity of the present interval, as decisions made now use it; where none may be "
+       "made, what is still known of it.",
+       of_shown([](const ShownIntensity& shown) { return std::optional(shown.grams_per_kwh); }));
+  each("intensity_age_seconds",
+       "Time since that was fetched, or the forecast that it is of was made.",
+       of_shown([now](const ShownIntensity& shown) -> std::optional<double> {
+         if (!shown.known_since) return std::nullopt;
+         return now.value - static_cast<double>(shown.known_since->since_1970);
+       }));
   each(
       "ladder_step",
       "What that rests on: 0 fresh, 1 last good, 2 forecast, 3 same hour last week, 4 yearly mean.",
-      [](const OfferedSource& one) -> std::optional<double> {
-        const auto& now = one.reading->current;
-        return now ? std::optional(static_cast<double>(now->ladder)) : std::nullopt;
-      });
+      of_shown([](const ShownIntensity& shown) {
+        return std::optional(static_cast<double>(shown.ladder));
+      }));
+  each("may_control", "Whether decisions go by it: 0 where jobs run at a static pace.",
+       [now](const OfferedSource& one) {
+         const bool may = one.reading && present_intensity(*one.reading, now);
+         return std::optional(may ? 1.0 : 0.0);
+       });
   each("forecast_step", "What the forecast rests on: 0 provider, 1 own forecast, 2 persistence.",
        [](const OfferedSource& one) -> std::optional<double> {
-         const auto& ahead = one.reading->forecast;
-         return ahead ? std::optional(static_cast<double>(ahead->ladder)) : std::nullopt;
+         if (!one.reading || !one.reading->forecast) return std::nullopt;
+         return static_cast<double>(one.reading->forecast->ladder);
        });
-  each("read_timestamp_seconds", "When the source was asked last, since 1970.",
-       [](const OfferedSource& one) { return std::optional(one.read_at.value); });
+  each("read_timestamp_seconds",
+       "When the source last gave a value, since 1970; of a file, when it was last read or found "
+       "unchanged.",
+       [](const OfferedSource& one) -> std::optional<double> {
+         return one.read_at > Seconds{0} ? std::optional(one.read_at.value) : std::nullopt;
+       });
+  each("trouble", "Whether the source fails in part, or has not answered for over a minute.",
+       [](const OfferedSource& one) {
+         const bool fails = one.reading && !one.reading->trouble.empty();
+         return std::optional(fails || !one.hangs.empty() ? 1.0 : 0.0);
+       });
 }
 
 }  // namespace
@@ -170,11 +217,12 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
       "shares.",
       registry.hosting().holds_lease() ? 1 : 0);
   store_families(metrics, registry);
-  carbon_families(metrics, context.options.carbon);
+  carbon_families(metrics, context.options.carbon, registry.time().wall());
   std::vector<JobSample> jobs;
   for (const JobPtr& job : registry.jobs()) {
     if (jobs.size() == kMostJobMetrics) break;
-    if (registry.hosting().activity(*job) == Activity::kActive) jobs.emplace_back(*job);
+    if (registry.hosting().activity(*job) == Activity::kActive)
+      jobs.emplace_back(*job, registry.time().wall());
   }
   registry.hosting().aside(
       {}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
