@@ -85,12 +85,4 @@ Spread spread_of(std::span<const double> values) {
   return spread;
 }
 
-PayBackPrior held_out_prior(const std::string& dataset) {
-  PayBackPrior prior;
-  // The grid: slope deviation 0.17, 0.21, 0.28; failure 0.03, 0.08. Least mean cost of the other
-  // five datasets with all their targets on all four GPUs, horizon unknown, seeds 1001 to 1006.
-  if (dataset == "imagenet") prior.epochs_slope_deviation = 0.28;
-  return prior;
-}
-
 }  // namespace harpe

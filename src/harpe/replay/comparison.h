@@ -38,8 +38,4 @@ struct Spread {
 };
 Spread spread_of(std::span<const double> values);
 
-/// What was chosen on the other five datasets of Zeus's traces, for judging this one; the shipped
-/// figures for a dataset that is none of them.
-PayBackPrior held_out_prior(const std::string& dataset);
-
 }  // namespace harpe

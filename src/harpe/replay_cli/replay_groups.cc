@@ -157,14 +157,13 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const JobGroup& group = groups[i];
     const TracedJob& job = jobs.at(group.dataset);
-    const PayBackPrior prior = arguments.shipped ? PayBackPrior{} : held_out_prior(group.dataset);
     GroupFigures& one = figures.emplace_back();
     one = {.name = group.name, .dataset = group.dataset, .jobs = group.jobs.size()};
     one.overlapping = overlapping_share(group);
     for (int seed = 1; seed <= arguments.seeds; ++seed) {
       // Groups of one dataset have other runs.
-      const Costs costs =
-          HARPE_TRY(costs_of(job, group, mixed(static_cast<std::uint64_t>(seed), 0, i), prior));
+      const Costs costs = HARPE_TRY(
+          costs_of(job, group, mixed(static_cast<std::uint64_t>(seed), 0, i), arguments.prior));
       one.costs.by_default += costs.by_default / arguments.seeds;
       one.costs.zeus += costs.zeus / arguments.seeds;
       one.costs.harpe += costs.harpe / arguments.seeds;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "harpe/batch_size/pay_back.h"
 #include "harpe/command/command.h"
 #include "harpe/replay/traced_job.h"
 
@@ -16,7 +17,7 @@ struct GroupsArguments {
   std::string csv;  ///< empty: not written
   int seeds = 20;
   double eta = 0.5;
-  bool shipped = false;  ///< the prior that was chosen on all datasets
+  PayBackPrior prior = {};  ///< what Harpe believes beforehand
   Horizon horizon = {};
 };
 

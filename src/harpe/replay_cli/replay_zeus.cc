@@ -4,10 +4,12 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/batch_size/pay_back.h"
 #include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int kMostSeeds = 10'000;
 constexpr int kMostRecurrences = 1'000'000;
+constexpr double kMostOfConstant = 10;
 
 Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
   if (!arguments.from.empty() || !arguments.out.empty() || arguments.targets) {
@@ -35,7 +38,7 @@ Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
                         .csv = arguments.csv,
                         .seeds = arguments.seeds,
                         .eta = arguments.etas[0],
-                        .shipped = arguments.shipped,
+                        .prior = arguments.prior,
                         .horizon = arguments.horizon},
                        console);
 }
@@ -88,6 +91,44 @@ Result<Horizon> parse_horizon(std::string_view text) {
   return Horizon{.recurrences = *count};
 }
 
+/// The constants that may be judged, by the names of their members.
+constexpr std::array kPriorConstants = {
+    std::pair{"epochs_slope", &PayBackPrior::epochs_slope},
+    std::pair{"epochs_slope_deviation", &PayBackPrior::epochs_slope_deviation},
+    std::pair{"epochs_bend", &PayBackPrior::epochs_bend},
+    std::pair{"epochs_bend_deviation", &PayBackPrior::epochs_bend_deviation},
+    std::pair{"epochs_waviness", &PayBackPrior::epochs_waviness},
+    std::pair{"epochs_scatter", &PayBackPrior::epochs_scatter},
+    std::pair{"run_deviation", &PayBackPrior::run_deviation},
+    std::pair{"doubt", &PayBackPrior::doubt},
+    std::pair{"cost_slope_deviation", &PayBackPrior::cost_slope_deviation},
+    std::pair{"cost_bend", &PayBackPrior::cost_bend},
+    std::pair{"cost_bend_deviation", &PayBackPrior::cost_bend_deviation},
+    std::pair{"cost_waviness", &PayBackPrior::cost_waviness},
+    std::pair{"cost_scatter", &PayBackPrior::cost_scatter},
+    std::pair{"failure", &PayBackPrior::failure},
+    std::pair{"knowledge", &PayBackPrior::knowledge},
+};
+
+Result<PayBackPrior> parse_prior(std::string_view text) {
+  const auto name_of = [](const auto& constant) { return std::string_view(constant.first); };
+  PayBackPrior prior;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view one = text.substr(0, comma);
+    const std::size_t equals = std::min(one.find('='), one.size());
+    const auto found = std::ranges::find(kPriorConstants, one.substr(0, equals), name_of);
+    const auto value = parse_number(one.substr(std::min(equals + 1, one.size())));
+    if (found == kPriorConstants.end() || !value || !(*value > 0 && *value <= kMostOfConstant)) {
+      return Error::invalid(in_quotes(one) +
+                            " is not a constant of PayBackPrior, =, and a number above 0 up to 10");
+    }
+    prior.*found->second = *value;
+    if (comma == std::string_view::npos) return prior;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 /// Values between commas, each once.
 template <class Parse>
 auto parse_each(std::string_view text, Parse parse)
@@ -119,8 +160,9 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
       "choose batch sizes of recurring jobs, over Zeus's traces\n"
       "Runs the six jobs of Zeus's evaluation again and again, with the default, a grid, Zeus's "
       "choice and Harpe's, and says what each costs over an oracle that knows the best batch size "
-      "and limit. What Harpe believes beforehand of a job was chosen on the other five. With "
-      "several GPUs or weights, --json has a list \"runs\", each as with one of them.",
+      "and limit. Harpe believes beforehand what a server believes, which was chosen on these "
+      "jobs. "
+      "With several GPUs or weights, --json has a list \"runs\", each as with one of them.",
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
       "harpe replay zeus traces --gpu all --eta 0,0.5,1 --csv seeds.csv\n"
       "harpe replay zeus traces --gpu all --targets --seeds 100\n"
@@ -152,8 +194,10 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
              "Recurrences that Harpe is told beforehand: none (default), each job's own number, or "
              "COUNT for all",
              arguments->horizon, parse_horizon);
-  app.add_flag("--shipped", arguments->shipped,
-               "Believe beforehand what was chosen on all six jobs, as a server does");
+  add_parsed(app, "--prior", "NAME=VALUE,...",
+             "Other constants of what Harpe believes beforehand than a server has (members of "
+             "PayBackPrior in pay_back.h), to judge them",
+             arguments->prior, parse_prior);
   add_text(app, "--csv", "FILE", "Every seed of every job, as a table", arguments->csv);
   add_text(app, "--out", "FILE", "The regret of each way, as a page with a picture for each job",
            arguments->out);

@@ -10,6 +10,8 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/base/text.h"
+#include "harpe/batch_size/pay_back.h"
 #include "harpe/command/said_testing.h"
 #include "harpe/replay/traced_job.h"
 #include "harpe/replay_cli/replay_cli.h"
@@ -196,6 +198,20 @@ TEST_F(ReplayZeus, RefusesBadInput) {
   const Said heard = replay({"--gpu", "v100,a40", "--eta", "0,0.5,1", "--seeds", "10000"});
   EXPECT_EQ(heard.status, 2);
   EXPECT_THAT(heard.err, HasSubstr("at most 6666 seeds for 36 jobs"));
+}
+
+TEST_F(ReplayZeus, BelievesBeforehandWhatAServerDoesOrWhatIsAsked) {
+  const auto seeds_with = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> all{"--seeds", "3", "--csv", path_of("seeds.csv")};
+    all.insert(all.end(), options.begin(), options.end());
+    EXPECT_EQ(replay(all).status, 0);
+    return read_file(path_of("seeds.csv")).value();
+  };
+  EXPECT_EQ(seeds_with({"--prior", "doubt=" + shortest(PayBackPrior{}.doubt)}), seeds_with({}));
+  // What hardly ever converges is not tried.
+  EXPECT_NE(seeds_with({"--prior", "failure=0.9,doubt=1"}), seeds_with({}));
+  EXPECT_THAT(replay({"--prior", "luck=1"}).err, HasSubstr("luck=1"));
+  EXPECT_THAT(replay({"--prior", "failure=-1"}).err, HasSubstr("a number above 0"));
 }
 
 }  // namespace

@@ -15,16 +15,12 @@ constexpr std::size_t kMostSeedsInAll = 240'000;
 Result<ZeusJob> read_job(const ZeusArguments& arguments, const Traces& traces,
                          const std::optional<Traces>& before, const TracedDataset& dataset,
                          const std::string& gpu, double eta) {
-  ZeusJob one{.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta)),
-              .before = {},
-              .prior = {},
-              .seeds = {}};
+  ZeusJob one{.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta)), .before = {}, .seeds = {}};
   one.job.horizon = arguments.horizon;
   if (before) {
     one.before = HARPE_TRY(traced_job(*before, dataset, arguments.from, eta));
     one.before->horizon = arguments.horizon;
   }
-  if (!arguments.shipped) one.prior = held_out_prior(dataset.name);
   return one;
 }
 
@@ -63,15 +59,15 @@ Result<std::vector<ZeusRun>> read_runs(const ZeusArguments& arguments) {
   return runs;
 }
 
-Status run_seed(ZeusJob& job, std::size_t index, bool with_regret) {
+Status run_seed(ZeusJob& job, std::size_t index, const PayBackPrior& prior, bool with_regret) {
   const std::uint64_t seed = index + 1;
   std::vector<KnownEpochs> known;
   if (job.before) {
     // Another seed: the runs of the other GPU were not these.
-    const Recurrences recurrences = HARPE_TRY(recur_by_harpe(*job.before, ~seed, job.prior));
+    const Recurrences recurrences = HARPE_TRY(recur_by_harpe(*job.before, ~seed, prior));
     known = known_epochs(recurrences);
   }
-  SeedFigures figures = HARPE_TRY(compare_seed(job.job, seed, job.prior, known));
+  SeedFigures figures = HARPE_TRY(compare_seed(job.job, seed, prior, known));
   if (!with_regret) {
     figures.default_regret = figures.harpe.regret = {};
     if (figures.zeus) figures.zeus->regret = {};
@@ -81,14 +77,16 @@ Status run_seed(ZeusJob& job, std::size_t index, bool with_regret) {
 }
 
 /// All seeds of all jobs, by as many threads as there are processors.
-Status run_all(const std::vector<ZeusJob*>& jobs, std::size_t seeds, bool with_regret,
+Status run_all(const std::vector<ZeusJob*>& jobs, const ZeusArguments& arguments,
                Console& console) {
+  const auto seeds = static_cast<std::size_t>(arguments.seeds);
+  const bool with_regret = !arguments.out.empty();
   std::atomic<std::size_t> next{0}, ended{0};
   const std::size_t count = jobs.size() * seeds;
   std::vector<Status> statuses(count, ok_status());  // each its own: no lock
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++) {
-      statuses[i] = run_seed(*jobs[i % jobs.size()], i / jobs.size(), with_regret);
+      statuses[i] = run_seed(*jobs[i % jobs.size()], i / jobs.size(), arguments.prior, with_regret);
       ++ended;
     }
   };
@@ -121,7 +119,7 @@ Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Co
                           " jobs over all GPUs, eta and targets");
   }
   for (ZeusJob* job : jobs) job->seeds.resize(seeds);
-  HARPE_TRY(run_all(jobs, seeds, !arguments.out.empty(), console));
+  HARPE_TRY(run_all(jobs, arguments, console));
   return runs;
 }
 

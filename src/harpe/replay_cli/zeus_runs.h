@@ -18,8 +18,8 @@ struct ZeusArguments {
   std::vector<std::string> gpus{"v100"};
   std::vector<double> etas{0.5};
   int seeds = 20;
-  bool shipped = false;  ///< the prior that was chosen on all datasets
-  bool targets = false;  ///< every target of the traces, not only the paper's
+  PayBackPrior prior = {};  ///< what Harpe believes beforehand
+  bool targets = false;     ///< every target of the traces, not only the paper's
   Horizon horizon = {};
 };
 
@@ -27,7 +27,6 @@ struct ZeusArguments {
 struct ZeusJob {
   TracedJob job;
   std::optional<TracedJob> before;
-  PayBackPrior prior;
   std::vector<SeedFigures> seeds;
 };
 
