@@ -41,6 +41,8 @@ def costs(arguments, folder, prior):
     sums = defaultdict(lambda: [0.0, 0.0, 0])
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
+            if not row["zeus"]:  # Zeus's chooser left no batch size: nothing to compare with
+                continue
             cell = sums[row["dataset"], row["target"], row["gpu"]]
             cell[0] += float(row["harpe"])
             cell[1] += float(row["zeus"])
