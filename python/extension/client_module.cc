@@ -461,7 +461,8 @@ int fill_module(PyObject* module) {
   if (added_failure != 0 || kinds == nullptr) return -1;
   const int added_kinds = PyModule_AddObjectRef(module, "KINDS", kinds);
   Py_DECREF(kinds);
-  if (added_kinds != 0 || add_power_optimizer(module) != 0 || add_energy_meter(module) != 0)
+  if (added_kinds != 0 || add_power_optimizer(module) != 0 || add_energy_meter(module) != 0 ||
+      add_measure_recorded(module) != 0)
     return -1;
   return PyModule_AddStringConstant(module, "VERSION", HARPE_VERSION);
 }

@@ -19,6 +19,18 @@
 #include "types.h"
 
 namespace harpe {
+
+PyObject* estimate_object(const EnergyEstimate& estimate) {
+  PyObject* none = Py_None;
+  const bool is_read = estimate.source != EnergySource::kNone;
+  const std::string source(is_read ? source_name(estimate.source) : "");
+  PyObject* joules = is_read ? PyFloat_FromDouble(estimate.energy.value) : Py_NewRef(none);
+  PyObject* error =
+      error_known(estimate) ? PyFloat_FromDouble(estimate.error.value) : Py_NewRef(none);
+  return Py_BuildValue("(NNddsdd)", joules, error, estimate.sensor_error.value, estimate.time.value,
+                       source.c_str(), estimate.unobserved.value, estimate.missing.value);
+}
+
 namespace {
 
 // Five steps of usual counters.
@@ -103,31 +115,6 @@ std::shared_ptr<Meter> meter_of(PyObject* self) {
 
 PyObject* text_object(std::string_view text) {
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-}
-
-/// A list of what `make` makes of each; null with an exception.
-template <class Items, class Make>
-PyObject* list_of(const Items& items, const Make& make) {
-  PyObject* list = PyList_New(0);
-  for (const auto& item : items) {
-    PyObject* made = list == nullptr ? nullptr : make(item);
-    if (made == nullptr || PyList_Append(list, made) != 0) Py_CLEAR(list);
-    Py_XDECREF(made);
-  }
-  return list;
-}
-
-/// (joules, error or None, sensor_error, seconds, source, unobserved, missing); joules are None
-/// where nothing was read.
-PyObject* estimate_object(const EnergyEstimate& estimate) {
-  PyObject* none = Py_None;
-  const bool is_read = estimate.source != EnergySource::kNone;
-  const std::string source(is_read ? source_name(estimate.source) : "");
-  PyObject* joules = is_read ? PyFloat_FromDouble(estimate.energy.value) : Py_NewRef(none);
-  PyObject* error =
-      error_known(estimate) ? PyFloat_FromDouble(estimate.error.value) : Py_NewRef(none);
-  return Py_BuildValue("(NNddsdd)", joules, error, estimate.sensor_error.value, estimate.time.value,
-                       source.c_str(), estimate.unobserved.value, estimate.missing.value);
 }
 
 /// (label, name, uuid, estimate, problem or None, throttled share, why)

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include "harpe/base/result.h"
+#include "harpe/measure/energy_estimate.h"
 
 namespace harpe {
 
@@ -18,5 +19,25 @@ int add_power_optimizer(PyObject* module);
 /// Adds the type `EnergyMeter` and the function `carbon_intensity` (energy_meter_type.cc).
 /// \returns  -1 with an exception
 int add_energy_meter(PyObject* module);
+
+/// Adds the function `measure_recorded` (recorded_windows_function.cc). \returns  -1 with an
+/// exception
+int add_measure_recorded(PyObject* module);
+
+/// (joules, error or None, sensor_error, seconds, source, unobserved, missing); joules are None
+/// where nothing was read. Null with an exception.
+PyObject* estimate_object(const EnergyEstimate& estimate);
+
+/// A list of what `make` makes of each; null with an exception.
+template <class Items, class Make>
+PyObject* list_of(const Items& items, const Make& make) {
+  PyObject* list = PyList_New(0);
+  for (const auto& item : items) {
+    PyObject* made = list == nullptr ? nullptr : make(item);
+    if (made == nullptr || PyList_Append(list, made) != 0) Py_CLEAR(list);
+    Py_XDECREF(made);
+  }
+  return list;
+}
 
 }  // namespace harpe

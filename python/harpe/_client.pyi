@@ -65,3 +65,13 @@ class EnergyMeter:
     def close(self) -> None: ...
 
 def carbon_intensity(text: str, /) -> tuple[float, str, str, str]: ...
+def measure_recorded(
+    counter: bytes,
+    power: bytes,
+    power_is_average: bool,
+    highest_power: float,
+    windows: bytes,
+    settles: bool,
+    seed: int,
+    /,
+) -> list[_Estimate]: ...
