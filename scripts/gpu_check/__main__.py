@@ -1,0 +1,168 @@
+"""Runs the sections one after the other, each with a time limit, and writes gpu_check.json, the page and the pictures.
+
+    python3 -m gpu_check OUT        called by scripts/gpu_check.sh, which unpacks what is needed
+"""
+
+import datetime
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import render
+from .section import SECTIONS
+
+TOTAL = 232.0  # s, of the 240 that the check may take
+RENDERING = 8.0  # s that are left for the end
+LIMITS = {"driver": 25.0, "counter": 25.0, "joules": 135.0, "hooks": 75.0, "model": 15.0}
+LONGEST_LOG = 4000  # characters of a section's messages
+
+
+def end_process(process):
+    """Ends a section and what it started. One that hangs in the driver cannot be ended: it is left."""
+    for which in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, which)
+            process.wait(2)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def run_section(name, context_file, folder, limit):
+    """{"status": "ok", "skipped", "failed" or "timed out", "seconds", "log", ...}: what there is of the section's result is kept."""
+    result_file, begin = os.path.join(folder, f"{name}.json"), time.monotonic()
+    with open(os.path.join(folder, f"{name}.log"), "w+", encoding="utf-8", errors="replace") as log:
+        process = subprocess.Popen([sys.executable, "-m", "gpu_check.section", name, context_file, result_file], stdout=log,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = "ok" if process.wait(limit) == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            status = "timed out"
+        end_process(process)
+        log.seek(0)
+        said = log.read()
+    section = {"status": status, "seconds": round(time.monotonic() - begin, 1), "error": None, "log": said[-LONGEST_LOG:]}
+    if status == "timed out":
+        section["error"] = f"it did not end within {limit:.0f} s"
+    elif status == "failed":
+        section["error"] = said.strip().splitlines()[-1][:500] if said.strip() else f"it ended with status {process.returncode}"
+        if section["error"].startswith("skipped: "):
+            section["status"] = "skipped"
+    try:
+        with open(result_file, encoding="utf-8") as file:
+            section["result"] = json.load(file)
+    except (OSError, ValueError):
+        section["result"] = None
+    return section
+
+
+def software():
+    """What the check runs with; PyTorch in a process of its own, since importing it may fail in many ways."""
+    code = ("import json, torch; print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, "
+            "'available': torch.cuda.is_available(), "
+            "'device': torch.cuda.get_device_name(0) if torch.cuda.is_available() else None}))")
+    try:
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        torch = json.loads(said.stdout) if said.returncode == 0 else {"error": said.stderr.strip().splitlines()[-1][:300]}
+    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        torch = {"error": f"{type(error).__name__}: {error}"}
+    version = subprocess.run([os.environ["GPU_CHECK_HARPE"], "--version"], capture_output=True, text=True, timeout=20)
+    return {"harpe": version.stdout.strip(), "python": platform.python_version(), "torch": torch, "kernel": platform.release(),
+            "cpus": os.cpu_count()}
+
+
+def chosen_gpu(document):
+    """The GPU of `harpe devices` that this process would use; None where there is none."""
+    if not document or not document.get("gpus"):
+        return None
+    visible = document.get("visible_gpus") or []
+    index = visible[0] if visible else document["gpus"][0]["index"]
+    return next((gpu for gpu in document["gpus"] if gpu["index"] == index), None)
+
+
+def context_of(gpu, scale, folder):
+    limit = (gpu or {}).get("power_limit") or {}
+    return {"uuid": gpu["uuid"] if gpu else None, "gpu_name": gpu["name"] if gpu else None, "highest_w": limit.get("highest_w"),
+            "harpe": os.environ["GPU_CHECK_HARPE"], "scale": scale, "folder": folder}
+
+
+def check(folder, scale):
+    """The document, its sections run in order."""
+    begin = time.monotonic()
+    document = {"format": "harpe.gpu_check/1", "made_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "scale": scale, "simulated": bool(os.environ.get("HARPE_SIMULATION")), "software": software(), "gpu": None,
+                "sections": {}}
+    context_file = os.path.join(folder, "context.json")
+
+    def write_context(context):
+        with open(context_file, "w", encoding="utf-8") as file:
+            json.dump(context, file)
+
+    gpu = None
+    for name in SECTIONS:
+        context = context_of(gpu, scale, folder)
+        write_context({**context, "joules": (document["sections"].get("joules") or {}).get("result")} if name == "model" else context)
+        left = TOTAL - RENDERING - (time.monotonic() - begin)
+        if name not in ("driver", "model") and gpu is None:
+            document["sections"][name] = {"status": "skipped", "seconds": 0, "error": "skipped: there is no NVIDIA GPU", "log": "",
+                                          "result": None}
+            continue
+        if left < 5:
+            document["sections"][name] = {"status": "skipped", "seconds": 0, "error": "skipped: no time was left", "log": "",
+                                          "result": None}
+            continue
+        print(f"gpu_check: {name}", file=sys.stderr, flush=True)
+        document["sections"][name] = run_section(name, context_file, folder, min(LIMITS[name], left))
+        if name == "driver":
+            found = document["sections"][name]["result"] or {}
+            gpu = chosen_gpu(found.get("harpe_devices"))
+            document["simulated"] |= "harpe-sim" in str(found.get("driver_version")) or (gpu or {}).get("backend") == "sim"
+            document["gpu"] = {key: gpu[key] for key in ("name", "uuid", "pci", "mig", "backend")} if gpu else None
+            if gpu and not gpu["mig"] and not document["simulated"]:
+                os.environ["CUDA_VISIBLE_DEVICES"] = gpu["uuid"]
+    document["settings_after"] = settings_after(gpu)
+    document["seconds"] = round(time.monotonic() - begin, 1)
+    return document
+
+
+def settings_after(gpu):
+    """What could be set, read again at the end: as it was in section 1, because this check sets nothing."""
+    if gpu is None:
+        return None
+    code = ("import json, sys; from gpu_check import driver, nvml; print(json.dumps(driver.settings(nvml.Nvml().gpu(sys.argv[1]))))")
+    try:
+        said = subprocess.run([sys.executable, "-c", code, gpu["uuid"]], capture_output=True, text=True, timeout=6)
+        return json.loads(said.stdout) if said.returncode == 0 else None
+    except (subprocess.TimeoutExpired, ValueError):
+        return None
+
+
+def main():
+    out = sys.argv[1]
+    scale = float(os.environ.get("GPU_CHECK_SCALE", "1"))
+    os.makedirs(out, exist_ok=True)
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    with tempfile.TemporaryDirectory(prefix="gpu_check-", ignore_cleanup_errors=True) as folder:
+        document = check(folder, scale)
+        samples = os.path.join(folder, "samples.csv.xz")
+        if os.path.exists(samples):
+            shutil.copy(samples, os.path.join(out, "samples.csv.xz"))
+    with open(os.path.join(out, "gpu_check.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+    render.write_page(document, out)
+    print(render.table(document))
+    print(f"\nwritten in {document['seconds']:.0f} s: {out}/gpu_check.json, its page gpu_check.html, samples.csv.xz")
+    if document["gpu"] is None:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

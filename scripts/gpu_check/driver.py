@@ -1,0 +1,123 @@
+"""Section 1: what the driver says of a GPU, which calls it does not support, and how long each takes."""
+
+import ctypes
+import json
+import os
+import subprocess
+
+from . import nvml
+
+REPEATS = 20
+NONE_OF = {"nvmlDeviceGetGpuLockedClocks": "there is no such function: NVML does not tell which lock is in force"}
+
+
+def calls(gpu):
+    """(name, function) of the calls that are timed."""
+    number, numbers = gpu.number, gpu.numbers
+    found = [
+        ("nvmlDeviceGetTotalEnergyConsumption", gpu.energy_mj),
+        ("nvmlDeviceGetPowerUsage", lambda: number("nvmlDeviceGetPowerUsage")),
+        ("nvmlDeviceGetEnforcedPowerLimit", lambda: number("nvmlDeviceGetEnforcedPowerLimit")),
+        ("nvmlDeviceGetPowerManagementLimit", lambda: number("nvmlDeviceGetPowerManagementLimit")),
+        ("nvmlDeviceGetPowerManagementDefaultLimit", lambda: number("nvmlDeviceGetPowerManagementDefaultLimit")),
+        ("nvmlDeviceGetPowerManagementLimitConstraints",
+         lambda: numbers("nvmlDeviceGetPowerManagementLimitConstraints", 2)),
+        ("nvmlDeviceGetClockInfo SM", lambda: number("nvmlDeviceGetClockInfo", nvml.SM)),
+        ("nvmlDeviceGetClockInfo memory", lambda: number("nvmlDeviceGetClockInfo", nvml.MEMORY)),
+        ("nvmlDeviceGetMaxClockInfo SM", lambda: number("nvmlDeviceGetMaxClockInfo", nvml.SM)),
+        ("nvmlDeviceGetSupportedMemoryClocks", lambda: gpu.list("nvmlDeviceGetSupportedMemoryClocks")),
+        ("nvmlDeviceGetCurrentClocksEventReasons", gpu.reasons),
+        ("nvmlDeviceGetTemperature", lambda: number("nvmlDeviceGetTemperature", 0)),
+        ("nvmlDeviceGetUtilizationRates", lambda: numbers("nvmlDeviceGetUtilizationRates", 1, kind=ctypes.c_uint * 2)[0][0]),
+        ("nvmlDeviceGetMemoryInfo",
+         lambda: numbers("nvmlDeviceGetMemoryInfo", 1, kind=ctypes.c_ulonglong * 3)[0]),
+        ("nvmlDeviceGetPersistenceMode", lambda: number("nvmlDeviceGetPersistenceMode")),
+        ("nvmlDeviceGetMigMode", lambda: numbers("nvmlDeviceGetMigMode", 2)),
+        ("nvmlDeviceGetPerformanceState", lambda: number("nvmlDeviceGetPerformanceState")),
+        ("nvmlDeviceGetArchitecture", lambda: number("nvmlDeviceGetArchitecture")),
+        ("nvmlDeviceGetAPIRestriction locked clocks", lambda: number("nvmlDeviceGetAPIRestriction", 0)),
+    ]
+    for scope, scope_id in nvml.SCOPES.items():
+        for name, field in (("energy", nvml.ENERGY_FIELD), ("average power", nvml.AVERAGE_FIELD),
+                            ("instant power", nvml.INSTANT_FIELD)):
+            found.append((f"field {field} ({name}) of scope {scope}", lambda f=field, s=scope_id: gpu.field(f, s)))
+    return found
+
+
+def timed(function):
+    """What it returns, or why it fails; and how long REPEATS calls take."""
+    times, value, error = [], None, None
+    for _ in range(REPEATS):
+        begin = nvml.boottime_ns()
+        try:
+            value = function()
+        except nvml.NvmlError as failure:
+            error = str(failure)
+        times.append((nvml.boottime_ns() - begin) / 1000)
+        if error and len(times) >= 3:
+            break
+    times.sort()
+    return {"value": value if not error else None, "error": error, "median_us": round(times[len(times) // 2], 1),
+            "longest_us": round(times[-1], 1)}
+
+
+def settings(gpu):
+    """What could be set: the same after the check as before it."""
+    found = {}
+    for name, arguments in (("nvmlDeviceGetPowerManagementLimit", ()), ("nvmlDeviceGetPersistenceMode", ())):
+        try:
+            found[name] = gpu.number(name, *arguments)
+        except nvml.NvmlError as error:
+            found[name] = str(error)
+    try:
+        found["nvmlDeviceGetMigMode"] = gpu.numbers("nvmlDeviceGetMigMode", 2)
+    except nvml.NvmlError as error:
+        found["nvmlDeviceGetMigMode"] = str(error)
+    return found
+
+
+def clock_list(gpu):
+    """Of each memory clock the graphics clocks, as first, last, number and steps."""
+    clocks = {}
+    for memory in gpu.list("nvmlDeviceGetSupportedMemoryClocks"):
+        try:
+            graphics = sorted(gpu.list("nvmlDeviceGetSupportedGraphicsClocks", memory))
+        except nvml.NvmlError as error:
+            clocks[str(memory)] = {"error": str(error)}
+            continue
+        steps = sorted({b - a for a, b in zip(graphics, graphics[1:])})
+        clocks[str(memory)] = {"lowest_mhz": graphics[0], "highest_mhz": graphics[-1], "count": len(graphics),
+                               "steps_mhz": steps}
+    return clocks
+
+
+def permissions():
+    """What this process might set, by what it is."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        effective = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    return {"root": os.geteuid() == 0, "CAP_SYS_ADMIN": bool(effective >> 21 & 1)}
+
+
+def run(context, emit):
+    """`emit` takes what is known so far, so that it lasts if a call hangs."""
+    said = subprocess.run([context["harpe"], "devices", "--json"], capture_output=True, text=True, timeout=20)
+    result = {"harpe_devices": json.loads(said.stdout) if said.returncode == 0 else None,
+              "harpe_devices_error": said.stderr.strip() or None, "permissions": permissions(), "calls": {}}
+    emit(result)
+    library = nvml.Nvml()
+    result["driver_version"] = library.text_of("nvmlSystemGetDriverVersion")
+    gpu = library.gpu(context["uuid"]) if context.get("uuid") else library.first_gpu()
+    for key, function in (("name", lambda: gpu.text("nvmlDeviceGetName")), ("clocks", lambda: clock_list(gpu)),
+                          ("settings", lambda: settings(gpu))):
+        try:
+            result[key] = function()
+        except nvml.NvmlError as error:
+            result[key] = {"error": str(error)}
+        emit(result)
+    for name, function in calls(gpu):
+        result["calls"][name] = {"error": "it did not return", "value": None, "median_us": None, "longest_us": None}
+        emit(result)
+        result["calls"][name] = timed(function)
+    result["not_supported"] = sorted(name for name, one in result["calls"].items() if one["error"])
+    result["not_told"] = NONE_OF
+    emit(result)

@@ -1,0 +1,237 @@
+"""Section 4: Harpe's hook on a pipeline of two processes on the one GPU: times against CUDA events, overhead, energies; and
+harpe profile measure at the clock that is there."""
+
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+from . import loads
+
+SECONDS = 14  # of iterations
+PROFILE_SECONDS = 20
+LONGEST_PIPELINE = 50
+MICRO_BATCHES = 4
+
+
+class Tee:
+    """A TCP server that hands on to another, and keeps what clients send: the reports of ranks."""
+
+    def __init__(self, target):
+        self._target, self._taken, self._lock = target, [], threading.Lock()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self._server.accept()
+            try:
+                upstream = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            taken = bytearray()
+            with self._lock:
+                self._taken.append(taken)
+            threading.Thread(target=self._pump, args=(client, upstream, taken), daemon=True).start()
+            threading.Thread(target=self._pump, args=(upstream, client, None), daemon=True).start()
+
+    def _pump(self, source, sink, taken):
+        try:
+            while data := source.recv(65536):
+                if taken is not None:
+                    with self._lock:
+                        taken += data
+                sink.sendall(data)
+        except OSError:
+            pass
+        for one in (source, sink):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def bodies(self, ending):
+        """Bodies (JSON) of the requests whose path ends so."""
+        with self._lock:
+            streams = [bytes(taken) for taken in self._taken]
+        found = []
+        for stream in streams:
+            while b"\r\n\r\n" in stream:
+                head, _, rest = stream.partition(b"\r\n\r\n")
+                length = re.search(rb"(?i)^content-length: *(\d+)", head, re.M)
+                size = int(length.group(1)) if length else 0
+                path = head.split(b" ", 2)[1].partition(b"?")[0].decode() if head.count(b" ") >= 2 else ""
+                if path.endswith(ending) and len(rest) >= size:
+                    try:
+                        found.append(json.loads(rest[:size]))
+                    except ValueError:
+                        pass
+                stream = rest[size:]
+        return found
+
+
+class Server:
+    """harpe serve, with a tee before it."""
+
+    def __init__(self, context):
+        self.process = subprocess.Popen([context["harpe"], "serve", "--tcp", "127.0.0.1:0", "--store", "none"],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in self.process.stdout:
+            if found := re.search(r"listening on http://([\d.]+):(\d+)", line):
+                break
+        else:
+            raise RuntimeError("harpe serve did not start")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        self.tee = Tee((found.group(1), int(found.group(2))))
+        self.url = "http://" + self.tee.address
+
+    def close(self):
+        self.process.terminate()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def rank_command(rank, port, device, seconds, result):
+    return [sys.executable, "-m", "gpu_check.pipeline_rank", str(rank), str(port), device, str(seconds), result]
+
+
+def environment(**variables):
+    # Both processes use the one GPU.
+    return {**os.environ, "LOCAL_RANK": "0", "HARPE_CLOCK_SOCKET": "", **variables}
+
+
+def run_pipeline(context, server, device, seconds):
+    """What the two ranks wrote."""
+    port, results, ranks = free_port(), [], []
+    for rank in range(2):
+        result = os.path.join(context["folder"], f"rank{rank}.json")
+        results.append(result)
+        ranks.append(subprocess.Popen(rank_command(rank, port, device, seconds, result),
+                                      env=environment(HARPE_SERVER=server.url, HARPE_JOB="gpu-check")))
+    until = time.monotonic() + LONGEST_PIPELINE
+    try:
+        for process in ranks:
+            if process.wait(max(0.1, until - time.monotonic())) != 0:
+                raise RuntimeError(f"a rank ended with status {process.returncode}")
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                process.kill()
+    found = []
+    for result in results:
+        with open(result, encoding="utf-8") as file:
+            found.append(json.load(file))
+    return found
+
+
+def times_beside_events(rank, reports):
+    """Reported times of instructions beside CUDA events around the same ones: medians over iterations."""
+    first, last = rank["iterations"]
+    by_iteration = {report["iteration"]: report for report in reports}
+    table = {}
+    for kind in ("forward", "backward"):
+        pairs = []
+        for number, events in zip(range(first, last), rank["by_events"]):
+            report = by_iteration.get(number)
+            totals = next((one for one in report["instructions"] if one["name"] == kind), None) if report else None
+            if totals and kind in events:
+                pairs.append((totals["time_s"], events[kind], totals["count"]))
+        if pairs:
+            offs = sorted((reported - events) / count for reported, events, count in pairs)
+            table[kind] = {"iterations": len(pairs), "instruction_s": statistics.median(e / c for _, e, c in pairs),
+                           "harpe_minus_events_s": statistics.median(offs), "worst_s": max(offs, key=abs)}
+    return table
+
+
+def energies(rank, reports):
+    """Energy by reports of one rank over the iterations of its window, beside the window."""
+    first, last = rank["iterations"]
+    inside = [report for report in reports if first <= report["iteration"] < last]
+    sums = {"iterations_reported": len(inside), "iterations": last - first, "window_j": rank["window"]["joules"],
+            "window_error_j": rank["window"]["error"], "window_s": rank["window"]["seconds"]}
+    measured = [report for report in inside if report.get("energy_j") is not None]
+    if measured:
+        # What of the window lies between iterations of this rank counts by the mean iteration.
+        sums["iterations_j"] = sum(report["energy_j"] for report in measured) / len(measured) * (last - first)
+        sums["iterations_error_j"] = sum(report.get("energy_error_j") or 0 for report in measured)
+        sums["iterations_s"] = sum(report["time_s"] for report in measured) / len(measured) * (last - first)
+        kinds = {}
+        for report in measured:
+            for one in report["instructions"]:
+                if one.get("energy_j") is not None:
+                    kind = kinds.setdefault(one["name"], {"count": 0, "time_s": 0.0, "energy_j": 0.0})
+                    kind["count"] += one["count"]
+                    kind["time_s"] += one["time_s"]
+                    kind["energy_j"] += one["energy_j"]
+        sums["instructions"] = {name: {"count": one["count"], "mean_s": one["time_s"] / one["count"],
+                                       "mean_j": one["energy_j"] / one["count"]} for name, one in kinds.items()}
+    return sums
+
+
+def overhead(rank):
+    """The hook's cost, of an iteration and of an instruction."""
+    with_hook, without = statistics.median(rank["with_hook_s"]), statistics.median(rank["without_hook_s"])
+    return {"iterations": len(rank["with_hook_s"]), "with_hook_s": with_hook, "without_hook_s": without,
+            "per_instruction_s": (with_hook - without) / (2 * MICRO_BATCHES), "share": with_hook / without - 1,
+            "calls": rank["calls"]}
+
+
+def run_profile_measure(context, device, seconds):
+    """`harpe profile measure` on the same pipeline, as far as it gets where no clock may be set."""
+    out, port = os.path.join(context["folder"], "profile.csv"), free_port()
+    words = [rank_command(rank, port, device, seconds, os.path.join(context["folder"], f"profiled{rank}.json")) for rank in range(2)]
+    code = ("import json, subprocess, sys; ranks = [subprocess.Popen(words) for words in json.loads(sys.argv[1])]; "
+            "sys.exit(max(rank.wait() for rank in ranks))")
+    # A server's address is named, so that the command starts no agent: none may set clocks here.
+    command = [context["harpe"], "profile", "measure", "--tcp", f"127.0.0.1:{free_port()}", "--clocks", "2", "--out", out, "--",
+               sys.executable, "-c", code, json.dumps(words)]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 20, env=environment())
+        result = {"status": said.returncode, "text": "\n".join(said.stderr.strip().splitlines()[-12:])}
+    except subprocess.TimeoutExpired as error:
+        result = {"status": None, "text": (error.stderr or b"").decode(errors="replace")[-1500:] + "\nit did not end in time"}
+    for name in ("profile.csv", "profile.partial.csv"):
+        path = os.path.join(context["folder"], name)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                result["profile"] = [line.strip() for line in file if not line.startswith("#")][:20]
+    return result
+
+
+def run(context, emit):
+    # A test runs the pipeline on the CPU, with the energies of a simulated GPU.
+    device = os.environ.get("GPU_CHECK_PIPELINE_DEVICE", "cuda")
+    if device == "cuda":
+        loads.cuda()
+    try:
+        from torch.distributed import pipelining  # noqa: F401
+    except ImportError as error:
+        raise RuntimeError(f"skipped: this PyTorch has no torch.distributed.pipelining: {error}") from error
+    scale = max(context["scale"], 0.3)
+    server = Server(context)
+    try:
+        ranks = run_pipeline(context, server, device, SECONDS * scale)
+        reports = server.tee.bodies("/reports")
+    finally:
+        server.close()
+    result = {"device": device, "torch": ranks[0]["torch"], "stages": [], "reports": len(reports)}
+    for number, rank in enumerate(ranks):
+        own = [report for report in reports if report.get("stage", 0) == number]
+        result["stages"].append({"registered": rank["registered"], "counts": rank["counts"], "events": rank["events"],
+                                 "times": times_beside_events(rank, own), "energy": energies(rank, own),
+                                 "overhead": overhead(rank)})
+    result["profile_measure"] = {"status": None, "text": "it did not end in time"}
+    emit(result)
+    result["profile_measure"] = run_profile_measure(context, device, PROFILE_SECONDS * scale)
+    emit(result)

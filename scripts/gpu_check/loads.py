@@ -1,0 +1,209 @@
+"""Loads for the recording, one after the other, each with the moments at which it began and ended (ns, CLOCK_BOOTTIME).
+
+    python3 -m gpu_check.loads FILE SCALE
+
+Writes FILE, as JSON. On a real GPU loads are PyTorch's kernels; a simulated GPU is told how busy it is.
+"""
+
+import json
+import sys
+import time
+
+from . import nvml
+
+BETWEEN = 1.2  # s without load
+BATCH = 0.02  # s of work that is queued at once
+# Hz; none in step with sensors that measure each 100 ms, which would see the same part of a wave each time.
+SQUARES = (1, 3, 7, 11, 19)
+# (name, seconds, activity of a simulated GPU or None: PyTorch alone can)
+STEADY = (("matmul", 6, 1.0), ("copy", 5, 0.5), ("mixed", 5, 0.7), ("spin", 4, 0.15))
+TRAINING = (("training", 8), ("forward", 4), ("backward", 4))
+SQUARE_SECONDS = 5
+IDLE_SECONDS = 6
+now = nvml.boottime_ns
+
+
+class NoCuda(RuntimeError):
+    """Of what needs a CUDA device in PyTorch."""
+
+
+def cuda():
+    """torch, on whose first CUDA device work can run."""
+    try:
+        import torch
+    except ImportError as error:
+        raise NoCuda(f"skipped: there is no PyTorch: {error}") from error
+    if not torch.cuda.is_available():
+        raise NoCuda("skipped: no CUDA device in PyTorch")
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    return torch
+
+
+class SimulatedLoads:
+    """Activity of a simulated GPU."""
+
+    kind = "simulated"
+
+    def __init__(self):
+        import harpe_sim
+        self._sim = harpe_sim
+
+    def steady(self, _, seconds, activity):
+        self._sim.set_load(0, activity)
+        time.sleep(seconds)
+        self._sim.set_load(0, 0)
+        return {}
+
+    def half_wave(self, seconds):
+        begin = now()
+        self._sim.set_load(0, 1.0)
+        time.sleep(seconds)
+        self._sim.set_load(0, 0)
+        return begin, now()
+
+    def training(self, *_):
+        raise NoCuda("skipped: no CUDA device in PyTorch")
+
+
+class CudaLoads:
+    """PyTorch's kernels on the first CUDA device."""
+
+    kind = "cuda"
+
+    def __init__(self, torch):
+        self.torch = torch
+        free = torch.cuda.mem_get_info()[0]
+        size = 8192 if free > 8 << 30 else 2048
+        self.a = torch.randn(size, size, device="cuda").to(torch.bfloat16)
+        self.b = torch.randn(size, size, device="cuda").to(torch.bfloat16)
+        self.out = torch.empty_like(self.a)
+        self.large = torch.empty(min(1 << 30, free // 8), dtype=torch.uint8, device="cuda")
+        self.copied = torch.empty_like(self.large)
+        self.operations = {"matmul": self._matmul, "copy": self._copy, "mixed": self._mixed, "spin": self._spin}
+        self.seconds = {name: self._calibrate(operation) for name, operation in self.operations.items()}
+        self._steps = None
+
+    def _matmul(self):
+        self.torch.matmul(self.a, self.b, out=self.out)
+
+    def _copy(self):
+        self.copied.copy_(self.large)
+
+    def _mixed(self):
+        self._matmul()
+        self._copy()
+
+    def _spin(self):
+        self.torch.cuda._sleep(2_000_000)
+
+    def _calibrate(self, operation):
+        """Seconds of one operation."""
+        for _ in range(3):
+            operation()
+        self.torch.cuda.synchronize()
+        begin, count = now(), 20
+        for _ in range(count):
+            operation()
+        self.torch.cuda.synchronize()
+        return (now() - begin) / 1e9 / count
+
+    def _run(self, operation, one, seconds):
+        """Batches, of which one is always queued, so that the GPU does not wait for this process; seconds by the device."""
+        batch = max(1, round(BATCH / one))
+        first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, count, waits = now(), 0, []
+        until = begin + seconds * 1e9
+        first.record()
+        while now() < until:
+            for _ in range(batch):
+                operation()
+            count += batch
+            event = self.torch.cuda.Event()
+            event.record()
+            waits.append(event)
+            if len(waits) > 2:
+                waits.pop(0).synchronize()
+        last.record()
+        self.torch.cuda.synchronize()
+        return {"begin_ns": begin, "count": count, "device_s": first.elapsed_time(last) / 1000}
+
+    def steady(self, name, seconds, _):
+        return self._run(self.operations[name], self.seconds[name], seconds)
+
+    def half_wave(self, seconds):
+        count = max(1, round(seconds / self.seconds["matmul"]))
+        begin = now()
+        for _ in range(count):
+            self._matmul()
+        self.torch.cuda.synchronize()
+        return begin, now()
+
+    def training(self, name, seconds):
+        from .transformer import TrainingSteps
+        if self._steps is None:
+            self._steps = TrainingSteps(self.torch)
+        operation = getattr(self._steps, name)
+        return self._run(operation, self._calibrate(operation), seconds)
+
+
+def run(loads, scale):
+    """The loads in turn. A load that fails is said, and the next one runs."""
+    done = [{"name": "idle", "begin_ns": now()}]
+    time.sleep(IDLE_SECONDS * max(scale, 0.5))
+    done[0]["end_ns"] = now()
+
+    def one(name, work):
+        time.sleep(BETWEEN)
+        entry = {"name": name, "begin_ns": now()}
+        try:
+            entry.update(work())
+        except Exception as error:
+            entry["error"] = str(error) if isinstance(error, NoCuda) else f"{type(error).__name__}: {error}"
+        entry["end_ns"] = now()
+        done.append(entry)
+
+    def square(hertz):
+        waves, begin, half = [], now(), 0.5 / hertz
+        count = max(3, round(SQUARE_SECONDS * scale * hertz))
+        for wave in range(count):
+            time.sleep(max(0.0, begin / 1e9 + 2 * half * wave - now() / 1e9))
+            waves.append(loads.half_wave(half))
+        return {"hertz": hertz, "waves_ns": waves}
+
+    for name, seconds, activity in STEADY:
+        one(name, lambda n=name, s=seconds, a=activity: loads.steady(n, s * scale, a))
+    for hertz in SQUARES:
+        one(f"square {hertz} Hz", lambda h=hertz: square(h))
+    for name, seconds in TRAINING:
+        one(name, lambda n=name, s=seconds: loads.training(n, s * scale))
+    time.sleep(BETWEEN)
+    return done
+
+
+def main():
+    path, scale = sys.argv[1], float(sys.argv[2])
+    result = {"loads": [], "kind": None, "error": None}
+    try:
+        loads = CudaLoads(cuda())
+    except NoCuda as error:
+        result["error"] = str(error)
+        loads = None
+        try:
+            loads = SimulatedLoads()
+        except ImportError:
+            pass
+    if loads is not None:
+        result["kind"] = loads.kind
+        result["loads"] = run(loads, scale)
+        result["operation_s"] = getattr(loads, "seconds", {})
+    else:
+        begin = now()
+        time.sleep(IDLE_SECONDS * max(scale, 0.5))
+        result["loads"] = [{"name": "idle", "begin_ns": begin, "end_ns": now()}]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file)
+
+
+if __name__ == "__main__":
+    main()

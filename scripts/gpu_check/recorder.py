@@ -1,0 +1,149 @@
+"""Records every reading of a GPU's counter and power, with the times at which each call began and ended.
+
+    python3 -m gpu_check.recorder UUID FILE [SECONDS_AT_MOST]
+
+Writes FILE when standard input is closed, or after SECONDS_AT_MOST. It is a process of its own, so that loads do not hold
+up its readings, and uses nothing of Harpe.
+"""
+
+import array
+import json
+import lzma
+import select
+import sys
+import time
+
+from . import nvml
+
+# Sensors by the names of the columns; mJ, mW, MHz, bits.
+COUNTER, INSTANT, AVERAGE, CLOCK, MEMORY_CLOCK, REASONS, TEMPERATURE, TRUTH = SENSORS = (
+    "counter_mj", "instant_mw", "average_mw", "clock_mhz", "memory_clock_mhz", "reasons", "temperature_c", "truth_mj")
+HIGHEST_RATE = 1000  # rounds a second, so that 90 s fit into the file
+SLOW_EVERY = 50  # rounds between readings of clocks, reasons and temperature
+AVERAGE_EVERY = 5
+MOST_FAILURES = 200  # in a row, of one sensor
+
+
+class Recording:
+    """Of each sensor: begin and end of each call (ns, CLOCK_BOOTTIME), and its value."""
+
+    def __init__(self):
+        self.begin = {name: array.array("q") for name in SENSORS}
+        self.end = {name: array.array("q") for name in SENSORS}
+        self.value = {name: array.array("q") for name in SENSORS}
+        self.failures = {}
+
+    def add(self, name, begin, end, value):
+        self.begin[name].append(begin)
+        self.end[name].append(end)
+        self.value[name].append(value)
+
+    def rows(self, name):
+        return list(zip(self.begin[name], self.end[name], self.value[name]))
+
+    def start(self):
+        return min((times[0] for times in self.begin.values() if times), default=0)
+
+    def write(self, path):
+        """CSV, compressed: sensor, begin of the call in us since the first, its length in us, value."""
+        start = self.start()
+        with lzma.open(path, "wt", preset=2) as file:
+            file.write("# " + json.dumps({"format": "harpe.gpu_samples/1", "start_ns": start, "failures": self.failures}) + "\n")
+            file.write("sensor,begin_us,call_us,value\n")
+            for name in SENSORS:
+                for begin, end, value in zip(self.begin[name], self.end[name], self.value[name]):
+                    file.write(f"{name},{(begin - start) / 1000:.1f},{(end - begin) / 1000:.1f},{value}\n")
+
+    @classmethod
+    def read(cls, path):
+        recording = cls()
+        with lzma.open(path, "rt") as file:
+            head = json.loads(file.readline()[2:])
+            recording.failures = head["failures"]
+            start = head["start_ns"]
+            next(file)
+            for line in file:
+                name, begin, length, value = line.split(",")
+                began = start + round(float(begin) * 1000)
+                recording.add(name, began, began + round(float(length) * 1000), int(value))
+        return recording
+
+
+def truth_reader():
+    """Of a simulated GPU: what was used, in mJ; None on a real one."""
+    try:
+        import harpe_sim
+        harpe_sim.truth(0)
+    except Exception:
+        return None
+    return lambda: round(harpe_sim.truth(0).energy * 1000)
+
+
+def readers(gpu):
+    """(sensor, function, every how many rounds) of what this GPU has."""
+    instant, average, _ = nvml.power_readers(gpu)
+    candidates = [
+        (COUNTER, gpu.energy_mj, 1),
+        (TRUTH, truth_reader(), 1),
+        (INSTANT, instant, 1),
+        (AVERAGE, average, AVERAGE_EVERY if instant else 1),
+        (CLOCK, lambda: gpu.number("nvmlDeviceGetClockInfo", nvml.SM), SLOW_EVERY),
+        (MEMORY_CLOCK, lambda: gpu.number("nvmlDeviceGetClockInfo", nvml.MEMORY), SLOW_EVERY),
+        (REASONS, gpu.reasons, SLOW_EVERY),
+        (TEMPERATURE, lambda: gpu.number("nvmlDeviceGetTemperature", 0), SLOW_EVERY),
+    ]
+    found, refused = [], {}
+    for name, read, every in candidates:
+        if read is None:
+            continue
+        try:
+            read()
+            found.append((name, read, every))
+        except nvml.NvmlError as error:
+            refused[name] = str(error)
+    return found, refused
+
+
+def record(gpu, ended, most=float("inf")):
+    """Until `ended()` holds, or for `most` seconds."""
+    recording = Recording()
+    sensors, recording.failures = readers(gpu)
+    in_row = dict.fromkeys(SENSORS, 0)
+    now = nvml.boottime_ns
+    start, number = now(), 0
+    while sensors and now() - start < most * 1e9:
+        if number % 50 == 0 and ended():
+            break
+        for name, read, every in sensors:
+            if number % every:
+                continue
+            begin = now()
+            try:
+                value = read()
+            except nvml.NvmlError as error:
+                recording.failures[name] = str(error)
+                in_row[name] += 1
+                continue
+            recording.add(name, begin, now(), value)
+            in_row[name] = 0
+        if number % 50 == 0:
+            sensors = [one for one in sensors if in_row[one[0]] < MOST_FAILURES]
+        number += 1
+        ahead = start + number * (1e9 / HIGHEST_RATE) - now()
+        if ahead > 0:
+            time.sleep(ahead / 1e9)
+        else:
+            start -= ahead  # slower than that: as fast as the driver answers
+    return recording
+
+
+def main():
+    uuid, path, *most = sys.argv[1:]
+    gpu = nvml.Nvml().gpu(uuid)
+    print("recording", flush=True)
+    ended = lambda: bool(select.select([sys.stdin], [], [], 0)[0])  # noqa: E731
+    record(gpu, ended, *map(float, most)).write(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""The table, the page and the pictures of a gpu_check.json; on the machine itself, and again anywhere:
+
+    python3 -m gpu_check.render gpu_check.json [FOLDER]         prints the table; with FOLDER, writes page and pictures into it
+    python3 -m gpu_check.render --markdown gpu_check.json...    a section of docs/validation.md
+"""
+
+import html
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+
+from . import pictures
+
+SIMULATED = "Simulated GPU: no figure here is a measurement."
+TITLES = {"driver": "The driver", "counter": "Counter and power readings", "joules": "Joules", "hooks": "Hooks", "model": "The model"}
+# What Harpe takes for granted until it has learnt otherwise; docs/measuring.md and docs/client.md.
+COUNTER_STEP, SENSOR_STEP, AVERAGE_WINDOW, HELD = 0.1, 0.1, 1.0, 0.95
+CALL_P99 = 0.5e-6
+
+
+def number(value, digits=3):
+    """A figure with so many significant digits."""
+    if value is None:
+        return "?"
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text else text
+
+
+def seconds(value):
+    if value is None:
+        return "?"
+    for unit, factor in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(value) >= factor:
+            return f"{number(value / factor)} {unit}"
+    return f"{number(value * 1e9)} ns" if value else "0 s"
+
+
+def percent(value, digits=3):
+    return "?" if value is None else f"{number(100 * value, digits)} %"
+
+
+def watts(value):
+    return "?" if value is None else f"{value:.1f} W"
+
+
+def joules(value, error=None):
+    text = "?" if value is None else f"{value:.1f}"
+    return f"{text} J" if error is None else f"{text} ± {number(error, 2)} J"
+
+
+# --- Rows: (what, measured, what Harpe's model or bar says) ---------------------------------------
+
+
+def driver_rows(result, document):
+    gpu = next((one for one in (result.get("harpe_devices") or {}).get("gpus", []) if one["uuid"] == (document["gpu"] or {}).get("uuid")),
+               None)
+    yield "driver", str(result.get("driver_version", "?")), ""
+    if result.get("harpe_devices_error"):
+        yield "harpe devices", result["harpe_devices_error"], ""
+    if gpu:
+        limit, graphics = gpu["power_limit"], gpu["graphics_clock"]["supported_mhz"] or []
+        yield "state", gpu["state"] + (", MIG" if gpu["mig"] else ""), ""
+        yield "power limit", " .. ".join(number(limit.get(key), 4) for key in ("lowest_w", "highest_w")) + \
+            f" W, from the factory {number(limit.get('factory_w'), 4)} W, in force {number(limit.get('enforced_w'), 4)} W", ""
+        yield "graphics clocks", f"{graphics[0]} .. {graphics[-1]} MHz, {len(graphics)} of them" if graphics else "not told", \
+            model_clocks(document)
+        yield "memory clocks", ", ".join(map(str, gpu["memory_clock"]["supported_mhz"] or [])) + " MHz", ""
+        yield "metered scope", gpu["power"]["scope"], ""
+        refused = sorted(name for name, one in gpu["may_set"].items() if not one["allowed"])
+        yield "may set", "nothing" if len(refused) == len(gpu["may_set"]) else "all but " + ", ".join(refused) if refused else "all", \
+            "set nothing"
+    steps = sorted({step for one in (result.get("clocks") or {}).values() if isinstance(one, dict) for step in one.get("steps_mhz", [])})
+    if steps:
+        yield "clock steps", ", ".join(map(str, steps)) + " MHz", "15 MHz"
+    known = {name: one for name, one in result.get("calls", {}).items() if one["median_us"] is not None and not one["error"]}
+    if known:
+        slowest = max(known, key=lambda name: known[name]["median_us"])
+        yield "calls of the driver", f"median {known[slowest]['median_us']:.0f} us at most ({slowest}), longest " \
+            f"{max(one['longest_us'] for one in known.values()):.0f} us", "below 1 ms"
+    yield "not supported", ", ".join(name for name, one in result.get("calls", {}).items() if one["error"]) or "nothing", ""
+    if document.get("settings_after") is not None:
+        same = document["settings_after"] == result.get("settings")
+        yield "settings after the check", "as before" if same else f"{document['settings_after']}, before: {result.get('settings')}", \
+            "as before"
+
+
+def model_clocks(document):
+    constants = ((document["sections"].get("model") or {}).get("result") or {}).get("constants")
+    return f"{constants['min_clock_mhz']} .. {constants['max_clock_mhz']} MHz" if constants else "no model of this card"
+
+
+def counter_rows(result, document):
+    expected = {"counter": f"step {seconds(COUNTER_STEP)}", "instant_power": f"new value each {seconds(SENSOR_STEP)}",
+                "average_power": f"over {seconds(AVERAGE_WINDOW)}"}
+    for name, says in expected.items():
+        one = result.get(name, {})
+        label = name.replace("_", " ")
+        if one.get("error"):
+            yield label, one["error"], says
+            continue
+        spread = f" ± {seconds(one['step_deviation_s'])}" if one.get("step_deviation_s") is not None else ""
+        yield f"{label}, changes each", (seconds(one["step_s"]) + spread) if one["step_s"] else "no change in that time", says
+        unit = "J" if name == "counter" else "W"
+        yield f"{label}, resolution", f"{number(one['resolution'])} {unit}" if one["resolution"] else "?", "0.001 " + unit
+        if one.get("deviation_share") is not None:
+            yield f"{label}, noise without load", f"{one['deviation']:.2f} W, {percent(one['deviation_share'], 2)} of {watts(one['mean'])}", ""
+        yield f"{label}, readings", f"{one['rate_hz']:.0f} a second, {one['call_median_us']:.0f} us each, 95 % below " \
+            f"{one['call_95_us']:.0f} us", "50 a second"
+    sensor = ((document["sections"].get("joules") or {}).get("result") or {}).get("sensor") or {}
+    for edge in ("rise", "fall"):
+        lag = (sensor.get("counter_lag") or {}).get(edge)
+        if lag:
+            yield f"counter, lag after a {edge}", f"{seconds(lag['s'])} (median of {lag['edges']}, with the time that power takes)", "none"
+    for name, one in (sensor.get("averaging") or {}).items():
+        if one:
+            low, high = one["window_range_s"]
+            yield f"{name} power, averages over", f"{seconds(one['window_s'])} ({seconds(low)} to {seconds(high)}), {seconds(one['delay_s'])} late", \
+                f"{seconds(AVERAGE_WINDOW)}" if name == "average" else "25 of 100 ms (A100, H100)"
+            yield f"{name} power over the counter", number(one["watts_per_counter_watt"], 4), "1"
+    for one in sensor.get("squares") or []:
+        shown = one.get("instant")
+        if shown:
+            yield f"instant power, square wave of {one['hertz']} Hz", f"{shown['low_w']:.0f} to {shown['high_w']:.0f} W, mean " \
+                f"{shown['mean_w']:.0f} W", f"counter {watts(one['counter_w'])}"
+
+
+def coverage_text(one):
+    if not one:
+        return "?"
+    return f"{percent(one['coverage'], 3)} held ({percent(one['coverage_with_doubt'], 3)} with the counter's own doubt), bias " \
+        f"{percent(one['bias'], 2)}"
+
+
+def joules_rows(result, _):
+    if result.get("recorded_s"):
+        rates = result.get("rates_hz", {})
+        yield "recorded", f"{result['recorded_s']:.0f} s, " + ", ".join(
+            f"{name[:-3]} at {rates[name]:.0f} Hz" for name in ("counter_mj", "instant_mw", "average_mw") if name in rates), ""
+    if result.get("loads_by") != "cuda":
+        yield "loads", "of a simulation" if result.get("loads_by") else "none: idle", str(result.get("loads_error") or "")
+    for load in result.get("loads", []):
+        if load.get("error"):
+            yield f"load {load['name']}", load["error"], ""
+    run = result.get("harpe_run") or {}
+    if run.get("counter_j"):
+        measured = run["device"]["measured"]
+        yield "harpe run, all loads", joules(measured["energy_j"], measured["error_j"]), \
+            f"counter {joules(run['counter_j'], run['counter_doubt_j'])}"
+    for one in result.get("long_windows", []):
+        readings = "; ".join(f"{key} power {joules(one[key + '_j'])}" for key in ("instant", "average") if one.get(key + "_j") is not None)
+        yield f"{one['name']}, {number(one['seconds'])} s", f"counter {joules(one['counter_j'], one['counter_doubt_j'])}; {readings}", \
+            joules(one["harpe_j"], one["harpe_error_j"])
+    if result.get("windows_error"):
+        yield "windows", result["windows_error"], ""
+    for row in result.get("windows", []):
+        if row.get("settled"):
+            yield f"{row['settled']['windows']} windows of {number(row['length_s'])} s, {KINDS[row['kind']]}", \
+                coverage_text(row["settled"]), f"{percent(HELD)} held, bar {percent(row['settled']['bar'], 2)}"
+
+
+KINDS = {"begins": "begin with a load", "ends": "end with a load", "inside": "inside a load", "square": "in square waves",
+         "anywhere": "anywhere"}
+
+
+def hooks_rows(result, _):
+    for number_of, stage in enumerate(result.get("stages", [])):
+        label = f"stage {number_of}"
+        yield f"{label}, registered", "yes" if stage["registered"] else "no", ""
+        for kind, one in stage["times"].items():
+            yield f"{label}, {kind} against events", f"{seconds(one['harpe_minus_events_s'])} of {seconds(one['instruction_s'])} (worst " \
+                f"{seconds(one['worst_s'])})", "0"
+        cost = stage["overhead"]
+        yield f"{label}, overhead of an instruction", f"{seconds(cost['per_instruction_s'])}, {percent(cost['share'], 2)} of an iteration", ""
+        yield f"{label}, calls", ", ".join(f"{name} {seconds(one['median_s'])} (p99 {seconds(one['p99_s'])})"
+                                          for name, one in cost["calls"].items()), f"p99 below {seconds(CALL_P99)}, and an event"
+        energy = stage["energy"]
+        if energy.get("iterations_j") is not None:
+            yield f"{label}, energy of iterations", joules(energy["iterations_j"], energy["iterations_error_j"]) + \
+                f" in {number(energy['iterations_s'])} s", f"window {joules(energy['window_j'], energy['window_error_j'])} in " \
+                f"{number(energy['window_s'])} s"
+            for kind, one in energy["instructions"].items():
+                yield f"{label}, {kind}", f"{joules(one['mean_j'])} in {seconds(one['mean_s'])}, {one['count']} of them", ""
+    measured = result.get("profile_measure")
+    if measured:
+        rows = len(measured.get("profile") or [None]) - 1
+        last = (measured["text"] or "").strip().splitlines()
+        yield "harpe profile measure", f"status {measured['status']}, {rows} rows", last[-1] if last else ""
+
+
+def model_rows(result, _):
+    yield "model", str(result.get("model") or result.get("note")), ""
+    for load in result.get("loads", []):
+        if load.get("error"):
+            continue
+        took = f", {seconds(load['operation_s'])} and {joules(load['operation_j'])} each" if load.get("operation_s") else ""
+        clock = f" at {load['clock_mhz']:.0f} MHz" if load.get("clock_mhz") else ""
+        says = f"{watts(load['model_w'])} ({load['model_off']:+.0%})" if load.get("model_off") is not None else "no model"
+        yield load["name"], f"{watts(load['counter_w'] or load['instant_w'])}{clock}{took}", says
+
+
+ROWS = {"driver": driver_rows, "counter": counter_rows, "joules": joules_rows, "hooks": hooks_rows, "model": model_rows}
+
+
+def rows_of(document):
+    """(section, what, measured, model or bar) of all sections; of one that failed, why."""
+    for name, section in document["sections"].items():
+        if section["error"]:
+            yield name, section["status"], section["error"], ""
+        if section["result"] is None:
+            continue
+        try:
+            for what, measured, says in ROWS[name](section["result"], document):
+                yield name, what, measured, says
+        except (KeyError, TypeError, ValueError) as error:
+            yield name, "not rendered", f"{type(error).__name__}: {error}", ""
+
+
+def heading(document):
+    gpu = document["gpu"]
+    name = gpu["name"] if gpu else "no NVIDIA GPU"
+    torch = document["software"]["torch"]
+    return f"{name}, {document['made_at']}, {document['software']['harpe']}, Python {document['software']['python']}, PyTorch " \
+        f"{torch.get('version') or torch.get('error')}"
+
+
+def table(document):
+    rows = [("", "what", "measured", "Harpe's model or bar"), *rows_of(document)]
+    width = min(48, max(len(row[1]) for row in rows))
+    middle = min(76, max(len(row[2]) for row in rows))
+    lines, last = [heading(document)], None
+    if document["simulated"]:
+        lines.append(SIMULATED.upper())
+    for name, what, measured, says in rows:
+        if name and name != last:
+            lines.append(f"-- {TITLES[name]} ({document['sections'][name]['seconds']:.0f} s)")
+        last = name or last
+        lines.append(f"{what:<{width}}  {measured:<{middle}}  {says}".rstrip())
+    return "\n".join(lines)
+
+
+# --- Page -----------------------------------------------------------------------------------------
+
+
+def page_frame():
+    """examples/page_frame.py, which lies beside this file in the archive."""
+    here = pathlib.Path(__file__).resolve().parent
+    for path in (here / "page_frame.py", here.parent.parent / "examples" / "page_frame.py"):
+        if path.exists():
+            spec = importlib.util.spec_from_file_location("page_frame", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    raise FileNotFoundError("page_frame.py")
+
+
+def html_table(rows):
+    cells = "".join(f'<tr><th scope="row">{html.escape(what)}</th><td>{html.escape(measured)}</td><td>{html.escape(says)}</td></tr>\n'
+                    for what, measured, says in rows)
+    return ('<div class="scroll"><table><thead><tr><th scope="col">what</th><th scope="col">measured</th>'
+            f'<th scope="col">Harpe\'s model or bar</th></tr></thead><tbody>\n{cells}</tbody></table></div>\n')
+
+
+def write_page(document, out):
+    frame = page_frame()
+    warning = f" {SIMULATED}" if document["simulated"] else ""
+    drawn = pictures.draw(document)
+    body = ""
+    for name, section in document["sections"].items():
+        rows = [row[1:] for row in rows_of(document) if row[0] == name]
+        body += f"<section>\n<h2>{html.escape(TITLES[name])}</h2>\n"
+        for place, drawing, caption in drawn.values():
+            if place == name:
+                body += f'<figure>{pictures.inline(drawing)}<figcaption>{html.escape(caption + warning)}</figcaption></figure>\n'
+        body += f'<p class="note">{html.escape(section["status"])}, {section["seconds"]:.0f} s</p>\n' + html_table(rows) + "</section>\n"
+    page = frame.framed_page(
+        "Harpe on " + (document["gpu"]["name"] if document["gpu"] else "a machine without an NVIDIA GPU"), heading(document),
+        SIMULATED if document["simulated"] else "Measured on one machine, once. Nothing was set on the GPU.", body, "gpu_check.sh",
+        ["scripts/gpu_check.sh", "OUT"], [("gpu_check.json", "")], "docs/devices.md")
+    files = {"gpu_check.html": page, "gpu_check.txt": table(document) + "\n",
+             **{file: pictures.standalone(drawing, frame.PALETTE) for file, (_, drawing, _) in drawn.items()}}
+    for file, text in files.items():
+        with open(os.path.join(out, file), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def markdown(document):
+    """For docs/validation.md: coverage, loads, hooks, as tables."""
+    lines = [f"### {document['gpu']['name'] if document['gpu'] else 'No GPU'}", "",
+             f"{heading(document)}; {document['seconds']:.0f} s. Nothing was set." + (f" **{SIMULATED}**" if document["simulated"] else ""), ""]
+    for name in document["sections"]:
+        lines += [f"{TITLES[name]}:", "", "| what | measured | Harpe's model or bar |", "| --- | --- | --- |"]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row[1:]) + " |" for row in rows_of(document) if row[0] == name]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    arguments = sys.argv[1:]
+    as_markdown = arguments[:1] == ["--markdown"]
+    files = arguments[1:] if as_markdown else arguments[:1]
+    if not files:
+        sys.exit(__doc__)
+    for path in files:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        print(markdown(document) if as_markdown else table(document))
+        if not as_markdown and len(arguments) > 1:
+            os.makedirs(arguments[1], exist_ok=True)
+            write_page(document, arguments[1])
+
+
+if __name__ == "__main__":
+    main()
