@@ -12,6 +12,12 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "gpu_check: $1" >&2; exit 2; }
+# The last of these files that is there.
+last_of() {
+  local file found=
+  for file in "$@"; do [ ! -e "$file" ] || found=$file; done
+  echo "$found"
+}
 
 pack() {
   cd "$here/.."
@@ -42,8 +48,8 @@ python=${PYTHON:-python3}
 parts=()
 for folder in "${GPU_CHECK_PARTS:-}" "$here" "$here/../../../.." "$here/../out/gpu_check"; do
   [ -n "$folder" ] || continue
-  wheel=$(ls "$folder"/harpe-*.whl 2>/dev/null | tail -n 1)
-  archive=$(ls "$folder"/harpe-*-linux-*.tar.xz 2>/dev/null | tail -n 1)
+  wheel=$(last_of "$folder"/harpe-*.whl)
+  archive=$(last_of "$folder"/harpe-*-linux-*.tar.xz)
   [ -z "$wheel" ] || { parts=("$wheel" "$archive"); break; }
 done
 [ ${#parts[@]} -gt 0 ] || fail "no wheel lies in $here or out/gpu_check; GPU_CHECK_PARTS names its folder"
@@ -65,6 +71,7 @@ if archive:
 PYTHON
 harpe=$work/harpe/bin/harpe
 [ -x "$harpe" ] || harpe=$work/wheel/harpe/bin/harpe
+"$harpe" --version >/dev/null || fail "$harpe cannot be executed here; if $work is on a file system without programs, set TMPDIR"
 # The check's own modules: those beside this script, else the archive's.
 modules=$here
 [ -d "$modules/gpu_check" ] || modules=$work/harpe/share/harpe/gpu_check

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds an archive of Harpe for Linux systems other than the one it is built on, from RHEL 8 (glibc 2.28) on: commands,
-# agent, client library, simulated NVML and demonstrations, which need no library but glibc and libgcc_s, no installation
-# and no rights. Checks it with the glibc of an older Debian, and puts it into out/portable.
+# agent, client library, simulated NVML, demonstrations and the check of scripts/gpu_check.sh, which need no library but
+# glibc and libgcc_s, no installation and no rights. Checks it with the glibc of an older Debian, and puts it into out/portable.
 #
 #   scripts/portable.sh [DIRECTORY]
 #
@@ -30,8 +30,17 @@ build_and_stage() {
     DESTDIR=$stage cmake --install $build --strip --component $component || return
   done
 }
+# What scripts/gpu_check.sh needs beside the wheel, on a machine with a GPU and nothing else.
+stage_gpu_check() {
+  local folder=$stage/opt/harpe/share/harpe/gpu_check
+  mkdir -p "$folder/gpu_check/page"
+  cp scripts/gpu_check.sh "$folder"
+  cp scripts/gpu_check/{*.py,schema.json} examples/page_frame.py "$folder/gpu_check"
+  cp src/harpe/report/page/{page.css,frame.html} "$folder/gpu_check/page"
+}
 echo "Building everything (the first time takes many minutes; log: build/portable.log)"
 show_progress build/portable.log build_and_stage || exit 1
+stage_gpu_check
 
 echo "Checking it"
 harpe=$stage/opt/harpe

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from . import render
+from .driver import chosen_gpu
 from .section import SECTIONS
 
 TOTAL = 232.0  # s, of the 240 that the check may take
@@ -78,13 +79,15 @@ def software():
             "cpus": os.cpu_count()}
 
 
-def chosen_gpu(document):
-    """The GPU of `harpe devices` that this process would use; None where there is none."""
-    if not document or not document.get("gpus"):
+def found_gpu(driver):
+    """The GPU to check by section 1: Harpe's choice, else NVML's first."""
+    if gpu := chosen_gpu(driver.get("harpe_devices")):
+        return gpu
+    if not isinstance(driver.get("uuid"), str):
         return None
-    visible = document.get("visible_gpus") or []
-    index = visible[0] if visible else document["gpus"][0]["index"]
-    return next((gpu for gpu in document["gpus"] if gpu["index"] == index), None)
+    mig = (driver.get("settings") or {}).get("nvmlDeviceGetMigMode")
+    return {"uuid": driver["uuid"], "name": str(driver.get("name")), "pci": None, "backend": "nvml", "power_limit": {},
+            "mig": isinstance(mig, list) and mig[0] == 1}
 
 
 def context_of(gpu, scale, folder):
@@ -122,7 +125,7 @@ def check(folder, scale):
         document["sections"][name] = run_section(name, context_file, folder, min(LIMITS[name], left))
         if name == "driver":
             found = document["sections"][name]["result"] or {}
-            gpu = chosen_gpu(found.get("harpe_devices"))
+            gpu = found_gpu(found)
             document["simulated"] |= "harpe-sim" in str(found.get("driver_version")) or (gpu or {}).get("backend") == "sim"
             document["gpu"] = {key: gpu[key] for key in ("name", "uuid", "pci", "mig", "backend")} if gpu else None
             if gpu and not gpu["mig"] and not document["simulated"]:

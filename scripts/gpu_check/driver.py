@@ -98,17 +98,33 @@ def permissions():
     return {"root": os.geteuid() == 0, "CAP_SYS_ADMIN": bool(effective >> 21 & 1)}
 
 
+def devices(context):
+    """What `harpe devices` says; or why it says nothing, which loses nothing else."""
+    try:
+        said = subprocess.run([context["harpe"], "devices", "--json"], capture_output=True, text=True, timeout=15)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"harpe_devices": None, "harpe_devices_error": f"{type(error).__name__}: {error}"}
+    return {"harpe_devices": json.loads(said.stdout) if said.returncode == 0 else None,
+            "harpe_devices_error": said.stderr.strip() or None}
+
+
+def chosen_gpu(document):
+    """The GPU of NVIDIA's in `harpe devices` that this process would use; None where there is none."""
+    found = [gpu for gpu in (document or {}).get("gpus", []) if gpu["backend"] in ("nvml", "sim")]
+    visible = (document or {}).get("visible_gpus") or []
+    return next((gpu for index in visible for gpu in found if gpu["index"] == index), found[0] if found else None)
+
+
 def run(context, emit):
     """`emit` takes what is known so far, so that it lasts if a call hangs."""
-    said = subprocess.run([context["harpe"], "devices", "--json"], capture_output=True, text=True, timeout=20)
-    result = {"harpe_devices": json.loads(said.stdout) if said.returncode == 0 else None,
-              "harpe_devices_error": said.stderr.strip() or None, "permissions": permissions(), "calls": {}}
+    result = {**devices(context), "permissions": permissions(), "calls": {}}
     emit(result)
     library = nvml.Nvml()
     result["driver_version"] = library.text_of("nvmlSystemGetDriverVersion")
-    gpu = library.gpu(context["uuid"]) if context.get("uuid") else library.first_gpu()
-    for key, function in (("name", lambda: gpu.text("nvmlDeviceGetName")), ("clocks", lambda: clock_list(gpu)),
-                          ("settings", lambda: settings(gpu))):
+    chosen = chosen_gpu(result["harpe_devices"])
+    gpu = library.gpu(chosen["uuid"]) if chosen else library.first_gpu()
+    for key, function in (("name", lambda: gpu.text("nvmlDeviceGetName")), ("uuid", lambda: gpu.text("nvmlDeviceGetUUID")),
+                          ("clocks", lambda: clock_list(gpu)), ("settings", lambda: settings(gpu))):
         try:
             result[key] = function()
         except nvml.NvmlError as error:

@@ -14,7 +14,7 @@ import time
 from . import loads
 
 SECONDS = 14  # of iterations
-PROFILE_SECONDS = 20
+PROFILE_SECONDS = 8
 LONGEST_PIPELINE = 50
 MICRO_BATCHES = 4
 
@@ -160,9 +160,10 @@ def energies(rank, reports):
     inside = [report for report in reports if first <= report["iteration"] < last]
     sums = {"iterations_reported": len(inside), "iterations": last - first, "window_j": rank["window"]["joules"],
             "window_error_j": rank["window"]["error"], "window_s": rank["window"]["seconds"]}
-    measured = [report for report in inside if report.get("energy_j") is not None]
+    # An iteration lasts to the begin of the next: that of the last one lies behind the window.
+    measured = [report for report in inside if report.get("energy_j") is not None and report["iteration"] < last - 1]
     if measured:
-        # What of the window lies between iterations of this rank counts by the mean iteration.
+        # The missing ones count by the mean of these.
         sums["iterations_j"] = sum(report["energy_j"] for report in measured) / len(measured) * (last - first)
         sums["iterations_error_j"] = sum(report.get("energy_error_j") or 0 for report in measured)
         sums["iterations_s"] = sum(report["time_s"] for report in measured) / len(measured) * (last - first)
@@ -197,7 +198,7 @@ def run_profile_measure(context, device, seconds):
     command = [context["harpe"], "profile", "measure", "--tcp", f"127.0.0.1:{free_port()}", "--clocks", "2", "--out", out, "--",
                sys.executable, "-c", code, json.dumps(words)]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 20, env=environment())
+        said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 22, env=environment())
         result = {"status": said.returncode, "text": "\n".join(said.stderr.strip().splitlines()[-12:])}
     except subprocess.TimeoutExpired as error:
         result = {"status": None, "text": (error.stderr or b"").decode(errors="replace")[-1500:] + "\nit did not end in time"}

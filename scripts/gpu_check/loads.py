@@ -12,6 +12,7 @@ import time
 from . import nvml
 
 BETWEEN = 1.2  # s without load
+CALIBRATION = 0.3  # s
 BATCH = 0.02  # s of work that is queued at once
 # Hz; none in step with sensors that measure each 100 ms, which would see the same part of a wave each time.
 SQUARES = (1, 3, 7, 11, 19)
@@ -98,15 +99,17 @@ class CudaLoads:
         self.torch.cuda._sleep(2_000_000)
 
     def _calibrate(self, operation):
-        """Seconds of one operation."""
-        for _ in range(3):
-            operation()
-        self.torch.cuda.synchronize()
-        begin, count = now(), 20
-        for _ in range(count):
-            operation()
-        self.torch.cuda.synchronize()
-        return (now() - begin) / 1e9 / count
+        """Seconds of one operation, by as many as CALIBRATION allows."""
+        count, taken = 2, 0.0
+        while count <= 64 and taken < CALIBRATION:
+            self.torch.cuda.synchronize()
+            begin = now()
+            for _ in range(count):
+                operation()
+            self.torch.cuda.synchronize()
+            taken = (now() - begin) / 1e9
+            one, count = taken / count, 2 * count
+        return one
 
     def _run(self, operation, one, seconds):
         """Batches, of which one is always queued, so that the GPU does not wait for this process; seconds by the device."""
@@ -142,7 +145,9 @@ class CudaLoads:
     def training(self, name, seconds):
         from .transformer import TrainingSteps
         if self._steps is None:
-            self._steps = TrainingSteps(self.torch)
+            # In 80 GB there is room for a step that keeps a large GPU busy.
+            is_large = self.torch.cuda.mem_get_info()[0] > 24 << 30
+            self._steps = TrainingSteps(self.torch) if is_large else TrainingSteps(self.torch, blocks=4, width=1024, batch=2, length=512)
         operation = getattr(self._steps, name)
         return self._run(operation, self._calibrate(operation), seconds)
 

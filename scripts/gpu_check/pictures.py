@@ -26,7 +26,9 @@ def standalone(drawing, palette):
     return drawing.replace("<style></style>", f"<style>{palette}\n{STYLE}</style>", 1)
 
 
-def svg(height, label, parts):
+def svg(height, label, parts, is_simulated):
+    if is_simulated:
+        parts = [*parts, text(WIDTH - RIGHT, height - 4, "simulated GPU: no measurement", "end")]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
             f'aria-label="{html.escape(label)}"><style></style>\n' + "\n".join(parts) + "\n</svg>")
 
@@ -46,7 +48,7 @@ def ticks(highest, about=6):
     return found
 
 
-def power(result):
+def power(result, is_simulated):
     """Power over time by counter and power readings, over the loads."""
     trace, height, bottom = result.get("trace") or {}, 380, 44
     points = [point for series in trace.values() for point in series]
@@ -75,12 +77,12 @@ def power(result):
             parts.append(f'<path class="{name}" d="M' + "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in series) + '"/>')
     for i, name in enumerate(name for name in ("counter", "instant", "average") if trace.get(name)):
         parts += [f'<path class="{name}" d="M{LEFT + 130 * i} {height - 8}h24"/>', text(LEFT + 30 + 130 * i, height - 4, name, "start")]
-    return svg(height, "Power over time by counter and power readings", parts)
+    return svg(height, "Power over time by counter and power readings", parts, is_simulated)
 
 
-def windows(result):
+def windows(result, is_simulated):
     """How far each window's estimate is from the counter, in its own error bars."""
-    points, height, bottom = result.get("points") or [], 330, 40
+    points, height, bottom = result.get("points") or [], 350, 60
     if not points:
         return None
     lengths, kinds = sorted({point[1] for point in points}), list(dict.fromkeys(point[0] for point in points))
@@ -101,17 +103,17 @@ def windows(result):
             place = (kinds.index(point[0]) + (j % 24) / 24) / len(kinds)
             name = "held" if abs(point[2]) <= point[3] else "missed"
             parts.append(f'<circle class="{name}" cx="{LEFT + column * (i + 0.08 + 0.84 * place):.1f}" cy="{y(point[2] / point[3]):.1f}" r="2.6"/>')
-    return svg(height, "Errors of windows in their own bars", parts)
+    return svg(height, "Errors of windows in their own bars", parts, is_simulated)
 
 
 def draw(document):
     """{file: (section, SVG, caption)}"""
     result = (document["sections"].get("joules") or {}).get("result") or {}
     found = {}
-    if drawing := power(result):
+    if drawing := power(result, document["simulated"]):
         found["power.svg"] = ("joules", drawing, "Power over time: the counter from step to step, and the driver's power readings. Shaded: a "
                               "load runs, by name; numbers are square waves of matrix products.")
-    if drawing := windows(result):
+    if drawing := windows(result, document["simulated"]):
         found["windows.svg"] = ("joules", drawing, "Each point is a window drawn from the recording: how far Harpe's energy is from the counter's, in "
                                 "Harpe's own bars. Within the shaded band the bar holds, which 95 % should. In each column, from left to right, "
                                 "windows that begin with a load, end with one, lie inside one, lie in square waves, lie anywhere.")

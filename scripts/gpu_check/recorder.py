@@ -48,7 +48,8 @@ class Recording:
         """CSV, compressed: sensor, begin of the call in us since the first, its length in us, value."""
         start = self.start()
         with lzma.open(path, "wt", preset=2) as file:
-            file.write("# " + json.dumps({"format": "harpe.gpu_samples/1", "start_ns": start, "failures": self.failures}) + "\n")
+            file.write("# " + json.dumps({"format": "harpe.gpu_samples/1", "simulated": bool(self.value[TRUTH]), "start_ns": start,
+                                         "failures": self.failures}) + "\n")
             file.write("sensor,begin_us,call_us,value\n")
             for name in SENSORS:
                 for begin, end, value in zip(self.begin[name], self.end[name], self.value[name]):

@@ -1,7 +1,7 @@
 """The table, the page and the pictures of a gpu_check.json; on the machine itself, and again anywhere:
 
     python3 -m gpu_check.render gpu_check.json [FOLDER]         prints the table; with FOLDER, writes page and pictures into it
-    python3 -m gpu_check.render --markdown gpu_check.json...    a section of docs/validation.md
+    python3 -m gpu_check.render --validation docs/validation.md gpu_check.json...    its section on real GPUs
 """
 
 import html
@@ -15,6 +15,9 @@ from . import pictures
 
 SIMULATED = "Simulated GPU: no figure here is a measurement."
 TITLES = {"driver": "The driver", "counter": "Counter and power readings", "joules": "Joules", "hooks": "Hooks", "model": "The model"}
+BEGIN, END = "<!-- gpu_check: begin -->", "<!-- gpu_check: end -->"
+# Texts, unlike the figures of other pages' tables.
+CELLS = ".said td, .said th[scope=row], .said thead th { white-space: normal; text-align: left; vertical-align: top; max-width: 60ch; }"
 # What Harpe takes for granted until it has learnt otherwise; docs/measuring.md and docs/client.md.
 COUNTER_STEP, SENSOR_STEP, AVERAGE_WINDOW, HELD = 0.1, 0.1, 1.0, 0.95
 CALL_P99 = 0.5e-6
@@ -128,13 +131,6 @@ def counter_rows(result, document):
                 f"{shown['mean_w']:.0f} W", f"counter {watts(one['counter_w'])}"
 
 
-def coverage_text(one):
-    if not one:
-        return "?"
-    return f"{percent(one['coverage'], 3)} held ({percent(one['coverage_with_doubt'], 3)} with the counter's own doubt), bias " \
-        f"{percent(one['bias'], 2)}"
-
-
 def joules_rows(result, _):
     if result.get("recorded_s"):
         rates = result.get("rates_hz", {})
@@ -156,14 +152,26 @@ def joules_rows(result, _):
             joules(one["harpe_j"], one["harpe_error_j"])
     if result.get("windows_error"):
         yield "windows", result["windows_error"], ""
-    for row in result.get("windows", []):
-        if row.get("settled"):
-            yield f"{row['settled']['windows']} windows of {number(row['length_s'])} s, {KINDS[row['kind']]}", \
-                coverage_text(row["settled"]), f"{percent(HELD)} held, bar {percent(row['settled']['bar'], 2)}"
+    yield from window_rows(result.get("windows", []))
 
 
-KINDS = {"begins": "begin with a load", "ends": "end with a load", "inside": "inside a load", "square": "in square waves",
-         "anywhere": "anywhere"}
+def window_rows(rows):
+    """Each length, over all kinds of windows and by kind."""
+    for length in sorted({row["length_s"] for row in rows}):
+        found = [row for row in rows if row["length_s"] == length and row.get("settled")]
+        count = sum(row["settled"]["windows"] for row in found)
+        if not count:
+            continue
+        mean = lambda key: sum(row["settled"][key] * row["settled"]["windows"] for row in found) / count  # noqa: E731, B023
+        once = [row["at_once"]["coverage"] for row in found if row.get("at_once")]
+        yield f"{count} windows of {number(length)} s", f"{percent(mean('coverage'))} held ({percent(mean('coverage_with_doubt'))} with the " \
+            f"counter's doubt of {percent(mean('doubt'), 2)}), bias {percent(mean('bias'), 2)}", \
+            f"{percent(HELD)} held, bar {percent(mean('bar'), 2)}"
+        yield "", "; ".join(f"{KINDS[row['kind']]} {percent(row['settled']['coverage'], 2)}" for row in found), \
+            f"answered at once: {percent(sum(once) / len(once), 2) if once else '?'} held"
+
+
+KINDS = {"begins": "at a load's begin", "ends": "at its end", "inside": "inside", "square": "in square waves", "anywhere": "anywhere"}
 
 
 def hooks_rows(result, _):
@@ -260,7 +268,7 @@ def page_frame():
 def html_table(rows):
     cells = "".join(f'<tr><th scope="row">{html.escape(what)}</th><td>{html.escape(measured)}</td><td>{html.escape(says)}</td></tr>\n'
                     for what, measured, says in rows)
-    return ('<div class="scroll"><table><thead><tr><th scope="col">what</th><th scope="col">measured</th>'
+    return ('<div class="scroll said"><table><thead><tr><th scope="col">what</th><th scope="col">measured</th>'
             f'<th scope="col">Harpe\'s model or bar</th></tr></thead><tbody>\n{cells}</tbody></table></div>\n')
 
 
@@ -268,7 +276,7 @@ def write_page(document, out):
     frame = page_frame()
     warning = f" {SIMULATED}" if document["simulated"] else ""
     drawn = pictures.draw(document)
-    body = ""
+    body = f"<style>{CELLS}</style>\n"
     for name, section in document["sections"].items():
         rows = [row[1:] for row in rows_of(document) if row[0] == name]
         body += f"<section>\n<h2>{html.escape(TITLES[name])}</h2>\n"
@@ -298,19 +306,39 @@ def markdown(document):
     return "\n".join(lines)
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        document = json.load(file)
+    if document.get("format") != "harpe.gpu_check/1":
+        sys.exit(f"{path}: its format is {document.get('format')}, not harpe.gpu_check/1")
+    return document
+
+
+def fill_validation(page, files):
+    """Puts what these files say between the marks of the page. Simulated GPUs are refused there."""
+    documents = [read(path) for path in files]
+    for path, document in zip(files, documents):
+        if document["simulated"] or document["gpu"] is None:
+            sys.exit(f"{path}: it is of no real GPU")
+    text = pathlib.Path(page).read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        sys.exit(f"{page}: it has no {BEGIN} and {END}")
+    head, _, rest = text.partition(BEGIN)
+    pathlib.Path(page).write_text(head + BEGIN + "\n" + "\n".join(map(markdown, documents)) + END + rest.partition(END)[2], encoding="utf-8")
+
+
 def main():
     arguments = sys.argv[1:]
-    as_markdown = arguments[:1] == ["--markdown"]
-    files = arguments[1:] if as_markdown else arguments[:1]
-    if not files:
-        sys.exit(__doc__)
-    for path in files:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-        print(markdown(document) if as_markdown else table(document))
-        if not as_markdown and len(arguments) > 1:
+    if arguments[:1] == ["--validation"] and len(arguments) > 2:
+        fill_validation(arguments[1], arguments[2:])
+    elif len(arguments) in (1, 2) and not arguments[0].startswith("-"):
+        document = read(arguments[0])
+        print(table(document))
+        if len(arguments) == 2:
             os.makedirs(arguments[1], exist_ok=True)
             write_page(document, arguments[1])
+    else:
+        sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ EDGES = 0.9  # s on both sides of an edge that are looked at
 LEAST_CHANGE = 0.2  # of power at an edge that tells
 WINDOWS = (0.005, 0.01, 0.02, 0.025, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.25)  # s
 ALIKE = 1.2  # times the least sum of squares: windows that explain the values about as well
+MOST_VALUES = 600
 DELAYS = tuple(i / 100 for i in range(0, 26))  # s
 
 
@@ -56,6 +57,7 @@ def averaging(rows, profile, found, otherwise):
     values = [one for one in updates(rows) if any(abs(one[0] - time) < EDGES for time, _ in found)]
     if len(values) < 10:
         return None
+    values = values[::len(values) // MOST_VALUES + 1]
     tried = []
     mean = statistics.fmean(value for _, value in values)
     spread = sum((value - mean) ** 2 for _, value in values)
