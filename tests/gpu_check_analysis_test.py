@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""What scripts/gpu_check makes of recordings whose truth is known: lag, averaging windows, reference, judgement, page."""
+
+import copy
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from gpu_check import counter, hooks, joules, model, nvml, recorder, reference, render, sensors  # noqa: E402
+
+SEED = 20261128
+IDLE, BUSY = 80.0, 600.0
+STEP, SENSOR_STEP, WINDOW = 0.1, 0.02, 0.25  # s
+
+
+def loads():
+    """Loads of 2 s, with 2 s between."""
+    found = [{"name": "idle", "begin_ns": 0, "end_ns": int(2e9)}]
+    for i in range(5):
+        begin = 4 * i + 3.037 + 0.013 * i
+        found.append({"name": "matmul", "begin_ns": round(begin * 1e9), "end_ns": round((begin + 2) * 1e9)})
+    return found
+
+
+def truth():
+    pieces = [(load["begin_ns"] / 1e9, load["end_ns"] / 1e9, BUSY) for load in loads()[1:]]
+    return reference.Profile(pieces, IDLE)
+
+
+def record(lag=0.0, delay=0.0, length=25.0):
+    """Readings at 1 kHz of a counter that lags and a power sensor that averages over WINDOW, late by `delay`."""
+    power, generator = truth(), random.Random(SEED)
+    rows = {name: [] for name in recorder.SENSORS}
+    for i in range(int(length * 1000)):
+        time = i / 1000 + generator.uniform(0, 2e-4)
+        stepped = (time // STEP) * STEP
+        measured = (time // SENSOR_STEP) * SENSOR_STEP - delay
+        begin, end = round(time * 1e9), round((time + 1e-4) * 1e9)
+        rows[recorder.COUNTER].append((begin, end, round(1e3 * power.integral(stepped - lag)) + 10**9))
+        watts = (power.integral(measured) - power.integral(measured - WINDOW)) / WINDOW
+        # Each measurement is a little different, as a sensor's are.
+        rows[recorder.INSTANT].append((begin, end, round(1e3 * watts) + int(measured / SENSOR_STEP) % 2))
+    return rows
+
+
+class Reference(unittest.TestCase):
+    def test_a_counter_is_right_between_its_steps_where_the_loads_are_known(self):
+        rows, power = record(), truth()
+        known = reference.Counter(rows[recorder.COUNTER])
+        profile, quiet, levels = reference.profile_of(known, loads())
+        self.assertAlmostEqual(quiet, IDLE, delta=1)
+        self.assertAlmostEqual(levels["matmul"], BUSY, delta=3)
+        generator = random.Random(SEED)
+        for _ in range(200):
+            begin = generator.uniform(1, 15)
+            end = begin + generator.uniform(0.05, 5)
+            joules_between, doubt, least, most = known.between(begin, end, profile)
+            true = power.integral(end) - power.integral(begin)
+            self.assertLess(abs(joules_between - true), 4 * doubt + 0.2)
+            # What the steps allow at all; their own moments are known to a millisecond.
+            self.assertLessEqual(least, true + 1.5)
+            self.assertGreaterEqual(most, true - 1.5)
+
+    def test_a_lag_of_the_counter_is_found(self):
+        for lag in (0.0, 0.04):
+            known = reference.Counter(record(lag=lag)[recorder.COUNTER])
+            found = sensors.counter_lag(known, sensors.edges(loads()))
+            for edge in ("rise", "fall"):
+                self.assertEqual(found[edge]["edges"], 5)
+                self.assertAlmostEqual(found[edge]["s"], lag, delta=0.003)
+
+    def test_the_time_that_power_averages_over_is_found(self):
+        for delay in (0.0, 0.05):
+            rows = record(delay=delay)
+            known = reference.Counter(rows[recorder.COUNTER])
+            profile, quiet, _ = reference.profile_of(known, loads())
+            found = sensors.averaging(rows[recorder.INSTANT], profile, sensors.edges(loads()), quiet)
+            # 0.25 s lies between two of the windows that are tried.
+            self.assertIn(found["window_s"], (0.2, 0.3))
+            self.assertAlmostEqual(found["delay_s"], delay, delta=0.04)
+            self.assertAlmostEqual(found["watts_per_counter_watt"], 1, delta=0.02)
+            self.assertLess(found["unexplained"], 0.02)
+
+    def test_a_counter_that_starts_anew_is_not_used(self):
+        rows = record()[recorder.COUNTER]
+        middle = len(rows) // 2
+        anew = rows[:middle] + [(begin, end, value - rows[middle][2]) for begin, end, value in rows[middle:]]
+        self.assertFalse(reference.Counter(anew).usable())
+        self.assertTrue(reference.Counter(rows).usable())
+
+    def test_steps_resolution_and_rate_of_a_sensor(self):
+        found = counter.describe(record()[recorder.COUNTER][:1900], 1e-3)
+        self.assertAlmostEqual(found["step_s"], STEP, delta=0.002)
+        self.assertAlmostEqual(found["rate_hz"], 1000, delta=1)
+        self.assertAlmostEqual(found["resolution"], 8)  # 80 W over 0.1 s, each step the same
+
+
+class Judgement(unittest.TestCase):
+    def test_bars_that_hold_and_bars_that_cannot(self):
+        true = (100.0, 0.5, 95.0, 105.0)
+        judged = joules.judged([(100.5, 1.0, ""), (101.5, 1.0, ""), (120.0, 2.0, ""), (None, None, "")], [true] * 4)
+        self.assertEqual(judged["windows"], 3)
+        self.assertAlmostEqual(judged["coverage"], 1 / 3)
+        self.assertAlmostEqual(judged["coverage_with_doubt"], 2 / 3)
+        self.assertAlmostEqual(judged["certainly_wrong"], 1 / 3)
+        self.assertAlmostEqual(judged["bias"], 0.22 / 3)
+
+    def test_windows_lie_where_their_kind_says(self):
+        known = reference.Counter(record()[recorder.COUNTER])
+        generator = random.Random(SEED)
+        begins = {load["begin_ns"] / 1e9 for load in loads()[1:]}
+        ends = {load["end_ns"] / 1e9 for load in loads()[1:]}
+        for begin, end in joules.candidates("begins", 1, loads(), known, generator):
+            self.assertIn(begin, begins)
+        for begin, end in joules.candidates("ends", 1, loads(), known, generator):
+            self.assertIn(end, ends)
+        inside = joules.candidates("inside", 1, loads(), known, generator)
+        self.assertEqual(len(inside), joules.PER_CELL)
+        for begin, end in inside:
+            self.assertTrue(any(load["begin_ns"] / 1e9 <= begin and end <= load["end_ns"] / 1e9 for load in loads()[1:]))
+        self.assertEqual(joules.candidates("inside", 10, loads(), known, generator), [])
+
+
+class Recordings(unittest.TestCase):
+    def test_what_is_written_is_read_again(self):
+        recording = recorder.Recording()
+        for begin, end, value in record(length=1)[recorder.COUNTER]:
+            recording.add(recorder.COUNTER, begin + 10**14, end + 10**14, value)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "samples.csv.xz"
+            recording.write(path)
+            again = recorder.Recording.read(path)
+        for one, other in zip(recording.rows(recorder.COUNTER), again.rows(recorder.COUNTER)):
+            self.assertEqual(one[2], other[2])
+            self.assertLess(abs(one[0] - other[0]), 100)
+
+    def test_functions_that_set_are_refused(self):
+        library = nvml.Nvml.__new__(nvml.Nvml)
+        for name in ("nvmlDeviceSetGpuLockedClocks", "nvmlDeviceResetGpuLockedClocks", "nvmlDeviceClearEccErrorCounts"):
+            with self.assertRaises(ValueError):
+                library.call(name)
+
+
+class Hooks(unittest.TestCase):
+    def test_reports_are_found_in_what_a_rank_sent(self):
+        tee = hooks.Tee.__new__(hooks.Tee)
+        import threading
+        tee._lock = threading.Lock()
+        body = json.dumps({"iteration": 3}).encode()
+        request = b"POST /v1/jobs/x/reports HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        tee._taken = [b"GET /v1/jobs/x/events HTTP/1.1\r\nHost: a\r\n\r\n" + request + request, b"PUT /"]
+        self.assertEqual(tee.bodies("/reports"), [{"iteration": 3}, {"iteration": 3}])
+
+
+class Models(unittest.TestCase):
+    def test_cards_have_their_models(self):
+        for name, expected in (("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA H200", "h200-sxm"), ("NVIDIA GB200", "gb200"),
+                               ("NVIDIA B200", "b200-sxm"), ("NVIDIA A100-SXM4-80GB", "a100-sxm"), ("NVIDIA A100 80GB PCIe", "a100-pcie"),
+                               ("NVIDIA H100 NVL", None), ("Tesla T4", None)):
+            self.assertEqual(model.model_of(name), expected, name)
+
+    def test_power_between_two_clocks(self):
+        self.assertAlmostEqual(model.at_clock({1000: 300.0, 1200: 400.0}, 1050), 325)
+        self.assertIsNone(model.at_clock({1000: 300.0}, 900))
+
+
+DOCUMENT = {
+    "format": "harpe.gpu_check/1", "made_at": "2026-11-28T12:00:00+00:00", "scale": 1, "simulated": False,
+    "software": {"harpe": "harpe 0.1.0", "python": "3.11.2", "torch": {"version": "2.15"}, "kernel": "6.1", "cpus": 4},
+    "gpu": {"name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1", "pci": "0000:01:00.0", "mig": False, "backend": "nvml"},
+    "settings_after": None, "seconds": 200,
+    "sections": {name: {"status": "failed", "seconds": 1, "error": "RuntimeError: <broken>", "log": "", "result": None}
+                 for name in ("driver", "counter", "joules", "hooks", "model")},
+}
+
+
+class Rendering(unittest.TestCase):
+    def test_a_document_of_failures_alone_has_a_table_and_a_page(self):
+        self.assertIn("RuntimeError: <broken>", render.table(DOCUMENT))
+        with tempfile.TemporaryDirectory() as folder:
+            render.write_page(DOCUMENT, folder)
+            page = (pathlib.Path(folder) / "gpu_check.html").read_text()
+        self.assertIn("RuntimeError: &lt;broken&gt;", page)
+        self.assertNotIn("imulated GPU", page)
+
+    def test_the_section_of_the_validation_page_is_filled_and_filled_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, file = pathlib.Path(folder) / "validation.md", pathlib.Path(folder) / "gpu_check.json"
+            page.write_text((ROOT / "docs" / "validation.md").read_text())
+            file.write_text(json.dumps(DOCUMENT))
+            render.fill_validation(page, [file])
+            first = page.read_text()
+            self.assertIn("### NVIDIA H100 80GB HBM3", first)
+            self.assertNotIn("None yet", first)
+            self.assertIn("## Predictions against real GPUs", first)
+            render.fill_validation(page, [file])
+            self.assertEqual(page.read_text(), first)
+
+    def test_simulated_gpus_do_not_come_into_the_validation_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gpu_check.json"
+            file.write_text(json.dumps({**copy.deepcopy(DOCUMENT), "simulated": True}))
+            with self.assertRaises(SystemExit):
+                render.fill_validation(ROOT / "docs" / "validation.md", [file])
+
+
+if __name__ == "__main__":
+    unittest.main()
