@@ -112,27 +112,31 @@ def environment(**variables):
 
 
 def run_pipeline(context, server, device, seconds):
-    """What the two ranks wrote."""
+    """What the two ranks wrote, and why they did not write all."""
     port, results, ranks = free_port(), [], []
     for rank in range(2):
         result = os.path.join(context["folder"], f"rank{rank}.json")
         results.append(result)
         ranks.append(subprocess.Popen(rank_command(rank, port, device, seconds, result),
                                       env=environment(HARPE_SERVER=server.url, HARPE_JOB="gpu-check")))
-    until = time.monotonic() + LONGEST_PIPELINE
-    try:
-        for process in ranks:
-            if process.wait(max(0.1, until - time.monotonic())) != 0:
-                raise RuntimeError(f"a rank ended with status {process.returncode}")
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                process.kill()
+    until, failure = time.monotonic() + LONGEST_PIPELINE, None
+    while failure is None and any(process.poll() is None for process in ranks):
+        ended = [process.returncode for process in ranks if process.poll() not in (None, 0)]
+        if ended:
+            failure = f"a stage ended with status {ended[0]}"
+        elif time.monotonic() > until:
+            failure = f"the pipeline did not end within {LONGEST_PIPELINE} s"
+        time.sleep(0.05)
+    for process in ranks:
+        if process.poll() is None:
+            process.kill()
     found = []
     for result in results:
+        if not os.path.exists(result):
+            raise RuntimeError(failure or "a stage wrote nothing")
         with open(result, encoding="utf-8") as file:
             found.append(json.load(file))
-    return found
+    return found, failure
 
 
 def times_beside_events(rank, reports):
@@ -182,10 +186,12 @@ def energies(rank, reports):
 
 def overhead(rank):
     """The hook's cost, of an iteration and of an instruction."""
+    if not rank.get("with_hook_s"):
+        return None
     with_hook, without = statistics.median(rank["with_hook_s"]), statistics.median(rank["without_hook_s"])
     return {"iterations": len(rank["with_hook_s"]), "with_hook_s": with_hook, "without_hook_s": without,
             "per_instruction_s": (with_hook - without) / (2 * MICRO_BATCHES), "share": with_hook / without - 1,
-            "calls": rank["calls"]}
+            "calls": rank.get("calls", {})}
 
 
 def run_profile_measure(context, device, seconds):
@@ -222,11 +228,11 @@ def run(context, emit):
     scale = max(context["scale"], 0.3)
     server = Server(context)
     try:
-        ranks = run_pipeline(context, server, device, SECONDS * scale)
+        ranks, failure = run_pipeline(context, server, device, SECONDS * scale)
         reports = server.tee.bodies("/reports")
     finally:
         server.close()
-    result = {"device": device, "torch": ranks[0]["torch"], "stages": [], "reports": len(reports)}
+    result = {"device": device, "torch": ranks[0]["torch"], "error": failure, "stages": [], "reports": len(reports)}
     for number, rank in enumerate(ranks):
         own = [report for report in reports if report.get("stage", 0) == number]
         result["stages"].append({"registered": rank["registered"], "counts": rank["counts"], "events": rank["events"],

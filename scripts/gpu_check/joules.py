@@ -16,6 +16,9 @@ KINDS = ("begins", "ends", "inside", "square", "anywhere")
 PER_CELL = 24
 SEED = 20261128
 LEAD, TAIL = 1.2, 1.2  # s of readings that a window needs before and after it
+# s without a reading, on a machine whose cores are all taken: Harpe reads each 20 ms, and is not judged where it could not.
+LONGEST_GAP = 0.04
+READ_AROUND = 0.6  # s around a window that it is judged by
 LONG = 2.0  # s: windows by which a bias is judged
 # s that recorder and Harpe may run on, should a load hang.
 LONGEST_LOADS = 140
@@ -142,12 +145,25 @@ def truth_of(rows):
     return lambda begin, end: (at(end) - at(begin), 0.0, 0.0, float("inf"))
 
 
-def draw_windows(estimator, counter, profile, loads, truth):
+class Gaps:
+    """Times in which the recorder read nothing."""
+
+    def __init__(self, rows):
+        self._gaps = [(a[1] / 1e9, b[0] / 1e9) for a, b in zip(rows, rows[1:]) if b[0] - a[1] > LONGEST_GAP * 1e9]
+
+    def summary(self):
+        return {"count": len(self._gaps), "longest_s": max((b - a for a, b in self._gaps), default=0.0)}
+
+    def touch(self, begin, end):
+        return any(a < end + READ_AROUND and b > begin - READ_AROUND for a, b in self._gaps)
+
+
+def draw_windows(estimator, counter, profile, loads, truth, gaps):
     """One row for each kind and length, and the single windows for the picture."""
     generator, rows, points = random.Random(SEED), [], []
     for kind in KINDS:
         for length in LENGTHS:
-            windows = candidates(kind, length, loads, counter, generator)
+            windows = [one for one in candidates(kind, length, loads, counter, generator) if not gaps.touch(*one)]
             if len(windows) < 3:
                 continue
             by_counter = [counter.between(begin, end, profile) for begin, end in windows]
@@ -250,6 +266,8 @@ def run(context, emit):
               "rates_hz": {name: len(rows[name]) / ((rows[name][-1][1] - rows[name][0][0]) / 1e9)
                            for name in recorder.SENSORS if len(rows[name]) > 1},
               "recorded_s": max((rows[name][-1][1] for name in recorder.SENSORS if rows[name]), default=0) / 1e9 - rows["start"]}
+    gaps = Gaps(rows[recorder.COUNTER] or rows[recorder.INSTANT])
+    result["gaps"] = gaps.summary()
     counter = reference.Counter(rows[recorder.COUNTER])
     result["counter_restarts"] = counter.restarts
     usable = counter.usable()
@@ -275,7 +293,7 @@ def run(context, emit):
     result["harpe_run"] = run_beside(report, counter, profile, context["uuid"])
     result["long_windows"] = long_windows(estimator, counter, profile, loads, rows, truth)
     emit(result)
-    result["windows"], result["points"] = draw_windows(estimator, counter, profile, loads, truth)
+    result["windows"], result["points"] = draw_windows(estimator, counter, profile, loads, truth, gaps)
     emit(result)
 
 

@@ -187,34 +187,36 @@ def main():
     while together(float(not client.registered and time.monotonic() < until)):
         time.sleep(0.05)
     registered = client.registered
-    with_hook, without_hook, by_events = [], [], []
+    by_events, result = [], {"torch": torch.__version__, "registered": registered}
+
+    def save(**known):
+        """What is known so far, so that it lasts where the other stage, or the time, fails."""
+        result.update(known, events=client.events(), counts=client.counts()._asdict())
+        with open(result_file + ".new", "w", encoding="utf-8") as file:
+            json.dump(result, file)
+        os.replace(result_file + ".new", result_file)
+
     events.on = True
     with harpe.measure("iterations", settle=True, synchronize=device.type == "cuda") as window:
         first = client.counts().iterations
-        begun = time.time()
         for _ in range(2 * count):
             iterate(1)
             by_events.append(events.taken())
     events.on = False
-    last = client.counts().iterations
+    save(iterations=[first, client.counts().iterations], by_events=by_events, window={
+        "joules": window.joules, "error": window.joules_error, "seconds": window.seconds, "source": window.source,
+        "simulated": window.simulated})
+    with_hook, without_hook = [], []
     for _ in range(ROUNDS):
         with_hook += iterate(count)
         # Its client lives on; only the hook is taken off and put on.
         attached.detach()
         without_hook += iterate(count)
         attached = harpe.torch_pipelining.attach(schedule, client)
-    counts = client.counts()
-    result = {
-        "torch": torch.__version__, "registered": registered, "events": client.events(), "counts": counts._asdict(),
-        "iterations": [first, last], "by_events": by_events, "begun": begun, "with_hook_s": with_hook, "without_hook_s": without_hook,
-        "window": {"joules": window.joules, "error": window.joules_error, "seconds": window.seconds, "source": window.source,
-                   "simulated": window.simulated},
-        "calls": call_times(torch, client, device),
-    }
+    save(with_hook_s=with_hook, without_hook_s=without_hook)
+    save(calls=call_times(torch, client, device))
     attached.detach()
     client.close()
-    with open(result_file, "w", encoding="utf-8") as file:
-        json.dump(result, file)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -136,6 +136,9 @@ def joules_rows(result, _):
         rates = result.get("rates_hz", {})
         yield "recorded", f"{result['recorded_s']:.0f} s, " + ", ".join(
             f"{name[:-3]} at {rates[name]:.0f} Hz" for name in ("counter_mj", "instant_mw", "average_mw") if name in rates), ""
+        gaps = result.get("gaps", {})
+        if gaps.get("count"):
+            yield "gaps in the recording", f"{gaps['count']} above 40 ms, the longest {seconds(gaps['longest_s'])}", "windows near them are left out"
     if result.get("loads_by") != "cuda":
         yield "loads", "of a simulation" if result.get("loads_by") else "none: idle", str(result.get("loads_error") or "")
     for load in result.get("loads", []):
@@ -175,6 +178,8 @@ KINDS = {"begins": "at a load's begin", "ends": "at its end", "inside": "inside"
 
 
 def hooks_rows(result, _):
+    if result.get("error"):
+        yield "pipeline", result["error"], ""
     for number_of, stage in enumerate(result.get("stages", [])):
         label = f"stage {number_of}"
         yield f"{label}, registered", "yes" if stage["registered"] else "no", ""
@@ -182,10 +187,13 @@ def hooks_rows(result, _):
             yield f"{label}, {kind} against events", f"{seconds(one['harpe_minus_events_s'])} of {seconds(one['instruction_s'])} (worst " \
                 f"{seconds(one['worst_s'])})", "0"
         cost = stage["overhead"]
+        if not cost:
+            continue
         yield f"{label}, overhead of an instruction", f"{seconds(cost['per_instruction_s'])}, {percent(cost['share'], 2)} of an iteration", ""
         yield f"{label}, calls", ", ".join(f"{name} {seconds(one['median_s'])} (p99 {seconds(one['p99_s'])})"
                                           for name, one in cost["calls"].items()), f"p99 below {seconds(CALL_P99)}, and an event"
-        energy = stage["energy"]
+    for number_of, stage in enumerate(result.get("stages", [])):
+        label, energy = f"stage {number_of}", stage["energy"]
         if energy.get("iterations_j") is not None:
             yield f"{label}, energy of iterations", joules(energy["iterations_j"], energy["iterations_error_j"]) + \
                 f" in {number(energy['iterations_s'])} s", f"window {joules(energy['window_j'], energy['window_error_j'])} in " \
