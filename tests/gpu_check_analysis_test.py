@@ -157,6 +157,14 @@ class Hooks(unittest.TestCase):
         self.assertEqual(tee.bodies("/reports"), [{"iteration": 3}, {"iteration": 3}])
 
 
+class Figures(unittest.TestCase):
+    def test_figures_are_short_and_have_their_units(self):
+        self.assertEqual(render.joules(0.0371, None), "0.0371 J")
+        self.assertEqual(render.joules(18826.14, 6.72), "18826.1 ± 6.7 J")
+        self.assertEqual([render.seconds(value) for value in (None, 0, 0.1, 4.2e-6, 8e-8)], ["?", "0 s", "100 ms", "4.2 us", "80 ns"])
+        self.assertEqual(render.percent(0.9412), "94.1 %")
+
+
 class Models(unittest.TestCase):
     def test_cards_have_their_models(self):
         for name, expected in (("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA H200", "h200-sxm"), ("NVIDIA GB200", "gb200"),

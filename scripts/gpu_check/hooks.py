@@ -17,6 +17,8 @@ SECONDS = 14  # of iterations
 PROFILE_SECONDS = 8
 LONGEST_PIPELINE = 50
 MICRO_BATCHES = 4
+# What harpe profile measure says where clocks cannot be set, and for how long it may run on.
+UNSET, AFTER_UNSET = "clocks are not set", 4
 
 
 class Tee:
@@ -203,11 +205,21 @@ def run_profile_measure(context, device, seconds):
     # A server's address is named, so that the command starts no agent: none may set clocks here.
     command = [context["harpe"], "profile", "measure", "--tcp", f"127.0.0.1:{free_port()}", "--clocks", "2", "--out", out, "--",
                sys.executable, "-c", code, json.dumps(words)]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 22, env=environment())
-        result = {"status": said.returncode, "text": "\n".join(said.stderr.strip().splitlines()[-12:])}
-    except subprocess.TimeoutExpired as error:
-        result = {"status": None, "text": (error.stderr or b"").decode(errors="replace")[-1500:] + "\nit did not end in time"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
+    reader.start()
+    until = time.monotonic() + seconds + 22
+    while process.poll() is None and time.monotonic() < until:
+        if any(UNSET in line for line in lines):
+            # Nothing is learnt from then on.
+            until = min(until, time.monotonic() + AFTER_UNSET)
+        time.sleep(0.2)
+    status = process.poll()
+    if status is None:
+        process.terminate()
+        lines.append("(ended by this check)")
+    result = {"status": status, "text": "".join(line if line.endswith("\n") else line + "\n" for line in lines[-12:]).strip()}
     for name in ("profile.csv", "profile.partial.csv"):
         path = os.path.join(context["folder"], name)
         if os.path.exists(path):

@@ -51,7 +51,7 @@ def watts(value):
 
 
 def joules(value, error=None):
-    text = "?" if value is None else f"{value:.1f}"
+    text = "?" if value is None else f"{value:.1f}" if abs(value) >= 10 else number(value)
     return f"{text} J" if error is None else f"{text} ± {number(error, 2)} J"
 
 
@@ -204,7 +204,10 @@ def hooks_rows(result, _):
     if measured:
         rows = len(measured.get("profile") or [None]) - 1
         last = (measured["text"] or "").strip().splitlines()
-        yield "harpe profile measure", f"status {measured['status']}, {rows} rows", last[-1] if last else ""
+        yield "harpe profile measure", f"{'ended by this check' if measured['status'] is None else 'status %d' % measured['status']}, " \
+            f"{rows} rows of a profile", ""
+        for line in last[-4:]:
+            yield "", line, ""
 
 
 def model_rows(result, _):
