@@ -25,10 +25,11 @@ GPU = """state_file = "/tmp/{name}-gpus"
 model = "h100-sxm"
 gain = 1
 """
-# Beside a sound one. A hanging call comes among those that section 1 times.
+# Beside a sound one. One hanging call comes among those that section 1 times; from 22 s on, in section 3, all hang.
 CASES = {
     "sound": "",
     "hangs": '[[fault]]\nkind = "slow_call"\nseconds = 3600\nafter_calls = 250\nfor_calls = 1\ncalls = "reads"\n',
+    "hangs_for_good": '[[fault]]\nkind = "slow_call"\nseconds = 3600\nat_s = 22\ncalls = "reads"\n',
     "no_counter": "energy_counter = false\n",
     "mig": "mig = true\n",
     "no_permission": '[[fault]]\nkind = "no_permission"\n',
@@ -151,6 +152,9 @@ class GpuCheck(unittest.TestCase):
         for name in CASES:
             with self.subTest(name):
                 document = self.document(name)
+                if name == "hangs_for_good":
+                    self.assertIsNone(document["settings_after"])
+                    continue
                 self.assertIsNotNone(document["settings_after"])
                 if name != "hangs":
                     self.assertEqual(document["settings_after"], document["sections"]["driver"]["result"]["settings"])
@@ -212,6 +216,12 @@ class GpuCheck(unittest.TestCase):
         for other in ("counter", "joules", "model"):
             self.assertEqual(self.section("hangs", other)[0]["status"], "ok", other)
         self.assertIn("it did not end within", self.runs["hangs"][2])
+
+    def test_what_was_recorded_before_all_calls_hang_is_kept(self):
+        section, joules = self.section("hangs_for_good", "joules")
+        self.assertEqual(section["status"], "ok", section["log"])
+        self.assertIn("did not return", joules["sensor_errors"]["driver"])
+        self.assertIn("did not return", self.runs["hangs_for_good"][2])
 
     def test_without_a_counter_power_is_recorded_all_the_same(self):
         _, counter = self.section("no_counter", "counter")

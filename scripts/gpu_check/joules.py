@@ -20,8 +20,8 @@ LEAD, TAIL = 1.2, 1.2  # s of readings that a window needs before and after it
 LONGEST_GAP = 0.04
 READ_AROUND = 0.6  # s around a window that it is judged by
 LONG = 2.0  # s: windows by which a bias is judged
-# s that recorder and Harpe may run on, should a load hang.
-LONGEST_LOADS = 140
+# s that loads may take; what was recorded meanwhile is written and judged after that.
+LONGEST_LOADS = 115
 
 
 def record(context, folder):
@@ -41,7 +41,7 @@ def record(context, folder):
             failure = f"the loads ended with status {done.returncode}: {done.stderr[-500:]}"
     except subprocess.TimeoutExpired:
         failure = f"the loads did not end within {seconds:.0f} s"
-    reader.communicate("end\n", timeout=60)
+    reader.communicate("end\n", timeout=30)
     document = {"loads": [], "kind": None, "error": failure}
     if os.path.exists(loads):
         with open(loads, encoding="utf-8") as file:

@@ -191,8 +191,8 @@ def main():
     result = {"loads": [], "kind": None, "error": None}
     try:
         loads = CudaLoads(cuda())
-    except NoCuda as error:
-        result["error"] = str(error)
+    except Exception as error:
+        result["error"] = str(error) if isinstance(error, NoCuda) else f"{type(error).__name__}: {error}"
         loads = None
         try:
             loads = SimulatedLoads()

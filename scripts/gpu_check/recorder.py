@@ -2,7 +2,7 @@
 
     python3 -m gpu_check.recorder UUID FILE [SECONDS_AT_MOST]
 
-Writes FILE when standard input is closed, or after SECONDS_AT_MOST. It is a process of its own, so that loads do not hold
+Writes FILE when standard input has a line or is closed, or after SECONDS_AT_MOST. It is a process of its own, so that loads do not hold
 up its readings, and uses nothing of Harpe.
 """
 
@@ -10,8 +10,8 @@ import array
 import json
 import lzma
 import os
-import select
 import sys
+import threading
 import time
 
 from . import nvml
@@ -23,6 +23,7 @@ HIGHEST_RATE = 1000  # rounds a second, so that 90 s fit into the file
 PRIORITY = -15  # of this process: a reader that waits for a core leaves gaps
 SLOW_EVERY = 50  # rounds between readings of clocks, reasons and temperature
 AVERAGE_EVERY = 5
+LONGEST_CALL = 5  # s of the driver, after the end of the loads
 MOST_FAILURES = 200  # in a row, of one sensor
 
 
@@ -107,10 +108,10 @@ def readers(gpu):
     return found, refused
 
 
-def record(gpu, ended, most=float("inf")):
+def record(gpu, recording, ended, most=float("inf")):
     """Until `ended()` holds, or for `most` seconds."""
-    recording = Recording()
-    sensors, recording.failures = readers(gpu)
+    sensors, failures = readers(gpu)
+    recording.failures.update(failures)
     in_row = dict.fromkeys(SENSORS, 0)
     now = nvml.boottime_ns
     start, number = now(), 0
@@ -137,7 +138,6 @@ def record(gpu, ended, most=float("inf")):
             time.sleep(ahead / 1e9)
         else:
             start -= ahead  # slower than that: as fast as the driver answers
-    return recording
 
 
 def main():
@@ -146,10 +146,23 @@ def main():
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
     except OSError:
         pass  # without rights it competes with the machine's other programs
-    gpu = nvml.Nvml().gpu(uuid)
+    gpu, recording = nvml.Nvml().gpu(uuid), Recording()
+    asked, done = threading.Event(), threading.Event()
+
+    def watch():
+        sys.stdin.readline()
+        asked.set()
+        if not done.wait(LONGEST_CALL):
+            # A call hangs and cannot be ended: what was read before it is kept.
+            recording.failures["driver"] = f"a call did not return within {LONGEST_CALL} s"
+            recording.write(path)
+            os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
     print("recording", flush=True)
-    ended = lambda: bool(select.select([sys.stdin], [], [], 0)[0])  # noqa: E731
-    record(gpu, ended, *map(float, most)).write(path)
+    record(gpu, recording, asked.is_set, *map(float, most))
+    done.set()
+    recording.write(path)
 
 
 if __name__ == "__main__":

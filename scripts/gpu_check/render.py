@@ -139,6 +139,8 @@ def joules_rows(result, _):
         gaps = result.get("gaps", {})
         if gaps.get("count"):
             yield "gaps in the recording", f"{gaps['count']} above 40 ms, the longest {seconds(gaps['longest_s'])}", "windows near them are left out"
+    for name, error in (result.get("sensor_errors") or {}).items():
+        yield f"recorder, {name.removesuffix('_mj').removesuffix('_mw').replace('_', ' ')}", error, ""
     if result.get("loads_by") != "cuda":
         yield "loads", "of a simulation" if result.get("loads_by") else "none: idle", str(result.get("loads_error") or "")
     for load in result.get("loads", []):
