@@ -20,7 +20,7 @@ REPOSITORY, PARTS = (pathlib.Path(argument).resolve() for argument in sys.argv[1
 IS_PACKED = sys.argv[3:4] == ["--packed"]
 MOST_CARRIED, MOST_SAMPLES, MOST_FILES, MOST_SECONDS = 24 << 20, 10 << 20, 6, 240
 SCALE = "0.35"
-GPU = """state_file = "/tmp/{name}-gpus"
+GPU = """state_file = "/tmp/gpu_check_test/{name}-gpus"
 [[gpu]]
 model = "h100-sxm"
 gain = 1
