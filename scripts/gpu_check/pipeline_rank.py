@@ -30,7 +30,8 @@ def stage_through_host(torch, dist):
 
         def wait(self, *arguments):
             done = self._work.wait(*arguments)
-            self._tensor.copy_(self._copy)
+            # Of a leaf that wants a gradient, too, as the buffers of some versions are.
+            self._tensor.data.copy_(self._copy)
             return done
 
         def is_completed(self):
@@ -150,7 +151,12 @@ def main():
     width, length, batch, kind = (2048, 512, 4, torch.bfloat16) if large else (64, 16, 2, torch.float32)
     # The second stage does more, so that the first one waits.
     module = stack(torch, 2 + rank if large else 1 + rank, width, 8, device, kind)
-    stage = pipelining.PipelineStage(module, rank, STAGES, device)
+    try:
+        stage = pipelining.PipelineStage(module, rank, STAGES, device)
+    except TypeError:
+        # Before PyTorch 2.6 it does not find out shapes by itself.
+        stage = pipelining.PipelineStage(module, rank, STAGES, device,
+                                         input_args=(torch.empty(batch, length, width, device=device, dtype=kind),))
     schedule = pipelining.Schedule1F1B(stage, MICRO_BATCHES, loss_fn=lambda out, target: (out - target).float().square().mean())
     events = Events(torch, device, schedule, stage)
     data = torch.randn(batch * MICRO_BATCHES, length, width, device=device, dtype=kind)
