@@ -173,7 +173,10 @@ def _group_ranks(stage: Any) -> tuple[list[int], int]:
         import torch.distributed as dist
 
         group = getattr(stage, "group", None)
-        return list(dist.get_process_group_ranks(group)), dist.get_world_size()
+        world = dist.get_world_size()
+        # All ranks; before PyTorch 2.6 `get_process_group_ranks` does not take None for them.
+        ranks = range(world) if group is None else dist.get_process_group_ranks(group)
+        return list(ranks), world
     except (ImportError, RuntimeError, ValueError):
         return [], int(stage.group_size)
 

@@ -6,6 +6,7 @@ The frameworks themselves: ``*_real_test.py``."""
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from typing import Any, NamedTuple
 
@@ -224,6 +225,30 @@ def test_plain_schedules_go_by_their_names() -> None:
         "micro_batches": 8,
     }
     assert harpe.torch_pipelining.coordinates_of(schedule) == {"coordinates": (0, 2, 0)}
+
+
+def test_a_stage_of_all_ranks_is_placed_by_pytorch_before_2_6(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch, distributed = types.ModuleType("torch"), types.ModuleType("torch.distributed")
+    ranks_of: dict[Any, list[int]] = {}
+    vars(distributed).update(
+        get_world_size=lambda: 8, get_process_group_ranks=lambda group: ranks_of[group]
+    )
+    vars(torch)["distributed"] = distributed
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+    stage = Stage(1, 2, 1, 2)
+    schedule = Schedule1F1B([stage], 8, None)
+    vars(stage)["group"] = None
+    vars(stage)["group_size"] = 8
+    assert harpe.torch_pipelining.coordinates_of(schedule) == {"coordinates": (0, 1, 0)}
+    ranks_of["pipeline"] = [5, 7]
+    vars(stage).update(group="pipeline", group_size=2)
+    assert harpe.torch_pipelining.coordinates_of(schedule) == {
+        "data": 4,
+        "coordinates": (3, 1, 0),
+    }
 
 
 def test_a_schedule_without_an_order_and_what_is_no_schedule_are_refused() -> None:
