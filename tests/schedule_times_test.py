@@ -83,20 +83,20 @@ class Lists:
             for rank in self.ranks for op in rank if op["op"] == "recv"
         }  # fmt: skip
 
-    def backward(self, part, micro_batch):
-        """What a backward is in a profile that knows input and weight gradients."""
-        full = self.weights and (part, micro_batch) not in self.weights
+    def backward(self, part, micro_batch, known):
+        """A backward in a profile that may know input and weight gradients."""
+        full = "weight" in known and (part, micro_batch) not in self.weights
         return [(kind, part, micro_batch) for kind in (["backward", "weight"] if full else ["backward"])]
 
     def parts(self, op, known):
         """An instruction as kinds that the profile knows, in a row."""
         kind, part, m = op["op"], op.get("stage"), op.get("mb")
         if kind == "backward":
-            return self.backward(part, m)
+            return self.backward(part, m, known)
         if kind == "forward_backward" and kind not in known:
-            return [("forward", part, m), *self.backward(op["backward_stage"], op["backward_mb"])]
+            return [("forward", part, m), *self.backward(op["backward_stage"], op["backward_mb"], known)]
         if kind == "recompute_backward" and kind not in known:
-            return [("recompute", part, m), *self.backward(part, m)]
+            return [("recompute", part, m), *self.backward(part, m, known)]
         return [(kind, part, m)]
 
     def chunk(self, part):
@@ -240,6 +240,8 @@ class Case:
         made = self.run("schedule", "convert", schedule, *options, "--to", "json")
         self.lists = Lists(json.loads(made.stdout))
         self.kinds = ["forward", "backward", "weight", "recompute"]
+        if seed % 2 and not self.lists.weights:
+            self.kinds.remove("weight")  # its backward rows are those of the whole
         if whole_rows:
             self.kinds += ["recompute_backward", "forward_backward"]
         self.random = random.Random(seed)
@@ -415,7 +417,7 @@ def makespan(start, durations):
 
 def units(lists):
     """Makespan when a forward takes 1, a recompute 1, a backward 2, or 1 and 1 where it is split."""
-    seconds = {"forward": 1, "recompute": 1, "weight": 1, "backward": 1 if lists.weights else 2}
+    seconds = {"forward": 1, "recompute": 1, "weight": 1, "backward": 1}
     known = ("forward", "backward", "weight", "recompute")
     times = [[sum(seconds.get(p[0], 0) for p in lists.parts(op, known)) for op in rank] for rank in lists.ranks]
     return makespan(simulate(lists, times, None, None), times)

@@ -258,7 +258,11 @@ Status check_writable_directory(const fs::path& path) {
   while (!there.empty() && ::stat(there.c_str(), &status) != 0 && errno == ENOENT) {
     there = there.parent_path();
   }
-  return check_writable((there.empty() ? fs::path(".") : there) / ".harpe-probe");
+  Status writable = check_writable((there.empty() ? fs::path(".") : there) / ".harpe-probe");
+  if (writable.ok()) return writable;
+  Error error = std::move(writable).error();
+  for (Diagnostic& diagnostic : error.diagnostics) diagnostic.file = path.string();
+  return error;
 }
 
 Status ensure_directory(const fs::path& path) {

@@ -42,8 +42,7 @@ std::vector<OperatingPoint> sum_of_parts(int stage, int chunk, const Profile& pr
 
 }  // namespace
 
-PricedParts::PricedParts(const Schedule& schedule, const Profile& profile)
-    : profile_(profile) {
+PricedParts::PricedParts(const Schedule& schedule, const Profile& profile) : profile_(profile) {
   for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
   for (const auto& list : schedule.lists) {
     for (const Instruction& i : list) {
