@@ -387,7 +387,8 @@ void Job::State::account_savings(const FinishedIteration& iteration, const Deplo
   if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))
     return;
   const double healthy = explained_energy({}, at_all_max);
-  Savings::ByPlan by_plan{.by_plan = explained_by_plan(iteration, deployment, time),
+  Savings::ByPlan by_plan{.number = iteration.iteration,
+                          .by_plan = explained_by_plan(iteration, deployment, time),
                           .at_all_max = healthy * spec.shape.data};
   for (const WatchedPipeline& one : watched_pipelines) {
     const double more = explained_energy(one.slow.factors, at_all_max) - healthy;

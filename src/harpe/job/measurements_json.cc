@@ -178,6 +178,7 @@ Json savings_json(const Savings& savings) {
                {"drift_j2", kept.drift},
                {"is_confirmed", kept.is_confirmed}};
   if (kept.level) json["level_j"] = *kept.level;
+  if (kept.unexplained_share) json["unexplained_share"] = *kept.unexplained_share;
   return json;
 }
 
@@ -208,6 +209,7 @@ void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
   kept.level_error = read("level_error_j", 0, kMost);
   kept.drift = read("drift_j2", 0, kMostSquared);
   kept.is_confirmed = members.boolean("is_confirmed").value_or(false);
+  kept.unexplained_share = members.number("unexplained_share", -1, kMost);
   savings.restore(kept);
 }
 

@@ -25,6 +25,8 @@ constexpr int kFewestDifferences = 6;
 // So many values in a row, all `kFarOff` standard deviations to one side, are a step and not noise.
 constexpr std::size_t kInARow = 3;
 constexpr double kFarOff = 3;  // standard deviations
+// Iterations between two plans, such as while clocks change, after which all-max may have changed.
+constexpr std::int64_t kMostUnseen = 5;
 
 double median(std::span<const double> values) {
   return quantile(values, 0.5);
@@ -50,9 +52,14 @@ double Savings::error_of_look(std::size_t values) const {
   return is_known ? std::max(at_all_max_.error_of_median(values), of_plans) : of_plans;
 }
 
-/// Returns the median of the plan's unexplained energy at the time of the look: of its first
-/// values, up to a step.
+/// Returns the plan's unexplained energy at the time of the look, or after the plan before.
 double Savings::reference(const Plan& plan) const {
+  if (!plan.expected_share) return measured_reference(plan);
+  return *plan.expected_share * (plan.used - plan.beyond) / plan.iterations;
+}
+
+/// Returns the median of the first values of the plan's unexplained energy, up to a step.
+double Savings::measured_reference(const Plan& plan) const {
   std::size_t count = std::min(plan.first.size(), std::max(kInARow, plan.before));
   int off = 0;
   for (std::size_t next = count; next < plan.first.size(); ++next) {
@@ -99,7 +106,12 @@ Savings::Sum Savings::claim(const Plan& plan) const {
 bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   const double beyond = iteration.used - iteration.by_plan;
   if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
-  if (plan != plan_.number) end_plan(false);
+  if (plan != plan_.number) {
+    end_plan(false);
+    const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
+    if (!is_near) plan_.expected_share = unexplained_share_;
+  }
+  newest_ = iteration.number;
   plan_.number = plan;
   if (!plan_.newest.empty()) by_plan_.add(beyond - plan_.newest.back());
   plan_.iterations += 1;
@@ -128,7 +140,16 @@ void Savings::end_plan(bool goes_on) {
     level_error_ =
         std::hypot(level_error_, part * by_plan_.error_of_median(kReference) * std::sqrt(2));
   }
+  // Too few iterations have not changed the level: the next plan shows the change.
+  const bool is_pending =
+      plan_.expected_share && plan_.iterations <= static_cast<double>(kReference);
+  const double predicted = plan_.used - plan_.beyond;
+  if (!is_pending && plan_.newest.size() >= kInARow && predicted > 0) {
+    const std::vector<double> newest(plan_.newest.begin(), plan_.newest.end());
+    unexplained_share_ = median(newest) * plan_.iterations / predicted;
+  }
   Plan next;
+  if (is_pending && !goes_on) next.expected_share = plan_.expected_share;
   if (goes_on) {
     next.number = plan_.number;
     const std::size_t kept = std::min(plan_.newest.size(), kReference / 2);
@@ -188,6 +209,8 @@ void Savings::forget_level() {
   iterations_ = 0;
   level_.reset();
   is_confirmed_ = false;
+  unexplained_share_.reset();
+  plan_.expected_share.reset();
 }
 
 Joules Savings::saved() const {
@@ -214,7 +237,8 @@ Savings::Kept Savings::kept() const {
           .look_level = ended.look_level_,
           .level_error = ended.level_error_,
           .drift = drift_,
-          .is_confirmed = is_confirmed_};
+          .is_confirmed = is_confirmed_,
+          .unexplained_share = ended.unexplained_share_};
 }
 
 void Savings::restore(const Kept& kept) {
@@ -227,6 +251,7 @@ void Savings::restore(const Kept& kept) {
   level_error_ = kept.level_error;
   drift_ = kept.drift;
   is_confirmed_ = kept.is_confirmed;
+  unexplained_share_ = kept.unexplained_share;
 }
 
 void Savings::inherit(const Savings& before) {

@@ -16,6 +16,10 @@
 /// over plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room
 /// cools down, and the plan uses 64 J. Then 16 J are saved, not 36.
 ///
+/// The room may cool down while nothing is seen, such as while another server takes the job over,
+/// and the next plan may be another one. Its own first iterations would then hide the change. So
+/// its `reference` is what the plan before implies: the same share of its energy is unexplained.
+///
 /// The next look shows by how much all-max has changed beyond that. The change is assumed to have
 /// come at a constant rate, so half of it corrects the savings since the look before. It may have
 /// come at any moment, so it widens the error as well. The drift that earlier looks have shown
@@ -44,6 +48,7 @@ class Savings {
 
   /// An iteration by a plan: joules of all GPUs of the job.
   struct ByPlan {
+    std::int64_t number = 0;  ///< of the iteration
     double used = 0;
     double used_error = 0;
     double by_plan = 0;     ///< of it, what the profile explains
@@ -76,6 +81,8 @@ class Savings {
     double level_error = 0;
     double drift = 0;           ///< J^2 for each iteration
     bool is_confirmed = false;  ///< by a second look
+    /// Unexplained joules over predicted ones of the newest plan that had enough iterations.
+    std::optional<double> unexplained_share = {};
   };
   Kept kept() const;
   void restore(const Kept& kept);
@@ -99,9 +106,13 @@ class Savings {
     double used = 0, used_variance = 0, beyond = 0, at_all_max = 0, at_all_max_error = 0;  ///< sums
     std::vector<double> first;  ///< unexplained joules of the first iterations
     std::size_t before = 0;     ///< how many values of `first` are from before the last look
+    /// Unexplained joules over predicted ones of the plan before, if iterations between the two
+    /// were not seen.
+    std::optional<double> expected_share = {};
     std::deque<double> newest;
   };
   double reference(const Plan& plan) const;
+  double measured_reference(const Plan& plan) const;
   double share(const Plan& plan) const;
   /// Standard deviation of an iteration's energy, estimated from the differences of neighbours:
   /// drift hardly changes those.
@@ -126,6 +137,8 @@ class Savings {
   double look_level_ = 0, level_error_ = 0;
   double drift_ = 0;
   bool is_confirmed_ = false, has_moved_ = false;
+  std::optional<std::int64_t> newest_;       ///< number of the newest iteration by a plan
+  std::optional<double> unexplained_share_;  ///< see `Kept`
   Noise by_plan_, at_all_max_;
 };
 

@@ -50,7 +50,9 @@ struct Training {
         pause = std::min(pause * 2, 1600);
       }
       const Truth now = truth_of(iteration++);
-      savings.add(number, {.used = noisy(now.by_plan), .by_plan = 152, .at_all_max = 195});
+      savings.add(
+          number,
+          {.number = iteration, .used = noisy(now.by_plan), .by_plan = 152, .at_all_max = 195});
       truth += now.at_all_max - now.by_plan;
       ++by_plan;
     }
@@ -129,6 +131,28 @@ TEST(Savings, AreTheSameAfterARestart) {
   training.savings = again;
   training.plan(1000);
   EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+}
+
+/// Another server takes the job over from what was stored, and all energies have changed meanwhile.
+TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
+  for (const double change : {0.78, 0.9, 1.2}) {
+    for (const bool has_other_plan : {false, true}) {
+      SCOPED_TRACE(std::to_string(change) + (has_other_plan ? ", another plan" : ""));
+      Training training(8, [&](int i) { return times(i < 200 ? 1.26 : 1.26 * change); });
+      training.plan(180);
+      Savings restored;
+      restored.restore(training.savings.kept());
+      training.savings = restored;
+      training.iteration = 200;  // the reports between got lost
+      if (has_other_plan) ++training.number;
+      training.plan(3);  // too few for a level
+      ++training.number;
+      for (int i = 0; i < 4; ++i) {
+        training.plan(60);
+        EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+      }
+    }
+  }
 }
 
 TEST(Savings, OfTheSpecificationBeforeStay) {
