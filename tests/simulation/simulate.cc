@@ -105,17 +105,17 @@ Child begin(std::uint64_t seed, std::size_t slot) {
   return {pid, ends[0], seed, slot};
 }
 
-int play_all(std::uint64_t first, std::uint64_t count) {
+int play_all(const std::vector<std::uint64_t>& seeds) {
   const auto began = std::chrono::steady_clock::now();
   std::vector<std::size_t> slots(std::max(1U, std::thread::hardware_concurrency()));
   std::iota(slots.begin(), slots.end(), std::size_t{0});
   std::vector<Child> children;
   Total total;
   std::vector<std::uint64_t> failed;
-  std::uint64_t next = 0;
-  while (next < count || !children.empty()) {
-    while (next < count && !slots.empty()) {
-      children.push_back(begin(first + next++, slots.back()));
+  std::size_t next = 0;
+  while (next < seeds.size() || !children.empty()) {
+    while (next < seeds.size() && !slots.empty()) {
+      children.push_back(begin(seeds[next++], slots.back()));
       slots.pop_back();
     }
     int status = 0;
@@ -147,10 +147,10 @@ int play_all(std::uint64_t first, std::uint64_t count) {
   if (claims_too_much) std::fputs("bars of savings hold too seldom\n", stderr);
   if (failed.empty()) return claims_too_much ? kBrokenStatus : 0;
   std::ranges::sort(failed);
-  std::string seeds;
-  for (const std::uint64_t seed : failed) seeds += " " + std::to_string(seed);
-  std::fprintf(stderr, "broken by %zu of %llu seeds:%s\nto see one: simulate --seed %llu --trace\n",
-               failed.size(), static_cast<unsigned long long>(count), seeds.c_str(),
+  std::string list;
+  for (const std::uint64_t seed : failed) list += " " + std::to_string(seed);
+  std::fprintf(stderr, "broken by %zu of %zu seeds:%s\nto see one: simulate --seed %llu --trace\n",
+               failed.size(), seeds.size(), list.c_str(),
                static_cast<unsigned long long>(failed.front()));
   return kBrokenStatus;
 }
@@ -159,7 +159,16 @@ int run(const std::vector<std::string>& arguments) {
   const auto number = [&](std::size_t at) {
     return std::strtoull(arguments[at].c_str(), nullptr, 10);
   };
-  if (arguments.size() == 3 && arguments[0] == "--seeds") return play_all(number(1), number(2));
+  if (arguments.size() == 3 && arguments[0] == "--seeds") {
+    std::vector<std::uint64_t> seeds(number(2));
+    std::iota(seeds.begin(), seeds.end(), number(1));
+    return play_all(seeds);
+  }
+  if (arguments.size() > 1 && arguments[0] == "--list") {
+    std::vector<std::uint64_t> seeds;
+    for (std::size_t at = 1; at < arguments.size(); ++at) seeds.push_back(number(at));
+    return play_all(seeds);
+  }
   const bool traces = arguments.size() == 3 && arguments[2] == "--trace";
   if ((arguments.size() == 2 || traces) && arguments[0] == "--seed") {
     const auto began = std::chrono::steady_clock::now();
@@ -168,7 +177,7 @@ int run(const std::vector<std::string>& arguments) {
     print(total, took.count());
     return 0;
   }
-  std::fputs("usage: simulate --seeds FIRST COUNT | --seed N [--trace]\n", stderr);
+  std::fputs("usage: simulate --seeds FIRST COUNT | --list SEED... | --seed N [--trace]\n", stderr);
   return 2;
 }
 

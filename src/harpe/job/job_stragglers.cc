@@ -194,6 +194,8 @@ void Job::State::review(Seconds now) {
     begin_probe(false, now,
                 "whether pipeline " + std::to_string(one->slow.pipeline) +
                     " is as slow as declared is seen at all-max");
+    // A probe that cannot begin now, such as before a pause, begins as soon as it can.
+    if (probe() == nullptr) next_probe = std::min(next_probe, collector.newest());
   }
 }
 

@@ -141,7 +141,9 @@ TEST_F(Feeds, OfAPipeInPlaceOfTheFileKeepWhatWasReadAndSayHowOldItIs) {
   for (const bool is_pipe : {true, false}) {
     SCOPED_TRACE(is_pipe);
     std::filesystem::remove(path_);
-    if (is_pipe) ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    if (is_pipe) {
+      ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    }
     ASSERT_TRUE(comes([&] { return !source().reading->trouble.empty(); }));
     EXPECT_THAT(source().reading->trouble,
                 HasSubstr(is_pipe ? "is not a regular file" : "No such file"));
