@@ -69,7 +69,8 @@ def temporary_folder():
                 continue
             with open(old / "lock") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(old, ignore_errors=True)
+                if lock.read() == socket.gethostname():  # locks may hold on one machine only
+                    shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="harpe-demo-") as folder:
         yield folder
 
@@ -83,6 +84,8 @@ class DemoCluster:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"another demonstration runs in {self.folder}: end it, or give another --out")
+        self.lock.write(socket.gethostname())
+        self.lock.flush()
         end_on_signals()
         for pattern in LEFT_BEHIND:
             for old in self.folder.glob(pattern):

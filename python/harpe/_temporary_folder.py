@@ -1,6 +1,7 @@
 """A folder for temporary files, removed also after its process was killed: by the next one.
 
-By the rule of src/harpe/base/temporary_folder.h: its maker keeps the file ``lock`` in it locked.
+By the rule of src/harpe/base/temporary_folder.h: its maker keeps the file ``lock`` in it locked, which names
+the machine. Processes that the maker starts do not inherit this lock.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ def _make(kind: str) -> tuple[Path, int]:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         # Another process may hold it for abandoned until it is locked.
         if _take(lock) and (folder / _LOCK).exists():
+            os.pwrite(lock, socket.gethostname().encode(), 0)
             return folder, lock
         os.close(lock)
     raise OSError(f"other processes remove what is made in {tempfile.gettempdir()}")
@@ -88,7 +91,9 @@ def _remove_if_abandoned(folder: Path) -> None:
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        # On network file systems, the lock of another machine may look free.
+        if os.pread(lock, 256, 0) == socket.gethostname().encode():
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError:
         pass  # it is in use, or the file system has no locks
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,15 +71,17 @@ def test_that_of_a_living_process_is_kept_and_that_of_a_killed_one_removed(
 def test_what_is_not_known_to_be_a_leftover_is_kept(temporary: Path) -> None:
     (temporary / "harpe-results").mkdir(mode=0o700)
     (temporary / "harpe-open").mkdir(mode=0o755)
-    (temporary / "harpe-open" / "lock").touch()
+    (temporary / "harpe-open" / "lock").write_text(socket.gethostname())
     (temporary / "other").mkdir(mode=0o700)
-    (temporary / "other" / "lock").touch()
+    (temporary / "other" / "lock").write_text(socket.gethostname())
     (temporary / "harpe-link").symlink_to("other")
-    kept = {"harpe-results", "harpe-open", "other", "harpe-link"}
+    (temporary / "harpe-elsewhere").mkdir(mode=0o700)
+    (temporary / "harpe-elsewhere" / "lock").write_text("another-host")
+    kept = {"harpe-results", "harpe-open", "other", "harpe-link", "harpe-elsewhere"}
     if os.geteuid() == 0:
         theirs = temporary / "harpe-theirs"
         theirs.mkdir(mode=0o700)
-        (theirs / "lock").touch()
+        (theirs / "lock").write_text(socket.gethostname())
         os.chown(theirs, 65534, 65534)
         kept.add("harpe-theirs")
     with temporary_folder("test") as folder:

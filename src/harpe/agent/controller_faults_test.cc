@@ -212,6 +212,26 @@ TEST_F(ControllerStates, RestoresWhatAKilledAgentWithAnotherStateFileLeft) {
   EXPECT_THAT(controller_->events(), Not(Contains(HasSubstr("restoring"))));
 }
 
+/// Such as a path that systemd lets the agent read and not write.
+TEST_F(ControllerStates, ThatCannotBeWrittenIsRestoredFromAllTheSame) {
+  crash();
+  const fs::path lock = options_.state_file.string() + ".lock";
+  fs::remove(lock);
+  fs::create_directory(lock);
+  use_state("other.json");
+  start();
+  EXPECT_EQ(gpu(0).state(), TestGpu::State());
+  EXPECT_THAT(controller_->events(), Contains(HasSubstr("cannot take it out of that file")));
+}
+
+TEST_F(ControllerStates, UnderAnotherNameIsTheAgentsOwn) {
+  crash();
+  fs::create_directory_symlink(directory_.path(), directory_.path() / "alias");
+  use_state("alias/" + options_.state_file.filename().string());
+  start();
+  EXPECT_EQ(gpu(0).state(), TestGpu::State());
+}
+
 TEST_F(ControllerStates, OfAKilledAgentThatTookOverIsRestoredFromByTheThird) {
   crash();
   use_state("other.json");

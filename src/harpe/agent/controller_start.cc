@@ -188,9 +188,19 @@ Status NodeController::adopt_entries(const std::filesystem::path& file, const st
         devices.gpus, [&](const auto& gpu) { return gpu->identity().uuid == saved.uuid; });
   });
   if (found->boot_id != boot_id || found->gpus.empty()) return ok_status();
-  const UniqueFd lock = HARPE_TRY(lock_file(
-      file.string() + ".lock", "the state file " + file.string() + ", which says what GPU " +
-                                   found->gpus[0].uuid + " had before"));
+  const auto lock = lock_file(file.string() + ".lock", "the state file " + file.string() +
+                                                           ", which says what GPU " +
+                                                           found->gpus[0].uuid + " had before");
+  if (!lock.ok() && lock.error().code == ErrorCode::kConflict) return lock.error();
+  if (!lock.ok()) {  // such as on a path that is read-only for this agent
+    for (const SavedGpu& saved : found->gpus) {
+      const bool is_new = !state_.entry(saved.uuid).has_value();
+      if (is_new && state_.put(saved).ok()) to_restore.push_back(saved);
+    }
+    add_event("restores what " + file.string() + " says of its GPUs, but cannot take it out of " +
+              "that file: " + lock.error().text());
+    return ok_status();
+  }
   StateFile other;
   HARPE_TRY(other.open(make_file_storage(file, text->size()), boot_id));
   for (const SavedGpu& saved : found->gpus) {
@@ -214,9 +224,10 @@ Status NodeController::open_state(std::vector<SavedGpu>& to_restore, const Devic
   to_restore = std::move(opened.to_restore);
   last_stopped_ = opened.stopped;
   std::error_code ignored;
-  const auto own = std::filesystem::absolute(options_.state_file, ignored).lexically_normal();
+  const auto own = std::filesystem::weakly_canonical(options_.state_file, ignored);
   for (const std::filesystem::path& file : gpu_locks_.last_states) {
-    if (file != own) HARPE_TRY(adopt_entries(file, boot_id, devices, to_restore));
+    if (std::filesystem::weakly_canonical(file, ignored) != own)
+      HARPE_TRY(adopt_entries(file, boot_id, devices, to_restore));
   }
   if (const Status named = name_state(gpu_locks_, options_.state_file); !named.ok()) {
     add_event(named.error().text() + "; where this agent is killed, and the next has another " +

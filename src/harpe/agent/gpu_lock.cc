@@ -99,10 +99,12 @@ Status name_state(const GpuLocks& locks, const fs::path& state_file) {
   const std::string text = fs::absolute(state_file, failed).lexically_normal().string() + "\n";
   const auto size = static_cast<ssize_t>(text.size());
   for (const UniqueFd& lock : locks.files) {
+    // Half a path must not stay: a name that cannot be written is none.
     if (::pwrite(lock.get(), text.data(), text.size(), kNumberWidth) != size ||
         ::ftruncate(lock.get(), kNumberWidth + size) != 0) {
-      return Error::io(state_file.string(), "cannot be named in the lock of a GPU: " +
-                                                std::generic_category().message(errno));
+      const std::string why = std::generic_category().message(errno);
+      (void)!::ftruncate(lock.get(), kNumberWidth);
+      return Error::io(state_file.string(), "cannot be named in the lock of a GPU: " + why);
     }
   }
   return ok_status();

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 namespace harpe {
@@ -17,6 +20,21 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLock = "lock";
 constexpr int kMostLooked = 100'000;  // entries of a crowded folder
+constexpr std::size_t kMostHostName = 255;
+
+/// Name of this machine. Some network file systems keep locks on the machine that took them, so a
+/// free lock says nothing of another machine's processes.
+std::string host_name() {
+  std::array<char, kMostHostName + 1> name{};
+  (void)::gethostname(name.data(), kMostHostName);
+  return name.data();
+}
+
+bool is_of_this_host(int lock) {
+  std::array<char, kMostHostName + 1> name{};
+  const ssize_t size = ::pread(lock, name.data(), kMostHostName, 0);
+  return size > 0 && std::string_view(name.data(), static_cast<std::size_t>(size)) == host_name();
+}
 
 bool is_same(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
@@ -41,7 +59,7 @@ void remove_if_abandoned(const fs::path& path) {
   }
   const UniqueFd lock(
       ::openat(folder.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || !is_of_this_host(lock.get())) return;
   if (::lstat(path.c_str(), &there) != 0 || !is_same(there, opened)) return;
   std::error_code ignored;
   fs::remove_all(path, ignored);  // does not follow links
@@ -77,6 +95,9 @@ Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
       !is_same(opened, there)) {
     return std::optional<UniqueFd>();
   }
+  // Without its host's name a folder is kept.
+  const std::string host = host_name();
+  (void)!::pwrite(lock.get(), host.data(), host.size(), 0);
   return std::optional(std::move(lock));
 }
 

@@ -4,8 +4,9 @@
 ///
 /// The folder holds a file `lock`, which the process that made it keeps locked (flock), and with
 /// it each process that it starts: the kernel releases the lock when the last of them ends, however
-/// it ends. Who makes such a folder first removes those beside it that belong to the same user and
-/// that no process has locked.
+/// it ends. The file names the machine: on network file systems, locks may hold on one machine
+/// only. Before such a folder is made, those beside it are removed that belong to the same user,
+/// name this machine, and that no process has locked.
 
 #include <filesystem>
 #include <string>

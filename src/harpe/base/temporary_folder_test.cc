@@ -50,11 +50,15 @@ class TemporaryFolderTest : public testing::Test {
   }
 
   /// A folder as one that was killed leaves it.
-  fs::path leftover(const std::string& name, const std::string& lock = "lock") const {
+  /// \param host  that it names; empty: this one
+  fs::path leftover(const std::string& name, const std::string& lock = "lock",
+                    const std::string& host = {}) const {
+    std::array<char, 256> here{};
+    ::gethostname(here.data(), here.size() - 1);
     const fs::path folder = directory_ / name;
     fs::create_directory(folder);
     fs::permissions(folder, fs::perms{0700}, fs::perm_options::replace);
-    if (!lock.empty()) std::ofstream(folder / lock) << "";
+    if (!lock.empty()) std::ofstream(folder / lock) << (host.empty() ? here.data() : host);
     return folder;
   }
 
@@ -122,6 +126,9 @@ TEST_F(TemporaryFolderTest, WhatIsNotKnownToBeALeftoverIsKept) {
     ASSERT_EQ(::chown(leftover("harpe-test-theirs").c_str(), 65534, 65534), 0);
     kept.insert("harpe-test-theirs");
   }
+  // On network file systems, what another machine has locked may look free.
+  leftover("harpe-test-elsewhere", "lock", "another-host");
+  kept.insert("harpe-test-elsewhere");
   leftover("harpe-test-abcdef");
   fs::create_directory_symlink(directory_ / "outside", leftover("harpe-test-links") / "link");
   EXPECT_EQ(others_than(made()), kept);

@@ -209,7 +209,7 @@ void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
   kept.level_error = read("level_error_j", 0, kMost);
   kept.drift = read("drift_j2", 0, kMostSquared);
   kept.is_confirmed = members.boolean("is_confirmed").value_or(false);
-  kept.unexplained_share = members.number("unexplained_share", -1, kMost);
+  kept.unexplained_share = members.number("unexplained_share", -kMost, kMost);
   savings.restore(kept);
 }
 

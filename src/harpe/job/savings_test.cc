@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "harpe/job/measurements_json.h"
+
 namespace harpe {
 namespace {
 
@@ -153,6 +155,24 @@ TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
       }
     }
   }
+}
+
+/// A counter that shows no energy: all that the profile predicts is unexplained, and more.
+TEST(Savings, AreReadAgainWhateverTheyAre) {
+  Savings savings;
+  savings.look(std::vector<double>{5, 5, 5});
+  std::int64_t number = 0;
+  for (const double predicted : {100.0, 110.0, 110.0})
+    savings.add(1, {.number = ++number, .by_plan = predicted, .at_all_max = 120});
+  const std::string text = nlohmann::ordered_json{{"savings", savings_json(savings)}}.dump();
+  const auto document = parse_json(text, "f");
+  ASSERT_TRUE(document.ok());
+  Diagnostics diagnostics("f");
+  Fields fields(*document, "a job", diagnostics);
+  Savings again;
+  read_savings(fields, diagnostics, again);
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_LT(again.kept().unexplained_share.value_or(0), -1);
 }
 
 TEST(Savings, OfTheSpecificationBeforeStay) {

@@ -87,8 +87,9 @@ Status Hosting::make_room(std::size_t bytes, const std::string& client) {
 
 Status Hosting::make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client) {
   const bool is_of_client = !hosted.client.empty() || client.empty();
-  if (bytes == 0 && is_of_client) return ok_status();
-  HARPE_TRY(make_memory(bytes, hosted.client.empty() ? client : hosted.client, &hosted));
+  // What is in memory already takes no room: a rank that registers again is never refused for it.
+  if (bytes > 0)
+    HARPE_TRY(make_memory(bytes, hosted.client.empty() ? client : hosted.client, &hosted));
   if (!is_of_client) table_.charge(hosted, client);
   return ok_status();
 }
