@@ -106,6 +106,16 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const PlanOptions& 
   }
 }
 
+/// All but the chosen plan, which does already, wait for the straggler.
+void wait_for_straggler(Planned& planned, const Frontier& frontier) {
+  planned.waits_until = planned.chosen.iteration_time;
+  for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
+    *plan = waiting_until(std::move(*plan), planned.waits_until, frontier);
+  // The least energy at that time is that of the plan made for it, not of one that waits.
+  if (planned.chosen.iteration_energy < planned.least_energy.iteration_energy)
+    planned.least_energy = planned.chosen;
+}
+
 /// `count` plans evenly spaced from the fastest to that of least energy.
 Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOptions& options,
                                       const Planned& planned, int count, const Progress& progress) {
@@ -271,8 +281,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }));
   planned.tight_bound = tight_bound.get();
   if (objective.is_straggler()) {
-    for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
-      *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
+    wait_for_straggler(planned, frontier);
   } else if (options.switching()) {
     drop_beaten(planned, frontier, options);
   }

@@ -46,6 +46,7 @@ struct Planned {
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
   std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
+  Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
   std::vector<std::string> premises;    ///< those of the inputs

@@ -1,0 +1,50 @@
+#pragma once
+/// \file
+/// What one would do instead of planning each instruction: one clock, or one power limit, for all
+/// GPUs of the job, all along. Pure.
+///
+///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), Knob::kClock);
+///   const auto rivals = harpe::rivals_of(clocks, time, energy, all_max);
+///   if (rivals.no_slower) compare(plan, *rivals.no_slower);
+///
+/// Nothing here searches: an iteration at one setting is a replay of the schedule.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/frontier/frontier.h"
+
+namespace harpe {
+
+/// What one setting of the whole job changes, and leaves all else as it is.
+enum class Knob : unsigned char { kClock, kPowerLimit };
+
+/// Returns the points that differ in that knob alone and that no other beats in time and energy,
+/// fastest first. Of the clocks of a power limit it takes the highest: a limit leaves the choice of
+/// the clock to the GPU. O(n log n).
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob);
+
+/// Returns the points as they are if the iteration waits for a straggler.
+/// \param waits_until    iteration time of the straggler; 0: none
+/// \param waiting_power  that all GPUs of the pipeline draw together while they wait
+std::vector<OneSettingPoint> waiting(std::vector<OneSettingPoint> points, Seconds waits_until,
+                                     Watts waiting_power);
+
+/// What a plan is compared with.
+struct Rivals {
+  /// Least energy among those that end by `time`, within 0.1 %; nullopt if all are slower.
+  std::optional<OneSettingPoint> no_slower;
+  /// The fastest that takes at least 0.1 % less energy than all-max, if `no_slower` does not.
+  std::optional<OneSettingPoint> next_cheaper;
+  /// The fastest that takes no more energy than the plan, if that is another one.
+  std::optional<OneSettingPoint> as_cheap;
+};
+/// \param curve         fastest first
+/// \param time, energy  of an iteration by the plan
+/// \param all_max       energy of an iteration at all-max
+Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,
+                 Joules all_max);
+
+}  // namespace harpe

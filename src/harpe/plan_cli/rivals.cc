@@ -1,0 +1,109 @@
+#include "harpe/plan_cli/rivals.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/plan_cli/table.h"
+
+namespace harpe {
+namespace {
+
+std::string setting_text(const OneSettingPoint& point) {
+  const Watts limit = point.setting.knobs.power_limit;
+  return limit == Watts{} ? std::to_string(point.setting.clock.value) + " MHz"
+                          : shortest(limit.value, 4) + " W";
+}
+
+/// Against all-max, %.
+double saving(const OneSettingPoint& point, const Planned& planned) {
+  return 100 * (1 - point.iteration_energy / planned.all_max.iteration_energy);
+}
+/// Against the fastest possible iteration, %.
+double slowdown(const OneSettingPoint& point, const Frontier& frontier) {
+  return 100 * (point.iteration_time / frontier.min_time() - 1);
+}
+
+Json point_json(const std::optional<OneSettingPoint>& point, const Frontier& frontier,
+                const Planned& planned) {
+  if (!point) return nullptr;
+  Json json = {{"frequency_mhz", point->setting.clock.value},
+               {"iteration_time_s", point->iteration_time.value},
+               {"iteration_energy_j", point->iteration_energy.value},
+               {"slowdown_percent", slowdown(*point, frontier)},
+               {"saving_percent", saving(*point, planned)}};
+  if (point->setting.knobs.power_limit != Watts{})
+    json["power_limit_w"] = point->setting.knobs.power_limit.value;
+  return json;
+}
+
+}  // namespace
+
+std::vector<NamedRivals> rivals_of(const Frontier& frontier, const Planned& planned) {
+  const Plan& chosen = planned.chosen;
+  Watts waiting_power{0};
+  for (const Watts power : chosen.blocking_power) waiting_power += power * chosen.gpus_per_stage;
+  std::vector<NamedRivals> found;
+  for (const auto& [name, knob] :
+       {std::pair("one clock", Knob::kClock), std::pair("one power limit", Knob::kPowerLimit)}) {
+    auto curve = waiting(one_setting_curve(frontier.one_setting(), knob), planned.waits_until,
+                         waiting_power);
+    if (curve.empty()) continue;
+    const Rivals rivals = rivals_of(curve, chosen.iteration_time, chosen.iteration_energy,
+                                    planned.all_max.iteration_energy);
+    found.push_back({name, std::move(curve), rivals});
+  }
+  return found;
+}
+
+std::string rivals_text(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
+                        const Planned& planned) {
+  std::string text;
+  for (const auto& [name, curve, rival] : rivals) {
+    std::string line;
+    const auto add = [&](const std::optional<OneSettingPoint>& point, const std::string& saves) {
+      if (!point) return;
+      const double slower = slowdown(*point, frontier);
+      line += (line.empty() ? " " : ", ") + setting_text(*point) + " saves " + saves + " at " +
+              fixed(slower, 1) + " % slowdown";
+    };
+    const auto saved = [&](const std::optional<OneSettingPoint>& point) {
+      return point ? fixed(std::max(0.0, saving(*point, planned)), 1) + " %" : "";
+    };
+    add(rival.no_slower, saved(rival.no_slower));
+    add(rival.next_cheaper, saved(rival.next_cheaper));
+    add(rival.as_cheap, "as much as this plan");
+    if (line.empty()) continue;
+    std::string sentence = name + " for all GPUs:" + line;
+    sentence.front() = 'O';
+    text += sentence + '\n';
+  }
+  return text;
+}
+
+Json rivals_json(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
+                 const Planned& planned) {
+  Json json = Json::object();
+  for (const NamedRivals& one : rivals) {
+    std::string key = one.name;
+    std::ranges::replace(key, ' ', '_');
+    json[key] = {{"no_slower", point_json(one.rivals.no_slower, frontier, planned)},
+                 {"next_cheaper", point_json(one.rivals.next_cheaper, frontier, planned)},
+                 {"as_cheap", point_json(one.rivals.as_cheap, frontier, planned)}};
+  }
+  return json;
+}
+
+std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals) {
+  std::vector<ReportComparison> comparisons;
+  for (const NamedRivals& one : rivals) {
+    for (const auto& point : {one.rivals.no_slower, one.rivals.next_cheaper, one.rivals.as_cheap}) {
+      if (!point) continue;
+      comparisons.push_back(
+          {one.name + ", " + setting_text(*point), point->iteration_time, point->iteration_energy});
+    }
+  }
+  return comparisons;
+}
+
+}  // namespace harpe
