@@ -159,7 +159,7 @@ void split_whole(ForgedCase& forged, Dice& dice) {
   for (const PlannedRun& run : work.runs) {
     if (run.stage != stage) continue;
     const Instruction& whole = work.schedule.lists[stage][position++];
-    const auto halves = halves_of(whole, stage, work.schedule, profile);
+    const auto halves = halves_of(whole, work.schedule, profile);
     if (run.entries.size() != 1 || halves.size() < 2) continue;
     std::vector<PlannedInstruction> parts;
     for (const Instruction& half : halves) {

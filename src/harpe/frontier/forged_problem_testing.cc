@@ -216,7 +216,7 @@ Profile small_profile(const SmallProblem& problem, Dice& dice) {
                             i.kind == InstructionKind::kRecomputeBackward;
       if (is_fused && has_whole) use(stage, i, 1);
       if (is_fused && has_whole && !has_both) continue;
-      for (const Instruction& half : halves_of(i, stage, schedule, splits ? of_weights : Profile()))
+      for (const Instruction& half : halves_of(i, schedule, splits ? of_weights : Profile()))
         use(stage, half, 1);
     }
   }
@@ -316,7 +316,7 @@ ForgedCase case_by_hand(const SmallProblem& problem, Dice& dice) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     auto& list = plan.instructions.emplace_back();
     for (const Instruction& whole : schedule.lists[stage]) {
-      const auto parts = in_halves ? halves_of(whole, stage, schedule, problem.profile)
+      const auto parts = in_halves ? halves_of(whole, schedule, problem.profile)
                                    : runs_as(whole, stage, schedule, problem.profile);
       for (const Instruction& part : parts) {
         PlannedInstruction& entry = list.emplace_back(entry_of(problem, stage, part));

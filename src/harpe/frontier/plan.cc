@@ -58,6 +58,13 @@ int Plan::clock_changes() const {
   return changes;
 }
 
+bool Plan::runs_in_parts() const {
+  const auto has_parts = [](const std::vector<PlannedInstruction>& list) {
+    return std::ranges::any_of(list, &PlannedInstruction::fused_with_next);
+  };
+  return std::ranges::any_of(instructions, has_parts);
+}
+
 bool Plan::has_knobs() const {
   return std::ranges::any_of(instructions, [](const auto& list) {
     return std::ranges::any_of(list, [](const auto& i) { return !i.knobs.empty(); });

@@ -71,6 +71,8 @@ struct Plan {
   int clock_changes() const;
   /// Whether some instruction has more than a clock set.
   bool has_knobs() const;
+  /// True if an instruction of the schedule runs as several, see `fused_with_next`.
+  bool runs_in_parts() const;
 };
 
 /// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.

@@ -20,13 +20,15 @@ class LineUp {
  public:
   LineUp(const Plan& plan, const Schedule& schedule, const Profile& profile,
          Diagnostics& diagnostics)
-      : plan_(plan), schedule_(schedule), profile_(profile), diagnostics_(diagnostics) {
+      : plan_(plan), schedule_(schedule), diagnostics_(diagnostics) {
     for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
     for (const auto& list : schedule.lists) {
       for (const Instruction& i : list) {
         if (i.kind == InstructionKind::kWeight) weights_.emplace(i.part, i.micro_batch);
       }
     }
+    for (const InstructionProfile& entry : profile.entries())
+      knows_weights_ |= entry.kind == InstructionKind::kWeight && entry.stage < schedule.stages;
   }
 
   std::optional<PlannedSchedule> line_up() {
@@ -125,13 +127,12 @@ class LineUp {
     const auto add = [&](InstructionKind kind, int part, int micro_batch) {
       parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
     };
-    // Where the schedule splits some backwards, or the profile has rows for the weight gradient,
+    // Where the schedule splits some backwards, or the profile has rows for weight gradients,
     // `backward` rows are those of the input gradient: a full backward is both gradients.
     const auto add_backward = [&](int part, int micro_batch) {
       add(InstructionKind::kBackward, part, micro_batch);
       if (weights_.contains({part, micro_batch})) return;
-      const auto rows = profile_.points(stage_, chunk_[part], InstructionKind::kWeight);
-      if (!weights_.empty() || !rows.empty()) add(InstructionKind::kWeight, part, micro_batch);
+      if (!weights_.empty() || knows_weights_) add(InstructionKind::kWeight, part, micro_batch);
     };
     if (whole.kind == InstructionKind::kBackward) {
       add_backward(whole.part, whole.micro_batch);
@@ -181,10 +182,10 @@ class LineUp {
 
   const Plan& plan_;
   const Schedule& schedule_;
-  const Profile& profile_;
   Diagnostics& diagnostics_;
   std::vector<int> chunk_;  ///< of each part
   std::set<std::pair<int, int>> weights_;
+  bool knows_weights_ = false;  ///< the profile has rows for weight gradients
   PlannedSchedule result_;
   int stage_ = 0;
   std::size_t next_ = 0;  ///< entry of its list

@@ -57,7 +57,7 @@ class LineUpPlan {
     }
     if (next == list.size()) return fail(run.stage, "runs more than the schedule");
     const Instruction& whole = list[next++];
-    const auto halves = halves_of(whole, run.stage, schedule_, profile_);
+    const auto halves = halves_of(whole, schedule_, profile_);
     const bool may_be_whole = whole.kind != InstructionKind::kBackward && is(run, {whole});
     if (!may_be_whole && !is(run, halves))
       return fail(run.stage, "runs another instruction as number " + std::to_string(next - 1));
@@ -151,7 +151,7 @@ int chunk_of(const Schedule& schedule, int part) {
       std::count(schedule.placement.begin(), schedule.placement.begin() + part, stage));
 }
 
-std::vector<Instruction> halves_of(const Instruction& i, int stage, const Schedule& schedule,
+std::vector<Instruction> halves_of(const Instruction& i, const Schedule& schedule,
                                    const Profile& profile) {
   const auto half = [](InstructionKind kind, int part, int micro_batch) {
     return Instruction{.kind = kind, .part = part, .micro_batch = micro_batch};
@@ -176,7 +176,11 @@ std::vector<Instruction> halves_of(const Instruction& i, int stage, const Schedu
       splits_this |= is_weight && other.part == part && other.micro_batch == micro_batch;
     }
   }
-  splits_some |= !profile.points(stage, chunk_of(schedule, part), InstructionKind::kWeight).empty();
+  for (int any = 0; any < schedule.parts(); ++any) {
+    splits_some |=
+        !profile.points(schedule.placement[any], chunk_of(schedule, any), InstructionKind::kWeight)
+             .empty();
+  }
   if (splits_some && !splits_this)
     halves.push_back(half(InstructionKind::kWeight, part, micro_batch));
   return halves;
@@ -188,7 +192,7 @@ std::vector<Instruction> runs_as(const Instruction& i, int stage, const Schedule
       i.kind == InstructionKind::kForwardBackward || i.kind == InstructionKind::kRecomputeBackward;
   const int chunk = chunk_of(schedule, i.part);
   if (is_fused && !profile.points(stage, chunk, i.kind).empty()) return {i};
-  return halves_of(i, stage, schedule, profile);
+  return halves_of(i, schedule, profile);
 }
 
 LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,

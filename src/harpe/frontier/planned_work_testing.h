@@ -33,8 +33,8 @@ Profile rows_of_chunks(const Profile& profile, const Schedule& schedule);
 PlannedWork planned_work(const Plan& plan, const Schedule& schedule, const Profile& profile);
 
 /// The halves of an instruction, in their order; itself alone if it has none.
-std::vector<Instruction> halves_of(const Instruction& instruction, int stage,
-                                   const Schedule& schedule, const Profile& profile);
+std::vector<Instruction> halves_of(const Instruction& instruction, const Schedule& schedule,
+                                   const Profile& profile);
 /// What an instruction of the schedule runs as, given the profile: its halves if the profile has no
 /// rows for the whole. A backward that the schedule does not split is both gradients if the
 /// schedule splits others, or if the profile has rows for the weight gradient.

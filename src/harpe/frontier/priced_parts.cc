@@ -42,6 +42,12 @@ std::vector<OperatingPoint> sum_of_parts(int stage, int chunk, const Profile& pr
 
 }  // namespace
 
+bool has_weight_rows(const Schedule& schedule, const Profile& profile) {
+  return std::ranges::any_of(profile.entries(), [&](const InstructionProfile& entry) {
+    return entry.kind == InstructionKind::kWeight && entry.stage < schedule.stages;
+  });
+}
+
 PricedParts::PricedParts(const Schedule& schedule, const Profile& profile) : profile_(profile) {
   for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
   for (const auto& list : schedule.lists) {
@@ -49,6 +55,7 @@ PricedParts::PricedParts(const Schedule& schedule, const Profile& profile) : pro
       if (i.kind == InstructionKind::kWeight) weights_.emplace(i.part, i.micro_batch);
     }
   }
+  has_gradients_ = !weights_.empty() || has_weight_rows(schedule, profile);
 }
 
 bool PricedParts::has_rows(int stage, int part, InstructionKind kind) const {
@@ -63,10 +70,8 @@ std::vector<Instruction> PricedParts::operator()(int stage, const Instruction& i
   const auto add_backward = [&](int part, int micro_batch) {
     add(InstructionKind::kBackward, part, micro_batch);
     if (weights_.contains({part, micro_batch})) return;  // the schedule has it elsewhere
-    // If the schedule splits others, its `backward` rows are input gradients, whatever the profile
-    // has: a lack of `weight` rows is then an error.
-    if (!weights_.empty() || has_rows(stage, part, InstructionKind::kWeight))
-      add(InstructionKind::kWeight, part, micro_batch);
+    // A stage without `weight` rows is then an error, and no stage with less work.
+    if (has_gradients_) add(InstructionKind::kWeight, part, micro_batch);
   };
   const bool is_whole = i.part < 0 || has_rows(stage, i.part, i.kind);
   if (i.kind == InstructionKind::kBackward) {

@@ -4,9 +4,9 @@
 /// the same work under every schedule.
 ///
 /// `backward` rows are the whole backward pass, or the input gradient if the profile has `weight`
-/// rows for the same chunk. A backward that the schedule does not split is then its input gradient
-/// and its weight gradient in a row. Fused instructions (`recompute_backward`, `forward_backward`)
-/// without rows of their own are their halves in a row.
+/// rows for any stage of the schedule, which it then needs for all. A backward that the schedule
+/// does not split is then its input gradient and its weight gradient in a row. Fused instructions
+/// (`recompute_backward`, `forward_backward`) without rows of their own are their halves in a row.
 
 #include <set>
 #include <string>
@@ -34,7 +34,11 @@ class PricedParts {
   const Profile& profile_;
   std::vector<int> chunk_;  ///< of each part
   std::set<std::pair<int, int>> weights_;
+  bool has_gradients_ = false;  ///< `backward` rows are those of input gradients
 };
+
+/// Returns true if the profile has rows for the weight gradients of a stage of the schedule.
+bool has_weight_rows(const Schedule& schedule, const Profile& profile);
 
 /// Returns sentences that name stages and rows of computations that no instruction uses.
 std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile);

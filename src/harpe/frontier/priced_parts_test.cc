@@ -109,6 +109,20 @@ TEST(EqualWork, RefusesAPlanThatLeavesTheWeightGradientOut) {
   EXPECT_THAT(verify_plan(plan, schedule, split, nullptr).diagnostics, testing::Not(IsEmpty()));
 }
 
+/// One stage without them would do less work than measured.
+TEST(EqualWork, RefusesRowsForWeightGradientsOfSomeStagesAlone) {
+  for (const int chunks : {1, 2}) {
+    const Profile split = profile_of(true, chunks);
+    std::vector<InstructionProfile> entries(split.entries().begin(), split.entries().end());
+    std::erase_if(entries, [&](const auto& e) {
+      return e.kind == InstructionKind::kWeight && e.stage == 3 && e.chunk == chunks - 1;
+    });
+    const auto frontier = characterize(schedule_of("1f1b"), split.with_entries(entries), {});
+    ASSERT_FALSE(frontier.ok());
+    EXPECT_THAT(frontier.error().text(), HasSubstr("no rows for stage 3 weight"));
+  }
+}
+
 TEST(EqualWork, NamesWhatTheScheduleDoesNotUse) {
   const Profile profile = test_profile(kStages, 1, true);
   EXPECT_THAT(unused_rows(schedule_of("zb-h1"), profile),

@@ -33,8 +33,9 @@ std::string describe(const TableKey& key, bool chunks) {
 /// What to measure where a kind is missing.
 std::string remedy(InstructionKind kind) {
   if (kind == InstructionKind::kWeight)
-    return "; it splits backwards: measure the input gradient as backward, the weight gradient as "
-           "weight (harpe synth --split-backward: from a model of a GPU)";
+    return "; where backwards are split, in the schedule or in rows of other stages, measure the "
+           "input gradient as backward, the weight gradient as weight (harpe synth "
+           "--split-backward: from a model of a GPU)";
   if (kind == InstructionKind::kRecompute)
     return "; it recomputes activations: measure that by itself as recompute";
   return "";

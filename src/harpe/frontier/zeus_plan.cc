@@ -13,6 +13,11 @@ Result<std::string> zeus_plan(const Plan& plan) {
         "labels, "
         "too");
   }
+  if (plan.runs_in_parts()) {
+    return Error::invalid(
+        "a plan for Zeus has a clock for each instruction of the schedule, but this one runs some "
+        "of them as several");
+  }
   std::string text = "[\n";
   Joules effective{0};
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {

@@ -124,7 +124,7 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   for (const ReportPoint& point : input.points) shown.push_back(point.plan);
   std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},
                                    {"frontier.json", frontier_json(frontier, shown)}};
-  if (!planned.chosen.has_knobs()) {
+  if (!planned.chosen.has_knobs() && !planned.chosen.runs_in_parts()) {
     files.emplace_back(kZeusPlan, HARPE_TRY(zeus_plan(planned.chosen)));
   }
   files.emplace_back("trace.json", perfetto_trace(planned.chosen, traced(frontier, job)));

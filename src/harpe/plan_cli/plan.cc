@@ -75,6 +75,25 @@ Result<KeptResult> write_files(const std::filesystem::path& out,
   return kept;
 }
 
+/// What a user should know of the inputs, and of what the files leave out.
+std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& frontier,
+                                  const PlanJob& job, const Planned& planned) {
+  std::vector<std::string> notes = inputs.notes;
+  if (job.out) std::ranges::move(left_out(frontier, job), std::back_inserter(notes));
+  if (planned.search) notes.push_back(sentence_of(*planned.search));
+  if (job.out && planned.chosen.runs_in_parts()) {
+    notes.emplace_back(
+        "the plan runs instructions of the schedule as several, for which a plan for Zeus has no "
+        "place: freqs_pipeline_00000.py is left out");
+  }
+  if (job.out && planned.chosen.has_knobs()) {
+    notes.emplace_back(
+        "the plan sets more than clocks, for which a plan for Zeus has no place: "
+        "freqs_pipeline_00000.py is left out");
+  }
+  return notes;
+}
+
 Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
                          Console& console) {
   PlanJob job = HARPE_TRY(read_plan_job(arguments));
@@ -120,14 +139,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
                           page_source(commands, arguments.job_file, *frontier, job, *planned)));
     kept = write_files(*job.out, files, done, console);
   }
-  std::vector<std::string> notes = inputs.notes;
-  if (job.out) std::ranges::move(left_out(*frontier, job), std::back_inserter(notes));
-  if (planned->search) notes.push_back(sentence_of(*planned->search));
-  if (job.out && planned->chosen.has_knobs()) {
-    notes.emplace_back(
-        "the plan sets more than clocks, for which a plan for Zeus has no place: "
-        "freqs_pipeline_00000.py is left out");
-  }
+  const std::vector<std::string> notes = notes_on(inputs, *frontier, job, *planned);
   Outcome outcome{
       .text = summary_text(*frontier, job, *planned, notes, done.written, console.colour_out),
       .json = summary_json(*frontier, job, *planned, notes, done.written)};

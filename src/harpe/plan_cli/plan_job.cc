@@ -154,8 +154,8 @@ std::vector<JobKey> make_keys() {
       {"chunks", "V", kInputs, "Model chunks a stage, for interleaved schedules (default 2)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
       {"chunk-split", "equal|none", kInputs,
-       "Of a profile without a row for each chunk. equal: a chunk takes an equal share of its "
-       "stage; none: refuse the profile (default equal)",
+       "Of a profile with rows of whole stages, or of another number of chunks. equal: a chunk "
+       "takes an equal share of its stage; none: refuse the profile (default equal)",
        false, false, set_chunk_split},
       {"blocking-power", "WATTS[,...]", kInputs,
        "Power a GPU draws while it waits, W: one value, or one a stage", false, false,

@@ -146,12 +146,22 @@ Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOption
 Result<Profile> fitting_profile(const PlanJob& job, const Schedule& schedule,
                                 const Profile& profile, std::vector<std::string>& premises) {
   const auto note = note_on_chunks(profile, schedule.chunks(), schedule.copies);
-  if (note && job.refuses_chunk_split)
-    return Error::invalid(job.profile.string() + ": " + *note +
-                          ", which --chunk-split none refuses");
+  if (note && job.refuses_chunk_split) {
+    return Error::invalid(job.profile.string() + ": --chunk-split none needs rows for each of " +
+                          std::to_string(schedule.chunks()) + " chunks a stage: " + *note);
+  }
   Profile fitting = with_chunks(profile, schedule.chunks(), schedule.copies);
   premises = unused_rows(schedule, fitting);
-  if (note) premises.insert(premises.begin(), *note);
+  if (note) premises.push_back(*note);
+  const auto splits = [](const auto& list) {
+    return std::ranges::find(list, InstructionKind::kWeight, &Instruction::kind) != list.end();
+  };
+  if (has_weight_rows(schedule, fitting) && std::ranges::none_of(schedule.lists, splits)) {
+    premises.emplace_back(
+        "each full backward runs as backward and weight, by the profile's rows, each with a clock "
+        "of "
+        "its own");
+  }
   return fitting;
 }
 
