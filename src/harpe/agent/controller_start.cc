@@ -166,8 +166,8 @@ Status NodeController::take_locks(const Devices& devices) {
   return ok_status();
 }
 
-/// What an agent with another state file, which was killed, left of these GPUs is now this agent's
-/// to restore. Fails where an agent runs with that file.
+/// Takes over the entries of these GPUs from the state file of a killed agent, so that this agent
+/// restores them. Fails if a running agent has that file.
 Status NodeController::adopt_entries(const std::filesystem::path& file, const std::string& boot_id,
                                      const Devices& devices, std::vector<SavedGpu>& to_restore) {
   struct stat status{};
@@ -204,7 +204,7 @@ Status NodeController::adopt_entries(const std::filesystem::path& file, const st
   StateFile other;
   HARPE_TRY(other.open(make_file_storage(file, text->size()), boot_id));
   for (const SavedGpu& saved : found->gpus) {
-    // One that is there, too, was copied by an agent that was killed before it took it out there.
+    // An entry in both files was copied by an agent that was killed before it removed the original.
     const bool is_known = state_.entry(saved.uuid).has_value();
     if (!is_known) to_restore.push_back(saved);
     if (is_known || state_.put(saved).ok()) (void)other.take_out(saved.uuid);

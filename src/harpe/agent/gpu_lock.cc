@@ -38,7 +38,8 @@ std::optional<std::int64_t> holder_of(int file) {
   return pid;
 }
 
-/// Empty where a file of an earlier version, or of no holder yet, names none.
+/// Returns the path that the lock file names. Empty if it names none: the file has had no holder,
+/// or one of an earlier version.
 fs::path state_named_in(int file) {
   std::array<char, PATH_MAX + 1> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), kNumberWidth);

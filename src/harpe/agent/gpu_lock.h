@@ -30,8 +30,8 @@ struct GpuLocks {
 /// Those of all GPUs (`Gpu::owner_lock`), or none.
 Result<GpuLocks> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus);
 
-/// Writes where this process keeps its state, before it changes the first GPU: `kIo` where that
-/// cannot be written.
+/// Writes the path of this process's state file into the locks. Must be called before the first GPU
+/// is changed. `kIo` if a lock cannot be written.
 Status name_state(const GpuLocks& locks, const std::filesystem::path& state_file);
 
 }  // namespace harpe

@@ -45,7 +45,7 @@ HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus
 
 /// Restores what a crashed agent left changed, before anything else that can fail: a policy that
 /// cannot be read, a log, a socket. Then serves until SIGTERM or SIGINT, and puts everything back.
-/// SIGHUP opens the logs anew; if the terminal of the agent has closed, it ends the agent.
+/// SIGHUP reopens the logs. If the terminal of the agent has closed, SIGHUP ends the agent.
 /// \param ready  called once when all sockets listen, with their names
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready);

@@ -71,7 +71,7 @@ class TemporaryFile {
   }
 
   Descriptor& file() { return file_; }
-  /// Before it is closed.
+  /// Gives the file a name in its directory. Must be called before the file is closed.
   bool give_name() {
     if (!path_.empty()) return true;
     const std::string opened = link_to(file_.get());
@@ -100,7 +100,7 @@ class TemporaryFile {
     });
   }
 
-  /// What `make` returns for the first name that is not taken.
+  /// Calls `make` with new names until one is free, and returns its result.
   template <class Make>
   int with_free_name(const Make& make) {
     for (int attempt = 0;; ++attempt) {
@@ -139,7 +139,7 @@ Status write_device(const fs::path& path, std::string_view content) {
   return ok_status();
 }
 
-/// The content of `file`, which `path` names.
+/// Returns the content of `file`. Errors name `path`.
 /// \param regular  anything but a regular file is an error
 Result<std::string> read_opened(const fs::path& path, const Descriptor& file, std::uint64_t limit,
                                 bool regular) {

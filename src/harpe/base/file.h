@@ -42,7 +42,7 @@ FileStamp file_stamp(const std::filesystem::path& path);
 Status write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Fails as `write_file` would where a small file cannot be written now, and leaves nothing: before
-/// long work whose result goes there. A disk may be full later all the same.
+/// long work whose result goes there. The disk may still fill up later.
 Status check_writable(const std::filesystem::path& path);
 
 /// The same for files in a directory, which may have to be made with its parents.

@@ -40,7 +40,8 @@ bool is_same(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Whether no other user could put a folder of theirs in place of one that is looked at.
+/// Returns true if no other user can rename entries of `parent`: otherwise a user could swap in a
+/// folder between the check and the removal.
 bool is_safe(const fs::path& parent) {
   struct stat status{};
   if (::stat(parent.c_str(), &status) != 0) return false;
@@ -78,8 +79,8 @@ void remove_abandoned(const fs::path& parent) {
   }
 }
 
-/// The lock of a folder that was just made; nullopt where another process held it for abandoned
-/// before the lock was taken, and removes it.
+/// Locks a folder that was just made. Returns nullopt if another process found it without a lock
+/// first, and removes it.
 Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
   // Without O_CLOEXEC: a command or an agent that uses the folder may outlive its maker.
   UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
@@ -95,7 +96,7 @@ Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
       !is_same(opened, there)) {
     return std::optional<UniqueFd>();
   }
-  // Without its host's name a folder is kept.
+  // A folder whose lock names no host is never removed.
   const std::string host = host_name();
   (void)!::pwrite(lock.get(), host.data(), host.size(), 0);
   return std::optional(std::move(lock));

@@ -49,8 +49,8 @@ class TemporaryFolderTest : public testing::Test {
     return others;
   }
 
-  /// A folder as one that was killed leaves it.
-  /// \param host  that it names; empty: this one
+  /// Makes a folder like those of killed processes.
+  /// \param host  named in the lock file; empty: this machine
   fs::path leftover(const std::string& name, const std::string& lock = "lock",
                     const std::string& host = {}) const {
     std::array<char, 256> here{};

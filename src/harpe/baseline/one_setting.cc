@@ -8,7 +8,7 @@
 namespace harpe {
 namespace {
 
-// Relative. Below it nobody calls an iteration slower, or cheaper.
+// Relative difference of times or energies that counts as none.
 constexpr double kAlike = 1e-3;
 
 std::vector<OneSettingPoint> only_best(std::vector<OneSettingPoint> points) {

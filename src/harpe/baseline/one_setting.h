@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// What one would do instead of planning each instruction: one clock, or one power limit, for all
-/// GPUs of the job, all along. Pure.
+/// The alternatives to a plan: one clock, or one power limit, for all GPUs of the job and all
+/// instructions. Pure.
 ///
 ///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), Knob::kClock);
 ///   const auto rivals = harpe::rivals_of(clocks, time, energy, all_max);
 ///   if (rivals.no_slower) compare(plan, *rivals.no_slower);
 ///
-/// Nothing here searches: an iteration at one setting is a replay of the schedule.
+/// No search is needed: `Frontier::one_setting` replays the schedule at each setting.
 
 #include <optional>
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace harpe {
 
-/// What one setting of the whole job changes, and leaves all else as it is.
+/// The control that the whole job sets. All other controls keep their values.
 enum class Knob : unsigned char { kClock, kPowerLimit };
 
 /// Returns the points that differ in that knob alone and that no other beats in time and energy,
@@ -28,11 +28,11 @@ std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> poin
 
 /// Returns the points as they are if the iteration waits for a straggler.
 /// \param waits_until    iteration time of the straggler; 0: none
-/// \param waiting_power  that all GPUs of the pipeline draw together while they wait
+/// \param waiting_power  power of all waiting GPUs of the pipeline together
 std::vector<OneSettingPoint> waiting(std::vector<OneSettingPoint> points, Seconds waits_until,
                                      Watts waiting_power);
 
-/// What a plan is compared with.
+/// The points of a curve that a plan is compared with.
 struct Rivals {
   /// Least energy among those that end by `time`, within 0.1 %; nullopt if all are slower.
   std::optional<OneSettingPoint> no_slower;

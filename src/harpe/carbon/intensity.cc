@@ -50,7 +50,7 @@ std::optional<std::pair<double, std::string>> number_and_unit(std::string_view t
   return std::pair(*number, std::string(trim(text.substr(unit))));
 }
 
-/// A number of the user's, in g/kWh.
+/// Reads a number that the user gave, in g/kWh.
 Result<CarbonIntensity> given_intensity(double grams, std::string_view text) {
   if (grams < 0 || grams > kHighestIntensity) {
     return Error::invalid("a carbon intensity of " + in_quotes(trim(text)) +

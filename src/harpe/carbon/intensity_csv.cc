@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
-/// g/kWh of one of a unit, without its "co2".
+/// Returns g/kWh for 1 of the unit, whose "co2" was removed.
 constexpr std::array kUnits =
     std::to_array<std::pair<std::string_view, double>>({{"g/kwh", 1},
                                                         {"kg/mwh", 1},
@@ -53,7 +53,8 @@ std::string plain_unit(std::string_view text) {
   return word;
 }
 
-/// g/kWh of one of the unit that a column's name has: "carbon intensity gCO2eq/kWh (direct)".
+/// Returns g/kWh for 1 of the unit in a column's name, as in "carbon intensity gCO2eq/kWh
+/// (direct)".
 std::optional<double> unit_in(std::string_view name) {
   const std::string words = plain_unit(name);
   const auto is_letter = [&](std::size_t at) { return words[at] >= 'a' && words[at] <= 'z'; };
@@ -320,7 +321,7 @@ class IntensityTable {
   const IntensityCsvOptions& options_;
   Diagnostics& diagnostics_;
   Columns columns_;
-  std::optional<double> unit_;  ///< g/kWh of one of the values; none: nothing tells it
+  std::optional<double> unit_;  ///< g/kWh for a value of 1; nullopt if the unit is unknown
   std::vector<TimedRow> timed_;
   std::vector<double> values_;
   std::vector<std::uint8_t> estimated_;

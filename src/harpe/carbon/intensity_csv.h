@@ -30,7 +30,7 @@ struct IntensityCsvOptions {
   std::string time_column = {};   ///< empty: by the layout
   std::string value_column = {};  ///< empty: by the layout
   std::optional<double> unit =
-      {};  ///< g/kWh of one of the file's units; default 1, or the heading's
+      {};  ///< g/kWh for a value of 1; default: the unit in the heading, else 1
   std::optional<IntensityKind> kind = {};
   std::string zone = {};  ///< of a file of several zones, this one alone; else its name
   std::optional<WholeSeconds> step = {};  ///< default: the most frequent distance of rows

@@ -42,8 +42,8 @@ std::string why_no_control(const IntensityReading& reading, Seconds now);
 /// reason.
 std::optional<PresentIntensity> present_intensity(const IntensityReading& reading, Seconds now);
 
-/// What the reading still says of `now`, for people, where no decision goes by it. nullopt: what it
-/// says is of another time. Its step of the ladder is that of `now`.
+/// Returns the value for display if no decision may use it, with the ladder step that it has at
+/// `now`. nullopt if the value is of another time.
 std::optional<LabelledIntensity> aged(const std::optional<LabelledIntensity>& current, UtcTime now);
 
 /// From now to a deadline, or as far as a job without one looks ahead.

@@ -72,7 +72,7 @@ TEST(IntensityOutlook, IsBoundedHoweverFarTheDeadline) {
   EXPECT_DOUBLE_EQ(outlook.intervals[0].duration.value, 4);
 }
 
-/// What was fetched last may be of an hour before: decisions then go by the forecast.
+/// The newest fetched value may be of an earlier hour. Decisions then use the forecast.
 TEST(IntensityOutlook, TellsWhatDecisionsGoBy) {
   IntensityReading reading = reading_of({100, 200});
   const UtcTime start = reading.forecast->expected.start;

@@ -32,10 +32,10 @@ struct SourceEnvironment {
   std::uint64_t seed = 0;  ///< of the waits between attempts; differs between machines
   Seconds timeout{10};
   bool offline = false;  ///< the cache and files alone; no token is needed
-  /// When the file of a source was last found as it was read; empty: when it was opened. By it the
-  /// answers are dated.
+  /// Returns the time at which the file of a source was last known to be unchanged, which dates the
+  /// answers. If empty, answers have the time at which the source was opened.
   UtcNow file_read_at = {};
-  /// Reads the file of a source. Without a limit in time: a file system may hang.
+  /// Reads the file of a source. May block as long as its file system hangs.
   std::function<Result<std::string>(const std::filesystem::path&)> read =
       [](const std::filesystem::path& path) { return read_regular_file(path); };
 };

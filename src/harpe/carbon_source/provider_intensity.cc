@@ -53,8 +53,8 @@ std::string value_text(const ProviderRow& row) {
          std::to_string(row.column);
 }
 
-/// Sorted, with one row a time; or what is wrong where a time has two values. Which of them holds
-/// the provider alone knows.
+/// Sorts the rows and joins those of one time. Returns a message if a time has two values: which of
+/// them holds, only the provider knows.
 std::optional<std::string> join_equal_times(std::vector<ProviderRow>& rows) {
   std::map<UtcTime, ProviderRow> by_time;
   for (const ProviderRow& row : rows) {

@@ -41,11 +41,11 @@ struct ProviderRowsOf {
 /// Most rows of one answer.
 inline constexpr std::size_t kMostProviderRows = 120'000;
 
-/// Rows in any order as a series. A time that has the same value twice counts once, and one that
-/// has a value and a null has the value; two values of one time are an error that names both
-/// places. Times between are gaps. A value that cannot be (below 0 unless marginal, over 3000
-/// g/kWh, not finite) is a gap and noted. Fails where no value is left, where times are not on one
-/// grid, and over kMostProviderRows. O(rows log rows).
+/// Returns the rows, in any order, as a series. Equal values of one time count once; a value wins
+/// over a null; two values of one time are an error that names both places. Missing times are gaps.
+/// An impossible value (below 0 unless marginal, over 3000 g/kWh, not finite) is a gap with a note.
+/// Fails if no value is left, if times are not on one grid, and above `kMostProviderRows`.
+/// O(rows log rows).
 Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const ProviderRowsOf& of);
 
 /// Both on one grid; where both have a value, that of `newer`. Kind and zone must be the same.

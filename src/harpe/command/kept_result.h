@@ -12,24 +12,23 @@
 
 namespace harpe {
 
-/// Where a result was written.
+/// A result on disk.
 struct KeptResult {
   std::filesystem::path at;
-  /// Why it is not where it should be, and where it is, for the user; nullopt: it is there.
+  /// If it is in another place than the user asked for: why, and where, as a message to the user.
   std::optional<Error> trouble;
 };
 
-/// Writes a file, or a folder of files, by `write`, to `place`. Where that fails, to a new folder
-/// of this user alone in the first of these that has room: that of TMPDIR, /var/tmp, this one,
-/// HOME, /dev/shm. The error of `place` where it fails everywhere.
+/// Writes a file or a folder to `place` by calling `write`. If that fails, calls `write` with a new
+/// folder that only this user can enter, in the first of these that has room: TMPDIR, /var/tmp, the
+/// current folder, HOME, /dev/shm. If all fail, returns the error of `place`.
 Result<KeptResult> write_or_keep(const std::filesystem::path& place,
                                  const std::function<Status(const std::filesystem::path&)>& write);
 
-/// Warns where a result is not in its place, or nowhere, and has the command fail after it has
-/// printed what it found.
+/// If the result is not in its place, prints a warning, and lets the command fail after its output.
 void report_kept(const Result<KeptResult>& kept, Console& console, Outcome& outcome);
 
-/// Both with a file of this content.
+/// Writes `content` by `write_or_keep` and reports by `report_kept`.
 void keep_result(const std::filesystem::path& file, std::string_view content, Console& console,
                  Outcome& outcome);
 

@@ -10,7 +10,8 @@
 
 namespace harpe {
 
-EmulatedMachines::EmulatedMachines(const JobSpec& spec, Profile truth, const Options& options)
+EmulatedMachines::EmulatedMachines(const JobSpec& spec, const Profile& truth,
+                                   const Options& options)
     : spec_(spec),
       truth_(with_rows_of_wholes(spec.schedule,
                                  with_chunks(truth, spec.schedule.chunks(), spec.schedule.copies))),

@@ -44,7 +44,7 @@ class EmulatedMachines {
   /// \param spec   is valid
   /// \param truth  what every computation of its schedule really costs at each clock; one with
   /// other knobs, which are not emulated, ends the program
-  EmulatedMachines(const JobSpec& spec, Profile truth, const Options& options);
+  EmulatedMachines(const JobSpec& spec, const Profile& truth, const Options& options);
 
   // What may go wrong.
   std::map<std::pair<int, int>, double> slow;  ///< factor of (pipeline, stage)

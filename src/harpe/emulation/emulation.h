@@ -24,7 +24,7 @@ namespace harpe {
 
 class EmulatedTraining : public EmulatedMachines {
  public:
-  EmulatedTraining(const JobSpec& spec, Profile truth, const Options& options);
+  EmulatedTraining(const JobSpec& spec, const Profile& truth, const Options& options);
 
   std::string session(RankCoordinates rank) const;
   RankRegistration registration(RankCoordinates rank) const;

@@ -30,7 +30,7 @@ std::string diagnostics_of(const Result<T>& result) {
 inline constexpr int kTestClocks[] = {900, 1050, 1200, 1350};
 
 /// Time falls and power rises with the clock; every stage and kind differs.
-/// \param splits  has rows for weight gradients: those of backwards are input gradients
+/// \param splits  adds rows for weight gradients, so that backward rows are input gradients
 inline Profile test_profile(int stages, int chunks = 1, bool splits = false) {
   std::vector<InstructionProfile> entries;
   for (int stage = 0; stage < stages; ++stage) {

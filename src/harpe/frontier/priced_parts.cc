@@ -5,6 +5,8 @@
 #include <span>
 #include <tuple>
 
+#include "harpe/profile/chunks.h"
+
 namespace harpe {
 namespace {
 
@@ -17,27 +19,6 @@ std::string stages_text(const std::set<int>& stages) {
   std::string text;
   for (const int stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
   return "stages " + text;
-}
-
-/// Returns what the parts take in a row, at the settings that all of them have.
-std::vector<OperatingPoint> sum_of_parts(int stage, int chunk, const Profile& profile,
-                                         const std::vector<Instruction>& parts) {
-  std::vector<OperatingPoint> sum;
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    const auto points = profile.points(stage, chunk, parts[k].kind);
-    if (k == 0) {
-      sum.assign(points.begin(), points.end());
-      continue;
-    }
-    std::erase_if(sum, [&](OperatingPoint& total) {
-      const OperatingPoint* const point = find_point(points, total.setting());
-      if (point == nullptr) return true;
-      total.time += point->time;
-      total.energy += point->energy;
-      return false;
-    });
-  }
-  return sum;
 }
 
 }  // namespace
@@ -70,7 +51,7 @@ std::vector<Instruction> PricedParts::operator()(int stage, const Instruction& i
   const auto add_backward = [&](int part, int micro_batch) {
     add(InstructionKind::kBackward, part, micro_batch);
     if (weights_.contains({part, micro_batch})) return;  // the schedule has it elsewhere
-    // A stage without `weight` rows is then an error, and no stage with less work.
+    // So a stage without `weight` rows is an error. Without this part it would do less work.
     if (has_gradients_) add(InstructionKind::kWeight, part, micro_batch);
   };
   const bool is_whole = i.part < 0 || has_rows(stage, i.part, i.kind);
@@ -130,12 +111,14 @@ Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile) {
     for (const Instruction& i : schedule.lists[stage]) {
       if (i.part < 0) continue;
       const int chunk = schedule.chunk(i.part);
-      // A block of two chunks has no row that could hold the sum of both.
+      // A row belongs to one chunk: the sum of two chunks has no row.
       if (i.backward_part >= 0 && schedule.chunk(i.backward_part) != chunk) continue;
       const auto key = std::tuple(stage, profile.has_chunks() ? chunk : 0, i.kind);
       const std::vector<Instruction> parts = parts_of(stage, i);
-      if (parts.size() > 1 && !wholes.contains(key))
-        wholes[key] = sum_of_parts(stage, chunk, profile, parts);
+      if (parts.size() < 2 || wholes.contains(key)) continue;
+      std::vector<std::span<const OperatingPoint>> rows;
+      for (const Instruction& part : parts) rows.push_back(profile.points(stage, chunk, part.kind));
+      wholes[key] = points_in_a_row(rows);
     }
   }
   if (wholes.empty()) return profile;

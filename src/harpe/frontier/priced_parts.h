@@ -45,7 +45,7 @@ std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& pr
 
 /// Returns the profile with rows for what the schedule runs as one: sums of the rows of the parts,
 /// at the settings that all parts have. For training that cannot set a clock between the parts of
-/// an instruction. A profile stays as it is where the schedule splits some of its backwards.
+/// an instruction. If the schedule splits some of its backwards, returns the profile unchanged.
 Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile);
 
 }  // namespace harpe

@@ -77,7 +77,7 @@ class LocalServer {
   std::vector<std::string> log() {
     return on_loop([this] { return log_; });
   }
-  /// What went wrong; empty: nothing.
+  /// Returns the error message, empty on success.
   std::string reload_certificates() {
     return on_loop([this] {
       const Result<bool> reloaded = server_.reload_certificates();

@@ -91,7 +91,8 @@ class IterationCollector {
   std::int64_t newest_ = -1;
   std::int64_t reached_ = -1;
   std::int64_t last_finished_ = -1;
-  /// By rank: where it claims to be; -1: with the others. Empty: all are.
+  /// Iteration that each rank claims to be in, if it is not that of the others; else -1. Empty if
+  /// no rank is astray.
   std::vector<std::int64_t> astray_;
   int astray_count_ = 0;
 };

@@ -320,7 +320,7 @@ class Job {
   Profile profile() const;
   std::vector<RankCoordinates> missing(std::size_t most) const;  ///< places that no rank holds
   int registered() const;                                        ///< ranks that hold places
-  /// Bytes of ranks that have registered, about: those of other starts that gather, too.
+  /// Estimated bytes of registered ranks, including those of a new start that gathers.
   std::size_t rank_memory() const;
   /// Bytes that this registration may add.
   std::size_t memory_to_register(const RankRegistration& registration, Seconds now) const;

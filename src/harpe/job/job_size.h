@@ -11,13 +11,13 @@ namespace harpe {
 /// How many plans are held ready: fewer than `JobSpec::plans` where they are so long that
 /// `kMaxPlanCells` says so.
 int plans_of(const JobSpec& spec);
-/// Bytes that the job takes in memory while it trains, about, once it has its plans; without what
-/// ranks take that register, since a few words may declare 262,144 of them: see `memory_of_ranks`.
+/// Estimated bytes of a training job that has its plans, without its ranks: a request of a few
+/// words can declare 262,144 of them, so they count when they register, see `memory_of_ranks`.
 std::size_t memory_of(const JobSpec& spec);
 /// Bytes of ranks that have registered. \param places  as `RankHolders::places`
 /// \param clocks  of all stages together
 std::size_t memory_of_ranks(std::size_t places, std::size_t clocks);
-/// Bytes of what ranks report, which the first report of any takes for all pipelines.
+/// Bytes of measurements. The first report of any rank takes them for all pipelines.
 /// \param items  of the schedule's work (`ScheduleWork::items`)
 std::size_t memory_of_measured(std::size_t items, int pipelines);
 

@@ -406,7 +406,8 @@ struct Job::State {
   std::vector<Finding> findings;  ///< the last ones
   /// Of stages whose GPUs were held to a clock, what they cost before.
   std::map<int, std::vector<InstructionProfile>> unheld;
-  /// Of each group, the newest iterations in which it was, as bits; empty before the first.
+  /// For each group, one bit for each of the newest iterations: set if the group was held to a
+  /// clock. Empty before the first such iteration.
   std::vector<std::uint8_t> held;
   std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
   Savings savings;

@@ -37,7 +37,7 @@ class RankHolders {
   /// Returns true if the places of the part take memory.
   bool has_part(std::size_t part) const { return !parts_[part].empty(); }
 
-  /// Returns the place; one that is not registered if no rank of its part has registered.
+  /// Returns the holder of the place, or an unregistered one if the part takes no memory.
   const RankHolder& operator[](std::size_t rank) const {
     const std::vector<RankHolder>& part = parts_[rank / kOfPart];
     return part.empty() ? none_ : part[rank % kOfPart];

@@ -47,7 +47,7 @@ std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string
   return lists;
 }
 
-/// Of an item that is not null.
+/// Reads a holder from an item that is not null.
 bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
                  RankBook::Holder& holder) {
   if (item.type != Type::kArray || item.items.size() < 2 || item.items[0].type != Type::kString ||

@@ -16,9 +16,10 @@
 /// over plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room
 /// cools down, and the plan uses 64 J. Then 16 J are saved, not 36.
 ///
-/// The room may cool down while nothing is seen, such as while another server takes the job over,
-/// and the next plan may be another one. Its own first iterations would then hide the change. So
-/// its `reference` is what the plan before implies: the same share of its energy is unexplained.
+/// While another server takes the job over, no iteration is seen. If the room cools down in that
+/// time and the job gets another plan, the first iterations of that plan would hide the change. So
+/// the plan's `reference` is derived from the plan before: both are assumed to have the same share
+/// of unexplained energy.
 ///
 /// The next look shows by how much all-max has changed beyond that. The change is assumed to have
 /// come at a constant rate, so half of it corrects the savings since the look before. It may have

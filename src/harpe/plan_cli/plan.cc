@@ -75,7 +75,7 @@ Result<KeptResult> write_files(const std::filesystem::path& out,
   return kept;
 }
 
-/// What a user should know of the inputs, and of what the files leave out.
+/// Returns notes on the inputs, on the search, and on files that are left out.
 std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& frontier,
                                   const PlanJob& job, const Planned& planned) {
   std::vector<std::string> notes = inputs.notes;

@@ -106,7 +106,7 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const PlanOptions& 
   }
 }
 
-/// All but the chosen plan, which does already, wait for the straggler.
+/// Lets the plans beside the chosen one wait for the straggler, as the chosen one does.
 void wait_for_straggler(Planned& planned, const Frontier& frontier) {
   planned.waits_until = planned.chosen.iteration_time;
   for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})

@@ -22,10 +22,12 @@ struct PlanInputs {
   Profile profile;
   Pipeline pipeline;
   std::vector<Watts> blocking_power;  ///< one a stage
-  /// Sentences on what the figures rest on: which work of the profile counts, and how.
+  /// Sentences on the work that is planned: rows that count in another way than the profile has
+  /// them, and rows that are left out.
   std::vector<std::string> premises;
   std::vector<std::string> notes;  ///< what else a user should know, one sentence each
-  /// True if the plan is not made for the rows of the file: fitted, or shared by chunks.
+  /// True if the rows that the plan is made for are not those of the file: fitted, or shared by
+  /// chunks.
   bool has_own_profile = false;
 };
 

@@ -20,14 +20,20 @@ bool fits(const Profile& profile, int chunks, int copies) {
   return chunks <= copies;  // each part is a whole stage of its model
 }
 
-/// Returns what all chunks of a stage take one after the other, at the settings that all of them
-/// have; empty if a chunk lacks rows.
+/// Empty if a chunk lacks rows.
 std::vector<OperatingPoint> sum_of_chunks(const Profile& profile, int stage, InstructionKind kind,
                                           int chunks) {
-  const auto first = profile.points(stage, 0, kind);
-  std::vector<OperatingPoint> sum(first.begin(), first.end());
-  for (int chunk = 1; chunk < chunks; ++chunk) {
-    const auto points = profile.points(stage, chunk, kind);
+  std::vector<std::span<const OperatingPoint>> rows;
+  for (int chunk = 0; chunk < chunks; ++chunk) rows.push_back(profile.points(stage, chunk, kind));
+  return points_in_a_row(rows);
+}
+
+}  // namespace
+
+std::vector<OperatingPoint> points_in_a_row(
+    const std::vector<std::span<const OperatingPoint>>& rows) {
+  std::vector<OperatingPoint> sum(rows.front().begin(), rows.front().end());
+  for (const auto points : std::span(rows).subspan(1)) {
     std::erase_if(sum, [&](OperatingPoint& total) {
       const OperatingPoint* const point = find_point(points, total.setting());
       if (point == nullptr) return true;
@@ -38,8 +44,6 @@ std::vector<OperatingPoint> sum_of_chunks(const Profile& profile, int stage, Ins
   }
   return sum;
 }
-
-}  // namespace
 
 Profile with_chunks(const Profile& profile, int chunks, int copies) {
   if (fits(profile, chunks, copies)) return profile;

@@ -4,11 +4,19 @@
 /// however many chunks it is cut into.
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "harpe/profile/profile.h"
 
 namespace harpe {
+
+/// Returns the points of several instructions that run in a row with one setting: sums of seconds
+/// and joules, at the settings that all of them have.
+/// \param rows  points of each instruction; at least one
+std::vector<OperatingPoint> points_in_a_row(
+    const std::vector<std::span<const OperatingPoint>>& rows);
 
 /// Returns the profile with a row for each chunk of a stage.
 ///

@@ -54,8 +54,8 @@ class Profile {
 
   std::span<const InstructionProfile> entries() const { return entries_; }
 
-  /// Returns the operating points of an instruction, empty if the profile lacks it. Without chunks,
-  /// those of the whole stage, whatever `chunk` is: see `with_chunks`.
+  /// Returns the operating points of an instruction, empty if the profile lacks it. A profile
+  /// without chunks returns those of the whole stage for each chunk, see `with_chunks`.
   std::span<const OperatingPoint> points(int stage, int chunk, InstructionKind kind) const;
 
   /// Number of stages: highest stage + 1.

@@ -105,8 +105,8 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     return *opened;
   }
 
-  /// A file that was written since is read again. Where it cannot be used, what was read before
-  /// stays, as old as it is.
+  /// Reads the file again if it has changed. If the new content cannot be used, the old values stay
+  /// and keep their age.
   void look_at_file() {
     if (!is_file()) return;
     const UtcTime at = utc_now();
@@ -266,7 +266,7 @@ void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
   offered.asked_at = wall_();
   offered.hangs.clear();
   if (reading.current) {
-    // A number of the user's is as new as the question.
+    // A number that the user gave is always up to date.
     gave(reading.current->fetched_at.value_or(
         UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
   }

@@ -41,7 +41,7 @@ struct CarbonFeedOptions {
   EnvironmentVariable variable = process_environment();
   /// Seconds since 1970, with fractions; from any thread.
   std::function<Seconds()> wall = {};
-  /// See SourceEnvironment::read; empty: its own.
+  /// See `SourceEnvironment::read`. If empty, the default of that is used.
   std::function<Result<std::string>(const std::filesystem::path&)> read = {};
   Seconds longest_start{10};  ///< that opening one source may take: its file system may hang
   Seconds longest_read{60};   ///< after which a source counts as one that hangs
@@ -50,8 +50,8 @@ struct CarbonFeedOptions {
 /// On the loop's thread.
 class CarbonFeeds {
  public:
-  /// Fails where a source is none, or lacks its token or file, and where that cannot be told within
-  /// `longest_start`. Asks nothing yet.
+  /// Opens the sources, without a request to any. Fails if a text names no source, if a source
+  /// lacks its token or file, or if opening one takes longer than `longest_start`.
   /// \param log  from the loop's thread
   static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, const CarbonFeedOptions& options,
                                                    std::function<void(const std::string&)> log);
@@ -62,7 +62,7 @@ class CarbonFeeds {
 
   /// Begins to ask. \param changed  called with the name of a source that has just been read
   void start(std::function<void(const std::string& name)> changed);
-  /// Looks for sources that hang. Once a second.
+  /// Reports sources that hang. Must be called once a second.
   void tick();
 
   const std::vector<OfferedSource>& offered() const { return offered_; }

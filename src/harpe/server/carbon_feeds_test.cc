@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// What is posted waits until the test lets it be done.
+/// A loop whose posted work runs when the test says so.
 class QueuedLoop final : public Loop {
  public:
   void post(std::function<void()> work) override {
@@ -116,7 +116,7 @@ class Feeds : public ::testing::Test {
     return feeds_->offered().front();
   }
   double grams() { return source().reading->current->intensity.grams_per_kwh; }
-  /// Whether a second after the other passes until then.
+  /// Advances time second by second until `holds`. Returns false if that takes too long.
   template <class Condition>
   bool comes(const Condition& holds) {
     return eventually([&] {

@@ -78,7 +78,8 @@ OrderedJson decision_json(const CarbonDecision& made) {
           {"gain", or_null(made.gain())}};
 }
 
-/// What decisions go by now, which is not what the source said last.
+/// Returns the intensity that decisions use now. The newest value of the source may be of an
+/// earlier interval.
 OrderedJson acts_on_json(const ReadingPtr& reading, Seconds now) {
   const auto present = reading ? present_intensity(*reading, now) : std::nullopt;
   if (!present) return nullptr;

@@ -104,9 +104,10 @@ class Hosted {
   bool touched = false;
   std::string stored_summary;      ///< as it was stored; while it is asleep
   std::size_t memory_counted = 0;  ///< of `memory`, by `HostedTable`
-  /// The client whose share of the memory for jobs it takes (`HttpRequest::client`): the one that
-  /// registered it or, since it was read from the store, the first to register a rank or another
-  /// specification. Empty: none, so that those who only look at jobs pay for none.
+  /// The client (`HttpRequest::client`) whose share of the memory for jobs this job takes: the
+  /// client that registered the job, or, after it was read from the store, the first client that
+  /// registers a rank or another specification. Empty if there is none yet: reading a job takes no
+  /// share.
   std::string client;
 
   SaveState saving;

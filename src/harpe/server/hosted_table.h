@@ -38,7 +38,7 @@ class HostedTable {
   const std::map<std::string, Stored>& stored() const { return stored_; }
   /// Bytes of those in memory.
   std::size_t memory() const { return memory_; }
-  /// The same of the jobs of one client.
+  /// Bytes of the jobs in memory that count for `client`.
   std::size_t memory(const std::string& client) const;
 
   /// It is in memory from now on, in place of what the store alone had.

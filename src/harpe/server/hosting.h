@@ -94,8 +94,9 @@ class Hosting {
   /// For one more job in memory, of so many bytes. `kUnavailable`: there is none.
   /// \param client  whose share of the memory it takes; empty: no client's
   Status make_room(std::size_t bytes, const std::string& client = {});
-  /// For so many bytes more of a job that is in memory. `kUnavailable`: there is no room.
-  /// \param client  whose share the job takes from now on, unless it takes that of another
+  /// Makes room for `bytes` more of a job in memory. `kUnavailable` if there is no room; 0 bytes
+  /// always fit.
+  /// \param client  whose share the job takes from now on, if it takes no other client's
   Status make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client);
   /// Hosts a job that is new, under its claim.
   void add(const HostedPtr& hosted);

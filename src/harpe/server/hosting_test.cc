@@ -319,7 +319,7 @@ TEST_F(HostingTest, LetsTheOnlyJobOfAClientGrowBeyondItsShare) {
   EXPECT_FALSE(hosting_->make_room_in(*counter, share, "a").ok());
   // What is in memory already takes no room.
   EXPECT_TRUE(hosting_->make_room_in(*counter, 0, "b").ok());
-  // Whoever asks, it is the share of the client that registered the job.
+  // A request of another client counts for the client that registered the job, too.
   EXPECT_FALSE(hosting_->make_room_in(*counter, share, "b").ok());
   EXPECT_EQ(counter->client, "a");
 }

@@ -21,7 +21,7 @@ struct JobSample {
   int ranks = 0;
   JobStatus status;
   std::optional<Pace> pace;
-  /// Of its last decision by carbon; none: it goes by none.
+  /// Intensity used by the last decision on its pace; nullopt if the job does not follow a grid.
   std::optional<PresentIntensity> carbon;
   std::string carbon_source, carbon_kind;
   Seconds taken{};  ///< when this was taken, since 1970

@@ -92,7 +92,7 @@ void store_families(MetricsText& metrics, const JobRegistry& registry) {
       count(registry.hosting().counts().unloads));
 }
 
-/// What decisions go by at this moment; or, where none may be made, what is still known of it.
+/// The intensity that decisions use now. If no decision is possible, the newest known intensity.
 struct ShownIntensity {
   double grams_per_kwh = 0;
   LadderStep ladder = LadderStep::kYearlyMean;

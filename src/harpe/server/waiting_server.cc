@@ -10,7 +10,7 @@
 namespace harpe {
 namespace {
 
-/// What exactly it waits for stands in the log alone: a response is for everybody.
+/// Does not name the database: anyone can read this response. The log names it.
 HttpResponse waits(const HttpRequest& /*request*/) {
   HttpResponse response =
       native_error(503, "unavailable", "this server has just started and waits for its database");

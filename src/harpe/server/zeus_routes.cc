@@ -391,7 +391,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   if (native == nullptr || !job->takes_part || job->reported.empty()) {
     return reply(json_response(200, nullptr));
   }
-  // Status 200 all the same: Zeus's client ends the training at any other.
+  // The status stays 200: Zeus's client ends the training at any other.
   nlohmann::json refused;
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of_zeus_result(result, i);
