@@ -94,11 +94,13 @@ Json rivals_json(const std::vector<NamedRivals>& rivals, const Frontier& frontie
   return json;
 }
 
-std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals) {
+std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals,
+                                                const Planned& planned) {
+  constexpr double kApart = 2;  // % of all-max's energy: a line of text in the chart
   std::vector<ReportComparison> comparisons;
   for (const NamedRivals& one : rivals) {
     for (const auto& point : {one.rivals.no_slower, one.rivals.next_cheaper, one.rivals.as_cheap}) {
-      if (!point) continue;
+      if (!point || saving(*point, planned) < kApart) continue;
       comparisons.push_back(
           {one.name + ", " + setting_text(*point), point->iteration_time, point->iteration_energy});
     }

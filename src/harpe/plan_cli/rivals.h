@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One clock and one power limit for all GPUs, beside a plan: what `harpe plan` says of them.
+/// The comparison of a plan with one clock and one power limit for all GPUs.
 
 #include <string>
 #include <vector>
@@ -18,15 +18,18 @@ struct NamedRivals {
   Rivals rivals;
 };
 
-/// Empty curves are left out: a profile without rows for power limits has no rival of that kind.
+/// Returns one entry for each kind. A profile without rows for power limits has none for these.
 std::vector<NamedRivals> rivals_of(const Frontier& frontier, const Planned& planned);
 
-/// A line for each kind of rival, or nothing.
+/// Returns a line for each kind.
 std::string rivals_text(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
                         const Planned& planned);
-/// By name: `no_slower`, `next_cheaper`, `as_cheap`; null if there is none.
+/// Returns an object for each kind with `no_slower`, `next_cheaper` and `as_cheap`, each may be
+/// null.
 Json rivals_json(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
                  const Planned& planned);
-std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals);
+/// Returns the rivals for the page, without those that its chart cannot tell from all-max.
+std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals,
+                                                const Planned& planned);
 
 }  // namespace harpe

@@ -27,6 +27,9 @@ std::string framed_page(const Frame& frame) {
   for (const std::string& text : frame.banners) {
     banners += concat({"<p class=\"banner\" role=\"note\">", escape(text), "</p>\n"});
   }
+  for (const std::string& text : frame.premises) {
+    banners += concat({"<p class=\"premise\" role=\"note\">", escape(text), "</p>\n"});
+  }
   const PageSource& source = frame.source;
   const std::string title = escape(frame.title), subtitle = escape(frame.subtitle);
   const std::string program = escape(source.program), command = escape(source.command);

@@ -13,9 +13,10 @@
 namespace harpe::report {
 
 struct Frame {
-  std::string title = {}, subtitle = {};  ///< text
-  std::vector<std::string> banners = {};  ///< text: what must not be overlooked, above all figures
-  std::string body = {}, notes = {};      ///< markup; notes stand in the footer
+  std::string title = {}, subtitle = {};   ///< text
+  std::vector<std::string> banners = {};   ///< text: what must not be overlooked, above all figures
+  std::vector<std::string> premises = {};  ///< text: what the figures rest on, below the banners
+  std::string body = {}, notes = {};       ///< markup; notes stand in the footer
   PageSource source = {};
   std::string end = {};  ///< markup behind everything: data, scripts
   bool has_scripts = false;

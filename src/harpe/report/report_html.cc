@@ -115,7 +115,7 @@ std::string whole_page(const ReportInput& input) {
               .source = input.source,
               .has_scripts = true};
   if (synthetic) frame.banners.emplace_back(kSyntheticRemark);
-  frame.banners.insert(frame.banners.end(), input.premises.begin(), input.premises.end());
+  frame.premises = input.premises;
   const std::string pipeline = escape(pipeline_words(input.all_max));
   const std::string sentence = escape(headline(input.all_max, chosen));
   const std::string words = escape(explanation(input.all_max, chosen));
