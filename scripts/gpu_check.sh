@@ -26,7 +26,7 @@ pack() {
   out=$(cd "$out" && pwd)
   ./scripts/portable.sh out/portable
   ./scripts/wheel.sh out/wheel
-  rm -rf "$out"/harpe-*.tar.xz "$out"/harpe-*.whl "$out/gpu_check"
+  rm -f "$out"/harpe-*.tar.xz "$out"/harpe-*.whl
   cp out/portable/harpe-*.tar.xz out/wheel/harpe-*.whl "$here/gpu_check.sh" "$out"
   size=$(du -sb "$out" | cut -f1)
   [ "$size" -le $most ] || fail "$out has $size bytes, more than $most"
@@ -42,7 +42,10 @@ esac
 [ $# = 1 ] || fail "expected one folder to write into"
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
-python=${PYTHON:-python3}
+python=$(command -v "${PYTHON:-python3}") || fail "there is no ${PYTHON:-python3}"
+# The check runs in a folder of its own.
+python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
+[ -z "${HARPE_SIMULATION:-}" ] || HARPE_SIMULATION=$(readlink -f "$HARPE_SIMULATION")
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || fail "$python is no Python 3.10 or later"
 
 parts=()
@@ -52,7 +55,7 @@ for folder in "${GPU_CHECK_PARTS:-}" "$here" "$here/../../../.." "$here/../out/g
   archive=$(last_of "$folder"/harpe-*-linux-*.tar.xz)
   [ -z "$wheel" ] || { parts=("$wheel" "$archive"); break; }
 done
-[ ${#parts[@]} -gt 0 ] || fail "no wheel lies in $here or out/gpu_check; GPU_CHECK_PARTS names its folder"
+[ ${#parts[@]} -gt 0 ] || fail "no wheel lies in $here or out/gpu_check: make it with $0 --pack; GPU_CHECK_PARTS names its folder"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -77,7 +80,7 @@ modules=$here
 [ -d "$modules/gpu_check" ] || modules=$work/harpe/share/harpe/gpu_check
 [ -d "$modules/gpu_check" ] || fail "the archive has no gpu_check: it is of an older version"
 
-export GPU_CHECK_HARPE=$harpe PYTHONPATH=$modules:$work/wheel PYTHONDONTWRITEBYTECODE=1
+export GPU_CHECK_HARPE=$harpe PYTHONPATH=$modules:$work/wheel${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 export HARPE_COMMAND=$harpe
 # No agent, server or token of the user's takes part.
 unset HARPE_SERVER HARPE_JOB HARPE_TOKEN HARPE_TOKEN_FILE HARPE_CA_FILE HARPE_AGENT_SOCKET

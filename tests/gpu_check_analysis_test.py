@@ -3,15 +3,18 @@
 
 import copy
 import json
+import os
 import pathlib
 import random
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-from gpu_check import counter, hooks, joules, model, nvml, recorder, reference, render, sensors  # noqa: E402
+from gpu_check import counter, driver, hooks, joules, model, nvml, recorder, reference, render, sensors  # noqa: E402
+from gpu_check.__main__ import said_within  # noqa: E402
 
 SEED = 20261128
 IDLE, BUSY = 80.0, 600.0
@@ -215,6 +218,25 @@ class Rendering(unittest.TestCase):
             file.write_text(json.dumps({**copy.deepcopy(DOCUMENT), "simulated": True}))
             with self.assertRaises(SystemExit):
                 render.fill_validation(ROOT / "docs" / "validation.md", [file])
+
+
+class Processes(unittest.TestCase):
+    def test_a_gpu_that_the_user_hides_is_not_used(self):
+        devices = {"gpus": [{"index": 0, "backend": "nvml", "uuid": "GPU-a"}, {"index": 1, "backend": "nvml", "uuid": "GPU-b"}]}
+        with unittest.mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": "1"}):
+            self.assertEqual(driver.chosen_gpu({**devices, "visible_gpus": [1]})["uuid"], "GPU-b")
+        for hidden in ([], None):
+            with unittest.mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": ""}):
+                self.assertIsNone(driver.chosen_gpu({**devices, "visible_gpus": hidden}))
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        self.assertEqual(driver.chosen_gpu({**devices, "visible_gpus": None})["uuid"], "GPU-a")
+
+    def test_a_command_that_hangs_or_fails_is_given_up(self):
+        self.assertEqual(said_within([sys.executable, "-c", "print(1)"], 20)[0], "1\n")
+        with self.assertRaisesRegex(TimeoutError, "did not end"):
+            said_within([sys.executable, "-c", "import time; time.sleep(60)"], 0.2)
+        with self.assertRaisesRegex(OSError, "broken"):
+            said_within([sys.executable, "-c", "import sys; sys.exit('broken')"], 20)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,24 @@ def end_process(process):
             continue
 
 
+def said_within(command, limit):
+    """(standard output, standard error) of a command that succeeds. OSError or TimeoutError, also of one that hangs in the driver."""
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"it did not end within {limit:.0f} s") from None
+        finally:
+            end_process(process)
+        out.seek(0)
+        err.seek(0)
+        said = out.read(), err.read()
+    if status != 0:
+        raise OSError((said[1].strip().splitlines() or [f"status {status}"])[-1][:300])
+    return said
+
+
 def run_section(name, context_file, folder, limit):
     """{"status": "ok", "skipped", "failed" or "timed out", "seconds", "log", ...}: what there is of the section's result is kept."""
     result_file, begin = os.path.join(folder, f"{name}.json"), time.monotonic()
@@ -46,7 +64,8 @@ def run_section(name, context_file, folder, limit):
             status = "ok" if process.wait(limit) == 0 else "failed"
         except subprocess.TimeoutExpired:
             status = "timed out"
-        end_process(process)
+        finally:  # also where the check is interrupted: no load stays on the GPU
+            end_process(process)
         log.seek(0)
         said = log.read()
     section = {"status": status, "seconds": round(time.monotonic() - begin, 1), "error": None, "log": said[-LONGEST_LOG:]}
@@ -70,12 +89,14 @@ def software():
             "'available': torch.cuda.is_available(), "
             "'device': torch.cuda.get_device_name(0) if torch.cuda.is_available() else None}))")
     try:
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-        torch = json.loads(said.stdout) if said.returncode == 0 else {"error": said.stderr.strip().splitlines()[-1][:300]}
-    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
-        torch = {"error": f"{type(error).__name__}: {error}"}
-    version = subprocess.run([os.environ["GPU_CHECK_HARPE"], "--version"], capture_output=True, text=True, timeout=20)
-    return {"harpe": version.stdout.strip(), "python": platform.python_version(), "torch": torch, "kernel": platform.release(),
+        torch = json.loads(said_within([sys.executable, "-c", code], 60)[0])
+    except (OSError, ValueError) as error:
+        torch = {"error": str(error)}
+    try:
+        version = said_within([os.environ["GPU_CHECK_HARPE"], "--version"], 20)[0].strip()
+    except OSError as error:
+        version = f"unknown: {error}"
+    return {"harpe": version, "python": platform.python_version(), "torch": torch, "kernel": platform.release(),
             "cpus": os.cpu_count()}
 
 
@@ -96,8 +117,8 @@ def context_of(gpu, scale, folder):
             "harpe": os.environ["GPU_CHECK_HARPE"], "scale": scale, "folder": folder}
 
 
-def check(folder, scale):
-    """The document, its sections run in order."""
+def check(folder, scale, save):
+    """Runs the sections in order. `save` takes the document after each of them."""
     begin = time.monotonic()
     document = {"format": "harpe.gpu_check/1", "made_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "scale": scale, "simulated": bool(os.environ.get("HARPE_SIMULATION")), "software": software(), "gpu": None,
@@ -123,6 +144,7 @@ def check(folder, scale):
             continue
         print(f"gpu_check: {name}", file=sys.stderr, flush=True)
         document["sections"][name] = run_section(name, context_file, folder, min(LIMITS[name], left))
+        save(document)
         if name == "driver":
             found = document["sections"][name]["result"] or {}
             gpu = found_gpu(found)
@@ -141,25 +163,32 @@ def settings_after(gpu):
         return None
     code = ("import json, sys; from gpu_check import driver, nvml; print(json.dumps(driver.settings(nvml.Nvml().gpu(sys.argv[1]))))")
     try:
-        said = subprocess.run([sys.executable, "-c", code, gpu["uuid"]], capture_output=True, text=True, timeout=6)
-        return json.loads(said.stdout) if said.returncode == 0 else None
-    except (subprocess.TimeoutExpired, ValueError):
+        return json.loads(said_within([sys.executable, "-c", code, gpu["uuid"]], 6)[0])
+    except (OSError, ValueError):
         return None
 
 
 def main():
     out = sys.argv[1]
+    for which in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, signal.default_int_handler)
     scale = float(os.environ.get("GPU_CHECK_SCALE", "1"))
     os.makedirs(out, exist_ok=True)
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     with tempfile.TemporaryDirectory(prefix="gpu_check-", ignore_cleanup_errors=True) as folder:
-        document = check(folder, scale)
-        samples = os.path.join(folder, "samples.csv.xz")
-        if os.path.exists(samples):
-            shutil.copy(samples, os.path.join(out, "samples.csv.xz"))
-    with open(os.path.join(out, "gpu_check.json"), "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.write("\n")
+        def save(document):
+            samples = os.path.join(folder, "samples.csv.xz")
+            if os.path.exists(samples):
+                shutil.copy(samples, os.path.join(out, "samples.csv.xz"))
+            with open(os.path.join(out, "gpu_check.json"), "w", encoding="utf-8") as file:
+                json.dump(document, file, indent=1)
+                file.write("\n")
+
+        try:
+            document = check(folder, scale, save)
+        except KeyboardInterrupt:
+            sys.exit(f"gpu_check: interrupted; {out}/gpu_check.json has the sections that ended, if any")
+        save(document)
     render.write_page(document, out)
     print(render.table(document))
     print(f"\nwritten in {document['seconds']:.0f} s: {out}/gpu_check.json, its page gpu_check.html, samples.csv.xz")

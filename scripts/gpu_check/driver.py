@@ -109,10 +109,11 @@ def devices(context):
 
 
 def chosen_gpu(document):
-    """The GPU of NVIDIA's in `harpe devices` that this process would use; None where there is none."""
+    """The NVIDIA GPU in `harpe devices` that this process would use, or None. A GPU that the user hides is never used."""
     found = [gpu for gpu in (document or {}).get("gpus", []) if gpu["backend"] in ("nvml", "sim")]
     visible = (document or {}).get("visible_gpus") or []
-    return next((gpu for index in visible for gpu in found if gpu["index"] == index), found[0] if found else None)
+    first = None if "CUDA_VISIBLE_DEVICES" in os.environ or not found else found[0]
+    return next((gpu for index in visible for gpu in found if gpu["index"] == index), first)
 
 
 def run(context, emit):
@@ -122,6 +123,8 @@ def run(context, emit):
     library = nvml.Nvml()
     result["driver_version"] = library.text_of("nvmlSystemGetDriverVersion")
     chosen = chosen_gpu(result["harpe_devices"])
+    if chosen is None and "CUDA_VISIBLE_DEVICES" in os.environ:
+        raise RuntimeError("skipped: CUDA_VISIBLE_DEVICES leaves no whole GPU to check")
     gpu = library.gpu(chosen["uuid"]) if chosen else library.first_gpu()
     for key, function in (("name", lambda: gpu.text("nvmlDeviceGetName")), ("uuid", lambda: gpu.text("nvmlDeviceGetUUID")),
                           ("clocks", lambda: clock_list(gpu)), ("settings", lambda: settings(gpu))):

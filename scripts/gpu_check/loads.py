@@ -6,6 +6,7 @@ Writes FILE, as JSON. On a real GPU loads are PyTorch's kernels; a simulated GPU
 """
 
 import json
+import os
 import sys
 import time
 
@@ -152,8 +153,8 @@ class CudaLoads:
         return self._run(operation, self._calibrate(operation), seconds)
 
 
-def run(loads, scale):
-    """The loads in turn. A load that fails is said, and the next one runs."""
+def run(loads, scale, save):
+    """Runs the loads in turn. The entry of a load that fails has its error. `save` takes the entries after each load."""
     done = [{"name": "idle", "begin_ns": now()}]
     time.sleep(IDLE_SECONDS * max(scale, 0.5))
     done[0]["end_ns"] = now()
@@ -167,11 +168,15 @@ def run(loads, scale):
             entry["error"] = str(error) if isinstance(error, NoCuda) else f"{type(error).__name__}: {error}"
         entry["end_ns"] = now()
         done.append(entry)
+        save(done)
 
     def square(hertz):
         waves, begin, half = [], now(), 0.5 / hertz
         count = max(3, round(SQUARE_SECONDS * scale * hertz))
         for wave in range(count):
+            # On a slow GPU one product is longer than half a wave.
+            if now() - begin > 2 * SQUARE_SECONDS * scale * 1e9 and len(waves) >= 3:
+                break
             time.sleep(max(0.0, begin / 1e9 + 2 * half * wave - now() / 1e9))
             waves.append(loads.half_wave(half))
         return {"hertz": hertz, "waves_ns": waves}
@@ -183,7 +188,6 @@ def run(loads, scale):
     for name, seconds in TRAINING:
         one(name, lambda n=name, s=seconds: loads.training(n, s * scale))
     time.sleep(BETWEEN)
-    return done
 
 
 def main():
@@ -198,16 +202,19 @@ def main():
             loads = SimulatedLoads()
         except ImportError:
             pass
+
+    def save(done):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump({**result, "loads": done}, file)
+        os.replace(path + ".new", path)
+
     if loads is not None:
-        result["kind"] = loads.kind
-        result["loads"] = run(loads, scale)
-        result["operation_s"] = getattr(loads, "seconds", {})
+        result.update(kind=loads.kind, operation_s=getattr(loads, "seconds", {}))
+        run(loads, scale, save)
     else:
         begin = now()
         time.sleep(IDLE_SECONDS * max(scale, 0.5))
-        result["loads"] = [{"name": "idle", "begin_ns": begin, "end_ns": now()}]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(result, file)
+        save([{"name": "idle", "begin_ns": begin, "end_ns": now()}])
 
 
 if __name__ == "__main__":

@@ -51,11 +51,27 @@ def stage_through_host(torch, dist):
         copy = torch.empty_like(tensor, device="cpu")
         return Received(receive(copy, *arguments, **keywords), tensor, copy)
 
+    class All:
+        """Several works as one."""
+
+        def __init__(self, works):
+            self._works = works
+
+        def wait(self, *arguments):
+            return all([work.wait(*arguments) for work in self._works])
+
+        def is_completed(self):
+            return all(work.is_completed() for work in self._works)
+
+    def batch(operations):
+        # Before PyTorch 2.7 tensors of a GPU would be coalesced, which gloo cannot.
+        return [All([one.op(one.tensor, one.peer, group=one.group, tag=one.tag) for one in operations])]
+
     def on_host(function):
         return lambda *arguments, **keywords: function(*arguments, **{**keywords, "device": torch.device("cpu")})
 
     for module in (dist, dist.distributed_c10d):
-        module.isend, module.irecv = isend, irecv
+        module.isend, module.irecv, module.batch_isend_irecv = isend, irecv, batch
         module.send_object_list, module.recv_object_list = on_host(send_objects), on_host(receive_objects)
 
 

@@ -85,6 +85,8 @@ def driver_rows(result, document):
         yield "calls of the driver", f"median {known[slowest]['median_us']:.0f} us at most ({slowest}), longest " \
             f"{max(one['longest_us'] for one in known.values()):.0f} us", "below 1 ms"
     yield "not supported", ", ".join(name for name, one in result.get("calls", {}).items() if one["error"]) or "nothing", ""
+    if document["gpu"] and document.get("settings_after") is None:
+        yield "settings after the check", "not read again", "as before"
     if document.get("settings_after") is not None:
         same = document["settings_after"] == result.get("settings")
         yield "settings after the check", "as before" if same else f"{document['settings_after']}, before: {result.get('settings')}", \
