@@ -1,7 +1,7 @@
 """A folder for temporary files, removed also after its process was killed: by the next one.
 
-By the rule of src/harpe/base/temporary_folder.h: its maker keeps the file ``lock`` in it locked, which names
-the machine. Processes that the maker starts do not inherit this lock.
+By the rule of src/harpe/base/temporary_folder.h: its maker keeps the file ``lock`` in it locked,
+which names the machine. Processes that the maker starts do not inherit this lock.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 
 namespace harpe {
 
-EmulatedTraining::EmulatedTraining(const JobSpec& spec, const Profile& truth, const Options& options)
+EmulatedTraining::EmulatedTraining(const JobSpec& spec, const Profile& truth,
+                                   const Options& options)
     : EmulatedMachines(spec, truth, options),
       books_(static_cast<std::size_t>(spec.shape.ranks())) {}
 
