@@ -80,7 +80,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
     input.bound.emplace_back(point.time, point.lower_bound);
   for (const std::string& sentence : planned.premises)
     input.premises.push_back("Note: " + sentence + ".");
-  input.comparisons = rival_comparisons(rivals_of(frontier, planned), planned);
+  input.comparisons = rival_comparisons(planned);
   input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));

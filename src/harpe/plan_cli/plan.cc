@@ -14,6 +14,7 @@
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/planning.h"
+#include "harpe/plan_cli/rivals.h"
 #include "harpe/profile/latency_table.h"
 
 namespace harpe {
@@ -130,6 +131,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   if (!planned.ok()) return std::move(planned).error();
   planned->premises = inputs.premises;
   planned->has_own_profile = inputs.has_own_profile;
+  planned->rivals = HARPE_TRY(rivals_of(*frontier, *planned, job.gpu));
 
   WrittenFiles done;
   std::optional<Result<KeptResult>> kept;

@@ -80,6 +80,13 @@ Status set_chunk_split(PlanJob& job, Values values) {
   return ok_status();
 }
 
+Status set_gpu(PlanJob& job, Values values) {
+  HARPE_TRY(expect_one(values));
+  job.gpu = find_gpu_model(values.front());
+  if (job.gpu == nullptr) return Error::invalid(unknown_gpu_model(values.front()));
+  return ok_status();
+}
+
 Status set_transfer_mode(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());
@@ -165,6 +172,10 @@ std::vector<JobKey> make_keys() {
        [](PlanJob& job, Values v) { return set_count(v, job.gpus_per_stage, 1, kMaxCount); }},
       {"fit", "", kInputs, "Replace noisy measurements by a smooth fit over the clocks", false,
        false, [](PlanJob& job, Values) { return job.fit = true, ok_status(); }},
+      {"gpu", "MODEL", kInputs,
+       "GPU by whose model one power limit for all is compared, where the profile has no rows for "
+       "limits (see harpe synth --list)",
+       false, false, set_gpu},
       {"transfer-forward", "SECONDS[,...]", kTimes,
        "Time an activation travels, s: one value for every boundary between model parts, or one "
        "each",

@@ -11,6 +11,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/gpu_model/gpu_model.h"
 #include "harpe/instruction/setting.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
@@ -29,6 +30,7 @@ struct PlanJob {
   std::vector<Watts> blocking_power;
   int gpus_per_stage = 1;
   bool fit = false;
+  const GpuModel* gpu = nullptr;  ///< by which power limits are modelled; null: not given
 
   std::vector<Seconds> transfer_forward, transfer_backward;
   Transfers::Mode transfer_mode = Transfers::Mode::kOverlapped;

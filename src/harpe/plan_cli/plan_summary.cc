@@ -128,7 +128,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   } else if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown)) {
     text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
   }
-  text += rivals_text(rivals_of(frontier, planned), frontier, planned);
+  text += rivals_text(frontier, planned);
   const auto is_proof = [](const std::string& file) { return file.ends_with("certificate.json"); };
   const auto written = std::ranges::find_if(files, is_proof);
   const std::string proof = written == files.end() ? "--certificate" : *written;
@@ -181,7 +181,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   }
   plans["chosen"]["tight_bound_j"] = planned.tight_bound.value;
   document["plans"] = std::move(plans);
-  document["rivals"] = rivals_json(rivals_of(frontier, planned), frontier, planned);
+  document["rivals"] = rivals_json(frontier, planned);
   if (const auto& search = planned.search) {
     document["search"] = {{"seconds", search->seconds},
                           {"windows", search->windows},

@@ -182,24 +182,11 @@ Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Diagnostics
   return transfers;
 }
 
-}  // namespace
-
-Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
-  Result<Profile> profile = given_profile(job.profile.string(), console);
-  Result<Schedule> schedule =
-      !profile.ok() && !job.stages && !job.schedule_is_file
-          ? Result<Schedule>(Schedule{})  // its stages are those of the profile that cannot be read
-          : read_job_schedule(job, profile.ok() ? profile->stages() : 1);
-  Error error{ErrorCode::kInvalidInput, {}};
-  if (!profile.ok()) add_all(profile.error(), error);
-  if (!schedule.ok()) add_all(schedule.error(), error);
-  if (!error.diagnostics.empty()) return error;
-
-  HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
+/// \param given  the profile as it was read
+Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given, Schedule schedule) {
   std::vector<std::string> premises;
-  const bool had_chunks = profile->has_chunks();
-  profile = HARPE_TRY(fitting_profile(job, *schedule, *profile, premises));
-  const bool has_own_profile = job.fit || (profile->has_chunks() && !had_chunks);
+  Profile profile = HARPE_TRY(fitting_profile(job, schedule, given, premises));
+  const bool has_own_profile = job.fit || (profile.has_chunks() && !given.has_chunks());
   std::vector<std::string> notes;
   if (job.blocking_power.empty()) {
     notes.emplace_back(
@@ -207,22 +194,22 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
         "watts");
   }
   if (job.fit) {
-    profile = fit_profile(*profile);
+    profile = fit_profile(profile);
     notes.emplace_back(
         "--fit: the plan is made for fitted curves; verify it against profile.csv beside it");
   }
 
   Diagnostics diagnostics;
   std::vector<Watts> blocking_power =
-      per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", diagnostics);
-  if (blocking_power.empty()) blocking_power.assign(schedule->stages, Watts{0});
-  Transfers transfers = transfers_of(job, *schedule, diagnostics);
-  const FixedTimes fixed_times = fixed_times_of(job, schedule->stages, diagnostics);
+      per_stage(job.blocking_power, schedule.stages, "blocking-power", "stages", diagnostics);
+  if (blocking_power.empty()) blocking_power.assign(schedule.stages, Watts{0});
+  Transfers transfers = transfers_of(job, schedule, diagnostics);
+  const FixedTimes fixed_times = fixed_times_of(job, schedule.stages, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  HARPE_TRY(check_fixed_times(*profile, fixed_times));
-  schedule = HARPE_TRY(with_fixed_times(*std::move(schedule), fixed_times));
-  Profile complete = with_fixed_time_rows(*profile, *schedule, fixed_times, blocking_power);
-  Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule), std::move(transfers));
+  HARPE_TRY(check_fixed_times(profile, fixed_times));
+  schedule = HARPE_TRY(with_fixed_times(std::move(schedule), fixed_times));
+  Profile complete = with_fixed_time_rows(profile, schedule, fixed_times, blocking_power);
+  Result<Pipeline> pipeline = Pipeline::build(std::move(schedule), std::move(transfers));
   if (!pipeline.ok()) {
     Error circle = pipeline.error();
     for (Diagnostic& diagnostic : circle.diagnostics) {
@@ -236,6 +223,28 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
                     .premises = std::move(premises),
                     .notes = std::move(notes),
                     .has_own_profile = has_own_profile};
+}
+
+}  // namespace
+
+Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
+  Result<Profile> profile = given_profile(job.profile.string(), console);
+  if (!profile.ok()) {
+    Error error = std::move(profile).error();
+    // Without a profile the number of stages may be unknown.
+    if (job.stages || job.schedule_is_file) {
+      const Result<Schedule> schedule = read_job_schedule(job, 1);
+      if (!schedule.ok()) add_all(schedule.error(), error);
+    }
+    return error;
+  }
+  Schedule schedule = HARPE_TRY(read_job_schedule(job, profile->stages()));
+  HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
+  return inputs_of(job, *profile, std::move(schedule));
+}
+
+Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given) {
+  return inputs_of(job, given, HARPE_TRY(read_job_schedule(job, given.stages())));
 }
 
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,

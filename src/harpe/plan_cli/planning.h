@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/baseline/one_setting.h"
 #include "harpe/command/console.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/pipeline/pipeline.h"
@@ -36,8 +37,19 @@ struct PlanInputs {
 /// in other units; warns of what may not be meant.
 Result<PlanInputs> read_inputs(const PlanJob& job, Console& console);
 
+/// The same of a profile that was read, for the schedule of `job`.
+Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given);
+
 /// How the plans of a job are to be searched for.
 PlanOptions options_of(const PlanJob& job);
+
+/// One setting for all GPUs, which the plan is compared with.
+struct NamedRivals {
+  std::string name;    ///< "one clock"
+  std::string source;  ///< "profile", or "model of a100-sxm"
+  std::vector<OneSettingPoint> curve;
+  Rivals rivals;
+};
 
 /// The plans that a summary and a report show.
 struct Planned {
@@ -51,6 +63,7 @@ struct Planned {
   Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
+  std::vector<NamedRivals> rivals;      ///< see rivals.h
   std::vector<std::string> premises;    ///< those of the inputs
   bool has_own_profile = false;         ///< that of the inputs
 };

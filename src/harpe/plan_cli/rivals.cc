@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/baseline/modelled_limits.h"
 #include "harpe/plan_cli/table.h"
 
 namespace harpe {
@@ -39,27 +40,34 @@ Json point_json(const std::optional<OneSettingPoint>& point, const Frontier& fro
 
 }  // namespace
 
-std::vector<NamedRivals> rivals_of(const Frontier& frontier, const Planned& planned) {
+Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
+                                           const GpuModel* gpu) {
   const Plan& chosen = planned.chosen;
   Watts waiting_power{0};
   for (const Watts power : chosen.blocking_power) waiting_power += power * chosen.gpus_per_stage;
   std::vector<NamedRivals> found;
-  for (const auto& [name, knob] :
-       {std::pair("one clock", Knob::kClock), std::pair("one power limit", Knob::kPowerLimit)}) {
-    auto curve = waiting(one_setting_curve(frontier.one_setting(), knob), planned.waits_until,
-                         waiting_power);
-    if (curve.empty()) continue;
+  const auto add = [&](const std::string& name, const std::string& source,
+                       std::vector<OneSettingPoint> curve) {
+    curve = waiting(std::move(curve), planned.waits_until, waiting_power);
     const Rivals rivals = rivals_of(curve, chosen.iteration_time, chosen.iteration_energy,
                                     planned.all_max.iteration_energy);
-    found.push_back({name, std::move(curve), rivals});
+    if (!curve.empty()) found.push_back({name, source, std::move(curve), rivals});
+  };
+  const std::vector<OneSettingPoint> settings = frontier.one_setting();
+  add("one clock", "profile", one_setting_curve(settings, Knob::kClock));
+  std::vector<OneSettingPoint> limits = one_setting_curve(settings, Knob::kPowerLimit);
+  std::string source = "profile";
+  if (limits.empty() && gpu != nullptr) {
+    source = "model of " + std::string(gpu->name);
+    limits = one_setting_curve(HARPE_TRY(modelled_limits(frontier, *gpu)), Knob::kPowerLimit);
   }
+  add("one power limit", source, std::move(limits));
   return found;
 }
 
-std::string rivals_text(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
-                        const Planned& planned) {
+std::string rivals_text(const Frontier& frontier, const Planned& planned) {
   std::string text;
-  for (const auto& [name, curve, rival] : rivals) {
+  for (const auto& [name, source, curve, rival] : planned.rivals) {
     std::string line;
     const auto add = [&](const std::optional<OneSettingPoint>& point, const std::string& saves) {
       if (!point) return;
@@ -74,31 +82,31 @@ std::string rivals_text(const std::vector<NamedRivals>& rivals, const Frontier& 
     add(rival.next_cheaper, saved(rival.next_cheaper));
     add(rival.as_cheap, "as much as this plan");
     if (line.empty()) continue;
-    std::string sentence = name + " for all GPUs:" + line;
+    const std::string by = source == "profile" ? "" : " (" + source + ")";
+    std::string sentence = name + " for all GPUs" + by + ":" + line;
     sentence.front() = 'O';
     text += sentence + '\n';
   }
   return text;
 }
 
-Json rivals_json(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
-                 const Planned& planned) {
+Json rivals_json(const Frontier& frontier, const Planned& planned) {
   Json json = Json::object();
-  for (const NamedRivals& one : rivals) {
+  for (const NamedRivals& one : planned.rivals) {
     std::string key = one.name;
     std::ranges::replace(key, ' ', '_');
-    json[key] = {{"no_slower", point_json(one.rivals.no_slower, frontier, planned)},
+    json[key] = {{"source", one.source},
+                 {"no_slower", point_json(one.rivals.no_slower, frontier, planned)},
                  {"next_cheaper", point_json(one.rivals.next_cheaper, frontier, planned)},
                  {"as_cheap", point_json(one.rivals.as_cheap, frontier, planned)}};
   }
   return json;
 }
 
-std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals,
-                                                const Planned& planned) {
+std::vector<ReportComparison> rival_comparisons(const Planned& planned) {
   constexpr double kApart = 2;  // % of all-max's energy: a line of text in the chart
   std::vector<ReportComparison> comparisons;
-  for (const NamedRivals& one : rivals) {
+  for (const NamedRivals& one : planned.rivals) {
     for (const auto& point : {one.rivals.no_slower, one.rivals.next_cheaper, one.rivals.as_cheap}) {
       if (!point || saving(*point, planned) < kApart) continue;
       comparisons.push_back(

@@ -5,31 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "harpe/baseline/one_setting.h"
 #include "harpe/command/json_output.h"
 #include "harpe/plan_cli/planning.h"
 #include "harpe/report/report.h"
 
 namespace harpe {
 
-struct NamedRivals {
-  std::string name;  ///< "one clock"
-  std::vector<OneSettingPoint> curve;
-  Rivals rivals;
-};
+/// Returns one entry for each kind. A profile without rows for power limits has those of the model
+/// of `gpu`, none if that is null.
+Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
+                                           const GpuModel* gpu);
 
-/// Returns one entry for each kind. A profile without rows for power limits has none for these.
-std::vector<NamedRivals> rivals_of(const Frontier& frontier, const Planned& planned);
-
+// Of `planned.rivals`:
 /// Returns a line for each kind.
-std::string rivals_text(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
-                        const Planned& planned);
+std::string rivals_text(const Frontier& frontier, const Planned& planned);
 /// Returns an object for each kind with `no_slower`, `next_cheaper` and `as_cheap`, each may be
 /// null.
-Json rivals_json(const std::vector<NamedRivals>& rivals, const Frontier& frontier,
-                 const Planned& planned);
+Json rivals_json(const Frontier& frontier, const Planned& planned);
 /// Returns the rivals for the page, without those that its chart cannot tell from all-max.
-std::vector<ReportComparison> rival_comparisons(const std::vector<NamedRivals>& rivals,
-                                                const Planned& planned);
+std::vector<ReportComparison> rival_comparisons(const Planned& planned);
 
 }  // namespace harpe
