@@ -1,8 +1,12 @@
 #include "harpe/plan_cli/job_options.h"
 
+#include <algorithm>
 #include <string>
 
+#include "harpe/base/csv.h"
+#include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/profile/latency_table.h"
 
 namespace harpe {
 namespace {
@@ -17,6 +21,43 @@ std::vector<std::string> split_list(const std::string& text) {
     }
   }
   return parts;
+}
+
+/// Whether a file is a table, not a job: its first line has several columns and no '='.
+bool is_table(std::string_view text) {
+  Diagnostics ignored;
+  const std::size_t end = text.find_first_not_of(" \t\r\n");
+  if (end == std::string_view::npos || text[end] == '[' || text[end] == '{') return false;
+  const auto rows = split_csv(text.substr(0, 100'000), ignored);
+  if (rows.empty() || rows.front().cells.size() < 3) return false;
+  return std::ranges::none_of(rows.front().cells, [](const CsvCell& cell) {
+    return cell.text.find('=') != std::string::npos;
+  });
+}
+
+Result<PlanJob> entries_of(const JobArguments& arguments) {
+  std::vector<JobEntry> entries;
+  if (!arguments.job_file.empty()) {
+    const std::string text = HARPE_TRY(read_file(arguments.job_file));
+    if (is_table(text)) {  // harpe plan profile.csv
+      const auto profile = std::ranges::find(job_keys(), "profile", &JobKey::name);
+      std::vector<JobEntry> options = arguments.options;
+      options.insert(options.begin(), {.key = &*profile, .values = {arguments.job_file}});
+      const auto is_profile = [&](const JobEntry& entry) { return entry.key == &*profile; };
+      if (std::ranges::count_if(options, is_profile) > 1) {
+        return Error::invalid(in_quotes(arguments.job_file) +
+                              " is a table, but --profile names another: give one profile");
+      }
+      return make_job({}, options);
+    }
+    if (trim(text).starts_with('{')) {
+      return Error::invalid(in_quotes(arguments.job_file) +
+                            " is JSON: a job file is TOML, a line such as micro-batches = 96 for "
+                            "each option");
+    }
+    entries = HARPE_TRY(parse_job(text, arguments.job_file));
+  }
+  return make_job(entries, arguments.options);
 }
 
 }  // namespace
@@ -40,6 +81,24 @@ CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
         app.add_option_function<std::string>(name, add, help)->type_name(std::string(key.value));
   }
   return option->group(std::string(key.group));
+}
+
+void add_job_arguments(CLI::App& app, const std::shared_ptr<JobArguments>& arguments,
+                       const std::function<bool(const JobKey&)>& offers) {
+  app.add_option("JOB", arguments->job_file,
+                 "Job file, whose keys are the options below; or the profile itself (CSV)")
+      ->type_name("job.toml")
+      ->group("Arguments");
+  for (const JobKey& key : job_keys()) {
+    if (offers(key)) add_job_option(app, key, {arguments, &arguments->options});
+  }
+}
+
+Result<PlanJob> read_job(const JobArguments& arguments) {
+  PlanJob job = HARPE_TRY(entries_of(arguments));
+  if (!job.latency_table.empty())
+    job.switch_latency = HARPE_TRY(read_latency_table(job.latency_table));
+  return job;
 }
 
 }  // namespace harpe

@@ -3,8 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include "harpe/base/csv.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
@@ -15,53 +13,9 @@
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/planning.h"
 #include "harpe/plan_cli/rivals.h"
-#include "harpe/profile/latency_table.h"
 
 namespace harpe {
 namespace {
-
-/// What the command line gave, before it is made a job.
-struct PlanArguments {
-  std::string job_file;
-  std::vector<JobEntry> options;
-};
-
-/// Whether a file is a table, not a job: its first line has several columns and no '='.
-bool is_table(std::string_view text) {
-  Diagnostics ignored;
-  const std::size_t end = text.find_first_not_of(" \t\r\n");
-  if (end == std::string_view::npos || text[end] == '[' || text[end] == '{') return false;
-  const auto rows = split_csv(text.substr(0, 100'000), ignored);
-  if (rows.empty() || rows.front().cells.size() < 3) return false;
-  return std::ranges::none_of(rows.front().cells, [](const CsvCell& cell) {
-    return cell.text.find('=') != std::string::npos;
-  });
-}
-
-Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
-  std::vector<JobEntry> entries;
-  if (!arguments.job_file.empty()) {
-    const std::string text = HARPE_TRY(read_file(arguments.job_file));
-    if (is_table(text)) {  // harpe plan profile.csv
-      const auto profile = std::ranges::find(job_keys(), "profile", &JobKey::name);
-      std::vector<JobEntry> options = arguments.options;
-      options.insert(options.begin(), {.key = &*profile, .values = {arguments.job_file}});
-      const auto is_profile = [&](const JobEntry& entry) { return entry.key == &*profile; };
-      if (std::ranges::count_if(options, is_profile) > 1) {
-        return Error::invalid(in_quotes(arguments.job_file) +
-                              " is a table, but --profile names another: give one profile");
-      }
-      return make_job({}, options);
-    }
-    if (trim(text).starts_with('{')) {
-      return Error::invalid(in_quotes(arguments.job_file) +
-                            " is JSON: a job file is TOML, a line such as micro-batches = 96 for "
-                            "each option");
-    }
-    entries = HARPE_TRY(parse_job(text, arguments.job_file));
-  }
-  return make_job(entries, arguments.options);
-}
 
 Result<KeptResult> write_files(const std::filesystem::path& out,
                                const std::vector<OutputFile>& files, WrittenFiles& done,
@@ -95,11 +49,9 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
   return notes;
 }
 
-Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
+Result<Outcome> run_plan(const JobArguments& arguments, const Commands& commands,
                          Console& console) {
-  PlanJob job = HARPE_TRY(read_plan_job(arguments));
-  if (!job.latency_table.empty())
-    job.switch_latency = HARPE_TRY(read_latency_table(job.latency_table));
+  PlanJob job = HARPE_TRY(read_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
@@ -152,7 +104,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
 }  // namespace
 
 void add_plan_command(Commands& commands) {
-  const auto arguments = std::make_shared<PlanArguments>();
+  const auto arguments = std::make_shared<JobArguments>();
   CLI::App& app = commands.add(
       commands.root(), "plan",
       "plan the clocks of one training iteration\n"
@@ -175,11 +127,7 @@ void add_plan_command(Commands& commands) {
       "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
       "harpe plan job.toml --deadline 16.5s",
       [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });
-  app.add_option("JOB", arguments->job_file,
-                 "Job file, whose keys are the options below; or the profile itself (CSV)")
-      ->type_name("job.toml")
-      ->group("Arguments");
-  for (const JobKey& key : job_keys()) add_job_option(app, key, {arguments, &arguments->options});
+  add_job_arguments(app, arguments, [](const JobKey&) { return true; });
 }
 
 }  // namespace harpe

@@ -6,11 +6,12 @@
 
 namespace harpe {
 
-/// `plan`, `schedule`, `verify`, `profile`, `predict` and `synth`.
+/// `plan`, `compare`, `schedule`, `verify`, `profile`, `predict` and `synth`.
 void add_planning_commands(Commands& commands);
 
 // One function a subcommand, each in the file of its name.
 void add_plan_command(Commands& commands);
+void add_compare_command(Commands& commands);
 void add_schedule_command(Commands& commands);
 void add_verify_command(Commands& commands);
 void add_profile_command(Commands& commands);

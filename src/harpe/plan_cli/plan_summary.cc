@@ -37,13 +37,6 @@ std::vector<Figures> figures_of(const Frontier& frontier, const Planned& planned
           figures(chosen, planned.chosen), figures("least energy", planned.least_energy)};
 }
 
-/// "-0.0" is not a figure.
-std::string percent(double value, int decimals) {
-  std::string text = fixed(value, decimals);
-  if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
-  return text + " %";
-}
-
 Json figures_json(const Figures& figures) {
   const Plan& plan = figures.plan;
   return {{"iteration_time_s", plan.iteration_time.value},
@@ -76,15 +69,16 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
   return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J,\n" +
-         (cost >= 0.0005 ? percent(cost, 3) + " above the plan with free switching and " : "") +
-         percent(gap, 3) + " below this one (proof: " + proof + ")\n";
+         (cost >= 0.0005 ? percent_text(cost, 3) + " above the plan with free switching and "
+                         : "") +
+         percent_text(gap, 3) + " below this one (proof: " + proof + ")\n";
 }
 
 std::string switching_text(const Planned& planned) {
   const Plan& free = *planned.free_switching;
   return "Clock changes: " + std::to_string(planned.chosen.clock_changes()) + " instead of " +
          std::to_string(free.clock_changes()) + " with free switching, for " +
-         percent(100 * (planned.chosen.iteration_energy / free.iteration_energy - 1), 3) +
+         percent_text(100 * (planned.chosen.iteration_energy / free.iteration_energy - 1), 3) +
          " more energy than its " + grouped(free.iteration_energy.value, 1) + " J\n";
 }
 
@@ -94,9 +88,9 @@ std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const double tight_gap = 100 * (chosen.iteration_energy / planned.tight_bound - 1);
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
-  return "Of the chosen plan's gap, " + percent(gap - tight_gap, 3) +
+  return "Of the chosen plan's gap, " + percent_text(gap - tight_gap, 3) +
          " lies in the bound, which mixes clocks as no plan can: none needs less\nthan " +
-         grouped(planned.tight_bound.value, 1) + " J, " + percent(tight_gap, 3) +
+         grouped(planned.tight_bound.value, 1) + " J, " + percent_text(tight_gap, 3) +
          " below this one (proof: " + proof + ")\n";
 }
 
@@ -114,9 +108,10 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
               .marked = 3};
   for (const Figures& f :
        figures_of(frontier, planned, "chosen (" + text_of(job.objective) + ")")) {
-    table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4), percent(f.slowdown, 2),
-                          grouped(f.plan.iteration_energy.value, 1), percent(f.saving, 2),
-                          grouped(f.power.value, 1), percent(100 * f.plan.gap(), 3)});
+    table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4),
+                          percent_text(f.slowdown, 2), grouped(f.plan.iteration_energy.value, 1),
+                          percent_text(f.saving, 2), grouped(f.power.value, 1),
+                          percent_text(100 * f.plan.gap(), 3)});
   }
   text += table.text(coloured);
   text +=

@@ -10,12 +10,6 @@
 namespace harpe {
 namespace {
 
-std::string setting_text(const OneSettingPoint& point) {
-  const Watts limit = point.setting.knobs.power_limit;
-  return limit == Watts{} ? std::to_string(point.setting.clock.value) + " MHz"
-                          : shortest(limit.value, 4) + " W";
-}
-
 /// Against all-max, %.
 double saving(const OneSettingPoint& point, const Planned& planned) {
   return 100 * (1 - point.iteration_energy / planned.all_max.iteration_energy);
@@ -39,6 +33,12 @@ Json point_json(const std::optional<OneSettingPoint>& point, const Frontier& fro
 }
 
 }  // namespace
+
+std::string setting_text(const OneSettingPoint& point) {
+  const Watts limit = point.setting.knobs.power_limit;
+  return limit == Watts{} ? std::to_string(point.setting.clock.value) + " MHz"
+                          : shortest(limit.value, 4) + " W";
+}
 
 Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
                                            const GpuModel* gpu) {

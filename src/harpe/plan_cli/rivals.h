@@ -11,6 +11,9 @@
 
 namespace harpe {
 
+/// Returns "1290 MHz" or "400 W".
+std::string setting_text(const OneSettingPoint& point);
+
 /// Returns one entry for each kind. A profile without rows for power limits has those of the model
 /// of `gpu`, none if that is null.
 Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,

@@ -52,6 +52,12 @@ std::string seconds_text(double seconds) {
   return fixed(seconds * 1e6, 3) + " us";
 }
 
+std::string percent_text(double percent, int decimals) {
+  std::string text = fixed(percent, decimals);
+  if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
+  return text + " %";
+}
+
 std::string change_text(double fraction) {
   const std::string text = fixed(100 * fraction, 1);
   return (text.starts_with('-') ? "" : "+") + text + " %";

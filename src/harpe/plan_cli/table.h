@@ -19,6 +19,8 @@ struct Table {
 
 /// `value` with that many digits after the point.
 std::string fixed(double value, int decimals);
+/// "5.0 %"; never "-0.0 %".
+std::string percent_text(double percent, int decimals);
 /// "+5.0 %": a fraction by which something is more.
 std::string change_text(double fraction);
 /// Seconds with as many digits as matter: "16.0312 s", "4.21 ms".

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/command/options.h"
+#include "harpe/plan_cli/comparison.h"
+#include "harpe/plan_cli/comparison_output.h"
+#include "harpe/plan_cli/given_profile.h"
+#include "harpe/plan_cli/job_doubts.h"
+#include "harpe/plan_cli/job_options.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/rivals.h"
+#include "harpe/policy/plan_for.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kPointsOfCurve = 24;
+
+struct CompareArguments : JobArguments {
+  std::string schedules = "all", policies = "all";
+};
+
+/// What is compared of each kind, in the order asked for.
+struct Compared {
+  std::vector<std::string> schedules, policies;
+};
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char c : list) {
+    if (c == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  for (std::string& word : words) word = std::string(trim(word));
+  return words;
+}
+
+/// The names in a list that are known, each once; all of them for "all", none for "none".
+Result<std::vector<std::string>> chosen_of(const std::string& list, const std::string& option,
+                                           const std::vector<std::string>& known,
+                                           const std::string& what) {
+  if (lower(list) == "all") return known;
+  if (lower(list) == "none") return std::vector<std::string>{};
+  std::vector<std::string> chosen;
+  Diagnostics diagnostics;
+  for (const std::string& word : words_of(list)) {
+    std::string name = lower(word);
+    std::ranges::replace(name, '_', ' ');
+    if (const auto meant = std::ranges::find(known, name); meant == known.end()) {
+      const auto near = nearest(name, known);
+      std::string all;
+      for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
+      diagnostics.add(option + ": unknown " + what + ' ' + in_quotes(word) +
+                      (near ? "; is '" + *near + "' meant?" : "") + " (known: " + all + ")");
+    } else if (std::ranges::find(chosen, name) == chosen.end()) {
+      chosen.push_back(name);
+    }
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return chosen;
+}
+
+/// Names of generators, or files as `--schedule` takes them.
+Result<std::vector<std::string>> schedules_of(const std::string& list) {
+  std::vector<std::string> known;
+  for (const ScheduleGenerator& generator : schedule_generators())
+    known.emplace_back(generator.name);
+  std::vector<std::string> names;
+  if (lower(list) == "all" || lower(list) == "none")
+    return chosen_of(list, "--schedules", known, "schedule");
+  for (const std::string& word : words_of(list)) {
+    std::error_code no_file;
+    const bool is_file = word.find_first_of("./") != std::string::npos ||
+                         std::filesystem::is_regular_file(word, no_file);
+    if (!is_file) {
+      (void)HARPE_TRY(chosen_of(word, "--schedules", known, "schedule"));
+    }
+    const std::string name = is_file ? word : lower(word);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+bool is_offered(const JobKey& key) {
+  constexpr std::array<std::string_view, 5> kOfPlansAlone = {"points", "certificate", "whole-trace",
+                                                             "search-time", "search-windows"};
+  return std::ranges::find(kOfPlansAlone, key.name) == kOfPlansAlone.end();
+}
+
+/// Keys that a job file has for `harpe plan` alone.
+void forget_what_plans_need(PlanJob& job) {
+  job.search_time = Seconds{0};
+  job.search_windows.reset();
+  job.certificate = false;
+}
+
+Result<Frontier> own_frontier(const PlanJob& job, const PlanInputs& inputs, Console& console) {
+  ProgressBar bar(console, "frontier");
+  return characterize(inputs.pipeline, inputs.profile,
+                      {.blocking_power = inputs.blocking_power,
+                       .gpus_per_stage = job.gpus_per_stage,
+                       .job = job.name,
+                       .progress = [&bar](double fraction) { bar.update(fraction); }});
+}
+
+Result<Planned> own_plans(const Frontier& frontier, const PlanJob& job, Console& console) {
+  LongPlanSearch search(job, console);
+  ProgressBar bar(console, "policies");
+  Planned planned = HARPE_TRY(make_plans(
+      frontier, job, kPointsOfCurve, [&bar](double share) { bar.update(share); }, search));
+  planned.rivals = HARPE_TRY(rivals_of(frontier, planned, job.gpu));
+  return planned;
+}
+
+Result<Outcome> run_compare(const CompareArguments& arguments, Console& console) {
+  const Compared compared{
+      HARPE_TRY(schedules_of(arguments.schedules)),
+      HARPE_TRY(chosen_of(arguments.policies, "--policies", policy_names(), "policy"))};
+  if (compared.schedules.empty() && compared.policies.empty())
+    return Error::invalid("--schedules none and --policies none leave nothing to compare");
+  PlanJob job = HARPE_TRY(read_job(arguments));
+  forget_what_plans_need(job);
+  for (const std::string& sentence : job.warnings) console.warn(sentence);
+  const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
+  HARPE_TRY(check_units(profile, job.profile.string(), true, console));
+  const PlanInputs inputs = HARPE_TRY(inputs_of(job, profile));
+  HARPE_TRY(check_inputs(job, inputs, console));
+  if (job.out) HARPE_TRY(check_writable_directory(*job.out));
+  const Frontier frontier = HARPE_TRY(own_frontier(job, inputs, console));
+  HARPE_TRY(check_objective(job, inputs, frontier, console));
+  const Planned planned = HARPE_TRY(own_plans(frontier, job, console));
+
+  JobComparison comparison{.frontier = frontier,
+                           .planned = planned,
+                           .schedules = {},
+                           .policies = {},
+                           .notes = inputs.premises};
+  comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
+  comparison.policies = compare_policies(frontier, job, planned, compared.policies);
+  const ReferenceTimes reference =
+      reference_times(frontier, planned.fastest, planned.all_max, options_of(job));
+  {
+    ProgressBar bar(console, "schedules");
+    comparison.schedules = compare_schedules(job, profile, reference.fastest, compared.schedules,
+                                             [&bar](double share) { bar.update(share); });
+  }
+  WrittenFiles done;
+  if (job.out) done = HARPE_TRY(write_output_files(*job.out, comparison_files(comparison, job)));
+  std::string text = comparison_text(comparison, job, console.colour_out);
+  if (!done.written.empty()) {
+    text += "\nWritten:\n";
+    for (const std::string& file : done.written) text += "  " + file + '\n';
+  }
+  return Outcome{.text = std::move(text), .json = comparison_json(comparison, job, done.written)};
+}
+
+}  // namespace
+
+void add_compare_command(Commands& commands) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "compare",
+      "compare schedules, and ways to set the GPUs\n"
+      "Answers what a cluster would save, against what, and with which schedule: it prices every "
+      "schedule that the profile has rows for, with and without a plan, and compares Harpe's plan "
+      "for the job's own schedule with one clock and one power limit for all GPUs. Every schedule "
+      "does the same work.\n"
+      "Power limits come from the profile's rows, else from a model of the GPU (--gpu), and are "
+      "then marked as estimated.\n"
+      "With --out DIR it writes comparison.json, schedules.csv, policies.csv and comparison.svg. "
+      "Takes the job files of harpe plan; keys for its files and searches are left aside.",
+      "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
+      "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
+      "    --gpu a100-sxm --slowdown 5% --out comparison\n"
+      "harpe compare job.toml --schedules 1f1b,zb-h1,zb-v --policies none",
+      [arguments](Console& console) { return run_compare(*arguments, console); });
+  add_text(app, "--schedules", "all|none|LIST",
+           "Schedules to price: names (harpe schedule show --list) or files, with commas between "
+           "(default all)",
+           arguments->schedules)
+      ->group("Comparison");
+  add_text(app, "--policies", "all|none|LIST",
+           "Ways to set the GPUs: all-max, one_clock, one_power_limit, harpe (default all)",
+           arguments->policies)
+      ->group("Comparison");
+  add_job_arguments(app, arguments, is_offered);
+}
+
+}  // namespace harpe

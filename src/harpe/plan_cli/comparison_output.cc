@@ -1,0 +1,281 @@
+#include "harpe/plan_cli/comparison_output.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/command/json_output.h"
+#include "harpe/plan_cli/synthetic_line.h"
+#include "harpe/plan_cli/table.h"
+#include "harpe/report/comparison_svg.h"
+
+namespace harpe {
+namespace {
+
+/// Fractions against all-max and the fastest possible iteration of the job's own schedule.
+struct Against {
+  IterationCost all_max;
+  Seconds fastest;
+
+  explicit Against(const JobComparison& comparison)
+      : all_max{comparison.planned.all_max.iteration_time,
+                comparison.planned.all_max.iteration_energy},
+        fastest(comparison.frontier.min_time()) {}
+  double slowdown(const IterationCost& cost) const { return cost.time / fastest - 1; }
+  double saving(const IterationCost& cost) const { return 1 - cost.energy / all_max.energy; }
+};
+
+double own_saving(const ScheduleRow& row) {
+  return 1 - row.fastest.energy / row.all_max.energy;
+}
+
+std::string joules(const std::optional<IterationCost>& cost) {
+  return cost ? grouped(cost->energy.value, 1) : "-";
+}
+
+/// A chunk is a part of its stage: 3 chunks of 2 a stage are 1.5 activations.
+std::string activations(const ScheduleRow& row) {
+  return (row.recomputes ? "inputs " : "") +
+         shortest(static_cast<double>(row.peak_activations) / row.chunks, 4);
+}
+
+std::string policies_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
+  if (comparison.policies.empty()) return "";
+  const Against against(comparison);
+  const Plan& chosen = comparison.planned.chosen;
+  std::string text = "Policies for " + chosen.schedule + ", " + text_of(job.objective) + '\n';
+  Table table{.rows = {{"policy", "setting", "time s", "slowdown", "energy J", "saving"}},
+              .left = 2};
+  std::string remarks;
+  bool misses = false;
+  for (const PolicyRow& row : comparison.policies) {
+    if (!row.why_not.empty()) {
+      table.rows.push_back({row.policy, "-", "-", "-", "-", "-"});
+      remarks += row.policy + ": " + row.why_not + '\n';
+      continue;
+    }
+    misses = misses || !row.meets_objective;
+    if (row.policy == "harpe") table.marked = static_cast<int>(table.rows.size());
+    table.rows.push_back(
+        {row.policy + (row.meets_objective ? "" : " *"), row.setting, fixed(row.cost.time.value, 4),
+         percent_text(100 * against.slowdown(row.cost), 2), grouped(row.cost.energy.value, 1),
+         percent_text(100 * against.saving(row.cost), 2)});
+    if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
+  }
+  text += table.text(coloured);
+  if (misses) text += "* does not meet the objective: the setting that comes nearest to it\n";
+  return text + remarks;
+}
+
+/// The schedule that needs the least energy at the time of the job's own.
+const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
+  const ScheduleRow* least = nullptr;
+  for (const ScheduleRow& row : schedules.rows) {
+    if (!row.at_own || (least != nullptr && row.at_own->energy >= least->at_own->energy)) continue;
+    least = &row;
+  }
+  return least;
+}
+
+std::string schedules_text(const JobComparison& comparison, bool coloured) {
+  const ScheduleComparison& schedules = comparison.schedules;
+  if (schedules.rows.empty()) return "";
+  const Against against(comparison);
+  const std::string own = comparison.planned.chosen.schedule;
+  const std::string by_fastest = "J by " + fixed(schedules.fastest_time.value, 3) + " s";
+  const std::string by_own = "J by " + fixed(schedules.own_time.value, 3) + " s";
+  Table table{.rows = {{"schedule", "all-max s", "all-max J", "fastest s", "fastest J", "saving",
+                        by_fastest, by_own, "activations"}}};
+  std::string reasons;
+  for (const ScheduleRow& row : schedules.rows) {
+    if (!row.is_priced()) {
+      reasons += "  " + row.name + ": " + row.why_not + '\n';
+      continue;
+    }
+    if (row.name == own) table.marked = static_cast<int>(table.rows.size());
+    table.rows.push_back({row.name, fixed(row.all_max.time.value, 4),
+                          grouped(row.all_max.energy.value, 1), fixed(row.fastest.time.value, 4),
+                          grouped(row.fastest.energy.value, 1),
+                          percent_text(100 * own_saving(row), 2), joules(row.at_fastest),
+                          joules(row.at_own), activations(row)});
+  }
+  std::string text = "Schedules\n";
+  if (table.rows.size() > 1) {
+    text += table.text(coloured);
+    text +=
+        "\nfastest: Harpe's plan without slowdown, and what it saves against all-max of the "
+        "same schedule;\nby: least energy by the time of " +
+        schedules.fastest + ", the fastest, and of " + own +
+        "; activations: most that a stage holds\nat once, in whole stages\n";
+    if (const ScheduleRow* least = least_at_own(schedules)) {
+      text += "As fast as " + own + ", " + least->name +
+              " needs the least energy: " + percent_text(100 * against.saving(*least->at_own), 1) +
+              " less than " + own + " at all-max\n";
+    }
+  }
+  if (!reasons.empty()) text += "Not priced by this profile:\n" + reasons;
+  return text;
+}
+
+Json cost_json(const std::optional<IterationCost>& cost) {
+  if (!cost) return nullptr;
+  return {{"iteration_time_s", cost->time.value}, {"iteration_energy_j", cost->energy.value}};
+}
+
+Json policy_json(const PolicyRow& row, const Against& against) {
+  Json json = {{"policy", row.policy}};
+  if (!row.why_not.empty()) {
+    json["missing"] = row.why_not;
+    return json;
+  }
+  json.update({{"setting", row.setting.empty() ? Json(nullptr) : Json(row.setting)},
+               {"iteration_time_s", row.cost.time.value},
+               {"iteration_energy_j", row.cost.energy.value},
+               {"slowdown", against.slowdown(row.cost)},
+               {"saving", against.saving(row.cost)},
+               {"meets_objective", row.meets_objective},
+               {"source", row.source}});
+  for (const IterationCost& cost : row.curve) json["curve"].push_back(cost_json(cost));
+  return json;
+}
+
+Json schedule_json_row(const ScheduleRow& row) {
+  Json json = {{"schedule", row.name}};
+  if (!row.is_priced()) {
+    json["missing"] = row.why_not;
+    return json;
+  }
+  json.update({{"all_max", cost_json(row.all_max)},
+               {"fastest", cost_json(row.fastest)},
+               {"saving", own_saving(row)},
+               {"at_fastest_schedule", cost_json(row.at_fastest)},
+               {"at_own_schedule", cost_json(row.at_own)},
+               {"peak_activations", row.peak_activations},
+               {"chunks", row.chunks},
+               {"recomputes", row.recomputes},
+               {"notes", row.premises}});
+  return json;
+}
+
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string csv_cost(const std::optional<IterationCost>& cost) {
+  return cost ? shortest(cost->time.value) + ',' + shortest(cost->energy.value) : ",";
+}
+
+std::string schedules_csv(const ScheduleComparison& schedules) {
+  std::string text =
+      "schedule,all_max_s,all_max_j,fastest_s,fastest_j,saving,at_fastest_schedule_s,"
+      "at_fastest_schedule_j,at_own_schedule_s,at_own_schedule_j,peak_activations,chunks,missing\n";
+  for (const ScheduleRow& row : schedules.rows) {
+    text += cell(row.name) + ',';
+    if (!row.is_priced()) {
+      text += std::string(11, ',') + cell(row.why_not) + '\n';
+      continue;
+    }
+    text += csv_cost(row.all_max) + ',' + csv_cost(row.fastest) + ',' + shortest(own_saving(row)) +
+            ',' + csv_cost(row.at_fastest) + ',' + csv_cost(row.at_own) + ',' +
+            std::to_string(row.peak_activations) + ',' + std::to_string(row.chunks) + ",\n";
+  }
+  return text;
+}
+
+/// The curves: what a program draws. The point at the objective is marked.
+std::string policies_csv(const JobComparison& comparison) {
+  const Against against(comparison);
+  std::string text =
+      "policy,source,iteration_time_s,iteration_energy_j,slowdown,saving,at_objective\n";
+  for (const PolicyRow& row : comparison.policies) {
+    const auto add = [&](const IterationCost& cost, bool at_objective) {
+      text += cell(row.policy) + ',' + cell(row.source) + ',' + csv_cost(cost) + ',' +
+              shortest(against.slowdown(cost)) + ',' + shortest(against.saving(cost)) + ',' +
+              (at_objective ? "1" : "0") + '\n';
+    };
+    if (!row.why_not.empty()) continue;
+    add(row.cost, true);
+    for (const IterationCost& cost : row.curve) add(cost, false);
+  }
+  return text;
+}
+
+ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
+  const Plan& chosen = comparison.planned.chosen;
+  ComparisonPicture picture{.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job,
+                            .subtitle = std::to_string(chosen.stages) + " stages, " +
+                                        std::to_string(chosen.micro_batches) + " micro-batches; " +
+                                        text_of(job.objective),
+                            .schedule = chosen.schedule,
+                            .is_synthetic = chosen.synthetic,
+                            .policies = {},
+                            .schedules = {}};
+  for (const PolicyRow& row : comparison.policies) {
+    if (!row.why_not.empty()) continue;
+    PolicyCurve curve{.name = row.policy == "harpe" ? "Harpe" : row.policy,
+                      .remark = row.source == "profile" ? "" : row.source + ", estimated",
+                      .is_ours = row.policy == "harpe",
+                      .at_objective = {row.cost.time, row.cost.energy},
+                      .points = {}};
+    for (const IterationCost& cost : row.curve) curve.points.emplace_back(cost.time, cost.energy);
+    picture.policies.push_back(std::move(curve));
+  }
+  for (const ScheduleRow& row : comparison.schedules.rows) {
+    if (!row.is_priced()) continue;
+    picture.schedules.push_back(
+        {row.name, row.fastest.time, row.all_max.energy, row.fastest.energy});
+  }
+  return picture;
+}
+
+}  // namespace
+
+std::string comparison_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
+  const Plan& chosen = comparison.planned.chosen;
+  std::string text = synthetic_line(chosen.synthetic, coloured);
+  for (const std::string& note : comparison.notes)
+    text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
+  const std::string policies = policies_text(comparison, job, coloured);
+  const std::string schedules = schedules_text(comparison, coloured);
+  return text + policies + (policies.empty() || schedules.empty() ? "" : "\n") + schedules;
+}
+
+std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
+                            const std::vector<std::string>& files) {
+  const Against against(comparison);
+  const Plan& chosen = comparison.planned.chosen;
+  Json document = {{"job", chosen.job},
+                   {"synthetic", chosen.synthetic},
+                   {"schedule", chosen.schedule},
+                   {"stages", chosen.stages},
+                   {"microbatches", chosen.micro_batches},
+                   {"objective", text_of(job.objective)},
+                   {"all_max", cost_json(against.all_max)}};
+  document["policies"] = Json::array();
+  for (const PolicyRow& row : comparison.policies)
+    document["policies"].push_back(policy_json(row, against));
+  document["schedules"] = Json::array();
+  for (const ScheduleRow& row : comparison.schedules.rows)
+    document["schedules"].push_back(schedule_json_row(row));
+  document["fastest_schedule"] =
+      comparison.schedules.fastest.empty() ? Json(nullptr) : Json(comparison.schedules.fastest);
+  document["notes"] = comparison.notes;
+  document["files"] = files;
+  return json_text(document);
+}
+
+std::vector<OutputFile> comparison_files(const JobComparison& comparison, const PlanJob& job) {
+  return {{"comparison.json", comparison_json(comparison, job, {})},
+          {"schedules.csv", schedules_csv(comparison.schedules)},
+          {"policies.csv", policies_csv(comparison)},
+          {"comparison.svg", comparison_svg(picture_of(comparison, job))}};
+}
+
+}  // namespace harpe

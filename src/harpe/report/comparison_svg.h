@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// The picture of `harpe compare`: what each way to set the GPUs costs over time, and what each
+/// schedule costs with and without a plan.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// One way to set the GPUs.
+struct PolicyCurve {
+  std::string name;
+  std::string remark = {};  ///< under the name: "model of a100-sxm, estimated"
+  bool is_ours = false;
+  std::pair<Seconds, Joules> at_objective;
+  std::vector<std::pair<Seconds, Joules>> points;  ///< fastest first; one point is a mark
+};
+
+struct ScheduleBar {
+  std::string name;
+  Seconds time;             ///< of the fastest plan
+  Joules all_max, planned;  ///< iteration energies
+};
+
+struct ComparisonPicture {
+  std::string title, subtitle;
+  std::string schedule;  ///< of the policies
+  bool is_synthetic = false;
+  std::vector<PolicyCurve> policies;
+  std::vector<ScheduleBar> schedules;
+};
+
+/// One SVG document (light background): the policies' chart above the schedules' bars; a part
+/// without rows is left out.
+std::string comparison_svg(const ComparisonPicture& picture);
+
+}  // namespace harpe
