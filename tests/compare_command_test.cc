@@ -27,7 +27,7 @@ class CompareCommand : public CommandTest {
   Said says(const std::string& command, std::vector<std::string> more,
             const std::string& profile = "profile.csv") const {
     more.insert(more.begin(),
-                {command, path(profile), "--micro-batches", "8", "--blocking-power", "80"});
+                {command, path(profile), "--micro-batches", "4", "--blocking-power", "80"});
     return harpe_says(more);
   }
   json compare(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
@@ -171,6 +171,14 @@ TEST_F(CompareCommand, WritesATableAndAPicture) {
   EXPECT_EQ(json::parse(read("out/comparison.json"))["schedules"].size(), 2U);
 }
 
+TEST_F(CompareCommand, WritesOverNothingThatItReads) {
+  std::filesystem::create_directory(path("mine"));
+  std::filesystem::rename(path("profile.csv"), path("mine/schedules.csv"));
+  const Said said = says("compare", {"--out", path("mine")}, "mine/schedules.csv");
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("would write over"));
+}
+
 TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
   EXPECT_THAT(says("compare", {"--schedules", "zb-h3"}).err,
               AllOf(HasSubstr("unknown schedule 'zb-h3'"), HasSubstr("is 'zb-h1' meant?")));
@@ -186,7 +194,7 @@ TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
 /// A job file of `harpe plan` may ask for more than a comparison has.
 TEST_F(CompareCommand, TakesTheJobFileOfAPlan) {
   write("job.toml",
-        "profile = \"profile.csv\"\nmicro-batches = 8\nblocking-power = 80\nslowdown = \"5%\"\n"
+        "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = 80\nslowdown = \"5%\"\n"
         "search-time = \"1h\"\nout = \"out\"\ncertificate = true\n");
   const Said said = harpe_says({"compare", path("job.toml"), "--schedules", "1f1b"});
   EXPECT_EQ(said.status, 0) << said.err;

@@ -134,7 +134,11 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
   const PlanInputs inputs = HARPE_TRY(inputs_of(job, profile));
   HARPE_TRY(check_inputs(job, inputs, console));
-  if (job.out) HARPE_TRY(check_writable_directory(*job.out));
+  if (job.out) {
+    HARPE_TRY(spare_inputs(*job.out, job,
+                           {"comparison.json", "schedules.csv", "policies.csv", "comparison.svg"}));
+    HARPE_TRY(check_writable_directory(*job.out));
+  }
   const Frontier frontier = HARPE_TRY(own_frontier(job, inputs, console));
   HARPE_TRY(check_objective(job, inputs, frontier, console));
   const Planned planned = HARPE_TRY(own_plans(frontier, job, console));

@@ -207,18 +207,23 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   return done;
 }
 
+std::vector<std::string> output_names(bool has_own_profile) {
+  std::vector<std::string> names(kOutputNames.begin(), kOutputNames.end());
+  if (!has_own_profile) std::erase(names, kOwnProfile);
+  return names;
+}
+
 Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
-                    bool has_own_profile) {
+                    const std::vector<std::string>& names) {
   std::vector<std::filesystem::path> inputs = {job.profile};
   if (job.schedule_is_file) inputs.emplace_back(job.schedule);
   if (!job.latency_table.empty()) inputs.push_back(job.latency_table);
-  for (const char* const name : kOutputNames) {
-    if (std::string_view(name) == kOwnProfile && !has_own_profile) continue;
+  for (const std::string& name : names) {
     for (const std::filesystem::path& input : inputs) {
       std::error_code no_file;
       if (!std::filesystem::equivalent(directory / name, input, no_file) || no_file) continue;
       return Error::invalid("--out " + directory.string() + " would write over " + input.string() +
-                            ", which the plan is made from: choose another folder");
+                            ", which is read: choose another folder");
     }
   }
   return ok_status();

@@ -56,7 +56,7 @@ Result<Outcome> run_plan(const JobArguments& arguments, const Commands& commands
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
   if (job.out) {
-    HARPE_TRY(spare_inputs(*job.out, job, inputs.has_own_profile));
+    HARPE_TRY(spare_inputs(*job.out, job, output_names(inputs.has_own_profile)));
     HARPE_TRY(check_writable_directory(*job.out));
   }
 

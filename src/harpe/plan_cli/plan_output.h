@@ -44,9 +44,12 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
                                         const std::vector<OutputFile>& files);
 
-/// Refuses a directory in which the job's own profile or schedule would be written over.
+/// Returns the names of all files that a plan may be written as.
+std::vector<std::string> output_names(bool has_own_profile);
+
+/// Refuses a directory in which files of these names would be written over what the job reads.
 Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
-                    bool has_own_profile);
+                    const std::vector<std::string>& names);
 
 /// A small table of what was found, and where the files are.
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
