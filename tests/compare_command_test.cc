@@ -21,13 +21,13 @@ class CompareCommand : public CommandTest {
   CompareCommand() { synth("profile.csv", {"--split-backward", "--recompute"}); }
 
   void synth(const std::string& name, std::vector<std::string> more) const {
-    more.insert(more.begin(), {"synth", "--stages", "4", "--out", path(name)});
+    more.insert(more.begin(), {"synth", "--stages", "3", "--out", path(name)});
     EXPECT_EQ(harpe_says(more).status, 0);
   }
   Said says(const std::string& command, std::vector<std::string> more,
             const std::string& profile = "profile.csv") const {
     more.insert(more.begin(),
-                {command, path(profile), "--micro-batches", "4", "--blocking-power", "80"});
+                {command, path(profile), "--micro-batches", "6", "--blocking-power", "80"});
     return harpe_says(more);
   }
   json compare(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
@@ -79,7 +79,7 @@ TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
     if (profile[0] == 's') options.emplace_back("--split-backward");
     if (profile[0] == 'c') options.insert(options.end(), {"--chunks", "2", "--split-backward"});
     synth(profile, options);
-    const json rows = compare({"--policies", "none"}, profile)["schedules"];
+    const json rows = compare({"--policies", "none", "--quick"}, profile)["schedules"];
     int priced = 0;
     double first = 0;
     for (const json& one : rows) {
@@ -88,7 +88,7 @@ TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
       const json& all_max = one["all_max"];
       // Effective energy: the iteration's without 80 W of each GPU all along.
       const double work = all_max["iteration_energy_j"].get<double>() -
-                          4 * 80 * all_max["iteration_time_s"].get<double>();
+                          3 * 80 * all_max["iteration_time_s"].get<double>();
       if (priced == 1) first = work;
       EXPECT_NEAR(work, first, 1e-6 * first) << one["schedule"] << " of " << profile;
     }
@@ -100,7 +100,7 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
   for (const std::vector<std::string>& objective : {std::vector<std::string>{"--slowdown", "5%"},
                                                     {"--least-energy"},
                                                     {"--straggler", "1.2x"},
-                                                    {"--power-cap", "1200"}}) {
+                                                    {"--power-cap", "900"}}) {
     const json said = compare([&] {
       auto all = objective;
       all.insert(all.end(), {"--schedules", "none", "--gpu", "a100-sxm"});
@@ -194,7 +194,7 @@ TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
 /// A job file of `harpe plan` may ask for more than a comparison has.
 TEST_F(CompareCommand, TakesTheJobFileOfAPlan) {
   write("job.toml",
-        "profile = \"profile.csv\"\nmicro-batches = 4\nblocking-power = 80\nslowdown = \"5%\"\n"
+        "profile = \"profile.csv\"\nmicro-batches = 6\nblocking-power = 80\nslowdown = \"5%\"\n"
         "search-time = \"1h\"\nout = \"out\"\ncertificate = true\n");
   const Said said = harpe_says({"compare", path("job.toml"), "--schedules", "1f1b"});
   EXPECT_EQ(said.status, 0) << said.err;

@@ -83,10 +83,14 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   if (schedules.rows.empty()) return "";
   const Against against(comparison);
   const std::string own = comparison.planned.chosen.schedule;
-  const std::string by_fastest = "J by " + fixed(schedules.fastest_time.value, 3) + " s";
-  const std::string by_own = "J by " + fixed(schedules.own_time.value, 3) + " s";
-  Table table{.rows = {{"schedule", "all-max s", "all-max J", "fastest s", "fastest J", "saving",
-                        by_fastest, by_own, "activations"}}};
+  // Where the own schedule is the fastest, its time is one column, not two.
+  const bool own_is_fastest = schedules.own_time <= schedules.fastest_time;
+  std::vector<std::string> heading = {"schedule",  "all-max s", "all-max J",
+                                      "fastest s", "fastest J", "saving"};
+  if (!own_is_fastest) heading.push_back("J by " + fixed(schedules.fastest_time.value, 3) + " s");
+  heading.push_back("J by " + fixed(schedules.own_time.value, 3) + " s");
+  heading.emplace_back("activations");
+  Table table{.rows = {heading}};
   std::string reasons;
   for (const ScheduleRow& row : schedules.rows) {
     if (!row.is_priced()) {
@@ -94,11 +98,16 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
       continue;
     }
     if (row.name == own) table.marked = static_cast<int>(table.rows.size());
-    table.rows.push_back({row.name, fixed(row.all_max.time.value, 4),
-                          grouped(row.all_max.energy.value, 1), fixed(row.fastest.time.value, 4),
-                          grouped(row.fastest.energy.value, 1),
-                          percent_text(100 * own_saving(row), 2), joules(row.at_fastest),
-                          joules(row.at_own), activations(row)});
+    std::vector<std::string> cells = {row.name,
+                                      fixed(row.all_max.time.value, 4),
+                                      grouped(row.all_max.energy.value, 1),
+                                      fixed(row.fastest.time.value, 4),
+                                      grouped(row.fastest.energy.value, 1),
+                                      percent_text(100 * own_saving(row), 2)};
+    if (!own_is_fastest) cells.push_back(joules(row.at_fastest));
+    cells.push_back(joules(row.at_own));
+    cells.push_back(activations(row));
+    table.rows.push_back(std::move(cells));
   }
   std::string text = "Schedules\n";
   if (table.rows.size() > 1) {
@@ -106,9 +115,10 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
     text +=
         "\nfastest: Harpe's plan without slowdown, and what it saves against all-max of the "
         "same schedule;\nby: least energy by the time of " +
-        schedules.fastest + ", the fastest, and of " + own +
+        (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") + own +
         "; activations: most that a stage holds\nat once, in whole stages\n";
-    if (const ScheduleRow* least = least_at_own(schedules)) {
+    const ScheduleRow* least = least_at_own(schedules);
+    if (least != nullptr && least->name != own) {
       text += "As fast as " + own + ", " + least->name +
               " needs the least energy: " + percent_text(100 * against.saving(*least->at_own), 1) +
               " less than " + own + " at all-max\n";
