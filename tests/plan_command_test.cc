@@ -500,6 +500,72 @@ TEST_F(PlanCommand, AJobFileAsksForTheSameAsOptions) {
   EXPECT_EQ(json::parse(replaced.out), summary({"--slowdown", "4"}));
 }
 
+TEST_F(PlanCommand, TheBillOfAClusterIsThatOfItsIterations) {
+  const std::vector<std::string> asked = {
+      "--slowdown",   "3",       "--gpus-per-stage", "8",        "--pipelines", "32",    "--hours",
+      "100",          "--price", "0.10 EUR/kWh",     "--carbon", "DE",          "--pue", "1.2",
+      "--host-power", "1kW"};
+  const json said = summary(asked);
+  const json& cluster = said["cluster"];
+  EXPECT_EQ(cluster["gpus"], 1024);
+  EXPECT_EQ(cluster["nodes"], 128);
+  EXPECT_EQ(cluster["currency"], "EUR");
+  const double iterations = 100 * 3600 / chosen(said, "iteration_time_s");
+  EXPECT_NEAR(cluster["iterations"].get<double>(), iterations, 1e-6);
+  const auto site_kwh = [&](const json& way) {
+    const double watts = 128 * 1000;
+    return 1.2 * iterations *
+           (32 * way["iteration_energy_j"].get<double>() +
+            watts * way["iteration_time_s"].get<double>()) /
+           3.6e6;
+  };
+  const double used = site_kwh(said["plans"]["chosen"]);
+  const double instead = site_kwh(said["plans"]["all_max"]);
+  const double one_clock = site_kwh(said["rivals"]["one_clock"]["no_slower"]);
+  EXPECT_NEAR(cluster["kwh"].get<double>(), used, 1e-6);
+  EXPECT_NEAR(cluster["kw"].get<double>(), used / 100, 1e-8);
+  EXPECT_NEAR(cluster["co2_t"].get<double>(), used * 381e-6, 1e-8);
+  EXPECT_NEAR(cluster["money"].get<double>(), used * 0.10, 1e-6);
+  EXPECT_NEAR(cluster["saved"]["kwh"].get<double>(), instead - used, 1e-6);
+  EXPECT_NEAR(cluster["saved"]["money"].get<double>(), (instead - used) * 0.10, 1e-6);
+  EXPECT_NEAR(cluster["saved_against_one_clock"]["kwh"].get<double>(), one_clock - used, 1e-6);
+  EXPECT_GT(one_clock, used);
+
+  std::vector<std::string> with_files = asked;
+  with_files.insert(with_files.end(), {"--points", "3", "--out", path("bill")});
+  const Said text = plan(with_files);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("In plain words: 1 024 GPUs (32 pipelines of 32) draw"),
+                              HasSubstr("Against all-max"), HasSubstr("PUE 1.2")));
+  EXPECT_THAT(read("bill/report.html"),
+              AllOf(HasSubstr("1 024 GPUs (32 pipelines of 32) in 100 h"), HasSubstr("t of CO2")));
+}
+
+TEST_F(PlanCommand, WithoutAQuestionAboutTheClusterThereIsNoBill) {
+  EXPECT_FALSE(summary({}).contains("cluster"));
+  EXPECT_THAT(plan({}).out, Not(HasSubstr("In plain words")));
+}
+
+TEST_F(PlanCommand, AJobFileAsksForTheBillOfAClusterToo) {
+  write("grid.csv", "Time,Carbon Intensity\n2024-01-01T00:00Z,100\n2024-01-01T01:00Z,300\n");
+  write("job.toml",
+        "profile = \"profile.csv\"\nmicrobatches = 6\nblocking-power = 83.64\npipelines = 4\n"
+        "price = \"12 ct/kWh\"\ncarbon = \"file:grid.csv\"\n");
+  const Said said = harpe_says({"plan", path("job.toml"), "--json"});
+  ASSERT_EQ(said.status, 0) << said.out;
+  const json cluster = json::parse(said.out)["cluster"];
+  EXPECT_EQ(cluster["gpus"], 16);
+  EXPECT_EQ(cluster["hours"], 720);
+  EXPECT_EQ(cluster["carbon"]["grams_per_kwh"], 200);
+  EXPECT_TRUE(cluster["currency"].is_null());
+  EXPECT_DOUBLE_EQ(cluster["money"].get<double>(), 0.12 * cluster["kwh"].get<double>());
+
+  write("job.toml", "profile = \"profile.csv\"\nmicrobatches = 6\npue = 0.9\nhours = 0\n");
+  const Said refused = harpe_says({"plan", path("job.toml")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("job.toml:3:7: pue: a PUE is"),
+                                 HasSubstr("job.toml:4:9: hours: expected more than 0 hours")));
+}
+
 TEST_F(PlanCommand, EveryScheduleByNameIsPlanned) {
   ASSERT_EQ(harpe_says({"synth", "--stages", "4", "--split-backward", "--recompute", "--out",
                         path("full.csv")})

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/check.h"
+#include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
@@ -129,6 +130,14 @@ AccountedSeries without_before(AccountedSeries series, UtcTime from) {
   series.bases.erase(series.bases.begin(), series.bases.begin() + before);
   all.start = all.start + before * all.step;
   return series;
+}
+
+Result<double> parse_pue(std::string_view text) {
+  constexpr double kHighestPue = 10;
+  const auto number = parse_number(text);
+  if (number && *number >= 1 && *number <= kHighestPue) return *number;
+  return Error::invalid("a PUE is the energy of a site over that of its computers: 1 to 10, not " +
+                        in_quotes(text));
 }
 
 Grams CarbonAccount::half_width() const {

@@ -61,6 +61,9 @@ struct AccountTerms {
   bool market_based = false;                    ///< the intensity is a contract's, not the grid's
 };
 
+/// Reads a PUE: a number from 1 to 10.
+Result<double> parse_pue(std::string_view text);
+
 /// What energy emitted, and on what that stands. Members add up, but for those of the terms.
 struct CarbonAccount {
   IntensityKind kind = IntensityKind::kUnstated;

@@ -25,8 +25,6 @@
 namespace harpe {
 namespace {
 
-constexpr double kHighestPue = 10;
-
 struct ReportArguments {
   std::vector<std::string> files, jobs;
   ServerArguments server;
@@ -54,13 +52,6 @@ Result<InventoryBy> parse_by(const std::string& text) {
   if (text == "run") return InventoryBy::kRun;
   if (text == "user") return InventoryBy::kUser;
   return Error::invalid("expected job, run or user, found " + in_quotes(text));
-}
-
-Result<double> parse_pue(const std::string& text) {
-  const auto number = parse_number(text);
-  if (number && *number >= 1 && *number <= kHighestPue) return *number;
-  return Error::invalid("a PUE is the energy of a site over that of its computers: 1 to 10, not " +
-                        in_quotes(text));
 }
 
 Result<std::optional<double>> parse_count(const std::string& text) {

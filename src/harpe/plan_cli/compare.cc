@@ -139,9 +139,12 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                            {"comparison.json", "schedules.csv", "policies.csv", "comparison.svg"}));
     HARPE_TRY(check_writable_directory(*job.out));
   }
+  std::optional<ClusterTerms> cluster;
+  if (job.cluster.given()) cluster = HARPE_TRY(cluster_terms(job.cluster));
   const Frontier frontier = HARPE_TRY(own_frontier(job, inputs, console));
   HARPE_TRY(check_objective(job, inputs, frontier, console));
-  const Planned planned = HARPE_TRY(own_plans(frontier, job, console));
+  Planned planned = HARPE_TRY(own_plans(frontier, job, console));
+  planned.cluster = std::move(cluster);
 
   JobComparison comparison{.frontier = frontier,
                            .planned = planned,
@@ -185,6 +188,8 @@ void add_compare_command(Commands& commands) {
       "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
       "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
       "    --gpu a100-sxm --slowdown 5% --out comparison\n"
+      "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
+      "    --gpus-per-stage 8 --pipelines 16 --price '0.10 EUR/kWh' --carbon DE --pue 1.2\n"
       "harpe compare job.toml --schedules 1f1b,zb-h1,zb-v --policies none",
       [arguments](Console& console) { return run_compare(*arguments, console); });
   add_text(app, "--schedules", "all|none|LIST",

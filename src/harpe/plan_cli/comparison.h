@@ -8,16 +8,11 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/carbon/cluster_bill.h"
 #include "harpe/command/console.h"
 #include "harpe/plan_cli/planning.h"
 
 namespace harpe {
-
-/// An iteration of one pipeline: all its GPUs, waiting included.
-struct IterationCost {
-  Seconds time;
-  Joules energy;
-};
 
 /// One schedule under the profile of a job.
 struct ScheduleRow {

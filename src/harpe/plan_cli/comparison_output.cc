@@ -6,6 +6,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
+#include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/report/comparison_svg.h"
@@ -254,7 +255,10 @@ std::string comparison_text(const JobComparison& comparison, const PlanJob& job,
     text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
   const std::string policies = policies_text(comparison, job, coloured);
   const std::string schedules = schedules_text(comparison, coloured);
-  return text + policies + (policies.empty() || schedules.empty() ? "" : "\n") + schedules;
+  text += policies + (policies.empty() || schedules.empty() ? "" : "\n") + schedules;
+  if (const auto& cluster = comparison.planned.cluster)
+    text += '\n' + cluster_text(*cluster, cluster_costs(comparison.planned));
+  return text;
 }
 
 std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
@@ -276,6 +280,8 @@ std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
     document["schedules"].push_back(schedule_json_row(row));
   document["fastest_schedule"] =
       comparison.schedules.fastest.empty() ? Json(nullptr) : Json(comparison.schedules.fastest);
+  if (const auto& cluster = comparison.planned.cluster)
+    document["cluster"] = cluster_json(*cluster, cluster_costs(comparison.planned));
   document["notes"] = comparison.notes;
   document["files"] = files;
   return json_text(document);

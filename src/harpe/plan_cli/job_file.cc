@@ -59,6 +59,15 @@ bool is_path(const JobKey& key, const std::string& value) {
   return key.is_path || (key.name == "schedule" && value.find_first_of("./") != std::string::npos);
 }
 
+/// Returns a value of the job file with its path, if it has one, relative to where `file` lies.
+std::string placed(const JobKey& key, const std::string& value, const std::filesystem::path& file) {
+  if (is_path(key, value)) return (file.parent_path() / value).string();
+  constexpr std::string_view kFile = "file:";
+  if (key.name == "carbon" && value.starts_with(kFile) && value.size() > kFile.size())
+    return std::string(kFile) + (file.parent_path() / value.substr(kFile.size())).string();
+  return value;
+}
+
 }  // namespace
 
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file) {
@@ -83,9 +92,7 @@ Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesy
     JobEntry& added = entries.emplace_back(
         JobEntry{.key = &*key, .file = file.string(), .line = value.line, .column = value.column});
     for (const JsonValue& one : is_list(value) ? value.items : std::vector{value}) {
-      const std::string word = text_of(one);
-      const bool relative = is_path(*key, word);
-      added.values.push_back(relative ? (file.parent_path() / word).string() : word);
+      added.values.push_back(placed(*key, text_of(one), file));
     }
   }
   // A switch that is off is one that was not given.

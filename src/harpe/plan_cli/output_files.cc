@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -9,6 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/table.h"
@@ -93,6 +95,9 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
             fixed(100 * (chosen.iteration_energy / free.iteration_energy - 1), 3) +
             " %) against free switching with " + std::to_string(free.clock_changes()) + " changes");
   }
+  if (planned.cluster)
+    std::ranges::move(cluster_facts(*planned.cluster, cluster_costs(planned)),
+                      std::back_inserter(input.facts));
   return input;
 }
 
@@ -111,6 +116,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
   add(job.profile);
   if (job.schedule_is_file) add(job.schedule);
   if (!job.latency_table.empty()) add(job.latency_table);
+  if (job.cluster.carbon && !job.cluster.carbon->path.empty()) add(job.cluster.carbon->path);
   source.inputs.emplace_back("all that the plans are made from",
                              inputs_digest(frontier, planned.chosen));
   return source;
@@ -218,6 +224,8 @@ Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
   std::vector<std::filesystem::path> inputs = {job.profile};
   if (job.schedule_is_file) inputs.emplace_back(job.schedule);
   if (!job.latency_table.empty()) inputs.push_back(job.latency_table);
+  if (job.cluster.carbon && !job.cluster.carbon->path.empty())
+    inputs.emplace_back(job.cluster.carbon->path);
   for (const std::string& name : names) {
     for (const std::filesystem::path& input : inputs) {
       std::error_code no_file;

@@ -55,6 +55,8 @@ Result<Outcome> run_plan(const JobArguments& arguments, const Commands& commands
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
+  std::optional<ClusterTerms> cluster;
+  if (job.cluster.given()) cluster = HARPE_TRY(cluster_terms(job.cluster));
   if (job.out) {
     HARPE_TRY(spare_inputs(*job.out, job, output_names(inputs.has_own_profile)));
     HARPE_TRY(check_writable_directory(*job.out));
@@ -83,6 +85,7 @@ Result<Outcome> run_plan(const JobArguments& arguments, const Commands& commands
   if (!planned.ok()) return std::move(planned).error();
   planned->premises = inputs.premises;
   planned->has_own_profile = inputs.has_own_profile;
+  planned->cluster = std::move(cluster);
   planned->rivals = HARPE_TRY(rivals_of(*frontier, *planned, job.gpu));
 
   WrittenFiles done;

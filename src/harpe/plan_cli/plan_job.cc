@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "harpe/base/text.h"
+#include "harpe/carbon/carbon_account.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/plan_cli/given_latency.h"
 #include "harpe/schedule/schedule.h"
@@ -23,6 +24,12 @@ Status set_parsed(Values values, T& target, Result<T> (*parse)(std::string_view)
   HARPE_TRY(expect_one(values));
   target = HARPE_TRY(parse(values.front()));
   return ok_status();
+}
+
+template <class T>
+Status set_parsed(Values values, std::optional<T>& target, Result<T> (*parse)(std::string_view)) {
+  target.emplace();
+  return set_parsed(values, *target, parse);
 }
 
 template <class T>
@@ -135,6 +142,12 @@ Status set_switch_latency(PlanJob& job, Values values) {
   return ok_status();
 }
 
+Status set_carbon(PlanJob& job, Values values) {
+  HARPE_TRY(expect_one(values));
+  job.cluster.carbon = HARPE_TRY(parse_source(values.front()));
+  return ok_status();
+}
+
 constexpr int kMaxCount = 1'000'000;
 constexpr int kMostWindows = 1'000'000'000;
 constexpr std::string_view kInputs = "Pipeline";
@@ -142,6 +155,7 @@ constexpr std::string_view kTimes = "Communication and fixed-time instructions";
 constexpr std::string_view kObjectives = "Objective (at most one)";
 constexpr std::string_view kSwitching = "Clock changes";
 constexpr std::string_view kEffort = "Effort";
+constexpr std::string_view kCluster = "Cluster: what it draws, emits and pays under the plan";
 constexpr std::string_view kOutputs = "Output";
 
 std::vector<JobKey> make_keys() {
@@ -234,6 +248,32 @@ std::vector<JobKey> make_keys() {
        "machine",
        false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.search_windows, 1, kMostWindows); }},
+      {"pipelines", "N", kCluster, "Pipelines that train side by side (default 1)", false, false,
+       [](PlanJob& job, Values v) { return set_count(v, job.cluster.pipelines, 1, kMaxCount); }},
+      {"hours", "HOURS", kCluster,
+       "Time that the cluster trains under the plan, h, or with a unit, such as 30d (default 720: "
+       "a "
+       "month). What the plan is compared with does the same iterations",
+       false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.time, parse_hours); }},
+      {"price", "PRICE", kCluster,
+       "Price of electricity: 0.10/kWh, 0.10 EUR/kWh, 95 EUR/MWh or 12 ct/kWh", false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.price, parse_energy_price); }},
+      {"carbon", "ZONE|SOURCE", kCluster,
+       "Carbon intensity of electricity: a country's code (its yearly mean), a number in g/kWh, "
+       "file:PATH (its mean), or a provider such as electricity-maps:DE (the mean of the hours "
+       "until now, at most 31 days)",
+       false, false, set_carbon},
+      {"pue", "NUMBER", kCluster,
+       "Energy of the site over that of its computers, such as 1.2 (default 1)", false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.pue, parse_pue); }},
+      {"host-power", "WATTS", kCluster,
+       "Power of a node beside its GPUs, W: CPUs, memory, network, fans (default 0)", false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.host_power, parse_watts); }},
+      {"gpus-per-node", "N", kCluster, "GPUs of a node, for --host-power (default 8)", false, false,
+       [](PlanJob& job, Values v) {
+         return set_count(v, job.cluster.gpus_per_node, 1, kMaxCount);
+       }},
       {"out", "DIR", kOutputs,
        "Write the plan, the frontier and the report there (default: only print a summary)", false,
        true,

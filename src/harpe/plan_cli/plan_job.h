@@ -15,6 +15,7 @@
 #include "harpe/instruction/setting.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/plan_cli/cluster_options.h"
 
 namespace harpe {
 
@@ -49,6 +50,8 @@ struct PlanJob {
   bool certificate = false;
   bool whole_trace = false;
   std::string name;
+
+  ClusterOptions cluster;
 
   bool searches_on() const { return search_time > Seconds{0} || search_windows.has_value(); }
 

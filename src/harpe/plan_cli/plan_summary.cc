@@ -3,6 +3,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
+#include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/synthetic_line.h"
@@ -140,6 +141,10 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
     text += "\nWritten:\n";
     for (const std::string& file : files) text += "  " + file + '\n';
   }
+  if (planned.cluster) {
+    text += '\n' + cluster_text(*planned.cluster, cluster_costs(planned));
+    if (job.objective.is_straggler()) text += "The straggler is counted like the others.\n";
+  }
   return text;
 }
 
@@ -177,6 +182,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   plans["chosen"]["tight_bound_j"] = planned.tight_bound.value;
   document["plans"] = std::move(plans);
   document["rivals"] = rivals_json(frontier, planned);
+  if (planned.cluster) document["cluster"] = cluster_json(*planned.cluster, cluster_costs(planned));
   if (const auto& search = planned.search) {
     document["search"] = {{"seconds", search->seconds},
                           {"windows", search->windows},

@@ -64,6 +64,7 @@ struct Planned {
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
   std::vector<NamedRivals> rivals;      ///< see rivals.h
+  std::optional<ClusterTerms> cluster;  ///< if the job asks for its bill
   std::vector<std::string> premises;    ///< those of the inputs
   bool has_own_profile = false;         ///< that of the inputs
 };

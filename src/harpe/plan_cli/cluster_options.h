@@ -1,0 +1,35 @@
+#pragma once
+/// \file
+/// What a job says of the cluster that it runs on and of the electricity there.
+
+#include <optional>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/carbon/cluster_bill.h"
+#include "harpe/carbon_source/source_specification.h"
+
+namespace harpe {
+
+/// See `ClusterTerms`, whose defaults hold for what is not given.
+struct ClusterOptions {
+  std::optional<int> pipelines;
+  std::optional<int> gpus_per_node;
+  std::optional<Watts> host_power;
+  std::optional<double> pue;
+  std::optional<Seconds> time;
+  std::optional<EnergyPrice> price;
+  std::optional<SourceSpecification> carbon;
+
+  /// True if any of them is given: the job asks for the bill of a cluster.
+  bool given() const;
+};
+
+/// Reads a number of hours, or a time with a unit, such as "30d". Over 0, at most 10 years.
+Result<Seconds> parse_hours(std::string_view text);
+
+/// Returns the terms with the carbon intensity that the source gives now: a file is read, a
+/// provider asked. Fails with what the source said.
+Result<ClusterTerms> cluster_terms(const ClusterOptions& options);
+
+}  // namespace harpe
