@@ -30,6 +30,7 @@ ELSEWHERE = {
     r"sudo |sudoedit ": "changes the machine; packages_test.sh and install_test.sh install into empty roots",
     r"(\./)?scripts/|cmake |ctest ": "builds and tests; the tests themselves are its run",
     r"build/(quick|release|asan|venv)|bench/|for i in |/usr/bin/python3 tests/": "benchmarks, tests, and programs of others that have tests",
+    r"python3 -m venv ~/venv/zeus|~/venv/zeus/|ZEUS_PFO_": "Zeus's server; zeus_pipeline_test.py",
     r"python3 -m venv |\. ~/venv/|pip install out/": "wheel_test.py",
     r"harpe --version$": "of the wheel; wheel_test.py",
     r"python3 /usr/share/doc/harpe/": "packages_test.sh",

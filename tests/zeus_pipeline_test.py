@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Zeus's pipeline frequency client, as it is on PyPI, trains against `harpe serve` on simulated GPUs
-and gets our plan's clocks. Usage: zeus_pipeline_test.py HARPE FOLDER_OF_NVML_LIBRARY VENV"""
+"""Zeus's pipeline frequency client, as it is on PyPI, trains on simulated GPUs and gets our plan's clocks: from
+`harpe serve`, and from Zeus's own server with the file that `harpe plan` writes.
+Usage: zeus_pipeline_test.py HARPE FOLDER_OF_NVML_LIBRARY VENV"""
 
+import ast
 import json
 import os
 import pathlib
+import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,6 +23,7 @@ if not PYTHON.exists():
     print(f"{PYTHON} is missing: run scripts/install-dependencies.sh")
     sys.exit(77)
 STAND_IN = pathlib.Path(__file__).resolve().parent / "torch_stand_in"
+RECIPE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "other-programs.md"
 
 # One rank: a pipeline's list of instructions, with the clock of the GPU noted while each one runs.
 RANK = textwrap.dedent("""
@@ -39,14 +44,15 @@ RANK = textwrap.dedent("""
 
     def main():
         rank = int(os.environ["RANK"])
+        data = int(os.environ.get("HARPE_TEST_DATA", "1"))
         if rank == 1 and os.environ.get("HARPE_TEST_ASK"):
             PipelineFrequencyOptimizer._get_frequency_schedule = late(
                 PipelineFrequencyOptimizer._get_frequency_schedule)
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(rank)
         optimizer = PipelineFrequencyOptimizer(
-            rank=rank, dp_rank=0, pp_rank=rank, tp_rank=0, device_id=rank, dp_degree=1, pp_degree=2, tp_degree=1,
-            world_size=2, server_url=sys.argv[1], job_metadata=sys.argv[2] or None)
+            rank=rank, dp_rank=rank // 2, pp_rank=rank % 2, tp_rank=0, device_id=rank, dp_degree=data, pp_degree=2,
+            tp_degree=1, world_size=2 * data, server_url=sys.argv[1], job_metadata=sys.argv[2] or None)
         plan = [tuple(item) for item in optimizer.freq_schedule]
         seen = []
         for step in range(2):
@@ -67,14 +73,14 @@ RANK = textwrap.dedent("""
 """)
 
 
-class ZeusPipeline(ServerTest):
+class Training(ServerTest):
     def train(self, metadata):
         """Both ranks; what they were assigned and which clocks their GPUs had."""
         return self.finish(self.launch(metadata))
 
-    def launch(self, metadata, **variables):
+    def launch(self, metadata, ranks=2, **variables):
         simulation = self.folder / "simulation.toml"
-        simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 2\n')
+        simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = {ranks}\n')
         script = self.folder / "rank.py"
         script.write_text(RANK)
         broadcast = self.folder / f"broadcast{self.trainings}"
@@ -83,7 +89,7 @@ class ZeusPipeline(ServerTest):
                        "PYTHONPATH": f"{STAND_IN}:{LIBRARY}", "HARPE_TEST_BROADCAST": str(broadcast)}
         return [subprocess.Popen([PYTHON, script, f"http://{self.address}", metadata], text=True,
                                  env={**environment, "RANK": str(rank)},
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
 
     def finish(self, ranks):
         told = []
@@ -102,10 +108,12 @@ class ZeusPipeline(ServerTest):
             self.assertEqual(rank["seen"], [clock for _, clock in rank["plan"]] * 2)
         names = [[name for name, _ in rank["plan"]] for rank in told]
         self.assertEqual(names, [["forward"] * 2 + ["backward", "forward"] * 2 + ["backward"] * 2,
-                                 ["forward", "backward"] * 4])
+                                 ["forward", "backward"] * 4] * (len(told) // 2))
         # There is something to save: not all clocks are the highest.
         self.assertLess(min(clock for rank in told for _, clock in rank["plan"]), 1740)
 
+
+class HarpesServer(Training):
     def test_a_job_of_this_server_is_named(self):
         self.start()
         self.good("PUT", "/v1/jobs/gpt3-run7", server_process.specification(objective={"slowdown": 0.1}))
@@ -163,6 +171,57 @@ class ZeusPipeline(ServerTest):
         for error in self.train("just some words"):
             self.assertIn("400", error)
             self.assertIn("job_metadata must say which plan to use", error)
+
+
+class ZeussServer(Training):
+    """By the recipe of the documentation."""
+
+    def serve(self, scheduler):
+        """Runs the command of the page on a free port."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        [command] = re.findall(r"^```sh\n(ZEUS_PFO_SCHEDULER=.*?)^```", RECIPE.read_text(), re.M | re.S)
+        for of_page, here in (("=PointSolution ", f"={scheduler} "), ("~/venv/zeus/bin/", f"exec {VENV}/bin/"),
+                              ("0.0.0.0", "127.0.0.1"), ("7787", self.address.rpartition(":")[2])):
+            self.assertIn(of_page, command)
+            command = command.replace(of_page, here)
+        self.server = subprocess.Popen(["bash", "-c", command], cwd=self.folder, text=True, stderr=subprocess.PIPE,
+                                       stdout=subprocess.DEVNULL,
+                                       env={**os.environ, "PYTHONPATH": str(STAND_IN), "ZEUS_PFO_LOG_LEVEL": "INFO"})
+        self.addCleanup(self.stop)
+        said = ""
+        while "Uvicorn running on" not in said:
+            line = self.server.stderr.readline()
+            self.assertTrue(line, "the server did not start: " + said)
+            said += line
+
+    def plan(self):
+        """Returns what `harpe plan` writes for Zeus: a list of clocks for each stage."""
+        (self.folder / "profile.csv").write_text(PROFILE)
+        subprocess.run([self.harpe, "plan", "--profile", self.folder / "profile.csv", "--micro-batches", "4",
+                        "--blocking-power", "80", "--slowdown", "10", "--points", "0", "--out", self.folder / "plan"],
+                       check=True, stdout=subprocess.DEVNULL)
+        return ast.literal_eval((self.folder / "plan" / "freqs_pipeline_00000.py").read_text())
+
+    def check_clocks(self, told, plan):
+        self.check(told)
+        self.assertEqual([[tuple(item) for item in rank["plan"]] for rank in told], plan)
+
+    def test_each_rank_runs_the_list_of_its_stage(self):
+        plan = self.plan()
+        self.serve("PointSolution")
+        self.check_clocks(self.train(""), plan)
+
+    def test_each_pipeline_runs_the_same_lists(self):
+        plan = self.plan()
+        self.serve("PointSolution3D")
+        self.check_clocks(self.finish(self.launch("", ranks=4, HARPE_TEST_DATA="2")), plan * 2)
+
+    def test_more_ranks_than_stages_need_the_other_scheduler(self):
+        self.plan()
+        self.serve("PointSolution")
+        for error in self.finish(self.launch("", ranks=4, HARPE_TEST_DATA="2")):
+            self.assertIn("Solution file assumes 2 ranks, but the job has 4 ranks", error)
 
 
 if __name__ == "__main__":
