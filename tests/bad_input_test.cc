@@ -16,6 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr const char* kHead = "stage,instruction,frequency,time,energy\n";
 constexpr const char* kGood =
@@ -109,12 +110,50 @@ TEST_F(BadInput, AllErrorsComeAtOnce) {
                              HasSubstr("p.csv:9:18:"), HasSubstr("list.csv:1:6:")));
 }
 
-TEST_F(BadInput, AStageOrKindThatTheProfileLacks) {
-  expect_refused(plan(kGood, {"--stages", "3"}),
-                 AllOf(HasSubstr("stage 2"), HasSubstr("forward"), HasSubstr("backward")));
+TEST_F(BadInput, StagesThatTheProfileLacksAreOneErrorWhateverElseIsMissing) {
+  const std::string error =
+      "error: " + path("p.csv") + ": has 2 stages, fewer than the 8 of the schedule\n";
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{},
+        {"--schedule", "zb-h1"},
+        {"--load", "1,2,3"},
+        {"--schedule", "looped-bfs", "--chunk-split", "none"}}) {
+    std::vector<std::string> options = {"--stages", "8"};
+    options.insert(options.end(), more.begin(), more.end());
+    const Said said = plan(kGood, options);
+    expect_refused(said, HasSubstr(error));
+    EXPECT_EQ(said.err, error);
+  }
+}
+
+TEST_F(BadInput, RowsThatTheProfileLacksAreNamedTogether) {
   expect_refused(
       plan(kGood, {"--schedule", "zb-h1"}),
-      HasSubstr("measure the input gradient as backward, the weight gradient as weight"));
+      AllOf(HasSubstr("no weight rows for stages 0, 1, which the schedule needs"),
+            HasSubstr("measure the input gradient as backward, the weight gradient as weight")));
+  // Of chunks alone those that lack rows.
+  const std::string chunks =
+      "stage,chunk,instruction,frequency,time,energy\n"
+      "0,0,forward,1410,0.05,20\n0,0,backward,1410,0.1,40\n0,1,forward,1410,0.05,20\n"
+      "1,0,forward,1410,0.05,20\n1,0,backward,1410,0.1,40\n1,1,forward,1410,0.05,20\n";
+  expect_refused(plan(chunks, {"--schedule", "looped-bfs"}),
+                 HasSubstr("no backward rows for chunk 1 of stages 0, 1, which"));
+}
+
+TEST_F(BadInput, StagesThatTheScheduleLeavesOutAreNamedBeforeAnythingElse) {
+  const std::string warning =
+      "warning: the profile has 2 stages, of which the schedule uses 1: the work of the others is "
+      "left out\n";
+  for (const std::vector<std::string>& more : {std::vector<std::string>{},
+                                               {"--schedule", "zb-h1"},
+                                               {"--load", "1,2,3"},
+                                               {"--transfer-forward", "1"},
+                                               {"--deadline", "0.1"},
+                                               {"--power-cap", "1"}}) {
+    std::vector<std::string> options = {"--stages", "1"};
+    options.insert(options.end(), more.begin(), more.end());
+    EXPECT_THAT(plan(kGood, options).err, StartsWith(warning));
+  }
 }
 
 TEST_F(BadInput, AScheduleThatWaitsForItself) {

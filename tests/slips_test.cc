@@ -384,6 +384,20 @@ TEST_F(Slips, OneBracketForTwoIsNamedInASimulation) {
       HasSubstr("write [[gpu]] instead of [gpu]"));
 }
 
+TEST_F(Slips, ChunksThatAScheduleDoesNotHaveAreNamed) {
+  const std::string file = profile();
+  const auto warnings = [&](const Words& more) {
+    return harpe_says(with(more, {"--chunks", "3"})).err;
+  };
+  EXPECT_EQ(warnings({"plan", file, "--micro-batches", "4", "--blocking-power", "83.64"}),
+            "warning: --chunks 3 is ignored: 1f1b has 1 chunk a stage\n");
+  EXPECT_EQ(warnings({"schedule", "show", "zb-v"}),
+            "warning: --chunks 3 is ignored: zb-v has 2 chunks a stage\n");
+  EXPECT_EQ(warnings({"schedule", "convert", "gpipe", "--to", "json"}),
+            "warning: --chunks 3 is ignored: gpipe has 1 chunk a stage\n");
+  EXPECT_EQ(warnings({"schedule", "show", "looped-bfs"}), "");
+}
+
 TEST_F(Slips, AFileThatIsNotThereNamesTheNearest) {
   profile();
   EXPECT_THAT(plan({}, path("p.csf")).err, HasSubstr("p.csv'?"));

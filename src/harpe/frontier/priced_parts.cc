@@ -6,23 +6,9 @@
 #include <tuple>
 
 #include "harpe/profile/chunks.h"
+#include "harpe/profile/stage_list.h"
 
 namespace harpe {
-namespace {
-
-/// "stage 3", "stages 0 to 7", "stages 0, 2, 5".
-std::string stages_text(const std::set<int>& stages) {
-  if (stages.size() == 1) return "stage " + std::to_string(*stages.begin());
-  const int first = *stages.begin(), last = *stages.rbegin();
-  if (last - first + 1 == static_cast<int>(stages.size()))
-    return "stages " + std::to_string(first) + " to " + std::to_string(last);
-  std::string text;
-  for (const int stage : stages) text += (text.empty() ? "" : ", ") + std::to_string(stage);
-  return "stages " + text;
-}
-
-}  // namespace
-
 bool has_weight_rows(const Schedule& schedule, const Profile& profile) {
   return std::ranges::any_of(profile.entries(), [&](const InstructionProfile& entry) {
     return entry.kind == InstructionKind::kWeight && entry.stage < schedule.stages;
@@ -69,13 +55,25 @@ std::vector<Instruction> PricedParts::operator()(int stage, const Instruction& i
   return parts;
 }
 
+Status check_stages(const Schedule& schedule, const Profile& profile, const std::string& file) {
+  if (profile.stages() >= schedule.stages) return ok_status();
+  Diagnostics diagnostics(file);
+  diagnostics.add("has " + std::to_string(profile.stages()) +
+                  (profile.stages() == 1 ? " stage" : " stages") + ", fewer than the " +
+                  std::to_string(schedule.stages) + " of the schedule");
+  return Error::invalid(std::move(diagnostics));
+}
+
+std::optional<std::string> note_on_stages(const Schedule& schedule, const Profile& profile) {
+  if (profile.stages() <= schedule.stages) return std::nullopt;
+  return "the profile has " + std::to_string(profile.stages()) +
+         " stages, of which the schedule uses " + std::to_string(schedule.stages) +
+         ": the work of the others is left out";
+}
+
 std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile) {
   std::vector<std::string> sentences;
-  if (profile.stages() > schedule.stages) {
-    sentences.push_back("the profile has " + std::to_string(profile.stages()) +
-                        " stages, of which the schedule uses " + std::to_string(schedule.stages) +
-                        ": the work of the others is left out");
-  }
+  if (auto note = note_on_stages(schedule, profile)) sentences.push_back(*std::move(note));
   const PricedParts parts_of(schedule, profile);
   std::set<std::tuple<int, int, InstructionKind>> used;
   for (int stage = 0; stage < schedule.stages; ++stage) {
@@ -87,15 +85,16 @@ std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& pr
       }
     }
   }
-  std::map<InstructionKind, std::set<int>> unused;
+  std::map<InstructionKind, std::vector<int>> unused;
   for (const InstructionProfile& entry : profile.entries()) {
     if (entry.stage < schedule.stages && !is_fixed_time(entry.kind) &&
         !used.contains({entry.stage, entry.chunk, entry.kind}))
-      unused[entry.kind].insert(entry.stage);
+      unused[entry.kind].push_back(entry.stage);
   }
-  for (const auto& [kind, stages] : unused) {
+  for (auto& [kind, stages] : unused) {
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());  // one a chunk
     sentences.push_back("the schedule does not use the profile's rows of " +
-                        std::string(name(kind)) + " (" + stages_text(stages) + ")");
+                        std::string(name(kind)) + " (" + stage_list(stages) + ")");
   }
   return sentences;
 }

@@ -8,11 +8,13 @@
 /// does not split is then its input gradient and its weight gradient in a row. Fused instructions
 /// (`recompute_backward`, `forward_backward`) without rows of their own are their halves in a row.
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/result.h"
 #include "harpe/profile/profile.h"
 #include "harpe/schedule/schedule.h"
 
@@ -40,7 +42,14 @@ class PricedParts {
 /// Returns true if the profile has rows for the weight gradients of a stage of the schedule.
 bool has_weight_rows(const Schedule& schedule, const Profile& profile);
 
-/// Returns sentences that name stages and rows of computations that no instruction uses.
+/// Fails, with `file` in the diagnostic, if the profile has fewer stages than the schedule.
+Status check_stages(const Schedule& schedule, const Profile& profile, const std::string& file);
+
+/// Returns a sentence if the profile has more stages than the schedule.
+std::optional<std::string> note_on_stages(const Schedule& schedule, const Profile& profile);
+
+/// Returns sentences that name stages and rows of computations that no instruction uses: that of
+/// `note_on_stages` first.
 std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile);
 
 /// Returns the profile with rows for what the schedule runs as one: sums of the rows of the parts,

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/profile/chunks.h"
+#include "harpe/profile/stage_list.h"
 
 namespace harpe {
 namespace {
@@ -23,11 +25,25 @@ constexpr int kSumBits = 60;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
 
-std::string describe(const TableKey& key, bool chunks) {
-  const auto& [stage, chunk, kind] = key;
-  std::string text = "stage " + std::to_string(stage);
-  if (chunks) text += " chunk " + std::to_string(chunk);
-  return text + " " + std::string(name(kind));
+/// Chunks that lack rows of one kind, by stage.
+using MissingRows = std::map<int, std::set<int>>;
+
+/// "stages 0 to 3", "chunk 0 of stage 3 and chunk 1 of stages 0, 2".
+/// \param chunks  of a stage in the schedule
+std::string places_text(const MissingRows& missing, int chunks) {
+  std::map<std::set<int>, std::vector<int>> stages_lacking;
+  for (const auto& [stage, lacking] : missing) stages_lacking[lacking].push_back(stage);
+  std::string text;
+  for (const auto& [lacking, stages] : stages_lacking) {
+    if (!text.empty()) text += " and ";
+    if (static_cast<int>(lacking.size()) < chunks) {
+      std::string list;
+      for (const int chunk : lacking) list += (list.empty() ? "" : ", ") + std::to_string(chunk);
+      text += (lacking.size() == 1 ? "chunk " : "chunks ") + list + " of ";
+    }
+    text += stage_list(stages);
+  }
+  return text;
 }
 
 /// What to measure where a kind is missing.
@@ -101,7 +117,7 @@ Status assign_tables(Problem& problem) {
     problem.table.push_back(found->second);
   }
 
-  std::map<InstructionKind, std::vector<std::string>> missing;
+  std::map<InstructionKind, MissingRows> missing;
   for (std::size_t t = 0; t < keys.size(); ++t) {
     OptionTable& table = problem.tables[t];
     const auto& [stage, chunk, kind] = keys[t];
@@ -111,18 +127,17 @@ Status assign_tables(Problem& problem) {
       if (is_fixed_time(kind)) {
         table.options.push_back({});
       } else {
-        missing[kind].push_back(describe(keys[t], problem.pipeline.schedule().chunks() > 1));
+        missing[kind][stage].insert(chunk);
       }
       continue;
     }
     set_points(table, points, problem.blocking_power[stage]);
   }
   Diagnostics diagnostics("profile");
-  for (auto& [kind, places] : missing) {
-    std::sort(places.begin(), places.end());
-    std::string text = "no rows for ";
-    for (std::size_t i = 0; i < places.size(); ++i) text += (i > 0 ? ", " : "") + places[i];
-    diagnostics.add(text + ", which the schedule needs" + remedy(kind));
+  for (const auto& [kind, places] : missing) {
+    diagnostics.add("no " + std::string(name(kind)) + " rows for " +
+                    places_text(places, problem.pipeline.schedule().chunks()) +
+                    ", which the schedule needs" + remedy(kind));
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
@@ -355,6 +370,7 @@ Watts Problem::total_blocking_power() const {
 Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
                              const CharacterizeOptions& options) {
   const Schedule& schedule = pipeline.schedule();
+  HARPE_TRY(check_stages(schedule, profile, "profile"));
   HARPE_TRY(check_options(options, schedule.stages));
   const Profile fitting = with_chunks(profile, schedule.chunks(), schedule.copies);
   Pipeline split =

@@ -7,6 +7,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
+#include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/comparison.h"
 #include "harpe/plan_cli/comparison_output.h"
 #include "harpe/plan_cli/given_profile.h"
@@ -133,6 +134,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
   const PlanInputs inputs = HARPE_TRY(inputs_of(job, profile));
+  if (const auto note = note_on_stages(inputs.pipeline.schedule(), profile)) console.warn(*note);
   HARPE_TRY(check_inputs(job, inputs, console));
   if (job.out) {
     HARPE_TRY(spare_inputs(*job.out, job,

@@ -3,6 +3,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
+#include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
@@ -50,14 +51,17 @@ Json figures_json(const Figures& figures) {
           {"clock_changes", plan.clock_changes()}};
 }
 
-std::string heading(const Plan& plan) {
+std::string heading(const Plan& plan, int profile_stages) {
   std::size_t instructions = 0;
   for (const auto& list : plan.instructions) {
     instructions += list.size();
     for (const PlannedInstruction& i : list) instructions -= i.kind == InstructionKind::kSwitch;
   }
   std::string text = plan.job.empty() ? "" : plan.job + ": ";
-  text += plan.schedule + ", " + std::to_string(plan.stages) + " stages";
+  text += plan.schedule + ", " + std::to_string(plan.stages) +
+          (profile_stages > plan.stages
+               ? " of the profile's " + std::to_string(profile_stages) + " stages"
+               : " stages");
   if (plan.gpus_per_stage > 1) text += " of " + std::to_string(plan.gpus_per_stage) + " GPUs";
   text += ", " + std::to_string(plan.micro_batches) + " micro-batches, " +
           std::to_string(instructions) + " instructions";
@@ -101,9 +105,12 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files, bool coloured) {
   std::string text = synthetic_line(planned.chosen.synthetic, coloured);
-  text += heading(planned.chosen) + '\n';
-  for (const std::string& premise : planned.premises)
-    text += painted("note:", Paint::kBold, coloured) + ' ' + premise + '\n';
+  text += heading(planned.chosen, frontier.profile().stages()) + '\n';
+  // A warning has said already what of the profile's stages is left out.
+  const auto warned = note_on_stages(frontier.pipeline().schedule(), frontier.profile());
+  for (const std::string& premise : planned.premises) {
+    if (premise != warned) text += painted("note:", Paint::kBold, coloured) + ' ' + premise + '\n';
+  }
   text += '\n';
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};

@@ -7,6 +7,7 @@
 
 #include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/frontier/priced_parts.h"
+#include "harpe/plan_cli/given_chunks.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/policy/plan_for.h"
@@ -239,12 +240,17 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
     return error;
   }
   Schedule schedule = HARPE_TRY(read_job_schedule(job, profile->stages()));
+  if (!job.schedule_is_file) warn_of_chunks(job.chunks, schedule, console);
+  HARPE_TRY(check_stages(schedule, *profile, job.profile.string()));
+  if (const auto note = note_on_stages(schedule, *profile)) console.warn(*note);
   HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
   return inputs_of(job, *profile, std::move(schedule));
 }
 
 Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given) {
-  return inputs_of(job, given, HARPE_TRY(read_job_schedule(job, given.stages())));
+  Schedule schedule = HARPE_TRY(read_job_schedule(job, given.stages()));
+  HARPE_TRY(check_stages(schedule, given, job.profile.string()));
+  return inputs_of(job, given, std::move(schedule));
 }
 
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,

@@ -9,6 +9,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/plan_cli/given_chunks.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/schedule_drawing.h"
 #include "harpe/plan_cli/table.h"
@@ -28,13 +29,15 @@ struct ScheduleArguments {
 };
 
 /// The generator named, or the file. Sizes are for generators.
-Result<Schedule> load(const ScheduleArguments& arguments) {
+Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
   for (const ScheduleGenerator& generator : schedule_generators()) {
     if (lower(arguments.source) != generator.name) continue;
     ScheduleOptions options{.stages = arguments.stages.value_or(4),
                             .micro_batches = arguments.micro_batches.value_or(8)};
     if (arguments.chunks) options.chunks = *arguments.chunks;
-    return generator.make(options);
+    Schedule schedule = HARPE_TRY(generator.make(options));
+    warn_of_chunks(arguments.chunks, schedule, console);
+    return schedule;
   }
   std::error_code no_file;
   const bool is_file = arguments.source == "-" ||
@@ -64,7 +67,7 @@ Outcome list_schedules(Console& console) {
 Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
   if (arguments.list) return list_schedules(console);
   if (arguments.source.empty()) return Error::invalid("SCHEDULE is missing");
-  Schedule schedule = HARPE_TRY(load(arguments));
+  Schedule schedule = HARPE_TRY(load(arguments, console));
   const Pipeline pipeline = HARPE_TRY(Pipeline::build(std::move(schedule)));
 
   const Schedule& shown = pipeline.schedule();
@@ -105,8 +108,8 @@ Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
   return Outcome{.text = text, .json = json_text(document)};
 }
 
-Result<Outcome> run_convert(const ScheduleArguments& arguments) {
-  const Schedule schedule = HARPE_TRY(load(arguments));
+Result<Outcome> run_convert(const ScheduleArguments& arguments, Console& console) {
+  const Schedule schedule = HARPE_TRY(load(arguments, console));
   const std::string content =
       arguments.to == "torch" ? torch_csv(schedule) : schedule_json(schedule);
   if (arguments.out.empty()) {
@@ -186,7 +189,7 @@ void add_schedule_command(Commands& commands) {
                    "PyTorch's pipeline schedule CSV (2025 and later) or JSON; see docs/formats.md.",
                    "harpe schedule convert old.csv --dialect old --to torch --out new.csv\n"
                    "harpe schedule convert zb-h1 --stages 8 --micro-batches 32 --to json",
-                   [converted](Console&) { return run_convert(*converted); });
+                   [converted](Console& console) { return run_convert(*converted, console); });
   add_source_options(convert, *converted, true);
   add_parsed(convert, "--to", "torch|json", "Form to write", converted->to, parse_form)->required();
   add_text(convert, "--out", "FILE", "Write there (default: standard output)", converted->out);

@@ -11,6 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/profile/curves.h"
 #include "harpe/profile/smooth.h"
+#include "harpe/profile/stage_list.h"
 
 namespace harpe {
 namespace {
@@ -287,20 +288,6 @@ InstructionCheck check_curve(const InstructionProfile& curve, const InstructionP
   if (!is_fixed_time(entry.kind)) check.missing = missing_clocks(curve.points);
   Suspicion(curve, blocking_power, check).look(curve.points.size() == entry.points.size());
   return check;
-}
-
-/// "stage 3", "stages 0 and 2", "stages 0 to 6, 8".
-std::string stage_list(const std::vector<int>& stages) {
-  std::string list = stages.size() == 1 ? "stage " : "stages ";
-  for (std::size_t i = 0; i < stages.size();) {
-    std::size_t last = i;
-    while (last + 1 < stages.size() && stages[last + 1] == stages[last] + 1) ++last;
-    if (i > 0) list += ", ";
-    list += std::to_string(stages[i]);
-    if (last > i) list += (last == i + 1 ? ", " : " to ") + std::to_string(stages[last]);
-    i = last + 1;
-  }
-  return list;
 }
 
 void note_identical_stages(const Profile& profile, std::vector<std::string>& notes) {

@@ -1,0 +1,14 @@
+#pragma once
+/// \file
+/// Stages in sentences.
+
+#include <string>
+#include <vector>
+
+namespace harpe {
+
+/// Returns "stage 3", "stages 0, 2", "stages 0 to 6, 8".
+/// \param stages  in ascending order, none twice
+std::string stage_list(const std::vector<int>& stages);
+
+}  // namespace harpe
