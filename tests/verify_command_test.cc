@@ -185,5 +185,56 @@ TEST_F(VerifyCommand, ACertificateThatProvesNothingIsNotShownAsAGap) {
   EXPECT_EQ(verify({"--certificate", certificate(), "--max-gap", "50"}).status, 1);
 }
 
+/// Plans and profiles that do not fit each other.
+class VerifyCommandWithAnotherProfile : public CommandTest {
+ protected:
+  VerifyCommandWithAnotherProfile() {
+    synth("whole", {"--stages", "4"});
+    synth("split", {"--stages", "4", "--split-backward"});
+    synth("other", {"--stages", "4", "--seed", "7"});
+    synth("recompute", {"--stages", "4", "--recompute"});
+    synth("long", {"--stages", "6"});
+  }
+  void synth(const std::string& name, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"synth", "--out", path(name + ".csv")});
+    EXPECT_EQ(harpe_says(more).status, 0);
+  }
+  /// Returns what `harpe verify` says of a plan made from one profile, given another.
+  std::string said(const std::string& made_from, const std::string& given,
+                   const std::string& schedule = "1f1b") const {
+    const Said made = harpe_says({"plan", "--profile", path(made_from + ".csv"), "--micro-batches",
+                                  "4", "--blocking-power", "80", "--points", "0", "--quick",
+                                  "--schedule", schedule, "--out", path("plan")});
+    EXPECT_EQ(made.status, 0) << made.err;
+    const Said said = harpe_says({"verify", path("plan"), "--profile", path(given + ".csv")});
+    EXPECT_EQ(said.status, 1) << said.out;
+    return said.err;
+  }
+  std::string refused(const std::string& why) const {
+    return "error: " + path("plan") + ": the plan is not one of this profile: " + why + "\n";
+  }
+};
+
+TEST_F(VerifyCommandWithAnotherProfile, SaysInOneSentenceWhatDoesNotFit) {
+  const std::string splits =
+      "the profile has weight rows, so that its backward rows are input gradients alone, and the "
+      "plan runs no weight gradients";
+  EXPECT_EQ(said("whole", "split"), refused(splits));
+  EXPECT_EQ(said("split", "whole"),
+            refused("the plan runs weight instructions, for which the profile has no rows"));
+  EXPECT_EQ(said("split", "whole", "zb-h1"),
+            refused("the plan runs weight instructions, for which the profile has no rows"));
+  EXPECT_EQ(said("recompute", "whole", "recompute-1f1b"),
+            refused("the plan runs recompute instructions, for which the profile has no rows"));
+  EXPECT_EQ(said("recompute", "split", "recompute-1f1b"),
+            refused("the plan runs recompute instructions, for which the profile has no rows"));
+  EXPECT_EQ(said("long", "whole"), refused("the plan has 6 stages, the profile 4"));
+  EXPECT_THAT(said("other", "whole"),
+              AllOf(HasSubstr("is not one of this profile: "), HasSubstr("of 32 instructions")));
+  EXPECT_THAT(said("whole", "long"),
+              AllOf(HasSubstr("is not one of this profile: "), HasSubstr("of 32 instructions"),
+                    HasSubstr("; the profile has 6 stages, the plan 4")));
+}
+
 }  // namespace
 }  // namespace harpe

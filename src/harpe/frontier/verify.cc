@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "harpe/frontier/profile_misfit.h"
 #include "harpe/frontier/verify_parts.h"
 #include "harpe/profile/chunks.h"
 #include "harpe/schedule/replay.h"
@@ -34,8 +35,10 @@ class Verifier {
       return add_all(valid.error());
     }
     profile_ = with_chunks(profile_, schedule->chunks(), schedule->copies);
-    const auto planned = line_up(plan_, *schedule, profile_, diagnostics_);
-    if (!planned || !has_no_circle(*planned)) return;
+    Diagnostics differences;
+    const auto planned = line_up(plan_, *schedule, profile_, differences);
+    if (!planned) return add_differences(differences);
+    if (!has_no_circle(*planned)) return;
     if (!check_parts(*planned) || !check_operating_points()) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
     const std::vector<int> order = *topological_order(graph);  // replay found no circle
@@ -53,6 +56,16 @@ class Verifier {
 
   void add_all(const Error& error) {
     for (const Diagnostic& diagnostic : error.diagnostics) diagnostics_.add(diagnostic.text());
+  }
+  /// A profile of another kind explains them all.
+  void add_differences(Diagnostics& differences) {
+    if (const std::string misfit = profile_misfit(plan_, profile_); !misfit.empty())
+      return add_other_profile(misfit);
+    for (Diagnostic& difference : differences.take())
+      diagnostics_.add(std::move(difference.message));
+  }
+  void add_other_profile(const std::string& why) {
+    diagnostics_.add("the plan is not one of this profile: " + why);
   }
   std::string describe(int stage, const PlannedInstruction& i) const {
     return harpe::describe(stage, i, plan_.chunks > 1);
@@ -126,13 +139,23 @@ class Verifier {
       if (!fault.empty()) faults.push_back(describe(stage, i) + fault);
     });
     if (2 * faults.size() > instructions) {
-      diagnostics_.add("the plan is not one of this profile: " + std::to_string(faults.size()) +
-                       " of " + std::to_string(instructions) +
-                       " instructions are not as it has them, the first of them " + faults.front());
+      const std::string misfit = profile_misfit(plan_, profile_);
+      const std::string counted = std::to_string(faults.size()) + " of " +
+                                  std::to_string(instructions) +
+                                  " instructions are not as it has them, the first of them " +
+                                  faults.front() + stages_left_over();
+      add_other_profile(misfit.empty() ? counted : misfit);
       return false;
     }
     for (std::string& fault : faults) diagnostics_.add(std::move(fault));
     return diagnostics_.empty();
+  }
+
+  /// May be why: it can also be that the plan is for some of them.
+  std::string stages_left_over() const {
+    if (profile_.stages() <= plan_.stages) return {};
+    return "; the profile has " + std::to_string(profile_.stages()) + " stages, the plan " +
+           std::to_string(plan_.stages);
   }
 
   std::string operating_point_fault(int stage, const PlannedInstruction& i) {
