@@ -236,5 +236,17 @@ TEST_F(VerifyCommandWithAnotherProfile, SaysInOneSentenceWhatDoesNotFit) {
                     HasSubstr("; the profile has 6 stages, the plan 4")));
 }
 
+// Their times would be those of another work.
+TEST_F(VerifyCommandWithAnotherProfile, NothingIsPredicted) {
+  for (const auto& [made_from, given] :
+       {std::pair("whole", "split"), {"split", "whole"}, {"long", "whole"}}) {
+    said(made_from, given);
+    const Said predicted =
+        harpe_says({"predict", path("plan"), "--profile", path(given + std::string(".csv"))});
+    EXPECT_EQ(predicted.status, 2);
+    EXPECT_THAT(predicted.err, HasSubstr("the plan is not one of this profile: the "));
+  }
+}
+
 }  // namespace
 }  // namespace harpe

@@ -1,4 +1,5 @@
 #include "harpe/frontier/predict.h"
+#include "harpe/frontier/profile_misfit.h"
 
 #include <memory>
 
@@ -53,6 +54,8 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();
   const PredictOptions options = HARPE_TRY(options_for(*plan, arguments));
+  if (const std::string misfit = profile_misfit(*plan, *profile); !misfit.empty())
+    return Error::invalid("the plan is not one of this profile: " + misfit);
   const Prediction found = HARPE_TRY(predict(*plan, *profile, options));
 
   const double time = found.iteration_time.value;
