@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,6 +93,27 @@ std::string pipeline_words(const Plan& plan) {
   return words;
 }
 
+/// What the letters in the plan's blocks stand for, see `block_label`.
+std::string letter_words(const Plan& plan) {
+  std::set<InstructionKind> kinds;
+  for (const auto& list : plan.instructions) {
+    for (const PlannedInstruction& i : list) kinds.insert(i.kind);
+  }
+  const bool is_split = kinds.contains(InstructionKind::kWeight);
+  const std::pair<InstructionKind, std::string_view> meanings[] = {
+      {InstructionKind::kForward, "<b>F</b> forward"},
+      {InstructionKind::kBackward, is_split ? "<b>B</b> input gradient" : "<b>B</b> backward"},
+      {InstructionKind::kWeight, "<b>W</b> weight gradient"},
+      {InstructionKind::kRecompute, "<b>R</b> recomputation"},
+      {InstructionKind::kRecomputeBackward, "<b>RB</b> recomputation and backward as one"},
+      {InstructionKind::kForwardBackward, "<b>F</b>…<b>B</b>… forward and backward at once"}};
+  std::string words;
+  for (const auto& [kind, meaning] : meanings) {
+    if (kinds.contains(kind)) words += concat({words.empty() ? "" : ", ", meaning});
+  }
+  return words;
+}
+
 std::string transfer_words(const Plan& plan) {
   if (plan.transfers.none()) return "Transfers between stages take no time in this model.";
   if (plan.transfers.mode == Transfers::Mode::kOverlapped) {
@@ -125,6 +147,7 @@ std::string whole_page(const ReportInput& input) {
       std::ranges::any_of(input.points, has_tight_bound)
           ? R"(<th scope="col">tightened bound J</th><th scope="col">gap to it %</th>)"
           : "";
+  const std::string letters = letter_words(input.all_max);
   const std::string transfers = transfer_words(input.all_max);
   const std::string drawn = drawn_words(input, drawn_points(input).size());
   const std::string doubt = doubt_markup(synthetic ? kSyntheticCaption : std::string_view());
@@ -135,6 +158,7 @@ std::string whole_page(const ReportInput& input) {
                                 {"facts", facts},
                                 {"rows", rows},
                                 {"columns", more_columns},
+                                {"letters", letters},
                                 {"transfers", transfers},
                                 {"drawn", drawn},
                                 {"still", still},

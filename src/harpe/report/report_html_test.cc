@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -31,6 +32,34 @@ TEST(ReportHtml, NamesNothingOutside) {
   const std::string page = report_html(make_report({}, 10));
   EXPECT_THAT(outside_references(page), IsEmpty());
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+}
+
+/// What the page says that letters mean, of plans whose instructions have these kinds.
+std::string letters_of(std::initializer_list<InstructionKind> kinds) {
+  ReportInput input = make_report({}, 2);
+  auto& list = input.all_max.instructions[0];
+  list.resize(kinds.size());
+  std::ranges::transform(kinds, list, list.begin(), [](InstructionKind kind, PlannedInstruction i) {
+    i.kind = kind;
+    return i;
+  });
+  input.all_max.instructions.resize(1);
+  input.all_max.stages = 1;
+  return std::string(between(report_html(input), "id=\"how-to-read\">", " of the micro-batch"));
+}
+
+TEST(ReportHtml, SaysWhatTheLettersOfThePlanMean) {
+  using enum InstructionKind;
+  const std::string row = "One row a stage (1 stage of 2 GPUs, 6 micro-batches, schedule 1f1b). ";
+  EXPECT_EQ(letters_of({kForward, kBackward}), row + "<b>F</b> forward, <b>B</b> backward");
+  EXPECT_EQ(letters_of({kForward, kBackward, kWeight}),
+            row + "<b>F</b> forward, <b>B</b> input gradient, <b>W</b> weight gradient");
+  EXPECT_EQ(letters_of({kForward, kRecompute, kBackward}),
+            row + "<b>F</b> forward, <b>B</b> backward, <b>R</b> recomputation");
+  EXPECT_EQ(letters_of({kForward, kRecomputeBackward}),
+            row + "<b>F</b> forward, <b>RB</b> recomputation and backward as one");
+  EXPECT_EQ(letters_of({kForwardBackward, kOptimizer}),
+            row + "<b>F</b>…<b>B</b>… forward and backward at once");
 }
 
 TEST(ReportHtml, FillsEveryPlaceOfThePage) {
