@@ -48,39 +48,91 @@ python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
 [ -z "${HARPE_SIMULATION:-}" ] || HARPE_SIMULATION=$(readlink -f "$HARPE_SIMULATION")
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || fail "$python is no Python 3.10 or later"
 
-parts=()
+wheel='' archive=''
 for folder in "${GPU_CHECK_PARTS:-}" "$here" "$here/../../../.." "$here/../out/gpu_check"; do
   [ -n "$folder" ] || continue
   wheel=$(last_of "$folder"/harpe-*.whl)
   archive=$(last_of "$folder"/harpe-*-linux-*.tar.xz)
-  [ -z "$wheel" ] || { parts=("$wheel" "$archive"); break; }
+  [ -z "$wheel$archive" ] || break
 done
-[ ${#parts[@]} -gt 0 ] || fail "no wheel lies in $here or out/gpu_check: make it with $0 --pack; GPU_CHECK_PARTS names its folder"
+needed="this script needs the archive (harpe-*-linux-*.tar.xz) and the wheel (harpe-*.whl) of Harpe beside it. \
+'scripts/gpu_check.sh --pack', where Harpe can be built, writes all three into out/gpu_check: copy that whole folder to this machine, \
+or name it with GPU_CHECK_PARTS"
+[ -n "$wheel$archive" ] || fail "neither lies in ${GPU_CHECK_PARTS:-$here}: $needed"
+[ -n "$wheel" ] || fail "there is no wheel beside $archive: $needed"
+[ -n "$archive" ] || fail "there is no archive beside $wheel: $needed"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # By Python alone: tar, xz and unzip may be missing.
-"$python" - "$work" "${parts[@]}" <<'PYTHON'
-import os, sys, tarfile, zipfile
+"$python" - "$work" "$wheel" "$archive" <<'PYTHON'
+import os, platform, re, sys, tarfile, zipfile
 work, wheel, archive = sys.argv[1:]
-with zipfile.ZipFile(wheel) as file:
-    file.extractall(os.path.join(work, "wheel"))
-    for entry in file.infolist():
-        if entry.external_attr >> 16 & 0o111:
-            os.chmod(os.path.join(work, "wheel", entry.filename), 0o755)
-if archive:
-    with tarfile.open(archive) as file:
-        file.extractall(work)
+
+
+def fail(why):
+    print(f"gpu_check: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
+def check_they_fit(wheel, archive):
+    """Names say what they are for: harpe-VERSION-PYTHON-ABI-PLATFORM.whl, harpe-VERSION-linux-MACHINE.tar.xz."""
+    wheel, archive = os.path.basename(wheel), os.path.basename(archive)
+    named = re.fullmatch(r"harpe-([^-]+)-cp3(\d+)-([^-]+)-(.+)\.whl", wheel)
+    packed = re.fullmatch(r"harpe-([^-]+)-linux-(.+)\.tar\.xz", archive)
+    if not named or not packed:
+        fail(f"{archive if named else wheel} is no file that --pack writes")
+    again = "build them on such a machine with scripts/gpu_check.sh --pack"
+    machine = platform.machine()
+    for name, platforms in ((wheel, named[4].split(".")), (archive, ["linux_" + packed[2]])):
+        if not any(one.startswith(("manylinux", "linux")) and one.endswith("_" + machine) for one in platforms):
+            fail(f"{name} is for another machine: this one is {platform.system()} on {machine}; {again}")
+    minor, here = int(named[2]), "%d.%d" % sys.version_info[:2]
+    if sys.version_info[1] < minor or (named[3] != "abi3" and sys.version_info[1] != minor):
+        later = " or later" if named[3] == "abi3" else ""
+        fail(f"{wheel} is for Python 3.{minor}{later}, and {sys.executable} is Python {here}: name another one with PYTHON")
+    if named[1] != packed[1]:
+        fail(f"{wheel} and {archive} are of different versions: copy both from one folder that --pack wrote")
+
+
+def check_members(file):
+    """Python before 3.10.12 and 3.11.4 has no filter: nothing may lie, or lead, outside of the folder."""
+    for member in file.getmembers():
+        inside = [member.name] if not member.issym() else [member.name, os.path.join(os.path.dirname(member.name), member.linkname)]
+        inside += [member.linkname] if member.islnk() else []
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()) or \
+                any(os.path.isabs(name) or os.path.normpath(name).split(os.sep)[0] == ".." for name in inside):
+            fail(f"{archive} has {member.name!r}, which would lie outside of it: it was not written by --pack")
+
+
+check_they_fit(wheel, archive)
+try:
+    with zipfile.ZipFile(wheel) as file:
+        # Keeps every file within the folder by itself, and makes no links.
+        file.extractall(os.path.join(work, "wheel"))
+        for entry in file.infolist():
+            if entry.external_attr >> 16 & 0o111:
+                os.chmod(os.path.join(work, "wheel", entry.filename), 0o755)
+    with tarfile.open(archive, "r:xz") as file:
+        check_members(file)
+        file.extractall(work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, ImportError) as error:
+    fail(f"{wheel} and {archive} cannot be unpacked into {work}: {type(error).__name__}: {error}; if they are damaged, copy them again")
+except Exception as error:
+    if type(error).__name__ != "LZMAError":
+        raise
+    fail(f"{archive} is damaged ({error}): copy it again")
 PYTHON
 harpe=$work/harpe/bin/harpe
-[ -x "$harpe" ] || harpe=$work/wheel/harpe/bin/harpe
-"$harpe" --version >/dev/null || fail "$harpe cannot be executed here; if $work is on a file system without programs, set TMPDIR"
+said=$("$harpe" --version 2>&1) ||
+  fail "$harpe cannot be executed here: $said; if $work is on a file system without programs, set TMPDIR"
 # The check's own modules: those beside this script, else the archive's.
 modules=$here
 [ -d "$modules/gpu_check" ] || modules=$work/harpe/share/harpe/gpu_check
 [ -d "$modules/gpu_check" ] || fail "the archive has no gpu_check: it is of an older version"
 
 export GPU_CHECK_HARPE=$harpe PYTHONPATH=$modules:$work/wheel${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+said=$("$python" -c 'from harpe import _client' 2>&1) || fail "the wheel's module cannot be loaded by $python: ${said##*$'\n'}"
 export HARPE_COMMAND=$harpe
 # No agent, server or token of the user's takes part.
 unset HARPE_SERVER HARPE_JOB HARPE_TOKEN HARPE_TOKEN_FILE HARPE_CA_FILE HARPE_AGENT_SOCKET

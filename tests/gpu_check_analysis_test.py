@@ -5,11 +5,16 @@ import copy
 import json
 import os
 import pathlib
+import platform
 import random
+import shutil
+import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import unittest.mock
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -218,6 +223,82 @@ class Rendering(unittest.TestCase):
             file.write_text(json.dumps({**copy.deepcopy(DOCUMENT), "simulated": True}))
             with self.assertRaises(SystemExit):
                 render.fill_validation(ROOT / "docs" / "validation.md", [file])
+
+
+class Script(unittest.TestCase):
+    """scripts/gpu_check.sh with what somebody may have copied to a machine."""
+
+    WHEEL, ARCHIVE = "harpe-0.1.0-cp310-abi3-manylinux_2_28_%s.whl", "harpe-0.1.0-linux-%s.tar.xz"
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        shutil.copy(ROOT / "scripts" / "gpu_check.sh", self.folder)
+        self.machine = platform.machine()
+
+    def message(self):
+        """What it says where it cannot begin."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPU_CHECK_", "PYTHON"))}
+        done = subprocess.run([self.folder / "gpu_check.sh", self.folder / "out"], env={**environment, "PYTHON": sys.executable},
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def add(self, name, members=()):
+        """An archive or a wheel with these members."""
+        path = self.folder / name
+        if name.endswith(".whl"):
+            with zipfile.ZipFile(path, "w") as file:
+                file.writestr("harpe/__init__.py", "")
+            return
+        with tarfile.open(path, "w:xz") as file:
+            for member in members:
+                file.addfile(member)
+
+    def test_the_script_alone(self):
+        said = self.message()
+        self.assertIn("--pack", said)
+        self.assertIn("copy that whole folder to this machine", said)
+
+    def test_one_of_both_alone(self):
+        self.add(self.WHEEL % self.machine)
+        self.assertIn("there is no archive beside", self.message())
+        (self.folder / (self.WHEEL % self.machine)).unlink()
+        self.add(self.ARCHIVE % self.machine)
+        self.assertIn("there is no wheel beside", self.message())
+
+    def test_parts_for_another_machine_or_python(self):
+        for wheel, archive, says in (
+                (self.WHEEL % "riscv64", self.ARCHIVE % self.machine, "for another machine: this one is Linux on " + self.machine),
+                (self.WHEEL % self.machine, self.ARCHIVE % "riscv64", "for another machine"),
+                ("harpe-0.1.0-cp399-abi3-linux_%s.whl" % self.machine, self.ARCHIVE % self.machine, "for Python 3.99 or later, and "),
+                ("harpe-0.1.0-cp39-cp39-linux_%s.whl" % self.machine, self.ARCHIVE % self.machine, "for Python 3.9, and "),
+                ((self.WHEEL % self.machine).replace("0.1.0", "0.2.0"), self.ARCHIVE % self.machine, "of different versions")):
+            with self.subTest(wheel):
+                self.add(wheel)
+                self.add(archive)
+                self.assertIn(says, self.message())
+                for file in (wheel, archive):
+                    (self.folder / file).unlink()
+
+    def test_a_damaged_archive(self):
+        self.add(self.WHEEL % self.machine)
+        (self.folder / (self.ARCHIVE % self.machine)).write_bytes(b"cut off")
+        self.assertIn("copy", self.message())
+
+    def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(self):
+        self.add(self.WHEEL % self.machine)
+        for name, kind, target in (("../outside", tarfile.REGTYPE, ""), ("/tmp/gpu_check_outside", tarfile.REGTYPE, ""),
+                                   ("harpe/link", tarfile.SYMTYPE, "../../outside"), ("harpe/hard", tarfile.LNKTYPE, "../outside"),
+                                   ("harpe/pipe", tarfile.FIFOTYPE, "")):
+            with self.subTest(name):
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname = kind, target
+                self.add(self.ARCHIVE % self.machine, [member])
+                self.assertIn("would lie outside", self.message())
 
 
 class Processes(unittest.TestCase):
