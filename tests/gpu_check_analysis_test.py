@@ -189,10 +189,85 @@ DOCUMENT = {
     "format": "harpe.gpu_check/1", "made_at": "2026-11-28T12:00:00+00:00", "scale": 1, "simulated": False,
     "software": {"harpe": "harpe 0.1.0", "python": "3.11.2", "torch": {"version": "2.15"}, "kernel": "6.1", "cpus": 4},
     "gpu": {"name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1", "pci": "0000:01:00.0", "mig": False, "backend": "nvml"},
-    "settings_after": None, "seconds": 200,
+    "used_by_others": None, "settings_after": None, "seconds": 200,
     "sections": {name: {"status": "failed", "seconds": 1, "error": "RuntimeError: <broken>", "log": "", "result": None}
                  for name in ("driver", "counter", "joules", "hooks", "model")},
 }
+
+
+class NvmlOfATest:
+    """Reads as nvml.NvmlGpu."""
+
+    def __init__(self, processes=(), utilisation=0):
+        self._processes, self._utilisation = processes, utilisation
+
+    def __getattr__(self, name):
+        return lambda *_, **__: 0
+
+    def processes(self):
+        if isinstance(self._processes, Exception):
+            raise self._processes
+        return list(self._processes)
+
+    def numbers(self, *_, **__):
+        return [[self._utilisation, 0]]
+
+
+class Others(unittest.TestCase):
+    def test_other_processes_are_named_and_figures_are_marked(self):
+        found = driver.others(NvmlOfATest([(os.getpid(), 1 << 20), (2**22 + 1, 0)]), 1)
+        self.assertEqual([one["pid"] for one in found["processes"]], [os.getpid(), 2**22 + 1])
+        words = driver.used_by_others(found)
+        self.assertIn(f"(process {os.getpid()})", words)
+        self.assertIn("not visible here", words)
+        document = copy.deepcopy(DOCUMENT)
+        document["used_by_others"] = words
+        document["sections"]["model"]["result"] = document["sections"]["driver"]["result"] = {}
+        table = render.table(document)
+        self.assertIn("Other processes used the GPU", table)
+        self.assertRegex(table, r"(?m)^\* model")
+        self.assertRegex(table, r"(?m)^driver ")
+        self.assertIn(words, render.markdown(document))
+        with tempfile.TemporaryDirectory() as folder:
+            render.write_page(document, folder)
+            self.assertIn("Other processes used the GPU", (pathlib.Path(folder) / "gpu_check.html").read_text())
+
+    def test_processes_of_the_check_itself_are_no_others(self):
+        with unittest.mock.patch.dict(os.environ, {driver.RUN: "this one"}), \
+                subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as own:
+            self.assertEqual(driver.others(NvmlOfATest([(own.pid, 0)]), 1)["processes"], [])
+            os.environ[driver.RUN] = "another"
+            self.assertEqual(len(driver.others(NvmlOfATest([(own.pid, 0)]), 1)["processes"]), 1)
+            own.communicate(b"\n")
+
+    def test_a_busy_gpu_whose_processes_are_not_shown_is_used(self):
+        self.assertIn("busy 40 %", driver.used_by_others(driver.others(NvmlOfATest(utilisation=40), 2)))
+
+    def test_nobody_else(self):
+        for gpu in (NvmlOfATest(), NvmlOfATest(nvml.NvmlError(3, "Not Supported"))):
+            self.assertIsNone(driver.used_by_others(driver.others(gpu, 1)))
+        self.assertNotIn("Other processes", render.table(DOCUMENT))
+
+    def test_the_processes_of_a_simulated_driver_are_read(self):
+        library = next((ROOT / "build").glob("*/sim/nvml/libnvidia-ml.so.1"), None)
+        if library is None:
+            self.skipTest("the simulated NVML is not built")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gpu.toml"
+            file.write_text(f'state_file = "{folder}/gpus"\n[[gpu]]\nmodel = "h100-sxm"\n')
+            code = ("import sys, harpe_sim; from gpu_check import driver, nvml; gpu = nvml.Nvml(sys.argv[1]).first_gpu(); "
+                    "before = driver.others(gpu, 1); harpe_sim.run(0, seconds=0.01); after = driver.others(gpu, 1); "
+                    "print(before['processes'], [one['name'] for one in after['processes']], before['error'], after['error'])")
+            said = subprocess.run([sys.executable, "-c", code, library], capture_output=True, text=True, timeout=60, check=True,
+                                  env={**os.environ, "HARPE_SIMULATION": str(file), "PYTHONPATH": f"{ROOT}/scripts:{library.parent}"})
+        self.assertRegex(said.stdout, r"^\[\] \['python3[^']*'\] None None$")
+
+
+class Driver(unittest.TestCase):
+    def test_the_restriction_that_nvml_tells_is_that_of_application_clocks(self):
+        names = [name for name, _ in driver.calls(NvmlOfATest())]
+        self.assertIn("nvmlDeviceGetAPIRestriction application clocks", names)
+        self.assertFalse([name for name in names if "locked" in name])
 
 
 class Rendering(unittest.TestCase):

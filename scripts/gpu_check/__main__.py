@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from . import render
-from .driver import chosen_gpu
+from .driver import RUN, chosen_gpu, used_by_others
 from .section import SECTIONS
 
 TOTAL = 232.0  # s, of the 240 that the check may take
@@ -122,7 +122,7 @@ def check(folder, scale, save):
     begin = time.monotonic()
     document = {"format": "harpe.gpu_check/1", "made_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "scale": scale, "simulated": bool(os.environ.get("HARPE_SIMULATION")), "software": software(), "gpu": None,
-                "sections": {}}
+                "used_by_others": None, "sections": {}}
     context_file = os.path.join(folder, "context.json")
 
     def write_context(context):
@@ -150,18 +150,27 @@ def check(folder, scale, save):
             gpu = found_gpu(found)
             document["simulated"] |= "harpe-sim" in str(found.get("driver_version")) or (gpu or {}).get("backend") == "sim"
             document["gpu"] = {key: gpu[key] for key in ("name", "uuid", "pci", "mig", "backend")} if gpu else None
+            document["used_by_others"] = used_by_others(found.get("others"))
+            if document["used_by_others"]:
+                print(f"gpu_check: warning: the GPU is used by {document['used_by_others']}; what it does counts in all figures",
+                      file=sys.stderr, flush=True)
             if gpu and not gpu["mig"] and not document["simulated"]:
                 os.environ["CUDA_VISIBLE_DEVICES"] = gpu["uuid"]
-    document["settings_after"] = settings_after(gpu)
+    after = read_after(gpu) or {}
+    document["settings_after"] = after.get("settings")
+    # One that began meanwhile is in the later figures.
+    document["used_by_others"] = document["used_by_others"] or used_by_others(after.get("others"))
     document["seconds"] = round(time.monotonic() - begin, 1)
     return document
 
 
-def settings_after(gpu):
-    """What could be set, read again at the end: as it was in section 1, because this check sets nothing."""
+def read_after(gpu):
+    """What could be set, read again at the end: as it was in section 1, because this check sets nothing; and who uses the GPU."""
     if gpu is None:
         return None
-    code = ("import json, sys; from gpu_check import driver, nvml; print(json.dumps(driver.settings(nvml.Nvml().gpu(sys.argv[1]))))")
+    # How busy it is still counts the loads of this check.
+    code = ("import json, sys; from gpu_check import driver, nvml; gpu = nvml.Nvml().gpu(sys.argv[1]); "
+            "print(json.dumps({'settings': driver.settings(gpu), 'others': driver.others(gpu, 0)}))")
     try:
         return json.loads(said_within([sys.executable, "-c", code, gpu["uuid"]], 6)[0])
     except (OSError, ValueError):
@@ -175,6 +184,7 @@ def main():
     scale = float(os.environ.get("GPU_CHECK_SCALE", "1"))
     os.makedirs(out, exist_ok=True)
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ[RUN] = f"{os.getpid()}-{time.time_ns()}"
     with tempfile.TemporaryDirectory(prefix="gpu_check-", ignore_cleanup_errors=True) as folder:
         def save(document):
             samples = os.path.join(folder, "samples.csv.xz")

@@ -4,10 +4,14 @@ import ctypes
 import json
 import os
 import subprocess
+import time
 
 from . import nvml
 
 REPEATS = 20
+RUN = "GPU_CHECK_RUN"  # a variable that all processes of one check have, and others do not
+LOOKS, BETWEEN_LOOKS = 3, 0.4  # at how busy the GPU is before any load of this check; s
+BUSY = 5  # per cent, more than a driver without work shows
 NONE_OF = {"nvmlDeviceGetGpuLockedClocks": "there is no such function: NVML does not tell which lock is in force"}
 
 
@@ -35,7 +39,8 @@ def calls(gpu):
         ("nvmlDeviceGetMigMode", lambda: numbers("nvmlDeviceGetMigMode", 2)),
         ("nvmlDeviceGetPerformanceState", lambda: number("nvmlDeviceGetPerformanceState")),
         ("nvmlDeviceGetArchitecture", lambda: number("nvmlDeviceGetArchitecture")),
-        ("nvmlDeviceGetAPIRestriction locked clocks", lambda: number("nvmlDeviceGetAPIRestriction", 0)),
+        # 0 is NVML_RESTRICTED_API_SET_APPLICATION_CLOCKS; whether clocks may be locked, NVML does not tell.
+        ("nvmlDeviceGetAPIRestriction application clocks", lambda: number("nvmlDeviceGetAPIRestriction", 0)),
     ]
     for scope, scope_id in nvml.SCOPES.items():
         for name, field in (("energy", nvml.ENERGY_FIELD), ("average power", nvml.AVERAGE_FIELD),
@@ -74,6 +79,53 @@ def settings(gpu):
     except nvml.NvmlError as error:
         found["nvmlDeviceGetMigMode"] = str(error)
     return found
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None  # of another user, or outside of this container
+
+
+def is_own(pid):
+    """A process of this check, such as one that hangs in the driver and cannot be ended."""
+    mark = os.environ.get(RUN)
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark is not None and f"{RUN}={mark}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def others(gpu, looks=LOOKS):
+    """Who uses the GPU while this check does not: processes that NVML names, and how busy the GPU is, since a container does
+    not see the processes outside of it."""
+    found = {"processes": [], "utilisation_percent": None, "error": None}
+    try:
+        found["processes"] = [{"pid": pid, "name": name_of(pid), "memory_bytes": memory} for pid, memory in gpu.processes()
+                              if not is_own(pid)]
+        readings = []
+        for look in range(looks):
+            time.sleep(BETWEEN_LOOKS if look else 0)
+            readings.append(gpu.numbers("nvmlDeviceGetUtilizationRates", 1, kind=ctypes.c_uint * 2)[0][0])
+        found["utilisation_percent"] = min(readings, default=None)
+    except nvml.NvmlError as error:
+        found["error"] = str(error)
+    return found
+
+
+def used_by_others(found):
+    """What `others` found, in words; None if nobody else uses the GPU."""
+    if not found:
+        return None
+    if found["processes"]:
+        named = [f"{one['name'] or 'a process that is not visible here'} (process {one['pid']})" for one in found["processes"]]
+        return ", ".join(named[:4]) + (f" and {len(named) - 4} more" if len(named) > 4 else "")
+    if (found["utilisation_percent"] or 0) > BUSY:
+        return f"something that NVML does not name: the GPU is busy {found['utilisation_percent']} % of the time without this check"
+    return None
 
 
 def clock_list(gpu):
@@ -127,6 +179,7 @@ def run(context, emit):
         raise RuntimeError("skipped: CUDA_VISIBLE_DEVICES leaves no whole GPU to check")
     gpu = library.gpu(chosen["uuid"]) if chosen else library.first_gpu()
     for key, function in (("name", lambda: gpu.text("nvmlDeviceGetName")), ("uuid", lambda: gpu.text("nvmlDeviceGetUUID")),
+                          ("others", lambda: others(gpu)),
                           ("clocks", lambda: clock_list(gpu)), ("settings", lambda: settings(gpu))):
         try:
             result[key] = function()

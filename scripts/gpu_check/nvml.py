@@ -24,6 +24,12 @@ class _Value(ctypes.Union):
                 ("longlong", ctypes.c_longlong), ("int", ctypes.c_int)]
 
 
+class _Process(ctypes.Structure):
+    # Of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
+    _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong), ("gpu_instance", ctypes.c_uint),
+                ("compute_instance", ctypes.c_uint)]
+
+
 class _FieldValue(ctypes.Structure):
     _fields_ = [("field", ctypes.c_uint), ("scope", ctypes.c_uint), ("timestamp", ctypes.c_longlong),
                 ("latency", ctypes.c_longlong), ("type", ctypes.c_uint), ("code", ctypes.c_int), ("value", _Value)]
@@ -102,6 +108,17 @@ class NvmlGpu:
         count, values = ctypes.c_uint(most), (ctypes.c_uint * most)()
         self.nvml.check(self.nvml.call(name, self.handle, *arguments, ctypes.byref(count), values))
         return list(values[:count.value])
+
+    def processes(self, most=256):
+        """(pid, bytes of its memory) of the processes that compute on the GPU, as far as this one may see them."""
+        code = FUNCTION_NOT_FOUND
+        for version in ("_v3", "_v2"):
+            count, found = ctypes.c_uint(most), (_Process * most)()
+            code = self.nvml.call("nvmlDeviceGetComputeRunningProcesses" + version, self.handle, ctypes.byref(count), found)
+            if code != FUNCTION_NOT_FOUND:
+                break
+        self.nvml.check(code)
+        return [(one.pid, one.memory) for one in found[:count.value]]
 
     def energy_mj(self):
         if self._energy is None:

@@ -15,6 +15,8 @@ from . import pictures
 
 SIMULATED = "Simulated GPU: no figure here is a measurement."
 TITLES = {"driver": "The driver", "counter": "Counter and power readings", "joules": "Joules", "hooks": "Hooks", "model": "The model"}
+OTHERS = "Other processes used the GPU ({}): figures with a star include what they did."
+MEASURED = ("counter", "joules", "hooks", "model")  # sections whose figures that changes
 BEGIN, END = "<!-- gpu_check: begin -->", "<!-- gpu_check: end -->"
 # Texts, unlike the figures of other pages' tables.
 CELLS = ".said td, .said th[scope=row], .said thead th { white-space: normal; text-align: left; vertical-align: top; max-width: 60ch; }"
@@ -207,6 +209,12 @@ def hooks_rows(result, _):
     measured = result.get("profile_measure")
     if measured:
         rows = len(measured.get("profile") or [None]) - 1
+        head, *values = [line.split(",") for line in measured.get("profile") or [""]]
+        for row in (dict(zip(head, value)) for value in values):
+            by_reports = result["stages"][int(row["stage"])]["energy"].get("instructions", {}).get(row["instruction"])
+            yield f"profile, stage {row['stage']} {row['instruction']}", \
+                f"{joules(float(row['energy']))} in {seconds(float(row['time']))} at {row['frequency']} MHz", \
+                f"the pipeline before: {joules(by_reports['mean_j'])} in {seconds(by_reports['mean_s'])}" if by_reports else ""
         last = (measured["text"] or "").strip().splitlines()
         yield "harpe profile measure", f"{'ended by this check' if measured['status'] is None else 'status %d' % measured['status']}, " \
             f"{rows} rows of a profile", ""
@@ -230,14 +238,16 @@ ROWS = {"driver": driver_rows, "counter": counter_rows, "joules": joules_rows, "
 
 def rows_of(document):
     """(section, what, measured, model or bar) of all sections; of one that failed, why."""
+    shared = bool(document.get("used_by_others"))
     for name, section in document["sections"].items():
+        star = "* " if shared and name in MEASURED else ""
         if section["error"]:
             yield name, section["status"], section["error"], ""
         if section["result"] is None:
             continue
         try:
             for what, measured, says in ROWS[name](section["result"], document):
-                yield name, what, measured, says
+                yield name, star + what if what else what, measured, says
         except (KeyError, TypeError, ValueError) as error:
             yield name, "not rendered", f"{type(error).__name__}: {error}", ""
 
@@ -257,6 +267,8 @@ def table(document):
     lines, last = [heading(document)], None
     if document["simulated"]:
         lines.append(SIMULATED.upper())
+    if document.get("used_by_others"):
+        lines.append(OTHERS.format(document["used_by_others"]))
     for name, what, measured, says in rows:
         if name and name != last:
             lines.append(f"-- {TITLES[name]} ({document['sections'][name]['seconds']:.0f} s)")
@@ -292,6 +304,8 @@ def write_page(document, out):
     warning = f" {SIMULATED}" if document["simulated"] else ""
     drawn = pictures.draw(document)
     body = f"<style>{CELLS}</style>\n"
+    if document.get("used_by_others"):
+        body += f"<p><strong>{html.escape(OTHERS.format(document['used_by_others']))}</strong></p>\n"
     for name, section in document["sections"].items():
         rows = [row[1:] for row in rows_of(document) if row[0] == name]
         body += f"<section>\n<h2>{html.escape(TITLES[name])}</h2>\n"
@@ -314,6 +328,8 @@ def markdown(document):
     """For docs/validation.md: coverage, loads, hooks, as tables."""
     lines = [f"### {document['gpu']['name'] if document['gpu'] else 'No GPU'}", "",
              f"{heading(document)}; {document['seconds']:.0f} s. Nothing was set." + (f" **{SIMULATED}**" if document["simulated"] else ""), ""]
+    if document.get("used_by_others"):
+        lines += [f"**{OTHERS.format(document['used_by_others'])}**", ""]
     for name in document["sections"]:
         lines += [f"{TITLES[name]}:", "", "| what | measured | Harpe's model or bar |", "| --- | --- | --- |"]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row[1:]) + " |" for row in rows_of(document) if row[0] == name]
