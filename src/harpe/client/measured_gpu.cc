@@ -11,6 +11,8 @@
 namespace harpe {
 namespace {
 
+constexpr Seconds kClockInterval{0.05};  // between readings of the clock, where it is wanted
+
 /// Position of the GPU to use among those found; nullopt, with a line of the log, where that is not
 /// known.
 std::optional<std::size_t> choose(const RankClientOptions& options, const Devices& devices) {
@@ -71,8 +73,13 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   }
   if (const auto limit = gpu->power_limit(); limit.ok()) found.power_limit = *limit;
   const std::array<Gpu*, 1> one{gpu};
-  found.monitor =
-      HARPE_TRY(EnergyMonitor::start(one, {}, {.reasons_interval = Seconds{0.1}}, system_clock()));
+  found.clock_readings = std::make_unique<ClockReadings>(system_clock());
+  const auto look = [readings = found.clock_readings.get()](std::size_t, Gpu& at) {
+    readings->look(at);
+  };
+  found.monitor = HARPE_TRY(EnergyMonitor::start(
+      one, {}, {.reasons_interval = Seconds{0.1}, .look = look, .look_interval = kClockInterval},
+      system_clock()));
   return found;
 }
 

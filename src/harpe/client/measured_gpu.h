@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/client/clock_readings.h"
 #include "harpe/client/rank_client_options.h"
 #include "harpe/hw/devices.h"
 #include "harpe/measure/energy_monitor.h"
@@ -26,7 +27,8 @@ struct MeasuredGpu {
   bool simulated = false;
   std::vector<Megahertz> clocks;  ///< that it can be locked to
   Watts power_limit{};            ///< 0: not known
-  Devices devices;                ///< outlive the monitor
+  Devices devices;                ///< outlive the monitor, as do
+  std::unique_ptr<ClockReadings> clock_readings;
   std::unique_ptr<EnergyMonitor> monitor;
 };
 

@@ -112,6 +112,7 @@ class ActiveClient final : public RankClient {
             .link = std::move(link),
             .clocks = clocks_.get(),
             .monitor = gpu_.monitor.get(),
+            .readings = gpu_.clock_readings.get(),
             .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
             .assignments = assignments_,
             .pauses = pauses_,

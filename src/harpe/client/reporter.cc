@@ -19,6 +19,12 @@ constexpr std::size_t kMostEnded = 64;
 const char* const kTrainingWindow = "training";
 const char* const kIteration = "iteration";
 
+/// Whether it sets nothing.
+bool leaves_clocks(const StageAssignment& assignment) {
+  return assignment.knobs.empty() &&
+         std::ranges::all_of(assignment.clocks, [](Megahertz clock) { return clock.value == 0; });
+}
+
 }  // namespace
 
 Reporter::Reporter(Parts parts, ServerSessionOptions options, std::size_t instructions)
@@ -54,6 +60,7 @@ ServerSession::Listener Reporter::listener() {
 }
 
 void Reporter::take_assignment(const StageAssignment& assignment) {
+  if (parts_.readings != nullptr) parts_.readings->enable(leaves_clocks(assignment));
   const Status added = book_.add(assignment);
   if (!added.ok()) {
     if (!std::exchange(told_refused_, true)) parts_.log(added.error().text());
@@ -197,7 +204,7 @@ bool Reporter::held_to(const IterationRecord& record) {
   if (assignments == nullptr) return false;
   // Where no agent ever was, the GPU runs as fast as it likes.
   if (parts_.clocks == nullptr || !parts_.clocks->ever_connected()) {
-    return assignments->purpose == StageAssignment::Purpose::kAllMax;
+    return assignments->purpose == StageAssignment::Purpose::kAllMax || leaves_clocks(*assignments);
   }
   return parts_.clocks->obeyed_since(record.span.begin);
 }
@@ -225,6 +232,8 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
   });
   if (parts_.monitor == nullptr) return report;
   report.throttled = throttled(record);
+  if (parts_.readings != nullptr && parts_.readings->enabled())
+    report.clock = parts_.readings->during(record.instructions);
   if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + -PowerSplit::kBefore);
       edges.ok()) {
     split_.add(record, *edges);

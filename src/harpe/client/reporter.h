@@ -15,6 +15,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
+#include "harpe/client/clock_readings.h"
 #include "harpe/client/iteration_log.h"
 #include "harpe/client/pause_board.h"
 #include "harpe/client/power_split.h"
@@ -28,9 +29,10 @@ class Reporter {
  public:
   struct Parts {
     std::unique_ptr<HttpLink> link;
-    ClockLink* clocks = nullptr;       ///< null: none are set
-    EnergyMonitor* monitor = nullptr;  ///< of one GPU; null: energy is not measured
-    Megahertz highest{};               ///< clock of that GPU; 0: not known
+    ClockLink* clocks = nullptr;        ///< null: none are set
+    EnergyMonitor* monitor = nullptr;   ///< of one GPU; null: energy is not measured
+    ClockReadings* readings = nullptr;  ///< of that GPU, with `monitor`
+    Megahertz highest{};                ///< clock of that GPU; 0: not known
     PublishedAssignments& assignments;
     PauseBoard& pauses;
     Clock& clock;

@@ -147,6 +147,10 @@ void IterationCollector::put(Open& slot, const IterationReport& report) {
   if (first) group.version = report.version;
   group.same_version = group.same_version && group.version == report.version;
   group.throttled = group.throttled || report.throttled;
+  if (report.clock > Megahertz{0}) {
+    const bool is_known = group.clock > Megahertz{0};
+    group.clock = is_known ? std::min(group.clock, report.clock) : report.clock;
+  }
   group.time = std::max(group.time, report.time);
   group.energy += report.energy;
   group.energy_error = {std::hypot(group.energy_error.value, report.energy_error.value)};

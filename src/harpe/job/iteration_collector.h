@@ -30,6 +30,7 @@ struct GroupIteration {
   bool same_version = true;   ///< all by the same assignments
   bool throttled = false;     ///< any of them
   std::uint64_t version = 0;  ///< of the assignments
+  Megahertz clock{};          ///< lowest that its shards reported; 0: none did
   Seconds time{};             ///< of the iteration, longest of the shards
   Joules energy{};            ///< of all shards, waiting included; NaN where one is not known
   Joules energy_error{};      ///< half-width of its 95 % interval

@@ -290,7 +290,8 @@ void Job::State::note_missing_energy(Profiling& in, Seconds now) {
     add_event(JobEvent::Level::kWarning, now,
               "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
                   (stages.size() > 1 ? " and others" : "") +
-                  " reports the time and energy of all its instructions");
+                  " reports the time and energy of all its instructions" +
+                  (spec.profiling.as_is ? ", and the clock that its GPU had" : ""));
   }
 }
 

@@ -199,7 +199,9 @@ void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
 }
 
 void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now) {
-  if (const std::vector<int> stages = stages_to_measure(from); !stages.empty()) {
+  const std::vector<int> stages =
+      spec.profiling.as_is ? std::vector<int>() : stages_to_measure(from);
+  if (!stages.empty()) {
     return start_profiling(measured.empty() ? std::vector<int>() : stages, now,
                            "GPUs of stage " + std::to_string(stages.front()) +
                                " do not have the clocks that are known of it");

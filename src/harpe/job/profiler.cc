@@ -27,6 +27,11 @@ std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOpt
   return kept;
 }
 
+/// How much longer computations may take at a clock than at another one.
+double slowing(Megahertz from, Megahertz to) {
+  return to > Megahertz{0} ? static_cast<double>(from.value) / to.value : 1;
+}
+
 }  // namespace
 
 Profiler::Profiler(JobShape shape, const ScheduleWork& work,
@@ -36,6 +41,7 @@ Profiler::Profiler(JobShape shape, const ScheduleWork& work,
     : shape_(shape),
       work_(&work),
       clocks_(std::move(clocks)),
+      supported_(options.as_is ? clocks_ : std::vector<std::vector<Megahertz>>()),
       options_(options),
       given_blocking_power_(std::move(blocking_power)),
       measured_(std::move(known)),
@@ -51,7 +57,8 @@ Profiler::Profiler(JobShape shape, const ScheduleWork& work,
   account_.wait_weight.resize(clocks_.size());
   for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
     ended_[stage] = !measured_[stage].empty();
-    clocks_[stage] = thinned(std::move(clocks_[stage]), options_);
+    clocks_[stage] =
+        options_.as_is ? std::vector{Megahertz{0}} : thinned(std::move(clocks_[stage]), options_);
     clear(static_cast<int>(stage));
   }
 }
@@ -80,7 +87,8 @@ void Profiler::clear(int stage) {
                      .error = std::vector<std::vector<double>>(items),
                      .sum_time = std::vector<double>(items * shape_.data),
                      .counts = std::vector<int>(shape_.data),
-                     .iteration_time = {}};
+                     .iteration_time = {},
+                     .clock = {}};
 }
 
 Seconds Profiler::all_max_time() const {
@@ -100,7 +108,7 @@ Seconds Profiler::explained(Seconds time) const {
   double slower = 1;
   for (const std::vector<Megahertz>& clocks : {before_, current_}) {
     for (std::size_t stage = 0; stage < clocks.size(); ++stage)
-      slower = std::max(slower, static_cast<double>(clocks_[stage][0].value) / clocks[stage].value);
+      slower = std::max(slower, slowing(clocks_[stage][0], clocks[stage]));
   }
   return std::min(time, Seconds{account_.full_time * slower});
 }
@@ -127,7 +135,7 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     const std::size_t number = shape_.group(pipeline, stage);
     const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || group.ranks < shape_.tensor || group.throttled) continue;
+    if (left_out[number] || !is_usable(group)) continue;
     double time = group.time.value;
     double energy = group.energy.value;
     double variance = square(group.energy_error.value) + square(kLeastError * energy);
@@ -160,10 +168,8 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     const std::size_t number = shape_.group(pipeline, stage);
     const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || group.ranks < shape_.tensor || group.throttled || !group.same_version ||
-        group.version != version_) {
+    if (left_out[number] || !is_usable(group) || !group.same_version || group.version != version_)
       continue;
-    }
     const std::size_t first = iteration.item(pipeline, work_->first(stage));
     const auto known = [&](std::size_t k) {
       return std::isfinite(iteration.item_time[first + k]) &&
@@ -173,6 +179,7 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
     for (std::size_t k = 0; k < items; ++k) all = all && known(k);
     if (!all) continue;
     ++groups;
+    if (options_.as_is) samples.clock.push_back(group.clock.value);
     ++samples.counts[pipeline];
     for (std::size_t k = 0; k < items; ++k) {
       sum_time[k] += iteration.item_time[first + k];
@@ -190,7 +197,21 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   samples.iteration_time.push_back(time.value);
 }
 
+/// Whether all shards have reported, at a clock that is known.
+bool Profiler::is_usable(const GroupIteration& group) const {
+  const bool is_at_clock = options_.as_is ? group.clock > Megahertz{0} : !group.throttled;
+  return group.ranks >= shape_.tensor && is_at_clock;
+}
+
+/// The supported clock that is nearest to the median of those that were reported.
+Megahertz Profiler::reported_clock(int stage) const {
+  const double median = quantile(samples_[stage].clock, 0.5);
+  return *std::ranges::min_element(
+      supported_[stage], {}, [median](Megahertz clock) { return std::abs(clock.value - median); });
+}
+
 bool Profiler::throttled(const FinishedIteration& iteration, int stage) const {
+  if (options_.as_is) return false;
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline)
     if (iteration.groups[shape_.group(pipeline, stage)].throttled) return true;
   return false;
@@ -217,7 +238,7 @@ MeasuredClock Profiler::conclude(int stage) const {
   const Samples& samples = samples_[stage];
   const std::size_t items = samples.time.size();
   MeasuredClock measured;
-  measured.clock = clocks_[stage][position_[stage]];
+  measured.clock = options_.as_is ? reported_clock(stage) : clocks_[stage][position_[stage]];
   for (std::size_t k = 0; k < items; ++k) {
     double longest = 0;
     for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
@@ -298,8 +319,7 @@ Seconds Profiler::predicted_time() const {
   for (int stage = 0; stage < shape_.stages; ++stage) {
     const std::size_t at = position_[stage];
     if (!measuring(stage) || at == 0) continue;
-    slower = std::max(slower,
-                      static_cast<double>(clocks_[stage][at - 1].value) / clocks_[stage][at].value);
+    slower = std::max(slower, slowing(clocks_[stage][at - 1], clocks_[stage][at]));
   }
   return last_block_time_ * slower;
 }

@@ -21,6 +21,10 @@
 /// Energies and blocking power are means over iterations, weighted by inverse variance: right after
 /// a change power sensors alone tell computations from the waiting beside them, and blur the two.
 ///
+/// With `ProfilingOptions::as_is` no clock is asked for: each stage has one point, at the median
+/// clock that its GPUs reported, as the nearest that they can be locked to. Iterations without such
+/// a report are dropped; throttled ones are not, since their clock is a reported one as well.
+///
 /// Not thread-safe; no clock of its own.
 
 #include <cstdint>
@@ -117,6 +121,7 @@ class Profiler {
     std::vector<double> sum_time;  ///< of each (pipeline, item), over the iterations
     std::vector<int> counts;       ///< of each pipeline: iterations in `sum_time`
     std::vector<double> iteration_time;
+    std::vector<double> clock;  ///< MHz, of each group and iteration where no clock is asked for
     std::size_t iterations() const { return iteration_time.size(); }
   };
   bool measuring(int stage) const {
@@ -138,6 +143,8 @@ class Profiler {
   void skip(int stage);
   Next close_finished();
   bool throttled(const FinishedIteration& iteration, int stage) const;
+  bool is_usable(const GroupIteration& group) const;
+  Megahertz reported_clock(int stage) const;
   bool rises_enough(int stage) const;
   Seconds predicted_time() const;
   double usual_iterations() const;
@@ -146,7 +153,8 @@ class Profiler {
 
   JobShape shape_;
   const ScheduleWork* work_;
-  std::vector<std::vector<Megahertz>> clocks_;
+  std::vector<std::vector<Megahertz>> clocks_;  ///< to be asked for; 0: as it is
+  std::vector<std::vector<Megahertz>> supported_;
   ProfilingOptions options_;
   std::optional<PerStage<Watts>> given_blocking_power_;
   std::vector<std::vector<MeasuredClock>> measured_;

@@ -65,7 +65,8 @@ Seconds Profiler::slowest_time(std::size_t ahead) const {
     if (ended_[stage] || at >= clocks_[stage].size()) continue;
     const bool measured = position_[stage] > 0 && last_block_time_ > Seconds{0};
     const Megahertz from = clocks_[stage][measured ? position_[stage] - 1 : 0];
-    slower = std::max(slower, static_cast<double>(from.value) / clocks_[stage][at].value);
+    const Megahertz to = clocks_[stage][at];
+    if (to > Megahertz{0}) slower = std::max(slower, static_cast<double>(from.value) / to.value);
   }
   return std::max(last_block_time_, Seconds{account_.full_time}) * slower;
 }

@@ -89,6 +89,46 @@ ProfilingOptions generous() {
   return options;
 }
 
+TEST(Profiler, MeasuresAtTheClockThatGpusReportWhereItSetsNone) {
+  ProfilingOptions options;
+  options.as_is = true;
+  Bench bench(options);
+  bench.seconds = [](int asked) {
+    EXPECT_EQ(asked, 0);
+    return 0.02;
+  };
+  bench.joules = [](int) { return 2.5; };
+  // Of the second stage one iteration in three has a clock; it is held back, and reports that.
+  const auto reported = [&](FinishedIteration& done) {
+    done.groups[0].clock = Megahertz{done.iteration % 5 == 0 ? 1100 : 1310};
+    done.groups[1].clock = Megahertz{done.iteration % 3 == 0 ? 905 : 0};
+    done.groups[1].throttled = true;
+  };
+  Profiler::Next next = Profiler::Next::kStay;
+  for (int i = 0; i < 100 && next != Profiler::Next::kDone; ++i) next = bench.step(reported);
+  ASSERT_EQ(next, Profiler::Next::kDone);
+  for (int stage = 0; stage < kStages; ++stage) {
+    ASSERT_EQ(bench.profiler.measured()[stage].size(), 1U);
+    const MeasuredClock& at = bench.profiler.measured()[stage].front();
+    EXPECT_EQ(at.clock, Megahertz{stage == 0 ? 1300 : 900});
+    EXPECT_NEAR(at.time[0].value, 0.02, 1e-6);
+    EXPECT_NEAR(at.energy[1].value, 2.5, 1e-6);
+    EXPECT_NEAR(bench.profiler.blocking_power()[stage].value, kWaiting, 1);
+  }
+  EXPECT_EQ(bench.profiler.progress(2).clocks_left, 0);
+  EXPECT_DOUBLE_EQ(bench.profiler.progress(2).slowdown, 0);
+}
+
+TEST(Profiler, WaitsForAClockThatNoGpuReports) {
+  ProfilingOptions options;
+  options.as_is = true;
+  Bench bench(options);
+  bench.seconds = [](int) { return 0.02; };
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(bench.step(), Profiler::Next::kStay);
+  EXPECT_EQ(bench.profiler.without_energy(), (std::vector<int>{0, 1}));
+  EXPECT_TRUE(std::isfinite(bench.profiler.progress(2).time_left.value));
+}
+
 /// What a straggler took is in no clock of its stage, whenever it is found to be one.
 TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
   Bench bench(generous(), {.data = 3, .stages = kStages});

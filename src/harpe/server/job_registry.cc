@@ -177,6 +177,11 @@ void JobRegistry::read(Incoming& incoming, const Hosting& hosting,
     spec->profiling = *only_profile;
     spec->profile.reset();
     spec->carbon.clear();
+  } else if (spec->profiling.as_is) {
+    incoming.job = Error::invalid(
+        "profiling.as_is: a job is planned from several clocks; one alone is for harpe profile "
+        "measure --as-is");
+    return;
   }
   incoming.job = Job::create(*std::move(spec), hosting.now(), incoming.incarnation);
   if (!incoming.job->ok()) return;

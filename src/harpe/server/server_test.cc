@@ -42,6 +42,39 @@ TEST(Server, MeasuresAProfileInPlaceOfPlanningWhereThatIsAllItIsFor) {
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/gpt3", test_specification()).status, 200);
 }
 
+TEST(Server, MeasuresAtOneClockOnlyWhereItMakesNoPlans) {
+  json specification = json::parse(test_specification());
+  specification["profiling"]["as_is"] = true;
+  const TestServer plans;
+  const auto refused = plans.ask("PUT", "/v1/jobs/gpt3", specification.dump());
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("several clocks"));
+
+  // Ranks are asked for no clock, and report which one they had.
+  const TestServer server({.only_profile = ProfilingOptions{.as_is = true}});
+  begin(server, "gpt3");
+  const auto assignments = [&] {
+    return server.ask("GET", "/v1/jobs/gpt3/assignments?data=0&stage=0").json()["assignments"];
+  };
+  EXPECT_EQ(assignments().back()["purpose"], "profile");
+  EXPECT_EQ(assignments().back()["clocks_mhz"], json::array({0}));
+  const auto phase = [&] { return server.ask("GET", "/v1/jobs/gpt3").json()["phase"]; };
+  for (int iteration = 0; iteration < 100 && phase() == "profiling"; ++iteration) {
+    for (int data = 0; data < 2; ++data) {
+      for (int stage = 0; stage < 2; ++stage) {
+        json one = report(data, stage, iteration, assignments().back()["version"]);
+        one["clock_mhz"] = stage == 0 ? 1391 : 1006;
+        ASSERT_EQ(server.ask("POST", "/v1/jobs/gpt3/reports", one.dump()).status, 200);
+      }
+    }
+  }
+  EXPECT_EQ(phase(), "characterizing");
+  EXPECT_EQ(assignments().back()["clocks_mhz"], json::array({0}));
+  const std::string profile = server.ask("GET", "/v1/jobs/gpt3/profile").body;
+  EXPECT_THAT(profile, HasSubstr("0,forward,1400,0.0125"));
+  EXPECT_THAT(profile, HasSubstr("1,backward,1000,0.025"));
+}
+
 TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   const TestServer server;
   begin(server, "gpt3");

@@ -37,6 +37,9 @@ struct ProfilingOptions {
   int max_consecutive_increases = 5;  ///< of effective energy in a row that end a stage's sweep
   double time_target = 0.01;          ///< half-width of the 95 % interval that suffices, relative
   double energy_target = 0.02;        ///< the same of energy
+  /// No clock is set: each stage is measured at the one clock that its GPUs have. Such a profile is
+  /// no basis for plans, so only a server that makes none accepts this.
+  bool as_is = false;
   friend bool operator==(const ProfilingOptions&, const ProfilingOptions&) = default;
 };
 

@@ -35,20 +35,23 @@ ProfilingOptions read_profiling(const JsonValue& object, Diagnostics& diagnostic
     read_count(fields, "rises", 1, 4096, options.max_consecutive_increases);
   read_number(fields, "time_target", 0, 10, options.time_target);
   read_number(fields, "energy_target", 0, 10, options.energy_target);
+  options.as_is = fields.boolean("as_is").value_or(false);
   if (unknown == Unknown::kRefused) fields.finish();
   return options;
 }
 
 Json profiling_json(const ProfilingOptions& options) {
-  return {{"slowdown_limit", options.slowdown_limit},
-          {"warm_up", options.warm_up},
-          {"iterations_per_clock", options.iterations_per_clock},
-          {"most_iterations_per_clock", options.most_iterations_per_clock},
-          {"most_clocks", options.most_clocks},
-          {"lowest_clock_mhz", options.lowest_clock.value},
-          {"max_consecutive_increases", options.max_consecutive_increases},
-          {"time_target", options.time_target},
-          {"energy_target", options.energy_target}};
+  Json json{{"slowdown_limit", options.slowdown_limit},
+            {"warm_up", options.warm_up},
+            {"iterations_per_clock", options.iterations_per_clock},
+            {"most_iterations_per_clock", options.most_iterations_per_clock},
+            {"most_clocks", options.most_clocks},
+            {"lowest_clock_mhz", options.lowest_clock.value},
+            {"max_consecutive_increases", options.max_consecutive_increases},
+            {"time_target", options.time_target},
+            {"energy_target", options.energy_target}};
+  if (options.as_is) json["as_is"] = true;
+  return json;
 }
 
 /// \param unit  for messages: "seconds"

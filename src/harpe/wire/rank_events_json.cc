@@ -192,6 +192,7 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
         report.throttled = fields.boolean("throttled").value_or(false);
+        read_count(fields, "clock_mhz", 0, kHighestClock, report.clock.value);
         report.refusal = short_text(fields, "refusal");
         const auto instructions = fields.objects("instructions");
         if (instructions.size() > kMostKinds) {
@@ -224,6 +225,7 @@ std::string iteration_report_json(const IterationReport& report) {
   if (!report.incarnation.empty()) json["incarnation"] = report.incarnation;
   if (report.epoch > 0) json["epoch"] = report.epoch;
   if (report.reached >= 0) json["reached"] = report.reached;
+  if (report.clock > Megahertz{0}) json["clock_mhz"] = report.clock.value;
   if (!report.refusal.empty()) json["refusal"] = report.refusal;
   return json_line(json);
 }

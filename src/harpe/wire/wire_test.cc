@@ -29,6 +29,7 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   spec.switch_latency = Seconds{0.01};
   spec.profiling.lowest_clock = Megahertz{800};
   spec.profiling.slowdown_limit = 0.05;
+  spec.profiling.as_is = true;
   spec.objective = {.kind = Objective::Kind::kPowerCap, .value = 1234.5};
   spec.profile = *synthesize({.stages = 4, .chunks = 2});
   const std::string text = job_spec_json(spec);
@@ -180,6 +181,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   report.time = Seconds{1.25};
   report.energy.value = std::nan("");
   report.throttled = true;
+  report.clock = Megahertz{1755};
   report.refusal = "no memory clocks";
   report.instructions = {{.kind = InstructionKind::kBackward,
                           .chunk = 1,
@@ -194,6 +196,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   EXPECT_TRUE(std::isnan(same->energy.value));
   EXPECT_EQ(same->refusal, report.refusal);
   EXPECT_EQ(same->reached, 14);
+  EXPECT_EQ(same->clock, Megahertz{1755});
 
   // "known" is the version itself where it is left out.
   const auto bare = parse_iteration_report(
