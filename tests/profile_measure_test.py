@@ -79,6 +79,40 @@ class ProfileMeasureTest(unittest.TestCase):
         # Energies of such short instructions may, on a busy machine, have no clock below the highest pay.
         self.assertLessEqual(plans["least_energy"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"])
 
+    def test_without_an_agent_each_instruction_is_measured_at_the_clock_that_is_there(self):
+        run = self.measure("--as-is", "--stop", "--json", training=self.training(LONG, forward_s=0.01))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        report = json.loads(run.stderr)
+        self.assertEqual((report["complete"], report["clocks_were_set"], "plan" in report), (True, False, False), report)
+        text = (self.folder / "profile.csv").read_text()
+        self.assertIn("No clock was set", text)
+        rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+        self.assertEqual([(row["stage"], row["instruction"]) for row in rows],
+                         [(stage, kind) for stage in "01" for kind in ("forward", "backward")])
+        self.assertEqual(len({(row["stage"], row["frequency"]) for row in rows}), 2)
+        for row in rows:
+            # Below the highest one, since a power limit holds the GPU back.
+            self.assertIn(int(row["frequency"]), range(1200, 1411))
+            self.assertGreater(float(row["energy"]), 0)
+        subprocess.run([HARPE, "profile", "check", self.folder / "profile.csv"], check=True, capture_output=True)
+
+    def test_what_was_measured_at_one_clock_is_not_said_to_be_enough_for_a_plan(self):
+        run = self.measure("--as-is", training=self.training(300))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("measuring at the clock that the GPUs have: none is set", run.stderr)
+        self.assertIn("A plan needs several clocks", run.stderr)
+        self.assertNotIn("harpe plan", run.stderr)
+        self.assertNotIn("all-max", run.stderr)
+
+    def test_a_clock_that_was_set_before_stays_and_is_the_one_that_is_read(self):
+        self.agent("clocks_mhz = [210, 1410]\n")
+        subprocess.run([HARPE, "clock", "set", "1005", "--gpus", "all", "--socket", self.folder / "agent.sock"], check=True,
+                       capture_output=True, timeout=60)
+        run = self.measure("--as-is", "--stop", training=self.training(LONG))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        rows = csv.DictReader(line for line in (self.folder / "profile.csv").read_text().splitlines() if line[0] != "#")
+        self.assertEqual({row["frequency"] for row in rows}, {"1005"})
+
     def test_training_goes_on_and_keeps_its_output_and_status(self):
         shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(300)]
         run = self.measure(*QUICKLY, training=shell)
@@ -137,7 +171,8 @@ class ProfileMeasureTest(unittest.TestCase):
         begun = self.folder / "begun"
         self.environment["HARPE_CLOCK_SOCKET"] = str(self.folder / "none.sock")
         for options, said in ((["--out", "none/p.csv"], "No such file or directory"), (["--max-slowdown", "0"], "above 0"),
-                              (["--clocks", "1"], "--clocks"), (["--tcp", "nowhere"], "the server"), ([], "no agent listens")):
+                              (["--clocks", "1"], "--clocks"), (["--as-is", "--clocks", "3"], "exclude each other"),
+                              (["--tcp", "nowhere"], "the server"), ([], "no agent listens")):
             run = self.measure(*options, training=["touch", begun])
             self.assertNotEqual(run.returncode, 0, options)
             self.assertIn(said, run.stderr)

@@ -88,6 +88,8 @@ Error no_agent() {
   error.diagnostics.push_back(
       {.message = "let root start it: sudo harpe agent (docs/agent.md); or run this as root"});
   error.diagnostics.push_back(
+      {.message = "to measure at the clock that the GPUs have, without setting any: --as-is"});
+  error.diagnostics.push_back(
       {.message = "for training on other nodes, with their agents: --tcp ADDRESS:PORT"});
   error.diagnostics.push_back({.message = "on a machine without a GPU: --simulate FILE"});
   return error;
@@ -98,7 +100,8 @@ Error no_agent() {
 Result<std::unique_ptr<OwnServer>> OwnServer::start(const OwnServerOptions& options) {
   std::unique_ptr<OwnServer> own(
       new OwnServer(HARPE_TRY(TemporaryFolder::make("server", kLongestFolder))));
-  if (options.tcp.empty()) HARPE_TRY(own->start_agent());
+  own->sets_clocks_ = !options.profiling.as_is;
+  if (options.tcp.empty() && own->sets_clocks_) HARPE_TRY(own->start_agent());
   HARPE_TRY(own->start_server(options));
   return own;
 }
@@ -215,7 +218,7 @@ void OwnServer::set_environment() const {
   for (const char* other : {"HARPE_TOKEN_FILE", "HARPE_CA_FILE"}) {
     ::unsetenv(other);  // NOLINT(concurrency-mt-unsafe): before threads
   }
-  if (!clock_socket_.empty()) set("HARPE_CLOCK_SOCKET", clock_socket_.string());
+  if (!clock_socket_.empty() || !sets_clocks_) set("HARPE_CLOCK_SOCKET", clock_socket_.string());
   // A proxy of the user's network does not lead to this server.
   if (variable("http_proxy").empty() && variable("all_proxy").empty() &&
       variable("ALL_PROXY").empty()) {

@@ -19,7 +19,7 @@ struct OwnServerOptions {
   /// Where ranks reach it; empty: a free port of this machine's loopback. Elsewhere the network has
   /// to be trusted, as there is no TLS, and agents are there already.
   std::string tcp;
-  ProfilingOptions profiling;
+  ProfilingOptions profiling;  ///< with `as_is` no agent is started or asked for
 };
 
 /// The server measures profiles and makes no plans. Not thread-safe.
@@ -48,6 +48,7 @@ class OwnServer {
   TemporaryFolder folder_;
   std::string url_, token_;
   bool beyond_this_machine_ = false;    ///< it listens there
+  bool sets_clocks_ = true;             ///< ranks may ask an agent for clocks
   std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another
   std::optional<HelperProcess> server_, agent_;
 };

@@ -41,6 +41,9 @@ constexpr Seconds kForTerminals{10}, kForFiles{60};
 /// How long clocks may be refused before training that is only to be profiled is ended.
 constexpr Seconds kLongestRefusal{60};
 constexpr int kIncomplete = 1;  // exit status
+constexpr const char* kOneClock =
+    "No clock was set; each frequency is the one that was read from the GPUs during the work. "
+    "A plan needs several clocks, and to set them an agent (docs/agent.md).";
 
 struct MeasureArguments {
   std::filesystem::path out = "profile.csv";
@@ -68,7 +71,8 @@ class MeasureRun {
       : arguments_(arguments),
         console_(console),
         watch_({.between = console.show_progress ? kForTerminals : kForFiles,
-                .slowdown_limit = arguments.max_slowdown / 100},
+                .slowdown_limit = arguments.max_slowdown / 100,
+                .as_is = arguments.server.profiling.as_is},
                system_clock().now()) {}
 
   Result<Outcome> run(const std::vector<std::string>& command);
@@ -167,9 +171,14 @@ Status write_profile(const std::filesystem::path& out, const JobFindings& measur
     HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
     done.files.push_back(file.string() + ", how late clocks are");
   }
-  done.plan_words = plan_words(spec, schedule, out.string(), measured.blocking_power);
-  done.text = profile_csv(profile, "Measured by harpe profile measure. To plan with it:\n" +
-                                       shell_text(done.plan_words));
+  std::string how = "Measured by harpe profile measure --as-is. ";
+  if (spec.profiling.as_is) {
+    how += kOneClock;
+  } else {
+    done.plan_words = plan_words(spec, schedule, out.string(), measured.blocking_power);
+    how = "Measured by harpe profile measure. To plan with it:\n" + shell_text(done.plan_words);
+  }
+  done.text = profile_csv(profile, how);
   return write_file(out, done.text);
 }
 
@@ -195,13 +204,15 @@ Status MeasureRun::conclude(JobServer& server) {
       (profile.is_synthetic() ? "; synthetic, as the GPUs are simulated" : ""));
   for (const std::string& doubt : doubts_of(profile, measured.blocking_power))
     say("warning: " + doubt);
-  say("next: " + shell_text(done.plan_words));
+  const bool as_is = arguments_.server.profiling.as_is;
+  say(as_is ? kOneClock : "next: " + shell_text(done.plan_words));
   Json watts = Json::array();
   for (const Watts one : measured.blocking_power) watts.push_back(one.value);
   report_ = {{"profile", kept->at.string()},
              {"synthetic", profile.is_synthetic()},
-             {"blocking_power_w", std::move(watts)},
-             {"plan", done.plan_words}};
+             {"clocks_were_set", !as_is},
+             {"blocking_power_w", std::move(watts)}};
+  if (!as_is) report_["plan"] = done.plan_words;
   return ok_status();
 }
 
@@ -263,8 +274,10 @@ Outcome MeasureRun::outcome(const ChildExit& exit) {
                                                  "printed above says why it failed"
                                                : watch_.so_far()));
     if (watch_.needs_longer() && !failed && !ended_by_us_)
-      say("a longer training, --max-slowdown above " + shortest(arguments_.max_slowdown) +
-          "% or fewer --clocks get there");
+      say(arguments_.server.profiling.as_is
+              ? "a longer training gets there"
+              : "a longer training, --max-slowdown above " + shortest(arguments_.max_slowdown) +
+                    "% or fewer --clocks get there");
   }
   report_["complete"] = complete_;
   if (!complete_) report_["why"] = failure_ ? failure_->text() : watch_.so_far();
@@ -300,7 +313,9 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
     Status seen = look(server);
     if (seen.ok() && watch_.state() == ProfileWatch::State::kDone) {
       seen = conclude(server);
-      if (seen.ok() && !arguments_.stop) say("the training goes on at all-max");
+      const bool as_is = arguments_.server.profiling.as_is;
+      if (seen.ok() && !arguments_.stop)
+        say(as_is ? "the training goes on" : "the training goes on at all-max");
     }
     const Status runs = own->check();
     // A server that runs, and is slow to respond on a busy machine, is asked again.
@@ -362,7 +377,8 @@ void add_profile_measure_command(Commands& commands) {
       "Runs the training with a server of its own, and where no agent is there with an agent, if "
       "it may; lets it run at one clock after the other, within a limit on slowdown; writes the "
       "profile once every stage knows enough, and says how to plan with it. The training then goes "
-      "on at all-max, or is ended (--stop). It has to report to Harpe: by harpe.start, by a "
+      "on at all-max, or is ended (--stop). With --as-is no clock is set and no agent is needed. "
+      "The training has to report to Harpe: by harpe.start, by a "
       "hook for its framework, or by the client in C++ and C; HARPE_SERVER, HARPE_TOKEN and "
       "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
       "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "
@@ -373,6 +389,7 @@ void add_profile_measure_command(Commands& commands) {
       "harpe profile measure -- python3 train.py\n"
       "harpe profile measure --stop -- torchrun --nproc_per_node 4 train.py\n"
       "harpe profile measure --max-slowdown 50% --clocks 12 --out gpt3.csv -- ./train.sh\n"
+      "harpe profile measure --as-is --stop -- python3 train.py\n"
       "harpe profile measure --tcp 0.0.0.0:7788 -- srun train.sh",
       [arguments, &commands](Console& console) {
         return measure(*arguments, commands.following_command(), console);
@@ -392,6 +409,10 @@ void add_profile_measure_command(Commands& commands) {
                return Megahertz{HARPE_TRY(parse_count(text, 1, 100'000))};
              });
   app.add_flag("--stop", arguments->stop, "End the training once its profile is measured");
+  app.add_flag("--as-is", profiling.as_is,
+               "Set no clock and ask no agent: measure each stage at the clock that its GPUs have. "
+               "Such a profile is to look at; a plan needs several clocks")
+      ->excludes("--clocks", "--lowest-clock", "--max-slowdown");
   add_text(app, "--tcp", "ADDRESS:PORT",
            "Where ranks of other nodes reach this command, in a network that is trusted; agents "
            "run there already (default: this machine alone)",

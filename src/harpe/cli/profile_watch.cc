@@ -107,8 +107,10 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
       state_ = State::kProfiling;
       gathered_ = said_ = now;
       lines.push_back("all " + counted(ranks_, "rank") + " are there: " + shape_of(status) +
-                      "; measuring " + counted(clocks_, "clock") + ", with training at most " +
-                      percentage(options_.slowdown_limit) + " longer");
+                      "; measuring " +
+                      (options_.as_is ? "at the clock that the GPUs have: none is set"
+                                      : counted(clocks_, "clock") + ", with training at most " +
+                                            percentage(options_.slowdown_limit) + " longer"));
     } else if (now - *said_ >= options_.between) {
       said_ = now;
       const double iteration = number_in(status, "iteration_time_s").value_or(0);
@@ -156,8 +158,10 @@ std::string ProfileWatch::so_far() const {
   }
   if (was_refused_ && clocks_left_ == clocks_)
     return "no clock was set, as the standard error of the ranks says with the reason";
-  return std::to_string(clocks_ - clocks_left_) + " of " + std::to_string(clocks_) +
-         " clocks are measured, " + (time_left_ > Seconds{0} ? "about " : "at least ") +
+  return (options_.as_is ? std::string("not every stage is measured, ")
+                         : std::to_string(clocks_ - clocks_left_) + " of " +
+                               std::to_string(clocks_) + " clocks are measured, ") +
+         (time_left_ > Seconds{0} ? "about " : "at least ") +
          counted(iterations_left_, "iteration") + " more were needed";
 }
 

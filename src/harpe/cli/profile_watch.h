@@ -23,6 +23,7 @@ class ProfileWatch {
     Seconds between{60};      ///< two lines of progress
     Seconds unheard_for{60};  ///< how long no rank may come before it is said how one does
     double slowdown_limit = 0.2;
+    bool as_is = false;  ///< no clock is set
   };
   enum class State : unsigned char { kNoRank, kGathering, kProfiling, kDone };
 

@@ -52,6 +52,13 @@ TEST(ProfileWatch, FollowsAJobFromItsFirstRankToItsProfile) {
   EXPECT_EQ(watch.state(), State::kDone);
 }
 
+TEST(ProfileWatch, SaysThatNoClockIsSet) {
+  ProfileWatch watch({.between = Seconds{10}, .as_is = true}, kStart);
+  EXPECT_THAT(watch.look(status("profiling", 4, 1), kStart + Seconds{1}),
+              ElementsAre(HasSubstr("measuring at the clock that the GPUs have: none is set")));
+  EXPECT_THAT(watch.so_far(), HasSubstr("not every stage is measured"));
+}
+
 TEST(ProfileWatch, SaysOnceHowRanksComeWhereNoneDoes) {
   ProfileWatch watch(kOptions, kStart);
   EXPECT_THAT(watch.look("", kStart + Seconds{59}), IsEmpty());
