@@ -17,8 +17,6 @@ SECONDS = 14  # of iterations
 PROFILE_SECONDS = 8
 LONGEST_PIPELINE = 50
 MICRO_BATCHES = 4
-# What harpe profile measure says where clocks cannot be set, and for how long it may run on.
-UNSET, AFTER_UNSET = "clocks are not set", 4
 
 
 class Tee:
@@ -197,13 +195,14 @@ def overhead(rank):
 
 
 def run_profile_measure(context, device, seconds):
-    """`harpe profile measure` on the same pipeline, as far as it gets where no clock may be set."""
+    """`harpe profile measure` on the same pipeline at the clock that the GPU has: none is set, and no agent is asked."""
     out, port = os.path.join(context["folder"], "profile.csv"), free_port()
     words = [rank_command(rank, port, device, seconds, os.path.join(context["folder"], f"profiled{rank}.json")) for rank in range(2)]
-    code = ("import json, subprocess, sys; ranks = [subprocess.Popen(words) for words in json.loads(sys.argv[1])]; "
-            "sys.exit(max(rank.wait() for rank in ranks))")
-    # A server's address is named, so that the command starts no agent: none may set clocks here.
-    command = [context["harpe"], "profile", "measure", "--tcp", f"127.0.0.1:{free_port()}", "--clocks", "2", "--out", out, "--",
+    # The command ends it once the profile is measured.
+    code = ("import json, signal, subprocess, sys; ranks = [subprocess.Popen(words) for words in json.loads(sys.argv[1])]; "
+            "signal.signal(signal.SIGTERM, lambda *_: [rank.terminate() for rank in ranks]); "
+            "sys.exit(max(abs(rank.wait()) for rank in ranks))")
+    command = [context["harpe"], "profile", "measure", "--as-is", "--stop", "--out", out, "--",
                sys.executable, "-c", code, json.dumps(words)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
     lines = []
@@ -211,9 +210,6 @@ def run_profile_measure(context, device, seconds):
     reader.start()
     until = time.monotonic() + seconds + 22
     while process.poll() is None and time.monotonic() < until:
-        if any(UNSET in line for line in lines):
-            # Nothing is learnt from then on.
-            until = min(until, time.monotonic() + AFTER_UNSET)
         time.sleep(0.2)
     status = process.poll()
     if status is None:
