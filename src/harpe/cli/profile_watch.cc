@@ -188,6 +188,7 @@ std::string profile_summary(const Profile& profile) {
   std::string summary = counted(profile.stages(), "stage") + ", " +
                         counted(static_cast<int>(profile.entries().size()), "instruction");
   if (clocks.empty()) return summary;
+  if (clocks.size() == 1) return summary + ", at " + std::to_string(clocks.begin()->value) + " MHz";
   return summary + ", " + counted(static_cast<int>(clocks.size()), "clock") + " from " +
          std::to_string(clocks.rbegin()->value) + " to " + std::to_string(clocks.begin()->value) +
          " MHz";

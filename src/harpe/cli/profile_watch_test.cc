@@ -145,6 +145,7 @@ TEST(Profile, CanBePlannedOnceEachInstructionHasTwoClocks) {
   EXPECT_THAT(doubts_of(*parse_profile(noisy, "p"), {Watts{1}}),
               ElementsAre(HasSubstr("measured scatters by")));
   EXPECT_EQ(profile_summary(both), "1 stage, 2 instructions, 2 clocks from 1410 to 1200 MHz");
+  EXPECT_EQ(profile_summary(*parse_profile(head, "p")), "1 stage, 1 instruction, at 1410 MHz");
 }
 
 }  // namespace
