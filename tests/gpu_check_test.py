@@ -33,8 +33,22 @@ CASES = {
     "no_counter": "energy_counter = false\n",
     "mig": "mig = true\n",
     "no_permission": '[[fault]]\nkind = "no_permission"\n',
+    "shared": "",
 }
 WITHOUT_GPU = "none"
+# Another program that has used the GPU, and stays.
+OTHER_USER = """
+import harpe_sim, os, time
+reads, writes = os.pipe()
+if os.fork():
+    os.close(writes)
+    os.read(reads, 1)
+else:
+    harpe_sim.run(0, seconds=0.1)
+    os.write(writes, b".")
+    os.close(writes)
+    time.sleep(900)
+"""
 
 
 def skip(why):
@@ -96,8 +110,12 @@ class GpuCheck(unittest.TestCase):
         script = (f"ip link set lo up; mount -t proc proc {cls.root}/proc; mount -t tmpfs -o mode=1777 tmpfs {cls.root}/dev/shm; "
                   f"mount -t tmpfs -o mode=1777 tmpfs {cls.root}/run; exec chroot {cls.root} \"$@\"")
         command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c", script, "sh", *user, "env", "-i",
-                   "PATH=/usr/bin:/bin", "LANG=C.UTF-8", f"GPU_CHECK_SCALE={SCALE}", *variables, f"{inside}/carried/gpu_check.sh",
-                   f"{inside}/out-{name}"]
+                   "PATH=/usr/bin:/bin", "LANG=C.UTF-8", f"GPU_CHECK_SCALE={SCALE}", *variables]
+        if name == "shared":
+            beside = f"{inside}/other/harpe/simulated_nvml"
+            command += ["sh", "-c", f'python3 -m zipfile -e {inside}/carried/*.whl {inside}/other && PYTHONPATH={beside} python3 -c "$0" '
+                        '&& exec "$@"', OTHER_USER]
+        command += [f"{inside}/carried/gpu_check.sh", f"{inside}/out-{name}"]
         begin = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         return done.returncode, time.monotonic() - begin, done.stdout, done.stderr
@@ -234,6 +252,14 @@ class GpuCheck(unittest.TestCase):
     def test_a_gpu_in_instances_is_named_so(self):
         self.assertTrue(self.document("mig")["gpu"]["mig"])
         self.assertIn("MIG", self.runs["mig"][2])
+
+    def test_another_program_on_the_gpu_is_named_and_figures_are_marked(self):
+        _, _, out, err = self.runs["shared"]
+        self.assertRegex(self.document("shared")["used_by_others"], r"^python3[^ ]* \(process \d+\)$")
+        self.assertIn("warning: the GPU is used by python3", err)
+        self.assertRegex(out, r"(?m)^\* counter, changes each")
+        self.assertIsNone(self.document("sound")["used_by_others"])
+        self.assertNotIn("\n* ", self.runs["sound"][2])
 
     def test_without_rights_all_is_read(self):
         section, driver = self.section("no_permission", "driver")
