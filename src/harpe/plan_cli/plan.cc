@@ -128,6 +128,8 @@ void add_plan_command(Commands& commands) {
       "    --slowdown 5% --certificate --out plan\n"
       "harpe plan --profile gpt3.csv --micro-batches 32 \\\n"
       "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
+      "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
+      "    --gpus-per-stage 8 --pipelines 16 --price '0.10 EUR/kWh' --carbon DE\n"
       "harpe plan job.toml --deadline 16.5s",
       [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });
   add_job_arguments(app, arguments, [](const JobKey&) { return true; });
