@@ -1,6 +1,7 @@
 #include "harpe/gpu_model/gpu_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -68,6 +69,31 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
   if (!meant.empty()) return meant;
   if (auto near = nearest(wanted, names)) meant.push_back(*std::move(near));
   return meant;
+}
+
+/// The words by which drivers' names of a GPU are told.
+struct ProductName {
+  std::string_view model, first, second;
+};
+constexpr std::array kProductNames{
+    ProductName{"a100-sxm", "a100", "sxm4"},  ProductName{"a100-sxm", "a100", "sxm"},
+    ProductName{"a100-pcie", "a100", "pcie"}, ProductName{"a40", "a40", ""},
+    ProductName{"h100-sxm", "h100", "hbm3"},  ProductName{"h200-sxm", "h200", ""},
+    ProductName{"b200-sxm", "b200", ""},      ProductName{"gb200", "gb200", ""},
+    ProductName{"mi300x", "mi300x", ""},      ProductName{"l40s", "l40s", ""},
+    ProductName{"rtx-4090", "rtx", "4090"}};
+
+/// "NVIDIA A100-SXM4-80GB": nvidia, a100, sxm4, 80gb.
+std::vector<std::string> words_of(std::string_view product) {
+  std::vector<std::string> words(1);
+  for (const char c : lower(product)) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  return words;
 }
 
 /// Matched to measurements; the H100 to published figures of its speed.
@@ -230,6 +256,19 @@ const std::vector<GpuModel>& gpu_models() {
 const GpuModel* find_gpu_model(std::string_view wanted) {
   for (const GpuModel& gpu : gpu_models()) {
     if (gpu.name == lower(wanted)) return &gpu;
+  }
+  return nullptr;
+}
+
+const GpuModel* model_of_gpu(std::string_view product) {
+  const std::vector<std::string> words = words_of(product);
+  const auto has = [&](std::string_view word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  // Cut-down or other boards with the same chip.
+  if (has("nvl") || has("laptop") || has("d") || has("mig")) return nullptr;
+  for (const ProductName& one : kProductNames) {
+    if (has(one.first) && (one.second.empty() || has(one.second))) return find_gpu_model(one.model);
   }
   return nullptr;
 }

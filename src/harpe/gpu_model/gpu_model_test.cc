@@ -25,6 +25,33 @@ TEST(GpuModels, ANameWrittenInAnotherWayIsUnderstoodToBeMeant) {
   EXPECT_THAT(unknown_gpu_model("tpu"), testing::Not(HasSubstr("meant")));
 }
 
+TEST(GpuModels, AreFoundByWhatDriversCallTheGpu) {
+  const auto model = [](std::string_view product) -> std::string_view {
+    const GpuModel* gpu = model_of_gpu(product);
+    return gpu == nullptr ? "" : gpu->name;
+  };
+  EXPECT_EQ(model("NVIDIA A100-SXM4-80GB"), "a100-sxm");
+  EXPECT_EQ(model("A100-SXM4-40GB"), "a100-sxm");
+  EXPECT_EQ(model("NVIDIA A100 80GB PCIe"), "a100-pcie");
+  EXPECT_EQ(model("NVIDIA A100-PCIE-40GB"), "a100-pcie");
+  EXPECT_EQ(model("NVIDIA A40"), "a40");
+  EXPECT_EQ(model("NVIDIA RTX A4000"), "");
+  EXPECT_EQ(model("NVIDIA H100 80GB HBM3"), "h100-sxm");
+  EXPECT_EQ(model("NVIDIA H100 PCIe"), "");
+  EXPECT_EQ(model("NVIDIA H100 NVL"), "");
+  EXPECT_EQ(model("NVIDIA H200"), "h200-sxm");
+  EXPECT_EQ(model("NVIDIA H200 NVL"), "");
+  EXPECT_EQ(model("NVIDIA B200"), "b200-sxm");
+  EXPECT_EQ(model("NVIDIA GB200"), "gb200");
+  EXPECT_EQ(model("AMD Instinct MI300X"), "mi300x");
+  EXPECT_EQ(model("NVIDIA L40S"), "l40s");
+  EXPECT_EQ(model("NVIDIA L40"), "");
+  EXPECT_EQ(model("NVIDIA GeForce RTX 4090"), "rtx-4090");
+  EXPECT_EQ(model("NVIDIA GeForce RTX 4090 Laptop GPU"), "");
+  EXPECT_EQ(model("simulated"), "");
+  EXPECT_EQ(model(""), "");
+}
+
 TEST(GpuModels, HaveClocksPowersAndVoltagesThatAGpuCanHave) {
   for (const GpuModel& gpu : gpu_models()) {
     SCOPED_TRACE(gpu.name);

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-// Time of each kind relative to a forward, and how much more of it is bound by memory. A backward
+// Time of a backward relative to a forward, and how much more of it is bound by memory. It
 // takes 1.85 (GPT-3) and 1.93 (Bloom) forwards in the Perseus emulation profiles, whose backwards
 // are also 1.8 times as memory-bound; its two halves are about equal (Zero Bubble, ICLR 2024).
 constexpr double kBackwardTime = 1.9;
@@ -20,7 +20,6 @@ constexpr double kBackwardMemory = 1.8;
 struct KindModel {
   InstructionKind kind;
   double time;
-  double memory;
 };
 
 /// Random numbers that are the same everywhere, unlike those of <random>'s distributions.
@@ -75,30 +74,22 @@ std::vector<double> stage_factors(int stages, double imbalance, Random& random) 
 
 std::vector<KindModel> kinds(const SynthOptions& options) {
   using enum InstructionKind;
-  std::vector<KindModel> list{{kForward, 1, 1}};
+  std::vector<KindModel> list{{kForward, 1}};
   if (options.split_backward) {
-    list.push_back({kBackward, kBackwardTime / 2, kBackwardMemory});
-    list.push_back({kWeight, kBackwardTime / 2, kBackwardMemory});
+    list.push_back({kBackward, kBackwardTime / 2});
+    list.push_back({kWeight, kBackwardTime / 2});
   } else {
-    list.push_back({kBackward, kBackwardTime, kBackwardMemory});
+    list.push_back({kBackward, kBackwardTime});
   }
-  if (options.recompute) list.push_back({kRecompute, 1, 1});
+  if (options.recompute) list.push_back({kRecompute, 1});
   return list;
 }
 
-std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds wanted, double memory_bound,
-                                  double noise, Random& random) {
-  // `wanted` is the time at max clock as it runs, throttled or not.
-  const Seconds unlimited =
-      wanted * (wanted / run_on(gpu, gpu.max_clock, wanted, memory_bound).time);
-  std::vector<OperatingPoint> points;
-  const double lowest = kLowestProfiledShare * gpu.max_clock.value;
-  for (int clock = gpu.max_clock.value; clock >= std::max<double>(lowest, gpu.min_clock.value);
-       clock -= gpu.clock_step) {
-    OperatingPoint point = run_on(gpu, {clock}, unlimited, memory_bound);
+std::vector<OperatingPoint> measured(std::vector<OperatingPoint> points, double noise,
+                                     Random& random) {
+  for (OperatingPoint& point : points) {
     point.time.value = rounded(point.time.value * (1 + noise * random.normal()));
     point.energy.value = rounded(point.energy.value * (1 + noise * random.normal()));
-    points.push_back(point);
   }
   return points;
 }
@@ -129,6 +120,26 @@ OperatingPoint run_on(const GpuModel& gpu, Megahertz clock, Seconds at_max, doub
   return {clock, time, Watts{demanded_power(gpu, given)} * time};
 }
 
+double memory_bound_of(InstructionKind kind, const GpuModel& gpu) {
+  using enum InstructionKind;
+  constexpr double kBoth = (1 + kBackwardTime * kBackwardMemory) / (1 + kBackwardTime);
+  const bool is_backward = kind == kBackward || kind == kWeight;
+  const bool is_both = kind == kRecomputeBackward || kind == kForwardBackward;
+  return gpu.memory_bound * (is_backward ? kBackwardMemory : is_both ? kBoth : 1);
+}
+
+std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds at_highest, double memory_bound) {
+  const Seconds unlimited =
+      at_highest * (at_highest / run_on(gpu, gpu.max_clock, at_highest, memory_bound).time);
+  std::vector<OperatingPoint> points;
+  const double lowest = kLowestProfiledShare * gpu.max_clock.value;
+  for (int clock = gpu.max_clock.value; clock >= std::max<double>(lowest, gpu.min_clock.value);
+       clock -= gpu.clock_step) {
+    points.push_back(run_on(gpu, {clock}, unlimited, memory_bound));
+  }
+  return points;
+}
+
 Result<Profile> synthesize(const SynthOptions& options) {
   Diagnostics diagnostics = check(options);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
@@ -141,8 +152,9 @@ Result<Profile> synthesize(const SynthOptions& options) {
     for (int chunk = 0; chunk < options.chunks; ++chunk) {
       for (const KindModel& kind : kinds(options)) {
         entries.push_back({stage, chunk, kind.kind,
-                           sweep(gpu, {forward / options.chunks * kind.time},
-                                 gpu.memory_bound * kind.memory, options.noise, random)});
+                           measured(sweep(gpu, {forward / options.chunks * kind.time},
+                                          memory_bound_of(kind.kind, gpu)),
+                                    options.noise, random)});
       }
     }
   }

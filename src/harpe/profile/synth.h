@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/gpu_model/gpu_model.h"
@@ -19,9 +20,17 @@ namespace harpe {
 /// used, so the result is the same on every platform.
 OperatingPoint run_on(const GpuModel& gpu, Megahertz clock, Seconds at_max, double memory_bound);
 
+/// The share of an instruction's time that is bound by memory, where it takes the model's share of
+/// a forward's.
+double memory_bound_of(InstructionKind kind, const GpuModel& gpu);
+
 /// Sweeps of real GPUs skip low clocks, which cost time and energy; so do synthetic ones, below
 /// this share of the max clock.
 inline constexpr double kLowestProfiledShare = 0.6;
+
+/// What a sweep over the model's clocks measures, highest first, without noise, of work that takes
+/// `at_highest` where the highest clock is asked for, held back by the power limit or not.
+std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds at_highest, double memory_bound);
 
 struct SynthOptions {
   std::string_view gpu = "a100-sxm";
