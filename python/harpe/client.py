@@ -233,6 +233,7 @@ def start(
     job: str | None = None,
     run: str | None = None,
     take_over: bool | None = None,
+    observe: bool | None = None,
     coordinates: RankCoordinates | None = None,
     clock_socket: str | os.PathLike[str] | None = None,
     gpu: int | None = None,
@@ -264,7 +265,8 @@ def start(
 
     Of the rank: where its ``server`` is (without one, and without ``HARPE_SERVER``, the client does
     nothing), ``token`` or ``token_file`` and ``ca_file`` for it; ``job``, its id, and ``run``, a
-    name for this start of training; ``coordinates`` (data, stage, tensor); ``gpu`` and
+    name for this start of training; ``observe``, the same on all ranks: training is measured as it
+    is, and no clock is set; ``coordinates`` (data, stage, tensor); ``gpu`` and
     ``clock_socket``, the agent's; ``lease_s`` on the GPU's clock, ``patience_s`` without the server
     until it is set free, ``look_ahead_s`` by which clocks are asked for.
 

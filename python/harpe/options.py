@@ -26,6 +26,7 @@ class RankOptions(TypedDict, total=False):
     job: str | None
     run: str | None
     take_over: bool | None
+    observe: bool | None
     coordinates: RankCoordinates | None
     clock_socket: str | os.PathLike[str] | None
     gpu: int | None

@@ -196,6 +196,10 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
         in_quotes(options.job));
   }
   complete_spec(options.spec, variables, diagnostics);
+  const bool is_observed = variables.flag("HARPE_OBSERVE") || options.spec.observe;
+  options.spec.observe = options.observe.value_or(is_observed);
+  // Without a socket there is nobody to ask for clocks.
+  if (options.spec.observe) options.clock_socket.emplace();
   if (diagnostics.empty()) {
     if (options.spec.name.empty()) options.spec.name = options.job;
     if (const Status valid = validate(options.spec); !valid.ok())
@@ -235,6 +239,7 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   options.job = fields.text("job").value_or("");
   options.run = fields.text("run").value_or("");
   options.take_over = fields.boolean("take_over").value_or(false);
+  options.observe = fields.boolean("observe");
   if (const auto socket = fields.text("clock_socket")) options.clock_socket = *socket;
   constexpr int kMost = std::numeric_limits<int>::max();
   const auto data = fields.integer("data", 0, kMost);

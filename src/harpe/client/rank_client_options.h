@@ -36,6 +36,9 @@ struct RankClientOptions {
   bool trusted_network = false;
   std::string job;  ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
   JobSpec spec;     ///< the same on all ranks
+  /// Whether this training is only measured, see `JobSpec::observe`; unset: as HARPE_OBSERVE says,
+  /// or `spec`. Where it is, no clock is set, whatever the server says.
+  std::optional<bool> observe;
   std::optional<RankCoordinates> coordinates;  ///< of this rank
   std::string run;  ///< this start of training, the same on all ranks; may be empty
   /// This start takes the job's places over without waiting until most of its ranks are there. On a
@@ -68,7 +71,7 @@ Environment process_environment();
 Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment);
 
 /// Options as JSON, for languages that have no such struct: {"server", "token", "token_file",
-/// "ca_file", "job", "spec": {as a job is registered}, "data", "stage", "tensor", "run",
+/// "ca_file", "job", "spec": {as a job is registered}, "observe", "data", "stage", "tensor", "run",
 /// "take_over", "clock_socket", "gpu", "lease_s", "patience_s", "look_ahead_s"}; all may be left
 /// out. Diagnostics carry line and column.
 Result<RankClientOptions> parse_rank_client_options(std::string_view text);

@@ -46,6 +46,40 @@ TEST(RankClientOptions, TheEnvironmentSuffices) {
   EXPECT_EQ(options->spec.name, "gpt3-7");
 }
 
+TEST(RankClientOptions, TrainingThatIsOnlyObservedHasNoSocketToSetClocksBy) {
+  const Variables agent = with(kEnough, {{"HARPE_CLOCK_SOCKET", "/run/agent.sock"}});
+  for (const char* off : {"", "0"}) {
+    const auto options = completed(with(agent, {{"HARPE_OBSERVE", off}}));
+    ASSERT_TRUE(options.ok()) << options.error().text();
+    EXPECT_FALSE(options->spec.observe);
+    EXPECT_EQ(*options->clock_socket, "/run/agent.sock");
+  }
+  const auto is_observed = [](const Result<RankClientOptions>& options) {
+    EXPECT_TRUE(options.ok()) << options.error().text();
+    EXPECT_EQ(options->clock_socket->empty(), options->spec.observe);
+    return options->spec.observe;
+  };
+  const Variables observing = with(agent, {{"HARPE_OBSERVE", "1"}});
+  EXPECT_TRUE(is_observed(completed(observing)));
+  RankClientOptions given;
+  given.clock_socket = "/run/own.sock";
+  EXPECT_TRUE(is_observed(completed(observing, given))) << "also where the program names a socket";
+  given.observe = false;
+  EXPECT_FALSE(is_observed(completed(observing, given))) << "what the program gives goes first";
+  given.observe = true;
+  EXPECT_TRUE(is_observed(completed(agent, given)));
+  RankClientOptions described;
+  described.spec = *parse_job_spec(
+      R"({"stages": 4, "data": 2, "schedule": "1f1b", "micro_batches": 8, "observe": true})");
+  EXPECT_TRUE(is_observed(completed(agent, described)));
+  EXPECT_TRUE(is_observed(completed(with(agent, {{"HARPE_OBSERVE", "0"}}), described)));
+  const auto wrong = completed(with(agent, {{"HARPE_OBSERVE", "yes"}}));
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().text(), HasSubstr("HARPE_OBSERVE is 0 or 1, not 'yes'"));
+  EXPECT_EQ(parse_rank_client_options(R"({"observe": true})")->observe, true);
+  EXPECT_EQ(parse_rank_client_options(R"({})")->observe, std::nullopt);
+}
+
 TEST(RankClientOptions, ATokenMayStandInAFile) {
   const auto options = completed(
       with(kEnough,

@@ -59,6 +59,8 @@ struct JobSpec {
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
   bool fit = false;  ///< plans are made from curves fitted to the profile, see `fit_profile`
+  /// Its training is measured as it is: no clock is set, and no plan is made.
+  bool observe = false;
   /// How it moves along its frontier with the carbon intensity of its grid, as JSON
   /// (wire/carbon_terms.h); empty: it does not.
   std::string carbon = {};

@@ -222,6 +222,7 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
                       .reduce = read_stage_times(fields, "reduce_s", spec.shape.stages),
                       .optimizer = read_stage_times(fields, "optimizer_s", spec.shape.stages)};
   spec.fit = fields.boolean("fit").value_or(false);
+  spec.observe = fields.boolean("observe").value_or(false);
   spec.blocking_power = read_per_stage<Watts>(fields, "blocking_power_w", kMostPower, "watts");
   spec.switch_latency = read_latency(fields, "switch_latency_s");
   read_number(fields, "min_dwell_s", 0, 60, spec.min_dwell.value);
@@ -306,6 +307,7 @@ std::string job_spec_json(const JobSpec& spec) {
     if (!times->empty()) json[key] = list_json(*times);
   }
   if (spec.fit) json["fit"] = true;
+  if (spec.observe) json["observe"] = true;
   if (spec.blocking_power) {
     const std::vector<Watts>& values = spec.blocking_power->values;
     json["blocking_power_w"] = values.size() == 1 ? Json(values.front().value) : list_json(values);

@@ -25,6 +25,7 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   spec.fixed_times.load.assign(4, Seconds{0.003});
   spec.fixed_times.optimizer = {Seconds{0.1}, Seconds{0}, Seconds{0}, Seconds{0.2}};
   spec.fit = true;
+  spec.observe = true;
   spec.blocking_power = Watts{83.64};
   spec.switch_latency = Seconds{0.01};
   spec.profiling.lowest_clock = Megahertz{800};
@@ -43,6 +44,7 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   EXPECT_EQ(read->fixed_times, spec.fixed_times);
   EXPECT_EQ(read->blocking_power, spec.blocking_power);
   EXPECT_TRUE(read->fit);
+  EXPECT_TRUE(read->observe);
 }
 
 TEST(Wire, LateClocksAreOneTimeOrATable) {
