@@ -50,6 +50,8 @@ const char* name_of(JobPhase phase) {
       return "running";
     case JobPhase::kStraggling:
       return "straggling";
+    case JobPhase::kObserving:
+      return "observing";
   }
   return "";
 }
@@ -59,7 +61,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       pipeline(std::move(built)),
       work(spec.schedule),
       heard(now),
-      ranks(spec.shape, kSilence),
+      ranks(spec.shape, kSilence, !spec.observe),
       notices(spec.shape.ranks()),
       collector(spec.shape, work),
       detector(spec.shape),
@@ -92,6 +94,7 @@ JobPhase Job::State::phase_name() const {
   if (asleep) return *asleep;
   if (std::holds_alternative<Profiling>(phase)) return JobPhase::kProfiling;
   if (std::holds_alternative<Characterizing>(phase)) return JobPhase::kCharacterizing;
+  if (std::holds_alternative<Observing>(phase)) return JobPhase::kObserving;
   if (const auto* running = std::get_if<Running>(&phase))
     return running->straggling ? JobPhase::kStraggling : JobPhase::kRunning;
   return JobPhase::kRegistering;
@@ -253,6 +256,7 @@ void Job::hear(Seconds now) {
 Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
+  HARPE_TRY(s.check_sets_clocks());
   if (straggler.pipeline < 0 || straggler.pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " +
                                                std::to_string(straggler.pipeline) + ", only 0 to " +
@@ -303,6 +307,7 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
 Status Job::set_objective(const Objective& objective, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
+  HARPE_TRY(s.check_sets_clocks());
   if (!is_valid(objective)) return Error::invalid("the objective's value is out of range");
   if (s.plans) {
     HARPE_TRY(check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
@@ -325,6 +330,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
       ticket != 0 && own != s.watched_pipelines.end()) {
     return s.take_own_plans(*own, std::move(plans), now);
   }
+  if (s.observing() != nullptr) return s.take_estimate(ticket, plans);
   if (ticket != 0 && ticket == s.objective_ticket)
     return s.take_objective_plan(std::move(plans), now);
   if (ticket != s.plans_ticket || !s.plans_due) return;

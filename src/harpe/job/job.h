@@ -3,6 +3,7 @@
 /// One training job's life, from the first rank that registers to a straggler and back.
 ///
 ///   registering -> profiling -> characterizing -> running <-> straggling
+///               -> observing    where its specification says so: nothing is set
 ///
 /// A state machine without input or output: events go in, assignments for ranks and effects for the
 /// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is in seconds
@@ -53,6 +54,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/job/observation.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/reported_use.h"
 #include "harpe/job/straggler_detector.h"
@@ -70,6 +72,7 @@ enum class JobPhase : unsigned char {
   kCharacterizing,
   kRunning,
   kStraggling,
+  kObserving,
 };
 const char* name_of(JobPhase phase);
 
@@ -214,9 +217,10 @@ struct JobStatus {
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
-  std::int64_t energies_refused = 0;  ///< of reports that count, see `ReportTaken`
-  std::int64_t assignments_late = 0;  ///< versions that did not reach all ranks in time
-  std::vector<Refusal> refused;       ///< lately, at most `Job::kMostRefusals`
+  std::int64_t energies_refused = 0;    ///< of reports that count, see `ReportTaken`
+  std::int64_t assignments_late = 0;    ///< versions that did not reach all ranks in time
+  std::vector<Refusal> refused;         ///< lately, at most `Job::kMostRefusals`
+  std::optional<ObservedJob> observed;  ///< of a job that is only observed
 };
 
 /// A report that is accepted.

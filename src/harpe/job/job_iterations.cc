@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kNewestTimes = 5;  // whose median is the time of an iteration
 constexpr int kFewestToCompare = 3;      // pipelines whose middle says what is usual
+constexpr int kFewestToObserve = 2;      // the same where nothing follows from it
 constexpr double kAlike = 1.02;          // factors of computations that are no straggler's
 constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
 constexpr float kLate = 1.01F;            // over what is known of it, in a single iteration
@@ -59,6 +60,7 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   detector.add(iteration.iteration, relative);
   find_late();
   // Clocks change within the first iteration of new assignments.
+  if (observing() != nullptr) return observe_iteration(iteration);
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
   if (by != nullptr) note_whole(iteration.iteration);
@@ -122,20 +124,23 @@ double Job::State::predicted_compute(const Deployment& by, int pipeline_number, 
 }
 
 /// Compute times over what the profile predicts; while there is none, over the middle of the stage.
+/// Of two pipelines that are only observed, over the faster one: no one else says which is slow.
 void Job::State::relative_times(const FinishedIteration& iteration) {
   relative.resize(iteration.groups.size());
   std::vector<double> known;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     known.clear();
-    for (int p = 0; p < spec.shape.data && spec.shape.data >= kFewestToCompare; ++p) {
+    const int fewest = observing() == nullptr ? kFewestToCompare : kFewestToObserve;
+    for (int p = 0; p < spec.shape.data && spec.shape.data >= fewest; ++p) {
       const double time = compute_time(iteration, p, stage);
       if (std::isfinite(time)) known.push_back(time);
     }
-    const double middle = known.empty() ? kUnknownTime : quantile(known, 0.5);
+    const double share = spec.shape.data >= kFewestToCompare ? 0.5 : 0;
+    const double middle = known.empty() ? kUnknownTime : quantile(known, share);
     for (int p = 0; p < spec.shape.data; ++p) {
       const std::size_t number = spec.shape.group(p, stage);
       const Deployment* by = with_version(iteration.groups[number].version);
-      double predicted = kUnknownTime;
+      double predicted = observing() == nullptr ? kUnknownTime : middle;
       if (by != nullptr && iteration.iteration > by->from) {
         predicted = by->purpose == StageAssignment::Purpose::kProfile
                         ? middle

@@ -45,6 +45,7 @@ void Job::State::note_pace(Seconds now) {
 Status Job::set_pace(const std::optional<Pace>& pace, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
+  if (pace) HARPE_TRY(s.check_sets_clocks());
   if (pace && pace->iteration_time) {
     const Objective deadline{Objective::Kind::kDeadline, pace->iteration_time->value};
     if (!is_valid(deadline)) return Error::invalid("the pace's iteration time is out of range");

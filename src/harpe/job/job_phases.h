@@ -3,13 +3,17 @@
 /// The phases of a job, each with what belongs to it alone and goes with it. Only for the job's
 /// `.cc` files; others know a phase by its name, `JobPhase`.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "harpe/base/units.h"
+#include "harpe/job/observation.h"
+#include "harpe/job/observed_saving.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/straggler_detector.h"
 
@@ -56,6 +60,17 @@ struct Running {
   std::variant<std::monostate, Probe, SettlingStages> look = {};
 };
 
-using Phase = std::variant<Registering, Profiling, Characterizing, Running>;
+/// Training is measured as it is, and nothing is set.
+struct Observing {
+  Observation observation;
+  std::int64_t estimate_at = 10;  ///< iterations observed from which the next estimate is made
+  /// Of the plans of the estimate that is being made, by what is assumed; 0: there are none.
+  std::array<std::uint64_t, kAssumptions.size()> tickets{};
+  std::array<double, kAssumptions.size()> savings{};  ///< fractions
+  std::string basis = {};                             ///< of the estimate that is being made
+  EstimatedSaving estimate = {};
+};
+
+using Phase = std::variant<Registering, Profiling, Characterizing, Running, Observing>;
 
 }  // namespace harpe

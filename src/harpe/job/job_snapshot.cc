@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
+constexpr std::array kPhases = {"registering", "profiling",  "characterizing",
+                                "running",     "straggling", "observing"};
 constexpr const char* kFormat = "harpe.job/2";
 /// Of Harpe 0.1: the specification and all ranks stand in the state.
 constexpr const char* kFirstFormat = "harpe.job/1";
@@ -133,6 +136,8 @@ std::string Job::snapshot() const {
   if (!s.measured.empty()) json["measured"] = measured_json(s.measured);
   if (!s.highest_measured.empty()) json["highest_measured_mhz"] = clocks_json(s.highest_measured);
   if (s.plans_due) json["plans_due"] = true;
+  if (const Observing* now = s.observing())
+    json["observing"] = observation_json(now->observation, now->estimate);
   if (const auto kept = s.kept_profiling()) json["profiler"] = kept_json(*kept);
   return json_line(json);
 }
@@ -232,6 +237,12 @@ void Job::State::read_costs(Fields& fields, Diagnostics& diagnostics) {
   plans_due = fields.boolean("plans_due").value_or(false) && profile && !blocking_power.empty();
   if (const JsonValue* kept = fields.object("profiler"))
     phase = Registering{.interrupted = read_kept(*kept, diagnostics, work)};
+  if (asleep == JobPhase::kObserving) {
+    Observing now{.observation = Observation(spec.shape, work)};
+    if (const JsonValue* stored = fields.object("observing"))
+      read_observation(*stored, diagnostics, now.observation, now.estimate);
+    phase = std::move(now);
+  }
 }
 
 Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
@@ -267,8 +278,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
     if (text == texts.parts.end()) continue;
     HARPE_TRY(read_holders(text->second, part, holders));
   }
-  if (const auto phase = fields.word(
-          "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))
+  if (const auto phase = fields.word("phase", {kPhases.begin(), kPhases.end()}))
     s.asleep = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
     read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), is_first_format, s.heard,
@@ -325,6 +335,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
   }
   switch (stored) {
     case JobPhase::kRegistering:
+    case JobPhase::kObserving:
       redeploy = false;
       return;
     case JobPhase::kProfiling:

@@ -20,6 +20,14 @@ std::string quoted(const std::string& run) {
   return in_quotes(run, kLongestName);
 }
 
+/// Why a rank that observes cannot train with ranks that do not, or the other way round.
+Error mixed(bool rank_observes, const std::string& run) {
+  const std::string others = "the other ranks of this start of training (run " + quoted(run) + ")";
+  return Error::invalid((rank_observes ? "this rank only observes, and " + others + " do not"
+                                       : others + " only observe, and this rank does not") +
+                        ": give HARPE_OBSERVE=1, or observe=True, to all ranks or to none");
+}
+
 std::string name_of(const RankRegistration& registration) {
   return text(registration.coordinates) + " (run " + quoted(registration.run) + ")";
 }
@@ -64,7 +72,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
   if (ranks.complete()) {
     if (std::holds_alternative<Registering>(phase)) {
       ranks_complete(now);
-    } else if (entered.fewer_clocks) {
+    } else if (entered.fewer_clocks && !spec.observe) {
       fit_to_clocks(now);
     }
   }
@@ -75,6 +83,15 @@ const Job::State* Job::State::proposed(const std::string& wanted) const {
   const auto found = std::ranges::find_if(
       proposals, [&](const Proposal& proposal) { return proposal.state->specification == wanted; });
   return found == proposals.end() ? nullptr : found->state.get();
+}
+
+/// Whether the rank takes a place that no rank of this start has had, by a specification that
+/// differs in whether training is only observed: ranks of one start are told different things.
+bool Job::State::mixes_observing(const RankRegistration& registration) const {
+  const State* const other = proposed(registration.specification);
+  return other != nullptr && other->spec.observe != spec.observe &&
+         registration.run == ranks.run() && spec.shape.holds(registration.coordinates) &&
+         !ranks.holder(registration.coordinates).registered();
 }
 
 /// Those of the same run and specification.
@@ -94,13 +111,15 @@ Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration
   if (gatherings.size() >= kMostGatherings) {
     gatherings.erase(std::ranges::min_element(gatherings, {}, &Gathering::heard));
   }
-  const JobShape& shape = other == nullptr ? spec.shape : other->spec.shape;
+  const JobSpec& trained = other == nullptr ? spec : other->spec;
   add_event_of_others(JobEvent::Level::kInfo, now,
                       "ranks of another start of training (run " + quoted(registration.run) +
                           ") are there: they take over from run " + quoted(ranks.run()) +
                           " once they are more than half, or the others are silent");
   return &gatherings.emplace_back(
-      Gathering{.specification = wanted, .ranks = RankBook(shape, kSilence), .heard = now});
+      Gathering{.specification = wanted,
+                .ranks = RankBook(trained.shape, kSilence, !trained.observe),
+                .heard = now});
 }
 
 void Job::State::forget_gatherings(Seconds now) {
@@ -113,6 +132,7 @@ void Job::State::forget_gatherings(Seconds now) {
 void Job::State::ranks_complete(Seconds now) {
   add_event(JobEvent::Level::kInfo, now,
             "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  if (spec.observe) return begin_observing(now);
   const std::string again = "training has started again";
   if (auto kept = kept_profiling()) return resume_profiling(*std::move(kept), now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
@@ -267,6 +287,7 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                                "), and this process belongs to an earlier start"
                          : text(registration.coordinates) + " was taken by another process");
   }
+  if (!is_over && s.mixes_observing(registration)) return mixed(!s.spec.observe, s.ranks.run());
   Gathering* const found = HARPE_TRY(s.gathering_of(registration, now));
   Gathering& gathering = *found;
   const RankBook::Entered entered = HARPE_TRY(gathering.ranks.enter(registration, now));

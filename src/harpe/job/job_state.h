@@ -106,6 +106,8 @@ struct Job::State {
   const Profiling* profiling() const { return std::get_if<Profiling>(&phase); }
   Running* running() { return std::get_if<Running>(&phase); }
   const Running* running() const { return std::get_if<Running>(&phase); }
+  Observing* observing() { return std::get_if<Observing>(&phase); }
+  const Observing* observing() const { return std::get_if<Observing>(&phase); }
   Probe* probe() { return running() == nullptr ? nullptr : std::get_if<Probe>(&running()->look); }
   SettlingStages* settling() {
     return running() == nullptr ? nullptr : std::get_if<SettlingStages>(&running()->look);
@@ -118,6 +120,7 @@ struct Job::State {
   bool has_lost_its_place(const RankRegistration& registration) const;
   Result<RankEntry> enter(const RankRegistration& registration, Seconds now);
   Result<Gathering*> gathering_of(const RankRegistration& registration, Seconds now);
+  bool mixes_observing(const RankRegistration& registration) const;
   const State* proposed(const std::string& specification) const;
   void forget_gatherings(Seconds now);
   bool is_silent(Seconds now) const { return ranks.all_silent(now - kSilence); }
@@ -290,6 +293,12 @@ struct Job::State {
 
   // Better plans: job_search.cc.
   bool may_search() const;
+
+  // Training that is only observed: job_observing.cc.
+  Status check_sets_clocks() const;
+  void begin_observing(Seconds now);
+  void observe_iteration(const FinishedIteration& iteration);
+  void take_estimate(std::uint64_t ticket, const Result<PlanTable>& made);
 
   // As it was stored: job_snapshot.cc.
   void read_wanted(Fields& fields, Diagnostics& diagnostics);

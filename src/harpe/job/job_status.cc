@@ -188,6 +188,9 @@ JobStatus Job::status() const {
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
   status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
   status.blocking_power = s.blocking_power;
+  if (s.spec.observe) status.observed.emplace();
+  if (const Observing* now = s.observing())
+    status.observed = now->observation.summary(now->estimate);
   if (const Profiling* now = s.profiling()) {
     status.profiling = now->profiler.progress(s.lead_after(Seconds{0}));
     status.blocking_power = now->profiler.blocking_power();

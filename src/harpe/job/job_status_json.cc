@@ -88,6 +88,29 @@ Json slow_stages_json(const JobStatus& status) {
   return slow;
 }
 
+Json observed_json(const std::optional<ObservedJob>& observed) {
+  if (!observed) return nullptr;
+  Json stages = Json::array();
+  const auto known = [](const auto& value) { return value ? Json(value->value) : Json(nullptr); };
+  for (std::size_t stage = 0; stage < observed->stages.size(); ++stage) {
+    const ObservedStage& one = observed->stages[stage];
+    stages.push_back({{"stage", stage},
+                      {"work_s", one.work.value},
+                      {"waiting_s", one.waiting.value},
+                      {"energy_j", known(one.energy)},
+                      {"waiting_power_w", known(one.waiting_power)}});
+  }
+  const EstimatedSaving& saving = observed->saving;
+  return {{"iterations", observed->iterations},
+          {"iteration_time_s", null_if_zero(observed->iteration_time.value)},
+          {"stages", std::move(stages)},
+          {"longest_stage", observed->longest ? Json(*observed->longest) : Json(nullptr)},
+          {"estimated_saving_percent", saving.least && saving.most
+                                           ? Json({100 * *saving.least, 100 * *saving.most})
+                                           : Json(nullptr)},
+          {"estimated_by", saving.basis.empty() ? Json(nullptr) : Json(saving.basis)}};
+}
+
 Json slow_workers_json(const JobStatus& status) {
   Json workers = Json::array();
   for (const SlowWorker& one : status.slow_workers) {
@@ -169,6 +192,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"objective", own_json(objective_json(status.objective))},
           {"pace", job.pace() ? own_json(pace_json(*job.pace())) : Json(nullptr)},
           {"pause", pause_json(job, status.pause, shown)},
+          {"observed", observed_json(status.observed)},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
           {"blocking_power_w", watts_json(status.blocking_power)},
           {"stragglers", stragglers_json(status.stragglers, shown)},

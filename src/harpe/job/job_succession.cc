@@ -91,8 +91,8 @@ void Job::State::succeed(State& before, Seconds now) {
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
   refusals = std::move(before.refusals);
   if (spec.objective == before.spec.objective) objective = before.objective;
-  pace = before.pace;
   pauses = before.pauses;
+  if (!spec.observe) pace = before.pace;
   if (pace && pace->pause) ask_to_pause(now);
   pace_logged = before.pace_logged;
 
@@ -109,7 +109,13 @@ void Job::State::succeed(State& before, Seconds now) {
       plans_due = profile.has_value() && !kept_profiling();
     }
     reserve = before.reserve;
-    kept = plans ? "its profile and plans stay" : "what was measured stays";
+    if (spec.observe) {
+      // Kept for training that is not only observed, which plans anew.
+      plans.reset();
+      plans_due = profile.has_value();
+    }
+    const bool is_measured = profile || !measured.empty() || kept_profiling();
+    if (is_measured) kept = plans ? "its profile and plans stay" : "what was measured stays";
   } else if (!spec.profile && spec.blocking_power == before.spec.blocking_power) {
     inherit_measured(before);
     if (plans_due) {

@@ -1,6 +1,7 @@
 #include "harpe/job/measurements_json.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -211,6 +212,37 @@ void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
   kept.is_confirmed = members.boolean("is_confirmed").value_or(false);
   kept.unexplained_share = members.number("unexplained_share", -kMost, kMost);
   savings.restore(kept);
+}
+
+Json observation_json(const Observation& observation, const EstimatedSaving& estimate) {
+  const Observation::Means& means = observation.means();
+  Json json = {{"iterations", means.iterations},
+               {"measured", means.measured},
+               {"iteration_time_s", means.iteration_time},
+               {"time_s", numbers(means.item_time)},
+               {"energy_j", numbers(means.item_energy)},
+               {"stage_energy_j", numbers(means.stage_energy)},
+               {"estimated_by", estimate.basis}};
+  if (estimate.least) json["least_saving"] = *estimate.least;
+  if (estimate.most) json["most_saving"] = *estimate.most;
+  return json;
+}
+
+void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observation& observation,
+                      EstimatedSaving& estimate) {
+  constexpr std::int64_t kMostIterations = 9'000'000'000'000'000;
+  Fields fields(object, "the observation", diagnostics);
+  Observation::Means means = observation.means();
+  means.iterations = fields.integer("iterations", 0, kMostIterations).value_or(0);
+  means.measured = fields.integer("measured", 0, kMostIterations).value_or(0);
+  means.iteration_time = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
+  means.item_time = read_list(fields, "time_s", means.item_time.size());
+  means.item_energy = read_list(fields, "energy_j", means.item_energy.size());
+  means.stage_energy = read_list(fields, "stage_energy_j", means.stage_energy.size());
+  estimate.basis = fields.text("estimated_by").value_or("");
+  estimate.least = fields.number("least_saving", 0, 1);
+  estimate.most = fields.number("most_saving", 0, 1);
+  observation.restore(std::move(means));
 }
 
 }  // namespace harpe

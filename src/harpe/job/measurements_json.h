@@ -9,6 +9,7 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/job/all_max_baseline.h"
+#include "harpe/job/observation.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/savings.h"
 #include "harpe/schedule/schedule_work.h"
@@ -33,5 +34,11 @@ void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_
 nlohmann::ordered_json savings_json(const Savings& savings);
 /// Also what Harpe 0.2 left: what had been saved, without a level.
 void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings);
+
+/// What an observed job knows, with the estimate made of it.
+nlohmann::ordered_json observation_json(const Observation& observation,
+                                        const EstimatedSaving& estimate);
+void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observation& observation,
+                      EstimatedSaving& estimate);
 
 }  // namespace harpe

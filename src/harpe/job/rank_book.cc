@@ -23,9 +23,10 @@ std::string text(RankCoordinates coordinates) {
          std::to_string(coordinates.stage) + ", tensor shard " + std::to_string(coordinates.tensor);
 }
 
-RankBook::RankBook(JobShape shape, Seconds silence)
+RankBook::RankBook(JobShape shape, Seconds silence, bool sets_clocks)
     : shape_(shape),
       silence_(silence),
+      sets_clocks_(sets_clocks),
       holders_(static_cast<std::size_t>(shape.ranks())),
       clocks_(static_cast<std::size_t>(shape.stages)) {}
 
@@ -39,7 +40,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
   if (registration.session.empty()) return Error::invalid("a rank needs a session");
   const std::vector<Megahertz> clocks = falling(registration.clocks);
-  if (clocks.empty()) {
+  if (clocks.empty() && sets_clocks_) {
     return Error::invalid(text(coordinates) + ": no clocks that its GPU could be locked to");
   }
 
@@ -59,7 +60,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
       return !std::ranges::binary_search(clocks, clock, std::greater());
     });
   }
-  if (common.empty()) {
+  if (common.empty() && sets_clocks_) {
     return Error::invalid(text(coordinates) +
                           ": its GPU has no clock in common with the other GPUs of stage " +
                           std::to_string(coordinates.stage));

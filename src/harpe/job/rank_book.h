@@ -18,7 +18,8 @@ namespace harpe {
 class RankBook {
  public:
   /// \param silence  after so long without a word, another process may take a place
-  RankBook(JobShape shape, Seconds silence);
+  /// \param sets_clocks  false: GPUs need no clocks, nor any in common
+  RankBook(JobShape shape, Seconds silence, bool sets_clocks = true);
 
   struct Entered {
     int rank = 0;
@@ -55,7 +56,8 @@ class RankBook {
   bool all_silent(Seconds since) const;
   /// Whether the GPU of any rank there has been is simulated.
   bool has_simulated() const { return has_simulated_; }
-  /// Clocks that all ranks of the stage have, highest first; empty before the first.
+  /// Clocks that all ranks of the stage have, highest first; empty before the first, and where no
+  /// clocks are set and there are none in common.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
   using Holder = RankHolder;
@@ -83,6 +85,7 @@ class RankBook {
  private:
   JobShape shape_;
   Seconds silence_;
+  bool sets_clocks_;
   Seconds listening_since_ = Seconds{-std::numeric_limits<double>::infinity()};
   std::string run_;
   RankHolders holders_;

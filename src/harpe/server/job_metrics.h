@@ -30,9 +30,9 @@ struct JobSample {
 };
 
 /// The phases of a job whose training goes on.
-inline constexpr std::array kActivePhases{JobPhase::kRegistering, JobPhase::kProfiling,
+inline constexpr std::array kActivePhases{JobPhase::kRegistering,    JobPhase::kProfiling,
                                           JobPhase::kCharacterizing, JobPhase::kRunning,
-                                          JobPhase::kStraggling};
+                                          JobPhase::kStraggling,     JobPhase::kObserving};
 
 /// Series of one job carry its id alone; `harpe_job_info` has its names.
 void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs);
