@@ -178,6 +178,12 @@ class ProfileMeasureTest(unittest.TestCase):
             self.assertIn(said, run.stderr)
             self.assertFalse(begun.exists(), options)
 
+    def test_training_that_is_only_to_be_observed_is_not_profiled(self):
+        self.environment["HARPE_OBSERVE"] = "1"
+        run = self.measure(*QUICKLY, training=self.training(5))
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertIn("HARPE_OBSERVE=1 says that no clock is set", run.stderr)
+
     def test_a_killed_command_leaves_neither_server_nor_agent_nor_for_long_its_files(self):
         where = self.folder / "where"
         shell = ["sh", "-c", f'echo "$HARPE_SERVER" >{where}.new; mv {where}.new {where}; exec sleep 100']

@@ -33,11 +33,11 @@ struct Row {
 };
 
 /// What one wants to know first, of all that `job_view` says.
-constexpr std::array<std::string_view, 23> kOrder{
-    "phase",  "synthetic", "ended",     "profiling",  "iteration",  "times",
-    "power",  "saved",     "straggler", "slow stage", "fast stage", "slow GPUs",
-    "clocks", "refused",   "notice",    "missing",    "pause",      "pace",
-    "carbon", "plan",      "search",    "objective",  "shape"};
+constexpr std::array<std::string_view, 25> kOrder{
+    "phase",  "synthetic", "ended",     "profiling", "observed",   "would save", "iteration",
+    "times",  "power",     "saved",     "straggler", "slow stage", "fast stage", "slow GPUs",
+    "clocks", "refused",   "notice",    "missing",   "pause",      "pace",       "carbon",
+    "plan",   "search",    "objective", "shape"};
 
 std::size_t place_of(const std::string& label) {
   return static_cast<std::size_t>(std::ranges::find(kOrder, label) - kOrder.begin());

@@ -107,6 +107,49 @@ void add_stragglers(const Json& status, std::string& view) {
   }
 }
 
+/// What a stage does in an iteration: "work 0.9 s (74 %), waiting 0.3 s (26 %)".
+std::string work_and_waiting(const Json& stage) {
+  const double work = number_in(stage, "work_s").value_or(0);
+  const double waiting = number_in(stage, "waiting_s").value_or(0);
+  const auto share = [&](double part) {
+    return work + waiting > 0 ? " (" + fixed(100 * part / (work + waiting), 0) + " %)" : "";
+  };
+  std::string text = "works " + seconds_text(work) + share(work) + ", waits " +
+                     seconds_text(waiting) + share(waiting);
+  if (const auto power = number_in(stage, "waiting_power_w"))
+    text += " at " + fixed(*power, 0) + " W a GPU";
+  return text;
+}
+
+/// What plans would save in training that is only observed.
+std::string estimated_saving(const Json& observed) {
+  const Json& range = member(observed, "estimated_saving_percent");
+  const std::string by = text_in(observed, "estimated_by");
+  if (range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number()) {
+    const double least = std::floor(range[0].get<double>());
+    const double most = std::max(least + 1, std::ceil(range[1].get<double>()));
+    return fixed(least, 0) + " to " + fixed(most, 0) +
+           " % of the energy at no slowdown: an estimate (" + by + "), nothing measured";
+  }
+  return by.empty() ? "not known yet" : "not known: " + by;
+}
+
+void add_observed(const Json& status, std::string& view) {
+  const Json& observed = member(status, "observed");
+  if (!observed.is_object()) return;
+  view += "  observed    " + counted(count_of(observed, "iterations"), "iteration") + " of " +
+          seconds_in(observed, "iteration_time_s") +
+          " at the clocks that the GPUs have; nothing is set\n";
+  const auto longest = number_in(observed, "longest_stage");
+  for (const Json& stage : member(observed, "stages")) {
+    std::string label = "stage " + whole_in(stage, "stage");
+    label.resize(std::max<std::size_t>(label.size() + 1, 12), ' ');
+    view += "  " + label + work_and_waiting(stage) +
+            (longest && longest == number_in(stage, "stage") ? ": the longest\n" : "\n");
+  }
+  view += "  would save  " + estimated_saving(observed) + "\n";
+}
+
 std::string profiling_line(const Json& status) {
   const Json& profiling = member(status, "profiling");
   if (!profiling.is_object()) return {};
@@ -333,6 +376,11 @@ std::string job_view(std::string_view given, bool coloured) {
   add_missing(status, view);
   add_refused(status, view, coloured);
   add_notices(status, view);
+  add_observed(status, view);
+  if (member(status, "observed").is_object()) {
+    add_stragglers(status, view);
+    return view;
+  }
   view += "  objective   " + objective_text(member(status, "objective")) + "\n";
   if (const std::string carbon = carbon_control_line(member(status, "carbon").dump());
       !carbon.empty()) {

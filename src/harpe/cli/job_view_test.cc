@@ -40,6 +40,38 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
 }
 
+TEST(JobView, AJobThatIsOnlyObservedShowsWorkWaitingAndARange) {
+  const auto of = [](const std::string& estimate) {
+    return job_view(
+        R"({"id": "a", "phase": "observing", "objective": {"slowdown": 0}, "saved_j": 0,
+            "slow_workers": [{"pipeline": 1, "stage": 0, "factor": 1.2}],
+            "observed": {"iterations": 120, "iteration_time_s": 1.25, "longest_stage": 1, "stages": [
+              {"stage": 0, "work_s": 0.75, "waiting_s": 0.5, "energy_j": null, "waiting_power_w": null},
+              {"stage": 1, "work_s": 1.0, "waiting_s": 0.25, "energy_j": 300, "waiting_power_w": 81.6}],)" +
+            estimate + "}}",
+        false);
+  };
+  const std::string view =
+      of(R"("estimated_saving_percent": [8.25, 8.31], "estimated_by": "model of a40")");
+  for (const char* part :
+       {"observed    120 iterations of 1.2500 s at the clocks that the GPUs have; nothing is set\n",
+        "  stage 0     works 750.000 ms (60 %), waits 500.000 ms (40 %)\n",
+        "  stage 1     works 1.0000 s (80 %), waits 250.000 ms (20 %) at 82 W a GPU: the longest\n",
+        "would save  8 to 9 % of the energy at no slowdown: an estimate (model of a40), nothing "
+        "measured\n",
+        "slow GPUs   stage 0 of pipeline 1, 1.2 times slower"}) {
+    EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
+  }
+  for (const char* part : {"objective", "saved", "predicted", "plan"})
+    EXPECT_EQ(view.find(part), std::string::npos) << part << "\n" << view;
+  EXPECT_NE(of(R"("estimated_saving_percent": null, "estimated_by": "there is no model of 'X'")")
+                .find("would save  not known: there is no model of 'X'\n"),
+            std::string::npos);
+  EXPECT_NE(of(R"("estimated_saving_percent": null, "estimated_by": null)")
+                .find("would save  not known yet\n"),
+            std::string::npos);
+}
+
 TEST(JobView, AStageThatIsFasterIsNotCalledSlow) {
   const std::string view = job_view(
       R"({"id": "a", "slow_stages": [{"stage": 1, "factor": 0.96}, {"stage": 2, "factor": 1.1}]})",

@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -355,6 +356,12 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
   }
   if (!(given.max_slowdown > 0)) {
     return Error::invalid("--max-slowdown must be above 0: slower clocks take their time");
+  }
+  const char* observe = std::getenv("HARPE_OBSERVE");  // NOLINT(concurrency-mt-unsafe)
+  if (observe != nullptr && std::string_view(observe) == "1") {
+    return Error::invalid(
+        "HARPE_OBSERVE=1 says that no clock is set, and a profile is measured by setting clocks: "
+        "unset it for this command");
   }
   HARPE_TRY(check_writable(given.out));
   MeasureArguments arguments = given;
