@@ -298,6 +298,69 @@ def test_the_example_as_it_stands_is_profiled_and_reaches_its_plan(
     assert training.poll() is None
 
 
+def counted_by(socket: Path, counter: str) -> float:
+    """Of the agent's metrics."""
+    command = ["curl", "--silent", "--unix-socket", str(socket), "http://agent/metrics"]
+    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"^harpe_agent_{counter} (\S+)$", page, re.M)
+    assert found, page
+    return float(found.group(1))
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_that_is_only_observed_is_measured_and_nothing_is_set(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    """Though there is an agent that would set clocks for it."""
+    folder = house.folder
+    variables = with_an_agent(house, server, package)
+    variables["HARPE_OBSERVE"] = "1"
+    (folder / "job.json").write_text(json.dumps({"switch_latency_s": 0}))
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--iterations", 60]
+    sizes = ["--data", DATA, "--stages", STAGES, "--micro-batches", MICRO_BATCHES]
+    more = ["--job", folder / "job.json", "--seconds", 0.02]
+    training = house.start("training", *example, *sizes, *more, **variables)
+    job = server.job("train")
+
+    def observed() -> dict[str, Any]:
+        try:
+            status = job.status()
+        except harpe.NotFoundError:
+            return {}
+        return status["observed"] if status["phase"] == "observing" else {}
+
+    house.wait("an estimate", lambda: observed().get("estimated_saving_percent"))
+    least, most = observed()["estimated_saving_percent"]
+    assert 0 <= least < most < 40
+    assert observed()["estimated_by"] == "model of a100-sxm"
+    with pytest.raises(harpe.InvalidInputError, match="only observed"):
+        job.straggler(1, 1.5)
+    assert training.wait(240) == 0, house.said("training")
+
+    status = job.status()
+    assert (status["version"], status["plans"], status["saved_j"]) == (0, [], 0)
+    last = status["observed"]
+    assert last["iterations"] > 40
+    assert last["longest_stage"] == 0  # the last stage has less to do
+    for stage in last["stages"]:
+        whole = stage["work_s"] + stage["waiting_s"]
+        assert whole == pytest.approx(last["iteration_time_s"])
+        assert 0 < stage["work_s"] < whole
+        assert 20 < stage["waiting_power_w"] < 200
+    shown = subprocess.run(
+        [COMMAND, "job", "show", "train", "--server", server.url],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "nothing is set" in shown
+    assert re.search(r"stage 0 +works .* waits .* the longest", shown), shown
+    assert re.search(r"would save +\d+ to \d+ % .* an estimate \(model of a100-sxm\)", shown), shown
+    for counter in ("leases_taken_total", "settings_applied_total", "clock_commands_total"):
+        assert counted_by(folder / "agent.sock", counter) == 0
+    assert "clocks cannot be set" not in house.said("training")
+
+
 def without_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:
     """Variables of ranks on simulated GPUs."""
     simulation = house.folder / "simulation.toml"
