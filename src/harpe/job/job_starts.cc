@@ -85,15 +85,6 @@ const Job::State* Job::State::proposed(const std::string& wanted) const {
   return found == proposals.end() ? nullptr : found->state.get();
 }
 
-/// Whether the rank takes a place that no rank of this start has had, by a specification that
-/// differs in whether training is only observed: ranks of one start are told different things.
-bool Job::State::mixes_observing(const RankRegistration& registration) const {
-  const State* const other = proposed(registration.specification);
-  return other != nullptr && other->spec.observe != spec.observe &&
-         registration.run == ranks.run() && spec.shape.holds(registration.coordinates) &&
-         !ranks.holder(registration.coordinates).registered();
-}
-
 /// Those of the same run and specification.
 Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration, Seconds now) {
   const std::string& wanted =
@@ -287,7 +278,13 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                                "), and this process belongs to an earlier start"
                          : text(registration.coordinates) + " was taken by another process");
   }
-  if (!is_over && s.mixes_observing(registration)) return mixed(!s.spec.observe, s.ranks.run());
+  // At a place that no rank of this start has had, it is not another start.
+  const State* const other = s.proposed(registration.specification);
+  if (!is_over && other != nullptr && other->spec.observe != s.spec.observe &&
+      registration.run == s.ranks.run() && s.spec.shape.holds(registration.coordinates) &&
+      !s.ranks.holder(registration.coordinates).registered()) {
+    return mixed(other->spec.observe, s.ranks.run());
+  }
   Gathering* const found = HARPE_TRY(s.gathering_of(registration, now));
   Gathering& gathering = *found;
   const RankBook::Entered entered = HARPE_TRY(gathering.ranks.enter(registration, now));

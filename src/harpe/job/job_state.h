@@ -120,7 +120,6 @@ struct Job::State {
   bool has_lost_its_place(const RankRegistration& registration) const;
   Result<RankEntry> enter(const RankRegistration& registration, Seconds now);
   Result<Gathering*> gathering_of(const RankRegistration& registration, Seconds now);
-  bool mixes_observing(const RankRegistration& registration) const;
   const State* proposed(const std::string& specification) const;
   void forget_gatherings(Seconds now);
   bool is_silent(Seconds now) const { return ranks.all_silent(now - kSilence); }

@@ -97,6 +97,7 @@ Json observed_json(const std::optional<ObservedJob>& observed) {
     stages.push_back({{"stage", stage},
                       {"work_s", one.work.value},
                       {"waiting_s", one.waiting.value},
+                      {"clock_mhz", known(one.clock)},
                       {"energy_j", known(one.energy)},
                       {"waiting_power_w", known(one.waiting_power)}});
   }

@@ -222,6 +222,8 @@ Json observation_json(const Observation& observation, const EstimatedSaving& est
                {"time_s", numbers(means.item_time)},
                {"energy_j", numbers(means.item_energy)},
                {"stage_energy_j", numbers(means.stage_energy)},
+               {"clocked", means.clocked},
+               {"stage_clock_mhz", numbers(means.stage_clock)},
                {"estimated_by", estimate.basis}};
   if (estimate.least) json["least_saving"] = *estimate.least;
   if (estimate.most) json["most_saving"] = *estimate.most;
@@ -239,6 +241,8 @@ void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observa
   means.item_time = read_list(fields, "time_s", means.item_time.size());
   means.item_energy = read_list(fields, "energy_j", means.item_energy.size());
   means.stage_energy = read_list(fields, "stage_energy_j", means.stage_energy.size());
+  means.clocked = fields.integer("clocked", 0, kMostIterations).value_or(0);
+  means.stage_clock = read_list(fields, "stage_clock_mhz", means.stage_clock.size());
   estimate.basis = fields.text("estimated_by").value_or("");
   estimate.least = fields.number("least_saving", 0, 1);
   estimate.most = fields.number("most_saving", 0, 1);

@@ -29,6 +29,7 @@ Observation::Observation(JobShape shape, const ScheduleWork& work) : shape_(shap
   means_.item_time.resize(work.items());
   means_.item_energy.resize(work.items());
   means_.stage_energy.resize(static_cast<std::size_t>(shape.stages));
+  means_.stage_clock.resize(static_cast<std::size_t>(shape.stages));
 }
 
 bool Observation::add(const FinishedIteration& iteration) {
@@ -64,6 +65,15 @@ bool Observation::add(const FinishedIteration& iteration) {
       energy += iteration.groups[shape_.group(p, stage)].energy.value;
     move_to(means_.stage_energy[stage], energy / shape_.data / shape_.tensor, energy_weight);
   }
+  const auto has_clock = [](const GroupIteration& one) { return one.clock > Megahertz{0}; };
+  if (!std::ranges::all_of(iteration.groups, has_clock)) return true;
+  const double clock_weight = weight_of(++means_.clocked);
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    double clock = 0;
+    for (int p = 0; p < shape_.data; ++p)
+      clock += iteration.groups[shape_.group(p, stage)].clock.value;
+    move_to(means_.stage_clock[stage], clock / shape_.data, clock_weight);
+  }
   return true;
 }
 
@@ -81,6 +91,8 @@ ObservedStage Observation::stage(int number) const {
     stage.work += time(item) * items[k].count;
     in_work += means_.item_energy[item] * items[k].count;
   }
+  if (means_.clocked > 0)
+    stage.clock = Megahertz{static_cast<int>(std::lround(means_.stage_clock[number]))};
   stage.waiting = std::max(Seconds{0}, iteration_time() - stage.work);
   if (means_.measured == 0) return stage;
   stage.energy = Joules{means_.stage_energy[number]};

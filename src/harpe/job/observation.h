@@ -27,6 +27,7 @@ struct ObservedStage {
   Seconds work{};                           ///< in its computations
   Seconds waiting{};                        ///< the rest
   std::optional<Joules> energy = {};        ///< of the whole iteration
+  std::optional<Megahertz> clock = {};      ///< while it computes; none: not reported
   std::optional<Watts> waiting_power = {};  ///< none: not measured, or it hardly waits
 };
 
@@ -70,6 +71,8 @@ class Observation {
     double iteration_time = 0;
     std::vector<double> item_time, item_energy;  ///< by work item; joules of one GPU
     std::vector<double> stage_energy;            ///< of one GPU, waiting included
+    std::int64_t clocked = 0;                    ///< iterations with the clocks of all stages
+    std::vector<double> stage_clock;             ///< MHz
   };
   const Means& means() const { return means_; }
   /// Of a job with the same specification.

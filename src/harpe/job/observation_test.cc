@@ -62,6 +62,20 @@ TEST_F(ObservationTest, KnowsNoPowerWhereNoneIsMeasured) {
   EXPECT_EQ(observed_.stage(0).energy, Joules{100});
 }
 
+TEST_F(ObservationTest, KnowsTheClockOfAStageWhereAllItsGpusReportOne) {
+  ASSERT_TRUE(observed_.add(iteration(1)));
+  EXPECT_FALSE(observed_.stage(0).clock);
+  FinishedIteration one = iteration(1);
+  for (std::size_t group = 0; group < 4; ++group)
+    one.groups[group].clock = Megahertz{1400 + 10 * static_cast<int>(group)};
+  ASSERT_TRUE(observed_.add(one));
+  EXPECT_EQ(observed_.stage(0).clock, Megahertz{1410}) << "1400 and 1420";
+  EXPECT_EQ(observed_.stage(1).clock, Megahertz{1420});
+  one.groups[2].clock = {};
+  ASSERT_TRUE(observed_.add(one));
+  EXPECT_EQ(observed_.stage(0).clock, Megahertz{1410});
+}
+
 TEST_F(ObservationTest, AStallHardlyMovesItAndAChangeDoes) {
   for (int i = 0; i < 200; ++i) observed_.add(iteration(1));
   observed_.add(iteration(600));

@@ -13,15 +13,25 @@ namespace {
 // model's by less, voltages among GPUs too: docs/gpu-models.md.
 constexpr double kMemoryFactor = 2, kStaticFactor = 1.5, kVoltageStep = 0.05;
 constexpr double kMostMemoryBound = 0.9;
+constexpr Watts kNoLimit{1e9};
 
-/// The GPU as it draws what was measured. At its limit the limit says what it draws, and the model
-/// what it would.
-GpuModel drawing(GpuModel gpu, Watts power) {
+/// The GPU as it draws what was measured at a clock. At its limit the limit says what it draws, and
+/// the model what it would.
+GpuModel drawing(GpuModel gpu, Megahertz clock, Watts power) {
   if (!(power > Watts{0}) || power >= gpu.power_limit * (1 - gpu.limit_softness)) return gpu;
-  const double scale = power.value / demanded_power(gpu, 1);
+  const double x = clock.value / static_cast<double>(gpu.max_clock.value);
+  const double scale = power.value / demanded_power(gpu, x);
   gpu.static_power = gpu.static_power * scale;
   gpu.dynamic_power = gpu.dynamic_power * scale;
   return gpu;
+}
+
+/// The clock of the model that is nearest to one.
+Megahertz nearest_clock(const GpuModel& gpu, Megahertz clock) {
+  const int steps = static_cast<int>(
+      std::lround((gpu.max_clock.value - clock.value) / static_cast<double>(gpu.clock_step)));
+  return {std::clamp(gpu.max_clock.value - steps * gpu.clock_step, gpu.min_clock.value,
+                     gpu.max_clock.value)};
 }
 
 }  // namespace
@@ -44,6 +54,11 @@ Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
     const ObservedGpu& of_stage = gpus[static_cast<std::size_t>(stage)];
     GpuModel gpu = assumed(*of_stage.model, assumption);
     if (of_stage.power_limit > Watts{0}) gpu.power_limit = of_stage.power_limit;
+    Megahertz highest = gpu.max_clock;
+    if (const auto clock = observed.stage(stage).clock) {
+      highest = nearest_clock(gpu, *clock);
+      gpu.power_limit = kNoLimit;  // it is in that clock
+    }
     const std::vector<WorkItem>& items = work.stage(stage);
     for (std::size_t k = 0; k < items.size(); ++k) {
       const std::size_t item = work.first(stage) + k;
@@ -51,12 +66,12 @@ Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
       if (!(time > Seconds{0})) continue;
       const Joules energy = observed.energy(item).value_or(Joules{0});
       const bool is_measured = energy > Joules{0};
-      const GpuModel drawn = is_measured ? drawing(gpu, energy / time) : gpu;
+      const GpuModel drawn = is_measured ? drawing(gpu, highest, energy / time) : gpu;
       const double memory_bound = std::min(kMostMemoryBound, memory_bound_of(items[k].kind, drawn));
       InstructionProfile entry{.stage = stage,
                                .chunk = items[k].chunk,
                                .kind = items[k].kind,
-                               .points = sweep(drawn, time, memory_bound)};
+                               .points = sweep(drawn, highest, time, memory_bound)};
       const double scale = is_measured ? energy / entry.points.front().energy : 1;
       for (OperatingPoint& point : entry.points) point.energy = point.energy * scale;
       std::ranges::reverse(entry.points);  // by rising clock

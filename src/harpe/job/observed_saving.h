@@ -9,8 +9,9 @@
 /// once in the direction in which plans save least and in the one in which they save most. So a
 /// saving is a range, never a point.
 ///
-/// It is assumed that the GPUs run at their highest clock, held back by their power limit alone.
-/// Pure functions.
+/// Plans are compared with the clock that the GPUs were read to have, and do not go above it. Where
+/// it was not read, they are taken to run at their highest clock, held back by their power limit
+/// alone. Pure functions.
 
 #include <array>
 #include <optional>
@@ -39,8 +40,8 @@ struct ObservedGpu {
   Watts power_limit{};
 };
 
-/// The profile that a sweep over all clocks would have measured, by these GPUs, one a stage: at the
-/// highest clock instructions take what was observed. Synthetic.
+/// The profile that a sweep over all clocks from the observed one down would have measured, by
+/// these GPUs, one a stage: at the highest clock instructions take what was observed. Synthetic.
 /// \pre an iteration was observed
 Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
                         const std::vector<ObservedGpu>& gpus, Assumption assumption);

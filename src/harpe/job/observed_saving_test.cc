@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/frontier/frontier.h"
+#include "harpe/profile/synth.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -118,6 +123,77 @@ TEST(ObservedSaving, AtTheHighestClockAnAssumedProfileIsWhatWasObserved) {
           EXPECT_GT(points.front().time, points.back().time);
         }
       }
+    }
+  }
+}
+
+/// Two stages, the second a third longer, on a GPU like its model that is asked for a clock.
+struct ModelledTraining {
+  ModelledTraining(const GpuModel& gpu, Megahertz asked) {
+    const double given =
+        throttled_clock(gpu, asked.value / static_cast<double>(gpu.max_clock.value));
+    FinishedIteration one;
+    one.items = work.items();
+    std::vector<InstructionProfile> entries;
+    for (int stage = 0; stage < 2; ++stage) {
+      for (const WorkItem& item : work.stage(stage)) {
+        const double memory_bound = memory_bound_of(item.kind, gpu);
+        const Seconds time{item.kind == InstructionKind::kForward ? 0.03 : 0.06};
+        std::vector<OperatingPoint> points =
+            sweep(gpu, asked, time * (stage == 0 ? 0.75 : 1), memory_bound);
+        one.item_time.push_back(static_cast<float>(points.front().time.value));
+        one.item_energy.push_back(static_cast<float>(points.front().energy.value));
+        one.item_error.push_back(0);
+        std::ranges::reverse(points);
+        entries.push_back(
+            {.stage = stage, .chunk = 0, .kind = item.kind, .points = std::move(points)});
+      }
+    }
+    profile = Profile(std::move(entries));
+    const Seconds time{5 * 0.09};
+    one.groups.assign(2, {.ranks = 1,
+                          .clock = {static_cast<int>(given * gpu.max_clock.value)},
+                          .time = time,
+                          .energy = Joules{std::numeric_limits<double>::quiet_NaN()}});
+    for (int stage = 0; stage < 2; ++stage) {
+      Joules energy = gpu.blocking_power * time;
+      for (std::size_t k = 0; k < work.stage(stage).size(); ++k) {
+        const std::size_t item = work.first(stage) + k;
+        energy +=
+            (Joules{one.item_energy[item]} - gpu.blocking_power * Seconds{one.item_time[item]}) *
+            work.stage(stage)[k].count;
+      }
+      one.groups[static_cast<std::size_t>(stage)].energy = energy;
+    }
+    EXPECT_TRUE(observed.add(one));
+  }
+
+  Schedule schedule = *one_f_one_b({.stages = 2, .micro_batches = 4});
+  Pipeline pipeline = *Pipeline::build(schedule);
+  ScheduleWork work{schedule};
+  Profile profile;
+  Observation observed{{.stages = 2}, work};
+};
+
+TEST(ObservedSaving, IsInTheRangeAtWhateverClockTheGpusAre) {
+  for (const GpuModel& gpu : gpu_models()) {
+    for (const double share : {1.0, 0.9, 0.8}) {
+      SCOPED_TRACE(std::string(gpu.name) + " " + std::to_string(share));
+      const int steps = static_cast<int>((1 - share) * gpu.max_clock.value) / gpu.clock_step;
+      const Megahertz asked{gpu.max_clock.value - steps * gpu.clock_step};
+      const ModelledTraining training(gpu, asked);
+      const std::vector<ObservedGpu> gpus(2, {.model = &gpu});
+      const std::vector<Watts> powers = waiting_powers(training.observed, gpus);
+      const double real = saved_by(training.pipeline, training.profile, powers, training.observed);
+      std::vector<double> range;
+      for (const Assumption assumption : kAssumptions) {
+        const Profile profile = assumed_profile(training.observed, training.work, gpus, assumption);
+        for (const InstructionProfile& entry : profile.entries())
+          EXPECT_LE(entry.points.back().clock, asked);
+        range.push_back(saved_by(training.pipeline, profile, powers, training.observed));
+      }
+      EXPECT_LE(range[0], real);
+      EXPECT_GE(range[1], real);
     }
   }
 }

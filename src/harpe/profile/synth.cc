@@ -128,15 +128,15 @@ double memory_bound_of(InstructionKind kind, const GpuModel& gpu) {
   return gpu.memory_bound * (is_backward ? kBackwardMemory : is_both ? kBoth : 1);
 }
 
-std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds at_highest, double memory_bound) {
+std::vector<OperatingPoint> sweep(const GpuModel& gpu, Megahertz highest, Seconds at_highest,
+                                  double memory_bound) {
   const Seconds unlimited =
-      at_highest * (at_highest / run_on(gpu, gpu.max_clock, at_highest, memory_bound).time);
-  std::vector<OperatingPoint> points;
-  const double lowest = kLowestProfiledShare * gpu.max_clock.value;
-  for (int clock = gpu.max_clock.value; clock >= std::max<double>(lowest, gpu.min_clock.value);
-       clock -= gpu.clock_step) {
+      at_highest * (at_highest / run_on(gpu, highest, at_highest, memory_bound).time);
+  std::vector<OperatingPoint> points{run_on(gpu, highest, unlimited, memory_bound)};
+  const double lowest =
+      std::max<double>(kLowestProfiledShare * gpu.max_clock.value, gpu.min_clock.value);
+  for (int clock = highest.value - gpu.clock_step; clock >= lowest; clock -= gpu.clock_step)
     points.push_back(run_on(gpu, {clock}, unlimited, memory_bound));
-  }
   return points;
 }
 
@@ -151,10 +151,11 @@ Result<Profile> synthesize(const SynthOptions& options) {
     const double forward = options.forward_seconds * factors[static_cast<std::size_t>(stage)];
     for (int chunk = 0; chunk < options.chunks; ++chunk) {
       for (const KindModel& kind : kinds(options)) {
-        entries.push_back({stage, chunk, kind.kind,
-                           measured(sweep(gpu, {forward / options.chunks * kind.time},
-                                          memory_bound_of(kind.kind, gpu)),
-                                    options.noise, random)});
+        entries.push_back(
+            {stage, chunk, kind.kind,
+             measured(sweep(gpu, gpu.max_clock, {forward / options.chunks * kind.time},
+                            memory_bound_of(kind.kind, gpu)),
+                      options.noise, random)});
       }
     }
   }

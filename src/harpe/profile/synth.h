@@ -28,9 +28,10 @@ double memory_bound_of(InstructionKind kind, const GpuModel& gpu);
 /// this share of the max clock.
 inline constexpr double kLowestProfiledShare = 0.6;
 
-/// What a sweep over the model's clocks measures, highest first, without noise, of work that takes
-/// `at_highest` where the highest clock is asked for, held back by the power limit or not.
-std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds at_highest, double memory_bound);
+/// What a sweep over the model's clocks from `highest` down measures, without noise, of work that
+/// takes `at_highest` where that clock is asked for, held back by the power limit or not.
+std::vector<OperatingPoint> sweep(const GpuModel& gpu, Megahertz highest, Seconds at_highest,
+                                  double memory_bound);
 
 struct SynthOptions {
   std::string_view gpu = "a100-sxm";

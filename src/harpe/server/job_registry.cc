@@ -177,6 +177,7 @@ void JobRegistry::read(Incoming& incoming, const Hosting& hosting,
     spec->profiling = *only_profile;
     spec->profile.reset();
     spec->carbon.clear();
+    spec->observe = false;
   } else if (spec->profiling.as_is) {
     incoming.job = Error::invalid(
         "profiling.as_is: a job is planned from several clocks; one alone is for harpe profile "
