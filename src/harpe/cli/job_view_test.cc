@@ -47,7 +47,7 @@ TEST(JobView, AJobThatIsOnlyObservedShowsWorkWaitingAndARange) {
             "slow_workers": [{"pipeline": 1, "stage": 0, "factor": 1.2}],
             "observed": {"iterations": 120, "iteration_time_s": 1.25, "longest_stage": 1, "stages": [
               {"stage": 0, "work_s": 0.75, "waiting_s": 0.5, "energy_j": null, "waiting_power_w": null},
-              {"stage": 1, "work_s": 1.0, "waiting_s": 0.25, "energy_j": 300, "waiting_power_w": 81.6}],)" +
+              {"stage": 1, "work_s": 1.0, "waiting_s": 0.25, "clock_mhz": 1740, "energy_j": 300, "waiting_power_w": 81.6}],)" +
             estimate + "}}",
         false);
   };
@@ -56,7 +56,8 @@ TEST(JobView, AJobThatIsOnlyObservedShowsWorkWaitingAndARange) {
   for (const char* part :
        {"observed    120 iterations of 1.2500 s at the clocks that the GPUs have; nothing is set\n",
         "  stage 0     works 750.000 ms (60 %), waits 500.000 ms (40 %)\n",
-        "  stage 1     works 1.0000 s (80 %), waits 250.000 ms (20 %) at 82 W a GPU: the longest\n",
+        "  stage 1     works 1.0000 s (80 %) at 1740 MHz, waits 250.000 ms (20 %) at 82 W a GPU: "
+        "the longest\n",
         "would save  8 to 9 % of the energy at no slowdown: an estimate (model of a40), nothing "
         "measured\n",
         "slow GPUs   stage 0 of pipeline 1, 1.2 times slower"}) {

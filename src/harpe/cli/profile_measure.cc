@@ -358,10 +358,10 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
     return Error::invalid("--max-slowdown must be above 0: slower clocks take their time");
   }
   const char* observe = std::getenv("HARPE_OBSERVE");  // NOLINT(concurrency-mt-unsafe)
-  if (observe != nullptr && std::string_view(observe) == "1") {
+  if (!given.server.profiling.as_is && observe != nullptr && std::string_view(observe) == "1") {
     return Error::invalid(
         "HARPE_OBSERVE=1 says that no clock is set, and a profile is measured by setting clocks: "
-        "unset it for this command");
+        "unset it for this command, or measure at the clock that is there (--as-is)");
   }
   HARPE_TRY(check_writable(given.out));
   MeasureArguments arguments = given;
