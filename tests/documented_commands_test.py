@@ -37,6 +37,7 @@ ELSEWHERE = {
     r"docker run ": "needs an engine that runs, and GPUs; container_test.sh starts what is in the images",
     r"tar -xf harpe-|harpe/bin/harpe ": "scripts/portable.sh, which runs what is in its archive",
     r"sqlite3 ": "stores have tests of their own",
+    r"HARPE_OBSERVE=1 .*torchrun ": "training that is only observed; end_to_end_test.py",
     r"sbatch |while harpe job wait|torchrun ": "Slurm and launchers; launchers_test.py",
     r"curl .*https://server": "server_tls_test.py",
     r'echo >> "\$HARPE_STEPS"': "a line of a training script; run_optimize_test.py",
