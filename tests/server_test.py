@@ -259,6 +259,24 @@ class Commands(ServerTest):
         self.assertNotIn("did you mean", told.stderr)
         self.assertIn("harpe job list --all", told.stderr)
 
+    def test_the_bill_of_a_job_s_cluster_is_by_its_plans(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/new", specification())
+        self.assertIn("There is no plan yet", self.job("show", "new", "--price", "0.10/kWh").stdout)
+        self.begin(data=2)
+        self.wait_for_phase("running")
+        terms = ("--price", "0.10 EUR/kWh", "--carbon", "DE", "--pue", "1.2", "--hours", "100")
+        self.assertRegex(self.job("show", "j", *terms).stdout, "In plain words: .* [(]2 pipelines of")
+        status = json.loads(self.job("show", "j", *terms, "--json").stdout)
+        bill, plans = status["cluster"], status["plans"]
+        each = sum(plan["pipelines"] * plan["energy_j"] for plan in plans)
+        self.assertAlmostEqual(bill["kwh"] / (1.2 * bill["iterations"] * each / 3.6e6), 1, 9)
+        self.assertAlmostEqual(bill["money"] / (0.10 * bill["kwh"]), 1, 9)
+        all_max = sum(plan["pipelines"] * plan["energy_j"] / (1 - plan["saving_to_all_max"]) for plan in plans)
+        self.assertAlmostEqual(bill["saved"]["percent"], 100 * (1 - each / all_max), 6)
+        refused = self.job("show", "j", "--pue", "0.5")
+        self.assertEqual((refused.returncode, "a PUE is" in refused.stderr), (2, True), refused.stderr)
+
     def test_a_list_may_have_jobs_without_an_id(self):
         class Odd(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

@@ -7,14 +7,18 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
+#include "harpe/cli/job_bill.h"
 #include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
+#include "harpe/cli/status_fields.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/objective/objective.h"
+#include "harpe/plan_cli/job_options.h"
+#include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
 namespace {
@@ -30,6 +34,7 @@ struct JobArguments {
   std::optional<Watts> power_cap;
   bool least_energy = false;
   bool all = false;
+  std::vector<JobEntry> cluster;  ///< terms of a bill
 };
 
 /// Opens the server and asks for the job's path.
@@ -53,8 +58,18 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
+  const PlanJob asked = HARPE_TRY(make_part_of_job({}, arguments.cluster));
+  std::optional<ClusterTerms> terms;
+  if (asked.cluster.given()) terms = HARPE_TRY(cluster_terms(asked.cluster));
   const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
-  return Outcome{.text = job_view(status, console.colour_out), .json = indented(status)};
+  Outcome shown{.text = job_view(status, console.colour_out), .json = indented(status)};
+  if (!terms) return shown;
+  Json document = parsed(status);
+  if (!document.is_object()) return shown;
+  shown.text += '\n' + job_bill_text(document, *terms);
+  document["cluster"] = job_bill_json(document, *terms);
+  shown.json = json_text(document);
+  return shown;
 }
 
 Result<Outcome> show_log(const JobArguments& arguments) {
@@ -157,14 +172,22 @@ void add_looking(Commands& commands, CLI::App& job) {
   list.add_flag("--all", all->all, "Jobs that have ended, too");
 
   const auto shown = std::make_shared<JobArguments>();
-  add_server_job_options(
-      commands.add(job, "show",
-                   "show one job\n"
-                   "Shows a job's phase, how long profiling still takes, its "
-                   "stragglers, plans and savings, and which ranks are missing.",
-                   "harpe job show gpt3",
-                   [shown](Console& console) { return show_job(*shown, console); }),
-      *shown);
+  CLI::App& show = commands.add(
+      job, "show",
+      "show one job\n"
+      "Shows a job's phase, how long profiling still takes, its stragglers, plans and savings, and "
+      "which ranks are missing. With any option of its cluster, also what that draws, emits and "
+      "pays under the plans in force, what they save against all-max, and what was measured so "
+      "far.",
+      "harpe job show gpt3\n"
+      "harpe job show gpt3 --price '0.10 EUR/kWh' --carbon DE --pue 1.2",
+      [shown](Console& console) { return show_job(*shown, console); });
+  add_server_job_options(show, *shown);
+  for (const std::string_view name :
+       {"hours", "price", "carbon", "pue", "host-power", "gpus-per-node"}) {
+    const auto key = std::ranges::find(job_keys(), name, &JobKey::name);
+    add_job_option(show, *key, {shown, &shown->cluster});
+  }
 
   add_job_watch_command(commands, job);
 

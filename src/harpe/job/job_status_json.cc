@@ -69,6 +69,8 @@ Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
           {"energy_j", energy.value},
           {"slowdown", time / table.plans().front().time - 1},
           {"slowdown_to_all_max", time / table.all_max().time - 1},
+          {"saving_to_all_max",
+           table.all_max().energy > Joules{0} ? 1 - energy / table.all_max().energy : 0},
           {"lower_bound_j", known(energy.value / (1 + gap.value_or(0)))},
           {"gap", known(gap.value_or(0))}};
 }

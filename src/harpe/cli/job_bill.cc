@@ -1,0 +1,105 @@
+#include "harpe/cli/job_bill.h"
+
+#include <algorithm>
+
+#include "harpe/cli/status_fields.h"
+
+namespace harpe {
+namespace {
+
+/// Energy that the job's GPUs have used, or saved, as a bill of the site.
+struct MeasuredBill {
+  Joules energy{0};
+  std::optional<Grams> co2;
+  std::optional<double> money;
+};
+
+MeasuredBill measured_bill(const Json& status, const char* key, const ClusterTerms& terms) {
+  MeasuredBill bill{
+      .energy = terms.pue * Joules{number_in(status, key).value_or(0)}, .co2 = {}, .money = {}};
+  if (terms.intensity) bill.co2 = emissions(bill.energy, *terms.intensity);
+  if (terms.price) bill.money = bill.energy / kKilowattHour * terms.price->per_kwh;
+  return bill;
+}
+
+std::string measured_text(const Json& status, const ClusterTerms& terms) {
+  const MeasuredBill used = measured_bill(status, "energy_j", terms);
+  if (!(used.energy > Joules{0})) return {};
+  const MeasuredBill saved = measured_bill(status, "saved_j", terms);
+  const MeasuredBill error = measured_bill(status, "saved_error_j", terms);
+  std::string text =
+      "Measured so far: its GPUs used " + amounts_text(terms, used.energy, used.co2, used.money);
+  if (saved.energy > error.energy) {
+    text += " and saved " + amounts_text(terms, saved.energy, saved.co2, saved.money) +
+            " against all-max";
+  } else {
+    text += "; what they saved cannot be distinguished from zero";
+  }
+  return text + (terms.host_power > Watts{0} ? " (hosts not counted).\n" : ".\n");
+}
+
+Json measured_json(const Json& status, const char* key, const ClusterTerms& terms) {
+  const MeasuredBill bill = measured_bill(status, key, terms);
+  return {{"kwh", bill.energy / kKilowattHour},
+          {"co2_t", bill.co2 ? Json(bill.co2->value / 1e6) : Json(nullptr)},
+          {"money", bill.money ? Json(*bill.money) : Json(nullptr)}};
+}
+
+ClusterTerms terms_of(const Json& status, ClusterTerms terms) {
+  terms.pipelines = std::max(1, count_of(status, "data"));
+  return terms;
+}
+
+}  // namespace
+
+std::optional<ClusterCosts> job_costs(const Json& status) {
+  double pipelines = 0;
+  Seconds slowest{0}, slowest_all_max{0};
+  Joules energy{0}, all_max{0};
+  for (const Json& plan : member(status, "plans")) {
+    const double count = number_in(plan, "pipelines").value_or(0);
+    const Seconds time{number_in(plan, "time_s").value_or(0)};
+    const Joules needs{number_in(plan, "energy_j").value_or(0)};
+    // A server of an earlier version does not say it.
+    const auto saving = number_in(plan, "saving_to_all_max");
+    const auto slowdown = number_in(plan, "slowdown_to_all_max");
+    if (!saving || !slowdown || !(*saving < 1) || !(*slowdown > -1)) return std::nullopt;
+    pipelines += count;
+    energy += count * needs;
+    all_max += count * needs / (1 - *saving);
+    slowest = std::max(slowest, time);
+    slowest_all_max = std::max(slowest_all_max, time / (1 + *slowdown));
+  }
+  if (!(pipelines > 0) || !(slowest > Seconds{0})) return std::nullopt;
+  // What iterations take beside the computations that are planned, they take at all-max, too.
+  const Seconds predicted{number_in(status, "predicted_time_s").value_or(slowest.value)};
+  const Seconds beside = std::max(predicted, slowest) - slowest;
+  const Json& stragglers = member(status, "stragglers");
+  const bool waits = stragglers.is_array() && !stragglers.empty();
+  return ClusterCosts{
+      .gpus_per_pipeline =
+          std::int64_t{count_of(status, "stages")} * std::max(1, count_of(status, "tensor")),
+      .plan = {.time = slowest + beside, .energy = energy / pipelines},
+      .all_max = {.time = (waits ? std::max(slowest, slowest_all_max) : slowest_all_max) + beside,
+                  .energy = all_max / pipelines}};
+}
+
+std::string job_bill_text(const Json& status, ClusterTerms terms) {
+  terms = terms_of(status, std::move(terms));
+  const auto costs = job_costs(status);
+  if (!costs) return "There is no plan yet whose bill could be made.\n";
+  return cluster_text(terms, *costs) + measured_text(status, terms);
+}
+
+Json job_bill_json(const Json& status, ClusterTerms terms) {
+  terms = terms_of(status, std::move(terms));
+  const auto costs = job_costs(status);
+  if (!costs) return nullptr;
+  Json bill = cluster_json(terms, *costs);
+  bill["measured"] = {{"used", measured_json(status, "energy_j", terms)},
+                      {"saved", measured_json(status, "saved_j", terms)},
+                      {"saved_error", measured_json(status, "saved_error_j", terms)}};
+  return bill;
+}
+
+}  // namespace harpe

@@ -1,0 +1,83 @@
+#include "harpe/cli/job_bill.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace harpe {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Four pipelines of 16 GPUs; iterations take 0.2 s beside the computations.
+Json training() {
+  return Json::parse(R"({
+      "data": 4, "stages": 8, "tensor": 2, "stragglers": [], "predicted_time_s": 2.2,
+      "plans": [{"pipelines": 4, "time_s": 2.0, "energy_j": 8000, "slowdown_to_all_max": 0.25,
+                 "saving_to_all_max": 0.2}],
+      "energy_j": 3.6e8, "saved_j": 7.2e7, "saved_error_j": 3.6e6})");
+}
+ClusterTerms terms() {
+  return {.pue = 1.5,
+          .time = Seconds{220 * 3600.0},
+          .price = EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
+          .intensity = parse_intensity("400").value()};
+}
+
+TEST(JobBill, CountsAllPipelinesUnderThePlansInForce) {
+  // 220 h are 360 000 iterations of 2.2 s, each 4 x 8 kJ: 3200 kWh, with PUE 4800 kWh.
+  const Json bill = job_bill_json(training(), terms());
+  EXPECT_EQ(bill["gpus"], 64);
+  EXPECT_EQ(bill["pipelines"], 4);
+  EXPECT_NEAR(bill["iterations"].get<double>(), 360'000, 1e-6);
+  EXPECT_NEAR(bill["kwh"].get<double>(), 4800, 1e-6);
+  EXPECT_NEAR(bill["money"].get<double>(), 480, 1e-7);
+  // At all-max 10 kJ: 6000 kWh, in iterations of 1.6 s and what lies beside.
+  EXPECT_NEAR(bill["saved"]["kwh"].get<double>(), 1200, 1e-6);
+  EXPECT_NEAR(bill["saved"]["hours_instead"].get<double>(), 180, 1e-6);
+  EXPECT_TRUE(bill["saved_against_one_clock"].is_null());
+  EXPECT_NEAR(bill["measured"]["used"]["kwh"].get<double>(), 150, 1e-9);
+  EXPECT_NEAR(bill["measured"]["saved"]["money"].get<double>(), 3, 1e-9);
+}
+
+TEST(JobBill, SaysWhatWasMeasuredAsFarAsThatIsMoreThanItsError) {
+  Json status = training();
+  EXPECT_THAT(
+      job_bill_text(status, terms()),
+      AllOf(HasSubstr("64 GPUs (4 pipelines of 16) draw"),
+            HasSubstr("Measured so far: its GPUs used 150 kWh, 60.0 kg of CO2 and 15.00 EUR "
+                      "and saved 30.0 kWh, 12.0 kg of CO2 and 3.00 EUR against all-max.")));
+  status["saved_error_j"] = 8e7;
+  EXPECT_THAT(job_bill_text(status, terms()),
+              AllOf(HasSubstr("cannot be distinguished from zero"), Not(HasSubstr("and saved"))));
+}
+
+TEST(JobBill, PlansOfStragglersCountByTheirPipelinesAndAllMaxWaitsForThem) {
+  Json status = training();
+  status["stragglers"] = Json::parse(R"([{"pipeline": 3}])");
+  status["plans"] = Json::parse(R"([
+      {"pipelines": 3, "time_s": 2.0, "energy_j": 8000, "slowdown_to_all_max": 0.25,
+       "saving_to_all_max": 0.2},
+      {"pipelines": 1, "time_s": 1.6, "energy_j": 10000, "slowdown_to_all_max": 0,
+       "saving_to_all_max": 0}])");
+  const auto costs = job_costs(status);
+  ASSERT_TRUE(costs.has_value());
+  EXPECT_DOUBLE_EQ(costs->plan.energy.value, 8500);
+  EXPECT_DOUBLE_EQ(costs->all_max.energy.value, 10'000);
+  EXPECT_DOUBLE_EQ(costs->plan.time.value, 2.2);
+  EXPECT_DOUBLE_EQ(costs->all_max.time.value, 2.2);
+}
+
+TEST(JobBill, WithoutAPlanThereIsNone) {
+  for (const char* status :
+       {R"({"data": 4})", R"({"data": 4, "plans": []})",
+        R"({"data": 4, "plans": [{"pipelines": 4, "time_s": 2, "energy_j": 8}]})"}) {
+    EXPECT_TRUE(job_bill_json(Json::parse(status), terms()).is_null());
+    EXPECT_EQ(job_bill_text(Json::parse(status), terms()),
+              "There is no plan yet whose bill could be made.\n");
+  }
+}
+
+}  // namespace
+}  // namespace harpe
