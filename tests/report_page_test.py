@@ -54,6 +54,33 @@ PALE_TEXT = """
 })()"""
 
 
+# Labels of the frontier's chart that leave it, or lie over each other by more than the space between lines.
+HIDDEN_LABELS = """
+(() => {
+  const svg = document.querySelector('#chart svg');
+  const texts = [...svg.querySelectorAll('text')].filter(text => text.textContent);
+  const chart = svg.getBoundingClientRect();
+  const found = [];
+  texts.forEach((text, i) => {
+    const a = text.getBoundingClientRect();
+    if (a.left < chart.left - 1 || a.right > chart.right + 1) found.push(`${text.textContent} leaves the chart`);
+    for (const other of texts.slice(i + 1)) {
+      const b = other.getBoundingClientRect();
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      if (across > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
+        found.push(`${text.textContent} over ${other.textContent}`);
+    }
+  });
+  return found;
+})()"""
+MOVE_SLIDER = """
+(share => {
+  const slider = document.getElementById('slider');
+  slider.value = Math.round(share * slider.max);
+  slider.dispatchEvent(new Event('input'));
+})(%s)"""
+
+
 class Markup(html.parser.HTMLParser):
     """What is not closed, or closed without having been opened."""
 
@@ -143,6 +170,17 @@ class Pages(unittest.TestCase):
                     self.assertTrue(self.browser.evaluate(f"document.getElementById('{caption}').textContent"))
                 self.assertEqual(self.browser.evaluate(
                     "document.body.innerText.match(/NaN|undefined|\\[object/g)"), None)
+
+    def test_every_label_of_the_chart_can_be_read(self):
+        for goal in (*GOALS, ["--straggler", "1.05x"], ["--least-energy"]):
+            page = self.plan(self.profile, *goal)
+            for width in (DESK, PHONE):
+                self.browser.open(page, width=width)
+                for share in (None, 0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1):
+                    with self.subTest(goal=goal, width=width, share=share):
+                        if share is not None:
+                            self.browser.evaluate(MOVE_SLIDER % share)
+                        self.assertEqual(self.browser.evaluate(HIDDEN_LABELS), [])
 
     def test_a_report_without_scripts_has_its_table_and_a_picture(self):
         page = self.plan(self.measured)

@@ -5,6 +5,7 @@
 
 #include "harpe/report/curve.h"
 #include "harpe/report/frontier_picture.h"
+#include "harpe/report/labels.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
@@ -83,7 +84,8 @@ class FrontierDrawing {
     mark_times();
     draw_bound();
     draw_points();
-    draw_references();
+    draw_all_max();
+    draw_comparisons();
     draw_chosen();
     draw_gaps();
     return std::move(svg_).finish();
@@ -149,8 +151,10 @@ class FrontierDrawing {
     const auto mark = [&](Seconds time, std::string_view name, bool left, double above) {
       if (time.value < time_.low || time.value > time_.high) return;
       svg_.path("guide", concat({"M", point(x(time), kTop), "V", coordinate(kBottom)}));
-      svg_.text(x(time) + (left ? -5 : 5), kBottom - above, left ? "e" : "",
-                concat({name, " ", in_unit(time.value, time_unit_)}));
+      const std::string words = concat({name, " ", in_unit(time.value, time_unit_)});
+      const LabelPlace place{x(time) + (left ? -5 : 5), kBottom - above, left};
+      svg_.text(place.x, place.baseline, left ? "e" : "", words);
+      labels_.add(place, words);
     };
     const Seconds fastest = fastest_time(input_);
     const Seconds least = least_energy_time(input_);
@@ -176,46 +180,41 @@ class FrontierDrawing {
   void draw_points() {
     for (const ReportPoint& p : input_.points) {
       svg_.circle(x(p.time), y(p.energy), 2.4, kPlanDot, hover(p));
+      labels_.add_mark(x(p.time), y(p.energy));
     }
   }
 
-  /// The label stands above the curve, where there is room, unless a comparison stands there.
-  void draw_chosen() {
-    constexpr double kLabel = 220;
-    const ReportPoint& chosen = chosen_point(input_);
-    const double at_x = x(chosen.time);
-    const double at_y = y(chosen.energy);
-    svg_.circle(at_x, at_y, 6.5, " class=\"chosen\"");
-    const bool right = at_x > (kLeft + kRight) / 2;
-    const double from = right ? at_x - kLabel : at_x;
-    const bool taken = std::any_of(
-        input_.comparisons.begin(), input_.comparisons.end(), [&](const ReportComparison& other) {
-          const double width = 8 + 7 * static_cast<double>(other.name.size());
-          return x(other.time) + width > from && x(other.time) < from + kLabel &&
-                 std::abs(y(other.energy) - (at_y - 17)) < 20;
-        });
-    const bool clipped = taken && at_x - kLabel < kLeft;
-    const double label_x = clipped ? kLeft + 8 : at_x + (taken ? -10 : right ? -4 : 12);
-    const double label_y = at_y + (clipped ? 56 : taken ? 24 : -13);
-    svg_.text(label_x, label_y, !clipped && (taken || right) ? "a h e" : "a h",
-              concat({"chosen: ", in_unit(chosen.time.value, time_unit_), ", ",
-                      in_unit(chosen.energy.value, energy_unit_)}));
+  void label(Seconds time, Joules energy, double distance, std::string_view classes,
+             std::string_view words, bool above = false) {
+    const LabelPlace place = labels_.place(x(time), y(energy), distance, words, above);
+    svg_.text(place.x, place.baseline, concat({classes, place.ends_at_x ? " e" : ""}), words);
   }
 
-  void draw_references() {
-    for (const auto& other : input_.comparisons) {
-      svg_.circle(x(other.time), y(other.energy), 3.5, " class=\"other\"");
-      svg_.text(x(other.time) + 8, y(other.energy) + 4, "", other.name);
-    }
+  void draw_all_max() {
     if (!has_all_max_) return;
     const Plan& all_max = input_.all_max;
-    const double at_x = x(all_max.iteration_time);
-    const double at_y = y(all_max.iteration_energy);
-    svg_.circle(at_x, at_y, 4.5, " class=\"reference\"");
-    const bool left = at_x > kRight - 200;
-    svg_.text(at_x + (left ? -10 : 10), at_y + (left ? 20 : 4), left ? "e k" : "k",
-              concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
-                      in_unit(all_max.iteration_energy.value, energy_unit_)}));
+    svg_.circle(x(all_max.iteration_time), y(all_max.iteration_energy), 4.5,
+                " class=\"reference\"");
+    label(all_max.iteration_time, all_max.iteration_energy, 10, "k",
+          concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
+                  in_unit(all_max.iteration_energy.value, energy_unit_)}));
+  }
+
+  void draw_comparisons() {
+    for (const auto& other : input_.comparisons) {
+      svg_.circle(x(other.time), y(other.energy), 3.5, " class=\"other\"");
+      label(other.time, other.energy, 8, "", other.name);
+    }
+  }
+
+  /// Above the curve is room.
+  void draw_chosen() {
+    const ReportPoint& chosen = chosen_point(input_);
+    svg_.circle(x(chosen.time), y(chosen.energy), 6.5, " class=\"chosen\"");
+    label(chosen.time, chosen.energy, 10, "a h",
+          concat({"chosen: ", in_unit(chosen.time.value, time_unit_), ", ",
+                  in_unit(chosen.energy.value, energy_unit_)}),
+          true);
   }
 
   std::string hover(const ReportPoint& p) const {
@@ -254,6 +253,7 @@ class FrontierDrawing {
   Axis time_, energy_;
   DisplayUnit time_unit_, energy_unit_;
   SvgWriter svg_;
+  Labels labels_{{kLeft, kTop, kRight, kBottom}};
 };
 
 }  // namespace

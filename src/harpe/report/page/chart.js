@@ -2,7 +2,7 @@
 
 const chart = (() => {
   const holder = document.getElementById('chart');
-  let x, y, yGap, current, rule, currentLabel, currentGap;
+  let x, y, yGap, places, current, rule, currentLabel, currentGap;
 
   const gapOf = point => (point.bound > 0 ? point.energy / point.bound - 1 : null);
   const widestGap = Math.max(0, ...data.points.map(gapOf).filter(gap => gap !== null));
@@ -19,6 +19,46 @@ const chart = (() => {
     return Object.assign(at, {low, high, value});
   }
 
+  /** Places for labels, so that they can be read, as labels.cc has them for files: earlier labels keep theirs. */
+  function labelPlaces(plot) {
+    const [ascent, descent] = [12, 4];
+    const taken = [];
+    const marks = [];
+    const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) *
+      Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+    const boxOf = (left, baseline, width) => ({left, top: baseline - ascent, right: left + width, bottom: baseline + descent});
+    const sum = (boxes, box) => boxes.reduce((total, other) => total + overlap(other, box), 0);
+    const cost = box => 100 * ((box.right - box.left) * (box.bottom - box.top) - overlap(box, plot)) +
+      10 * sum(taken, box) + 0.1 * sum(marks, box);
+    return {
+      add: (left, baseline, width) => taken.push(boxOf(left, baseline, width)),
+      mark: (at, above) => marks.push({left: at - 2, top: above - 2, right: at + 2, bottom: above + 2}),
+      /** Near the mark at (at, level): beside it, or above it, where that is free. */
+      find(at, level, distance, width, above) {
+        const inPlot = Math.max(plot.left + 4, Math.min(plot.right - width - 4, at - width / 2));
+        let best = null;
+        let further = 0;
+        for (const below of above ? [-16, 26, 4, -32, 42, -48, 58] : [4, -13, 22, -29, 38, -45, 54]) {
+          for (const left of [at + distance, at - distance - width, inPlot]) {
+            const hidesMark = left === inPlot && Math.abs(below - 4) < ascent;
+            const total = cost(boxOf(left, level + below, width)) + further++ + (hidesMark ? 1000 : 0);
+            if (best === null || total < best.total) best = {total, left, baseline: level + below};
+          }
+        }
+        return best;
+      },
+    };
+  }
+
+  /** Returns what keeps other labels off this one. */
+  function placeLabel(text, at, level, distance, above) {
+    const width = text.getComputedTextLength();
+    const place = places.find(at, level, distance, width, above);
+    text.setAttribute('x', place.left);
+    text.setAttribute('y', place.baseline);
+    return [place.left, place.baseline, width];
+  }
+
   function draw() {
     const width = holder.clientWidth;
     const narrow = width < 520;
@@ -28,6 +68,8 @@ const chart = (() => {
     const svg = element('svg', {height, viewBox: `0 0 ${width} ${height}`, role: 'img',
       'aria-label': 'Iteration energy over iteration time: plans, lower bound and all-max'});
     const shown = [data.allMax, ...data.comparisons, ...data.points];
+    holder.replaceChildren(svg);  // labels are measured
+    places = labelPlaces(frame);
     x = axis(shown.map(p => p.time), 0.03, 0.03, frame.left, frame.right);
     y = axis(shown.map(p => p.energy), 0.16, 0.06, frame.bottom, frame.top);
 
@@ -35,14 +77,13 @@ const chart = (() => {
     drawRelativeAxes(svg, frame, narrow);
     drawGuides(svg, frame);
     drawBound(svg, frame);
-    drawPoints(svg, frame);
     drawKey(svg, frame, narrow);
+    drawPoints(svg);
     rule = element('path', {class: 'rule'}, null, svg);
     if (widestGap > 0) drawGaps(svg, frame, strip, narrow);
     current = element('circle', {class: 'current', r: 7}, null, svg);
     currentLabel = element('text', {class: 'ours halo'}, null, svg);
     rule.dataset.bottom = height;
-    holder.replaceChildren(svg);
     svg.addEventListener('pointermove', hover);
     svg.addEventListener('pointerdown', press);
     svg.addEventListener('pointerleave', hideTip);
@@ -96,6 +137,8 @@ const chart = (() => {
       if (index === 'min') element('tspan', {'font-size': '9px', dy: 3}, index, label);
       else label.append(index);
       element('tspan', index === 'min' ? {dy: -3} : {}, NBSP + timeText(time), label);
+      const width = label.getComputedTextLength();
+      places.add(x(time) + side * 5 - (side < 0 ? width : 0), frame.bottom - 8, width);
     };
     mark(data.fastest, ['T', 'min'], 1);
     if (x(data.leastEnergy) - x(data.fastest) > 4) mark(data.leastEnergy, ['T', '*'], x(data.leastEnergy) - x(data.fastest) > 190 ? -1 : 1);
@@ -109,16 +152,19 @@ const chart = (() => {
     element('path', {class: 'bound', d: 'M' + path, 'clip-path': 'url(#plot)'}, null, svg);
   }
 
-  function drawPoints(svg, frame) {
-    data.points.forEach(point => element('circle', {class: 'point', cx: x(point.time), cy: y(point.energy), r: 2.2}, null, svg));
-    for (const other of data.comparisons) {
-      element('circle', {class: 'other', cx: x(other.time), cy: y(other.energy), r: 4}, null, svg);
-      element('text', {class: 'halo', x: x(other.time) + 9, y: y(other.energy) + 4}, other.name, svg);
+  function drawPoints(svg) {
+    for (const point of data.points) {
+      element('circle', {class: 'point', cx: x(point.time), cy: y(point.energy), r: 2.2}, null, svg);
+      places.mark(x(point.time), y(point.energy));
     }
     const {time, energy} = data.allMax;
     element('circle', {class: 'reference', cx: x(time), cy: y(energy), r: 5}, null, svg);
-    const atRight = x(time) > frame.right - 200;
-    element('text', {class: atRight ? 'strong halo e' : 'strong halo', x: x(time) + (atRight ? -11 : 11), y: y(energy) + (atRight ? 20 : 4)}, `all-max: ${timeText(time)}, ${energyText(energy)}`, svg);
+    const words = `all-max: ${timeText(time)}, ${energyText(energy)}`;
+    places.add(...placeLabel(element('text', {class: 'strong halo'}, words, svg), x(time), y(energy), 11));
+    for (const other of data.comparisons) {
+      element('circle', {class: 'other', cx: x(other.time), cy: y(other.energy), r: 4}, null, svg);
+      places.add(...placeLabel(element('text', {class: 'halo'}, other.name, svg), x(other.time), y(other.energy), 9));
+    }
     const chosen = data.points[data.chosen];
     element('circle', {class: 'chosen', cx: x(chosen.time), cy: y(chosen.energy), r: 10.5}, null, svg);
   }
@@ -126,13 +172,16 @@ const chart = (() => {
   /** In a corner that a falling curve leaves empty: on phones the lower one, off the label of the current plan. */
   function drawKey(svg, frame, narrow) {
     const lines = [['plans', 'point', 2.2], ['chosen plan', 'chosen', 5], ['proven lower bound', 'bound', 0]];
-    const corner = narrow ? {x: frame.left + 32, y: frame.bottom - 66} : {x: frame.right - 132, y: frame.top + 18};
+    const allMax = x(data.allMax.time);
+    const right = allMax > frame.right - 180 ? allMax - 200 : frame.right;  // beside the label of all-max
+    const corner = narrow ? {x: frame.left + 32, y: frame.bottom - 66} : {x: right - 132, y: frame.top + 18};
     lines.forEach(([name, style, radius], i) => {
       const at = {x: corner.x, y: corner.y + 18 * i};
       if (style === 'bound' && data.bound.length === 0) return;
       if (radius) element('circle', {class: style, cx: at.x - 14, cy: at.y - 4, r: radius}, null, svg);
       else element('path', {class: style, d: `M${at.x - 22} ${at.y - 4}h16`}, null, svg);
-      element('text', {x: at.x, y: at.y}, name, svg);
+      const text = element('text', {x: at.x, y: at.y}, name, svg);
+      places.add(at.x - 22, at.y, text.getComputedTextLength() + 22);
     });
   }
 
@@ -177,16 +226,7 @@ const chart = (() => {
       if (gap !== null) currentGap.setAttribute('cy', yGap(gap));
     }
     currentLabel.textContent = `${timeText(point.time)}, ${energyText(point.energy)}`;
-    const right = cx > (x(x.low) + x(x.high)) / 2;
-    const length = currentLabel.getComputedTextLength();
-    const left = right ? cx + 12 - length : cx + 12;
-    // Above the curve is room, unless something to compare with stands there.
-    const taken = data.comparisons.some(other =>
-      x(other.time) > left - 12 - 7 * other.name.length && x(other.time) < left + length + 8 && Math.abs(y(other.energy) - cy + 18) < 20);
-    const clipped = taken && cx - 12 - length < x(x.low);
-    currentLabel.setAttribute('x', clipped ? x(x.low) + 8 : taken ? cx - 12 : cx + 12);
-    currentLabel.setAttribute('y', clipped ? cy + 56 : taken ? cy + 26 : cy - 16);
-    currentLabel.setAttribute('class', !clipped && (right || taken) ? 'ours halo e' : 'ours halo');
+    placeLabel(currentLabel, cx, cy, 12, true);  // above the curve is room
   }
 
   function nearest(event, candidates) {
