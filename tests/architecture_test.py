@@ -133,7 +133,8 @@ def flaws_of_public_headers(root):
     return found
 
 
-CHECKER = ("exact", "profile_misfit", "verify", "verify_certificate", "verify_late", "verify_loops", "planned_schedule", "rules_graph")
+CHECKER = ("exact", "verify", "verify_certificate", "verify_late", "verify_loops", "planned_schedule", "profile_misfit",
+           "rules_graph")
 
 
 def included_from(src, files):

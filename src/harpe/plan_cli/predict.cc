@@ -1,5 +1,4 @@
 #include "harpe/frontier/predict.h"
-#include "harpe/frontier/profile_misfit.h"
 
 #include <memory>
 
@@ -7,6 +6,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/frontier/profile_misfit.h"
 #include "harpe/plan_cli/given_latency.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
