@@ -148,6 +148,7 @@ TEST_F(BadInput, StagesThatTheScheduleLeavesOutAreNamedBeforeAnythingElse) {
                                                {"--schedule", "zb-h1"},
                                                {"--load", "1,2,3"},
                                                {"--transfer-forward", "1"},
+                                               {"--chunks", "2"},
                                                {"--deadline", "0.1"},
                                                {"--power-cap", "1"}}) {
     std::vector<std::string> options = {"--stages", "1"};

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "command_run.h"
 #include "harpe/base/digest.h"
@@ -759,6 +761,36 @@ TEST_F(PlanCommand, WithoutBlockingPowerANoteSaysWhatIsAssumed) {
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("no --blocking-power given"));
   EXPECT_THAT(plan({}).out, Not(HasSubstr("no --blocking-power given")));
+}
+
+void add_keys(const json& value, std::set<std::string>& keys) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      keys.insert(key);
+      add_keys(inner, keys);
+    }
+  }
+}
+
+TEST_F(PlanCommand, DocumentationNamesTheKeysOfTheSummary) {
+  std::ifstream file(std::filesystem::path(source_tree()) / "docs" / "formats.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = page.find("## Summary of a plan (JSON)");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string section = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  std::set<std::string> keys;
+  add_keys(summary({"--stages", "3", "--search-windows", "2"}), keys);
+  add_keys(summary({"--switch-latency", "10ms", "--quick", "--points", "0", "--out", path("out")}),
+           keys);
+  const Said verified =
+      harpe_says({"verify", path("out"), "--profile", path("profile.csv"), "--json"});
+  add_keys(json::parse(verified.out)["given"], keys);
+  EXPECT_GE(keys.size(), 45U);
+  for (const std::string& key : keys) {
+    EXPECT_TRUE(section.find('`' + key + '`') != std::string::npos ||
+                section.find('.' + key + '`') != std::string::npos)
+        << key;
+  }
 }
 
 TEST_F(PlanCommand, TheIndependentCheckerAgreesOnMeasuredProfiles) {

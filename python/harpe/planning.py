@@ -396,5 +396,5 @@ def _run(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
         said = [replace(one, message=in_python(one.message)) for one in error.diagnostics]
         text = "\n".join(map(str, said)) or str(error)
         raise error_of(error.code, text, diagnostics=said) from None
-    doubts = [*summary.get("warnings", []), *summary["notes"]]
+    doubts = dict.fromkeys([*summary.get("warnings", []), *summary["notes"]])  # some are both
     return {**summary, "notes": [in_python(note) for note in doubts]}

@@ -190,6 +190,8 @@ def test_what_the_command_notes_and_warns_of_is_in_the_notes_in_words_of_python(
     profile: Path,
 ) -> None:
     assert plan(profile).notes == ()
+    (left_out,) = plan(profile, stages=1).notes
+    assert left_out.startswith("the profile has 2 stages, of which the schedule uses 1")
     (note,) = harpe.plan(profile, micro_batches=6).notes
     assert note.startswith("no blocking_power given: waiting GPUs are counted with 0 W")
     (note,) = plan(profile, deadline_s=3.0).notes

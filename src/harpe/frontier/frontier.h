@@ -182,8 +182,8 @@ class Frontier {
 
 /// Computes the whole frontier. Fused instructions (`recompute_backward`, `forward_backward`)
 /// without rows in the profile are planned as their two halves, one after the other. Diagnostics
-/// name every (stage, kind, chunk) that the schedule needs and the profile lacks. O(breakpoints x
-/// change per breakpoint); see docs/performance.md.
+/// name all rows that the schedule needs and the profile lacks, or that it has fewer stages.
+/// O(breakpoints x change per breakpoint); see docs/performance.md.
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
                               const CharacterizeOptions& options);
 /// The same from a schedule, without transfers.

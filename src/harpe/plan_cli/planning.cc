@@ -240,9 +240,9 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
     return error;
   }
   Schedule schedule = HARPE_TRY(read_job_schedule(job, profile->stages()));
-  if (!job.schedule_is_file) warn_of_chunks(job.chunks, schedule, console);
   HARPE_TRY(check_stages(schedule, *profile, job.profile.string()));
   if (const auto note = note_on_stages(schedule, *profile)) console.warn(*note);
+  if (!job.schedule_is_file) warn_of_chunks(job.chunks, schedule, console);
   HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
   return inputs_of(job, *profile, std::move(schedule));
 }
