@@ -166,6 +166,24 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
   EXPECT_THAT(events(), IsEmpty());
 }
 
+TEST_F(ClientTest, AnAssignmentThatLeavesTheClockHoldsWithoutAnAgentAndSetsNothingWithOne) {
+  spec_.profiling.as_is = true;
+  for (const bool with_agent : {false, true}) {
+    if (with_agent) start_agent();
+    const std::size_t before = server_.reports().size();
+    auto client = started();
+    ASSERT_TRUE(registers(*client));
+    Training training(*client);
+    EXPECT_TRUE(eventually([&] {
+      const auto reports = server_.reports();
+      return reports.size() > before && reports.back().version > 0;
+    }));
+    training.end();
+    EXPECT_EQ(client->counts().clock_changes, 0U);
+    EXPECT_EQ(locked(), std::nullopt);
+  }
+}
+
 TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
   start_agent();
   RankClientOptions given = options();
