@@ -22,7 +22,8 @@ std::string quoted(const std::string& run) {
 
 /// Why a rank that observes cannot train with ranks that do not, or the other way round.
 Error mixed(bool rank_observes, const std::string& run) {
-  const std::string others = "the other ranks of this start of training (run " + quoted(run) + ")";
+  const std::string others = "the other ranks of this start of training" +
+                             (run.empty() ? std::string() : " (run " + quoted(run) + ")");
   return Error::invalid((rank_observes ? "this rank only observes, and " + others + " do not"
                                        : others + " only observe, and this rank does not") +
                         ": give HARPE_OBSERVE=1, or observe=True, to all ranks or to none");
