@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kPointsOfCurve = 24;
 
-struct CompareArguments : JobArguments {
+struct CompareArguments : PlanArguments {
   std::string schedules = "all", policies = "all";
 };
 
