@@ -2,15 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
 #include "command_run.h"
+#include "harpe/command/json_output.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,20 +28,20 @@ class CompareCommand : public CommandTest {
                 {command, path(profile), "--micro-batches", "6", "--blocking-power", "80"});
     return harpe_says(more);
   }
-  json compare(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
+  Json compare(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
     more.emplace_back("--json");
     const Said said = says("compare", more, profile);
     EXPECT_EQ(said.status, 0) << said.err;
-    return json::parse(said.out);
+    return Json::parse(said.out);
   }
-  json plan(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
+  Json plan(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
     more.emplace_back("--json");
     const Said said = says("plan", more, profile);
     EXPECT_EQ(said.status, 0) << said.err;
-    return json::parse(said.out);
+    return Json::parse(said.out);
   }
-  static json row(const json& rows, const std::string& key, const std::string& name) {
-    for (const json& one : rows) {
+  static Json row(const Json& rows, const std::string& key, const std::string& name) {
+    for (const Json& one : rows) {
       if (one[key] == name) return one;
     }
     ADD_FAILURE() << name << " has no row";
@@ -53,12 +51,12 @@ class CompareCommand : public CommandTest {
 
 /// The oracle of every schedule's row is a plan for that schedule alone.
 TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
-  const json rows = compare({"--policies", "none"})["schedules"];
+  const Json rows = compare({"--policies", "none"})["schedules"];
   EXPECT_EQ(rows.size(), schedule_generators().size());
   const double own = row(rows, "schedule", "1f1b")["fastest"]["iteration_time_s"];
-  for (const json& one : rows) {
+  for (const Json& one : rows) {
     const std::string name = one["schedule"];
-    const json plans = plan({"--schedule", name})["plans"];
+    const Json plans = plan({"--schedule", name})["plans"];
     EXPECT_EQ(one["all_max"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"]) << name;
     EXPECT_EQ(one["fastest"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]) << name;
     if (one["at_own_schedule"].is_null()) {
@@ -79,13 +77,13 @@ TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
     if (profile[0] == 's') options.emplace_back("--split-backward");
     if (profile[0] == 'c') options.insert(options.end(), {"--chunks", "2", "--split-backward"});
     synth(profile, options);
-    const json rows = compare({"--policies", "none", "--quick"}, profile)["schedules"];
+    const Json rows = compare({"--policies", "none", "--quick"}, profile)["schedules"];
     int priced = 0;
     double first = 0;
-    for (const json& one : rows) {
+    for (const Json& one : rows) {
       if (one.contains("missing")) continue;
       ++priced;
-      const json& all_max = one["all_max"];
+      const Json& all_max = one["all_max"];
       // Effective energy: the iteration's without 80 W of each GPU all along.
       const double work = all_max["iteration_energy_j"].get<double>() -
                           3 * 80 * all_max["iteration_time_s"].get<double>();
@@ -101,21 +99,21 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
                                                     {"--least-energy"},
                                                     {"--straggler", "1.2x"},
                                                     {"--power-cap", "900"}}) {
-    const json said = compare([&] {
+    const Json said = compare([&] {
       auto all = objective;
       all.insert(all.end(), {"--schedules", "none", "--gpu", "a100-sxm"});
       return all;
     }());
-    const json planned = plan(objective);
-    const json harpe = row(said["policies"], "policy", "harpe");
-    const json& chosen = planned["plans"]["chosen"];
+    const Json planned = plan(objective);
+    const Json harpe = row(said["policies"], "policy", "harpe");
+    const Json& chosen = planned["plans"]["chosen"];
     EXPECT_EQ(harpe["iteration_energy_j"], chosen["iteration_energy_j"]) << objective[0];
     EXPECT_NEAR(harpe["saving"].get<double>(), chosen["saving_percent"].get<double>() / 100, 1e-9);
     EXPECT_NEAR(harpe["slowdown"].get<double>(), chosen["slowdown_percent"].get<double>() / 100,
                 1e-9);
     EXPECT_GT(harpe["curve"].size(), 10U);
     for (const char* const rival : {"one clock", "one power limit"}) {
-      const json one = row(said["policies"], "policy", rival);
+      const Json one = row(said["policies"], "policy", rival);
       EXPECT_EQ(one["source"], rival[4] == 'c' ? "profile" : "model of a100-sxm");
       // Harpe's own measure: no rival that meets the objective needs less.
       if (one["meets_objective"] == true && objective[0] != "--power-cap") {
@@ -129,7 +127,7 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
 
 TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   synth("whole.csv", {});
-  const json rows = compare({"--policies", "none"}, "whole.csv")["schedules"];
+  const Json rows = compare({"--policies", "none"}, "whole.csv")["schedules"];
   EXPECT_THAT(std::string(row(rows, "schedule", "zb-h1")["missing"]), HasSubstr("weight"));
   EXPECT_FALSE(row(rows, "schedule", "gpipe").contains("missing"));
   const Said said = says("compare", {"--schedules", "1f1b,zb-h1,interleaved-1f1b"}, "whole.csv");
@@ -143,6 +141,18 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   EXPECT_THAT(odd.out, HasSubstr("interleaved-1f1b: "));
 }
 
+TEST_F(CompareCommand, OthersAreOfTheSizeOfAScheduleInAFile) {
+  ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "3", "--micro-batches", "6",
+                        "--to", "json", "--out", path("own.json")})
+                .status,
+            0);
+  const Said said = harpe_says({"compare", path("profile.csv"), "--blocking-power", "80",
+                                "--schedule", path("own.json"), "--schedules", "gpipe", "--json"});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_EQ(Json::parse(said.out)["schedules"],
+            compare({"--policies", "none", "--schedules", "gpipe"})["schedules"]);
+}
+
 TEST_F(CompareCommand, TakesALimitOfTheProfileBeforeAModels) {
   const std::string csv = read("profile.csv");
   std::string limited = "stage,instruction,frequency,time,energy,power_limit\n";
@@ -153,9 +163,9 @@ TEST_F(CompareCommand, TakesALimitOfTheProfileBeforeAModels) {
     }
   }
   write("limited.csv", limited);
-  const json said =
+  const Json said =
       compare({"--schedules", "none", "--least-energy", "--gpu", "a100-sxm"}, "limited.csv");
-  const json one = row(said["policies"], "policy", "one power limit");
+  const Json one = row(said["policies"], "policy", "one power limit");
   EXPECT_EQ(one["source"], "profile");
   EXPECT_EQ(one["setting"], "300 W");
 }
@@ -168,7 +178,7 @@ TEST_F(CompareCommand, WritesATableAndAPicture) {
   EXPECT_THAT(read("out/comparison.svg"), AllOf(HasSubstr("Harpe"), HasSubstr("zb-h1")));
   EXPECT_THAT(read("out/schedules.csv"), AllOf(HasSubstr("\n1f1b,"), HasSubstr("\nzb-h1,")));
   EXPECT_THAT(read("out/policies.csv"), HasSubstr("\nharpe,profile,"));
-  EXPECT_EQ(json::parse(read("out/comparison.json"))["schedules"].size(), 2U);
+  EXPECT_EQ(Json::parse(read("out/comparison.json"))["schedules"].size(), 2U);
 }
 
 TEST_F(CompareCommand, WritesOverNothingThatItReads) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kPointsOfCurve = 24;
 
-struct CompareArguments : PlanArguments {
+struct CompareArguments : PlanJobArguments {
   std::string schedules = "all", policies = "all";
 };
 
@@ -134,6 +134,10 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
   const PlanInputs inputs = HARPE_TRY(inputs_of(job, profile));
+  if (job.schedule_is_file) {  // the others are made for as many stages and micro-batches
+    job.stages = inputs.pipeline.schedule().stages;
+    job.micro_batches = inputs.pipeline.schedule().micro_batches;
+  }
   if (const auto note = note_on_stages(inputs.pipeline.schedule(), profile)) console.warn(*note);
   HARPE_TRY(check_inputs(job, inputs, console));
   if (job.out) {

@@ -35,7 +35,7 @@ bool is_table(std::string_view text) {
   });
 }
 
-Result<PlanJob> entries_of(const PlanArguments& arguments) {
+Result<PlanJob> entries_of(const PlanJobArguments& arguments) {
   std::vector<JobEntry> entries;
   if (!arguments.job_file.empty()) {
     const std::string text = HARPE_TRY(read_file(arguments.job_file));
@@ -83,7 +83,7 @@ CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
   return option->group(std::string(key.group));
 }
 
-void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanArguments>& arguments,
+void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& arguments,
                        const std::function<bool(const JobKey&)>& offers) {
   app.add_option("JOB", arguments->job_file,
                  "Job file, whose keys are the options below; or the profile itself (CSV)")
@@ -94,7 +94,7 @@ void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanArguments>& argu
   }
 }
 
-Result<PlanJob> read_job(const PlanArguments& arguments) {
+Result<PlanJob> read_job(const PlanJobArguments& arguments) {
   PlanJob job = HARPE_TRY(entries_of(arguments));
   if (!job.latency_table.empty())
     job.switch_latency = HARPE_TRY(read_latency_table(job.latency_table));

@@ -17,16 +17,16 @@ CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
                             const std::shared_ptr<std::vector<JobEntry>>& entries);
 
 /// A job as a command line gives it: a file, options, or both.
-struct PlanArguments {
+struct PlanJobArguments {
   std::string job_file;  ///< TOML, or the profile itself (CSV); may be empty
   std::vector<JobEntry> options;
 };
 
 /// Adds the argument for the file and the options of the keys that the command offers.
-void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanArguments>& arguments,
+void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& arguments,
                        const std::function<bool(const JobKey&)>& offers);
 
 /// Reads the file, and the table of latencies that the job names.
-Result<PlanJob> read_job(const PlanArguments& arguments);
+Result<PlanJob> read_job(const PlanJobArguments& arguments);
 
 }  // namespace harpe

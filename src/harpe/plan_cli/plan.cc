@@ -49,7 +49,7 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
   return notes;
 }
 
-Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
+Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& commands,
                          Console& console) {
   PlanJob job = HARPE_TRY(read_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
@@ -107,7 +107,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
 }  // namespace
 
 void add_plan_command(Commands& commands) {
-  const auto arguments = std::make_shared<PlanArguments>();
+  const auto arguments = std::make_shared<PlanJobArguments>();
   CLI::App& app = commands.add(
       commands.root(), "plan",
       "plan the clocks of one training iteration\n"
