@@ -140,7 +140,9 @@ void Job::State::tell_new_end() {
 /// Whether all ranks know of it, and whether they follow it.
 void Job::State::follow_pause(const IterationReport& report, Seconds now) {
   if (!asked || asked->given_up || redeploy) return;
-  if (!asked->is_placed()) return place_pause();
+  // One that the server before has placed: who knows of it is counted from new assignments on.
+  const bool is_another_servers = asked->version == 0 && !asked->bound;
+  if (!asked->is_placed() || is_another_servers) return place_pause();
   const std::size_t rank = spec.shape.index(report.coordinates);
   const bool will_pause =
       report.known >= asked->version && IterationCollector::reached(report) < asked->from;

@@ -350,6 +350,29 @@ TEST(JobPause, AServerThatStartsAgainWakesNoRank) {
   }
 }
 
+/// Ranks are cut off as soon as they are asked, all or one; training goes on, and a server that
+/// takes the job up meanwhile does not know who has heard.
+TEST(JobPause, AServerMayStartAgainBeforeAllKnowOfIt) {
+  for (const bool all : {false, true}) {
+    for (int iterations = 0; iterations < 30; ++iterations) {
+      SCOPED_TRACE(testing::Message() << (all ? "all" : "one") << ", " << iterations);
+      Pausing played(5);
+      played.iterate(60);
+      bool cut = true;
+      played.is_cut = [&](std::size_t rank, Seconds) { return cut && (all || rank == 1); };
+      played.while_waiting = [&] { played.go_on(); };
+      played.ask();
+      for (int i = 0; i < iterations && played.paused_before.empty(); ++i) played.iterate(1);
+      if (!played.paused_before.empty()) break;
+      ASSERT_TRUE(played.restart_server().ok());
+      cut = false;
+      played.iterate(60);
+      EXPECT_EQ(played.disagreements, 0);
+      EXPECT_LE(played.paused_before.size(), 1U);
+    }
+  }
+}
+
 TEST(JobPause, ARankThatIsAnotherProcessHasAllAskedAnew) {
   Pausing played(11);
   played.iterate(30);
