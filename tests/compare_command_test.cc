@@ -10,8 +10,10 @@ namespace harpe {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 class CompareCommand : public CommandTest {
@@ -201,6 +203,30 @@ TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(harpe_says({"compare"}).status, 2);
 }
 
+/// As `harpe plan` says: nothing that is slower than the straggler, whose factor counts once.
+TEST_F(CompareCommand, RivalsAreNoSlowerThanTheStraggler) {
+  const Json rows =
+      compare({"--schedules", "none", "--gpu", "a100-sxm", "--straggler", "1.1x"})["policies"];
+  const double until = row(rows, "policy", "harpe")["iteration_time_s"];
+  for (const char* const rival : {"one clock", "one power limit"}) {
+    const Json one = row(rows, "policy", rival);
+    EXPECT_EQ(one["meets_objective"], true) << rival;
+    EXPECT_LE(one["iteration_time_s"].get<double>(), until * 1.001) << rival;
+    EXPECT_GE(one["iteration_energy_j"].get<double>(),
+              row(rows, "policy", "harpe")["iteration_energy_j"].get<double>())
+        << rival;
+  }
+}
+
+/// Files of a plan stay where a comparison is written beside them.
+TEST_F(CompareCommand, LeavesThePlanBesideItAlone) {
+  synth("whole.csv", {});
+  ASSERT_EQ(says("plan", {"--points", "0", "--out", path("both")}, "whole.csv").status, 0);
+  const auto before = listing("both");
+  ASSERT_EQ(says("compare", {"--schedules", "1f1b", "--out", path("both")}, "whole.csv").status, 0);
+  for (const std::string& name : before) EXPECT_THAT(listing("both"), Contains(name));
+}
+
 /// A job file of `harpe plan` may ask for more than a comparison has.
 TEST_F(CompareCommand, TakesTheJobFileOfAPlan) {
   write("job.toml",
@@ -209,6 +235,7 @@ TEST_F(CompareCommand, TakesTheJobFileOfAPlan) {
   const Said said = harpe_says({"compare", path("job.toml"), "--schedules", "1f1b"});
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("Policies for 1f1b, slowdown 5 %"));
+  EXPECT_THAT(listing("out"), IsEmpty()) << "that is where the plan goes";
 }
 
 }  // namespace

@@ -130,6 +130,8 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
     return Error::invalid("--schedules none and --policies none leave nothing to compare");
   PlanJob job = HARPE_TRY(read_job(arguments));
   forget_what_plans_need(job);
+  const auto is_out = [](const JobEntry& entry) { return entry.key->name == "out"; };
+  if (std::ranges::none_of(arguments.options, is_out)) job.out.reset();  // a job file's is a plan's
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
@@ -167,7 +169,8 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                                              [&bar](double share) { bar.update(share); });
   }
   WrittenFiles done;
-  if (job.out) done = HARPE_TRY(write_output_files(*job.out, comparison_files(comparison, job)));
+  if (job.out)
+    done = HARPE_TRY(write_output_files(*job.out, comparison_files(comparison, job), false));
   std::string text = comparison_text(comparison, job, console.colour_out);
   if (!done.written.empty()) {
     text += "\nWritten:\n";

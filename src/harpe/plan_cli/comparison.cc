@@ -153,12 +153,20 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
   });
 
   ScheduleComparison comparison{.own_time = own_time};
+  Joules fastest_energy{0};
   for (const Candidate& candidate : candidates) {
     if (!candidate.row.is_priced()) continue;
-    const Seconds time = candidate.row.fastest.time;
-    if (!comparison.fastest.empty() && time >= comparison.fastest_time) continue;
+    const IterationCost& cost = candidate.row.fastest;
+    if (!comparison.fastest.empty()) {
+      // Times that differ by rounding alone are the same: then the one of less energy counts.
+      constexpr double kSame = 1e-9;
+      const bool is_slower = cost.time > comparison.fastest_time * (1 + kSame);
+      const bool is_as_fast = cost.time >= comparison.fastest_time * (1 - kSame);
+      if (is_slower || (is_as_fast && cost.energy >= fastest_energy)) continue;
+    }
     comparison.fastest = candidate.row.name;
-    comparison.fastest_time = time;
+    comparison.fastest_time = cost.time;
+    fastest_energy = cost.energy;
   }
   on_all_processors(names.size(), [&](std::size_t i) {
     Candidate& candidate = candidates[i];
@@ -176,8 +184,10 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
 std::vector<PolicyRow> compare_policies(const Frontier& frontier, const PlanJob& job,
                                         const Planned& planned,
                                         const std::vector<std::string>& policies) {
+  // Not `planned.all_max`, which may wait for a straggler already.
+  const PlanOptions options = options_of(job);
   const ReferenceTimes reference =
-      reference_times(frontier, planned.fastest, planned.all_max, options_of(job));
+      reference_times(frontier, planned.fastest, frontier.all_max(options), options);
   std::vector<PolicyRow> rows;
   for (const std::string& policy : policies) {
     if (policy == "all-max") {

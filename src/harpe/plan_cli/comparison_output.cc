@@ -82,8 +82,9 @@ const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
 std::string schedules_text(const JobComparison& comparison, bool coloured) {
   const ScheduleComparison& schedules = comparison.schedules;
   if (schedules.rows.empty()) return "";
-  const Against against(comparison);
   const std::string own = comparison.planned.chosen.schedule;
+  // Schedules are compared without a straggler, which all-max of `planned` may wait for.
+  const Joules own_all_max = comparison.frontier.all_max().iteration_energy;
   // Where the own schedule is the fastest, its time is one column, not two.
   const bool own_is_fastest = schedules.own_time <= schedules.fastest_time;
   std::vector<std::string> heading = {"schedule",  "all-max s", "all-max J",
@@ -120,9 +121,9 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
         "; activations: most that a stage holds\nat once, in whole stages\n";
     const ScheduleRow* least = least_at_own(schedules);
     if (least != nullptr && least->name != own) {
-      text += "As fast as " + own + ", " + least->name +
-              " needs the least energy: " + percent_text(100 * against.saving(*least->at_own), 1) +
-              " less than " + own + " at all-max\n";
+      text += "As fast as " + own + ", " + least->name + " needs the least energy: " +
+              percent_text(100 * (1 - least->at_own->energy / own_all_max), 1) + " less than " +
+              own + " at all-max\n";
     }
   }
   if (!reasons.empty()) text += "Not priced by this profile:\n" + reasons;

@@ -166,7 +166,7 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job) 
 }
 
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
-                                        const std::vector<OutputFile>& files) {
+                                        const std::vector<OutputFile>& files, bool is_plan) {
   std::error_code error;
   const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
@@ -199,6 +199,7 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
     done.written.push_back(path.string());
   }
   staging.reset();
+  if (!is_plan) return done;
   for (const char* const optional : {kCertificate, kZeusPlan}) {
     const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
     const std::filesystem::path earlier = directory / optional;

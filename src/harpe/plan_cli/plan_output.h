@@ -41,8 +41,9 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 /// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as
 /// if it belonged to this one: it is renamed to "earlier-...", or "earlier-2-..." where that is
 /// taken.
+/// \param is_plan  false: the files are no plan, and those of one stay
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
-                                        const std::vector<OutputFile>& files);
+                                        const std::vector<OutputFile>& files, bool is_plan = true);
 
 /// Returns the names of all files that a plan may be written as.
 std::vector<std::string> output_names(bool has_own_profile);
