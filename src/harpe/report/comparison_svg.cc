@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harpe/profile/profile.h"
+#include "harpe/report/axes.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/svg.h"
 
@@ -16,17 +17,6 @@ constexpr std::string_view kComparisonStyle =
     ".ours{stroke:var(--ours)}.l0{stroke:var(--c1)}.l1{stroke:var(--c2)}.l2{stroke:var(--c3)}"
     ".before{fill:var(--rule)}.after{fill:var(--ours)}";
 constexpr std::array<std::string_view, 3> kRivalColours = {"--c1", "--c2", "--c3"};
-
-/// A linear map from values to pixels.
-struct Scale {
-  double low, high, from, to;
-  double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
-
-  static Scale around(double low, double high, double from, double to) {
-    const double range = high > low ? high - low : std::max(1e-9, std::abs(high));
-    return {low - 0.04 * range, high + 0.06 * range, from, to};
-  }
-};
 
 class ComparisonDrawing {
  public:
@@ -63,26 +53,29 @@ class ComparisonDrawing {
       include(curve.at_objective);
       std::ranges::for_each(curve.points, include);
     }
-    const Scale time = Scale::around(fast, slow, kLeft, kRight);
-    const Scale energy = Scale::around(least, most, kChartBottom, kChartTop);
-    draw_axes(time, energy);
+    axes_ = {.time = Axis::around(fast, slow, 0.04, 0.06, kLeft, kRight),
+             .energy = Axis::around(least, most, 0.04, 0.06, kChartBottom, kChartTop),
+             .time_unit = time_unit(slow),
+             .energy_unit = energy_unit(most)};
+    axes_.draw(svg_, concat({"iteration energy under ", picture_.schedule}), 14);
     std::size_t other = 0;
     double legend = kChartTop + 6;
     for (const PolicyCurve& curve : picture_.policies) {
       const std::string number = std::to_string(other % kRivalColours.size());
       const std::string_view colour = curve.is_ours ? "--ours" : kRivalColours[other % 3];
       if (!curve.is_ours) ++other;
-      draw_line(curve, curve.is_ours ? "line ours" : concat({"line l", number}), time, energy);
+      draw_line(curve, curve.is_ours ? "line ours" : concat({"line l", number}));
       // All-max is a ring: another setting may lie upon it.
       const std::string paint = light_colours(concat({"var(", colour, ")"}));
       const std::string mark = curve.points.size() > 1
                                    ? attribute("fill", paint)
                                    : attribute("fill", "none") + attribute("stroke", paint) +
                                          attribute("stroke-width", "2");
-      svg_.circle(time.at(curve.at_objective.first.value),
-                  energy.at(curve.at_objective.second.value), curve.points.size() > 1 ? 5 : 7, mark,
-                  concat({curve.name, ": ", in_unit(curve.at_objective.first.value, time_unit_),
-                          ", ", in_unit(curve.at_objective.second.value, energy_unit_)}));
+      svg_.circle(
+          axes_.x(curve.at_objective.first), axes_.y(curve.at_objective.second),
+          curve.points.size() > 1 ? 5 : 7, mark,
+          concat({curve.name, ": ", in_unit(curve.at_objective.first.value, axes_.time_unit), ", ",
+                  in_unit(curve.at_objective.second.value, axes_.energy_unit)}));
       svg_.circle(kRight + 24, legend - 4, 5, mark);
       svg_.text(kRight + 36, legend, curve.is_ours ? "a" : "k", curve.name);
       if (!curve.remark.empty()) svg_.text(kRight + 36, legend += 16, "", curve.remark);
@@ -91,45 +84,21 @@ class ComparisonDrawing {
     svg_.text(kRight + 16, legend + 4, "", "\u25CF at the objective");
   }
 
-  void draw_line(const PolicyCurve& curve, std::string_view classes, const Scale& time,
-                 const Scale& energy) {
+  void draw_line(const PolicyCurve& curve, std::string_view classes) {
     if (curve.points.size() < 2) return;
     std::string path;
     for (const auto& [seconds, joules] : curve.points) {
       path += path.empty() ? "M" : "L";
-      path += point(time.at(seconds.value), energy.at(joules.value));
+      path += point(axes_.x(seconds), axes_.y(joules));
     }
     svg_.path(classes, path);
-  }
-
-  void draw_axes(const Scale& time, const Scale& energy) {
-    time_unit_ = time_unit(time.high);
-    energy_unit_ = energy_unit(energy.high);
-    svg_.text(kLeft - 60, kChartTop - 14, "k",
-              concat({"iteration energy, ", energy_unit_.name, ", under ", picture_.schedule}));
-    svg_.path("axis", concat({"M", point(kLeft, kChartTop), "V", coordinate(kChartBottom), "H",
-                              coordinate(kRight)}));
-    const Ticks times = ticks(time.low / time_unit_.divisor, time.high / time_unit_.divisor, 7);
-    for (const double mark : times.values) {
-      const double at = time.at(mark * time_unit_.divisor);
-      svg_.path("axis", concat({"M", point(at, kChartBottom), "v4"}));
-      svg_.text(at, kChartBottom + 18, "m", fixed(mark, times.decimals));
-    }
-    svg_.text(kRight, kChartBottom + 36, "e k", concat({"iteration time, ", time_unit_.name}));
-    const Ticks energies =
-        ticks(energy.low / energy_unit_.divisor, energy.high / energy_unit_.divisor, 6);
-    for (const double mark : energies.values) {
-      const double at = energy.at(mark * energy_unit_.divisor);
-      svg_.path("axis", concat({"M", point(kLeft, at), "h-4"}));
-      svg_.text(kLeft - 8, at + 4, "e", fixed(mark, energies.decimals));
-    }
   }
 
   /// Two bars a schedule: as it is at all-max, and with a plan that is no slower.
   void draw_schedules() {
     double most = 0;
     for (const ScheduleBar& bar : picture_.schedules) most = std::max(most, bar.all_max.value);
-    const Scale scale{0, most, kBarLeft, kBarRight};
+    const Axis scale{0, most, kBarLeft, kBarRight};
     const DisplayUnit energy = energy_unit(most);
     svg_.text(kLeft - 60, bars_top_ - 14, "k",
               "Iteration energy of each schedule: at all-max (grey), and with Harpe's plan without "
@@ -156,7 +125,7 @@ class ComparisonDrawing {
 
   const ComparisonPicture& picture_;
   double bars_top_;
-  DisplayUnit time_unit_, energy_unit_;
+  TimeEnergyAxes axes_;
   SvgWriter svg_;
 };
 

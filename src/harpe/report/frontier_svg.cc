@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "harpe/report/axes.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/frontier_picture.h"
 #include "harpe/report/labels.h"
@@ -32,21 +33,6 @@ constexpr std::string_view kStyle =
     ".reference{fill:var(--ground);stroke:var(--ink);stroke-width:1.5}";
 constexpr std::string_view kPlanDot = " class=\"plan\"";
 
-/// A linear map from values to pixels.
-struct Axis {
-  double low = 0;
-  double high = 1;
-  double from = 0;
-  double to = 1;
-
-  double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
-  /// With room, as shares of the range, before and after.
-  static Axis around(double low, double high, double before, double after, double from, double to) {
-    const double range = high > low ? high - low : std::max(1e-9, std::abs(high));
-    return {low - before * range, high + after * range, from, to};
-  }
-};
-
 class FrontierDrawing {
  public:
   FrontierDrawing(const ReportInput& input, Ground ground)
@@ -68,18 +54,18 @@ class FrontierDrawing {
     }
     for (const auto& other : input.comparisons) include(other.time, other.energy);
     if (has_all_max_) include(input.all_max.iteration_time, input.all_max.iteration_energy);
-    time_ = Axis::around(fast, slow, 0.03, 0.03, kLeft, kRight);
-    energy_ = Axis::around(least, most, 0.16, 0.06, kBottom, kTop);
+    axes_.time = Axis::around(fast, slow, 0.03, 0.03, kLeft, kRight);
+    axes_.energy = Axis::around(least, most, 0.16, 0.06, kBottom, kTop);
     // As on the page: in the units of all-max.
-    time_unit_ = time_unit(has_all_max_ ? input.all_max.iteration_time.value : slow);
-    energy_unit_ = energy_unit(has_all_max_ ? input.all_max.iteration_energy.value : most);
+    axes_.time_unit = time_unit(has_all_max_ ? input.all_max.iteration_time.value : slow);
+    axes_.energy_unit = energy_unit(has_all_max_ ? input.all_max.iteration_energy.value : most);
   }
 
   std::string draw() {
     svg_.text(kLeft, 24, "t", input_.title.empty() ? "Frontier" : input_.title);
     if (has_all_max_) svg_.text(kLeft, 42, "", headline(input_.all_max, chosen_point(input_)));
     svg_.text(kLeft, 58, "w", synthetic_remark(chosen_point(input_).plan));
-    axes();
+    axes_.draw(svg_, "iteration energy", 28);
     relative_axes();
     mark_times();
     draw_bound();
@@ -95,44 +81,25 @@ class FrontierDrawing {
   static double gap(const ReportPoint& point) {
     return 100 * (point.energy / point.lower_bound - 1);
   }
-  double x(Seconds time) const { return time_.at(time.value); }
-  double y(Joules energy) const { return energy_.at(energy.value); }
-
-  void axes() {
-    svg_.path("axis",
-              concat({"M", point(kLeft, kTop), "V", coordinate(kBottom), "H", coordinate(kRight)}));
-    const Ticks times = ticks(time_.low / time_unit_.divisor, time_.high / time_unit_.divisor, 8);
-    for (const double mark : times.values) {
-      const double at = time_.at(mark * time_unit_.divisor);
-      svg_.path("axis", concat({"M", point(at, kBottom), "v4"}));
-      svg_.text(at, kBottom + 18, "m", fixed(mark, times.decimals));
-    }
-    svg_.text(kRight, kBottom + 34, "e k", concat({"iteration time, ", time_unit_.name}));
-    const Ticks energies =
-        ticks(energy_.low / energy_unit_.divisor, energy_.high / energy_unit_.divisor, 6);
-    for (const double mark : energies.values) {
-      const double at = energy_.at(mark * energy_unit_.divisor);
-      svg_.path("axis", concat({"M", point(kLeft, at), "h-4"}));
-      svg_.text(kLeft - 8, at + 4, "e", fixed(mark, energies.decimals));
-    }
-    svg_.text(kLeft - 60, kTop - 28, "k", concat({"iteration energy, ", energy_unit_.name}));
-  }
+  double x(Seconds time) const { return axes_.x(time); }
+  double y(Joules energy) const { return axes_.y(energy); }
 
   /// The same ranges against all-max, at the top and at the right.
   void relative_axes() {
     if (!has_all_max_) return;
     const double time = input_.all_max.iteration_time.value;
     const double energy = input_.all_max.iteration_energy.value;
-    const Ticks slower = ticks(100 * (time_.low / time - 1), 100 * (time_.high / time - 1), 6);
+    const Ticks slower =
+        ticks(100 * (axes_.time.low / time - 1), 100 * (axes_.time.high / time - 1), 6);
     for (const double mark : slower.values) {
-      const double at = time_.at(time * (1 + mark / 100));
+      const double at = axes_.time.at(time * (1 + mark / 100));
       svg_.path("axis", concat({"M", point(at, kTop), "v-4"}));
       svg_.text(at, kTop - 8, "m", percent(mark, slower.decimals));
     }
     const Ticks less =
-        ticks(100 * (energy_.low / energy - 1), 100 * (energy_.high / energy - 1), 6);
+        ticks(100 * (axes_.energy.low / energy - 1), 100 * (axes_.energy.high / energy - 1), 6);
     for (const double mark : less.values) {
-      const double at = energy_.at(energy * (1 + mark / 100));
+      const double at = axes_.energy.at(energy * (1 + mark / 100));
       svg_.path("axis", concat({"M", point(kRight, at), "h4"}));
       svg_.text(kRight + 8, at + 4, "", percent(mark, less.decimals));
     }
@@ -149,9 +116,9 @@ class FrontierDrawing {
   void mark_times() {
     constexpr double kLabel = 90;
     const auto mark = [&](Seconds time, std::string_view name, bool left, double above) {
-      if (time.value < time_.low || time.value > time_.high) return;
+      if (time.value < axes_.time.low || time.value > axes_.time.high) return;
       svg_.path("guide", concat({"M", point(x(time), kTop), "V", coordinate(kBottom)}));
-      const std::string words = concat({name, " ", in_unit(time.value, time_unit_)});
+      const std::string words = concat({name, " ", in_unit(time.value, axes_.time_unit)});
       const LabelPlace place{x(time) + (left ? -5 : 5), kBottom - above, left};
       svg_.text(place.x, place.baseline, left ? "e" : "", words);
       labels_.add(place, words);
@@ -196,8 +163,8 @@ class FrontierDrawing {
     svg_.circle(x(all_max.iteration_time), y(all_max.iteration_energy), 4.5,
                 " class=\"reference\"");
     label(all_max.iteration_time, all_max.iteration_energy, 10, "k",
-          concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
-                  in_unit(all_max.iteration_energy.value, energy_unit_)}));
+          concat({"all-max: ", in_unit(all_max.iteration_time.value, axes_.time_unit), ", ",
+                  in_unit(all_max.iteration_energy.value, axes_.energy_unit)}));
   }
 
   void draw_comparisons() {
@@ -212,14 +179,14 @@ class FrontierDrawing {
     const ReportPoint& chosen = chosen_point(input_);
     svg_.circle(x(chosen.time), y(chosen.energy), 6.5, " class=\"chosen\"");
     label(chosen.time, chosen.energy, 10, "a h",
-          concat({"chosen: ", in_unit(chosen.time.value, time_unit_), ", ",
-                  in_unit(chosen.energy.value, energy_unit_)}),
+          concat({"chosen: ", in_unit(chosen.time.value, axes_.time_unit), ", ",
+                  in_unit(chosen.energy.value, axes_.energy_unit)}),
           true);
   }
 
   std::string hover(const ReportPoint& p) const {
-    std::string words =
-        concat({in_unit(p.time.value, time_unit_), ", ", in_unit(p.energy.value, energy_unit_)});
+    std::string words = concat(
+        {in_unit(p.time.value, axes_.time_unit), ", ", in_unit(p.energy.value, axes_.energy_unit)});
     if (p.lower_bound > Joules{0}) words += concat({", gap ", fixed(gap(p), 3), " %"});
     return words;
   }
@@ -250,8 +217,7 @@ class FrontierDrawing {
   std::vector<CurvePoint> bound_;
   bool has_all_max_;
   double widest_gap_ = 0;
-  Axis time_, energy_;
-  DisplayUnit time_unit_, energy_unit_;
+  TimeEnergyAxes axes_;
   SvgWriter svg_;
   Labels labels_{{kLeft, kTop, kRight, kBottom}};
 };
