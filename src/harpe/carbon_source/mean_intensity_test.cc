@@ -6,37 +6,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
 #include "harpe/base/file.h"
-#include "harpe/base/test_directory_testing.h"
-#include "harpe/http_client/scripted_http_testing.h"
+#include "harpe/carbon_source/source_environment_testing.h"
 
 namespace harpe {
 namespace {
 
 using testing::HasSubstr;
 
-class MeanIntensity : public testing::Test {
+class MeanIntensity : public testing::Test, public EnvironmentOfATest {
  public:
-  Result<CarbonIntensity> mean(const std::string& text, WholeSeconds past = whole_hours(720)) {
-    const SourceEnvironment environment{
-        .clock = clock,
-        .now = [] { return parse_utc("2026-01-15T10:00Z").value(); },
-        .variable =
-            [this](const std::string& name) {
-              const auto found = variables.find(name);
-              return found == variables.end() ? std::nullopt : std::optional(found->second);
-            },
-        .cache = directory / "cache",
-        .timeout = Seconds{5}};
-    return mean_intensity(parse_source(text).value(), environment, past);
-  }
+  MeanIntensity() { now = parse_utc("2026-01-15T10:00Z").value(); }
 
-  TestDirectory directory;
-  ManualClock clock;
-  std::map<std::string, std::string> variables = {{"HOME", directory.path().string()}};
+  Result<CarbonIntensity> mean(const std::string& text, WholeSeconds past = whole_hours(720)) {
+    return mean_intensity(parse_source(text).value(), environment(), past);
+  }
 };
 
 TEST_F(MeanIntensity, ANumberAndAYearlyMeanAreTheirOwn) {

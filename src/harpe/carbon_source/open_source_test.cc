@@ -6,39 +6,20 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <map>
 #include <string>
 
-#include "harpe/base/test_directory_testing.h"
-#include "harpe/carbon/utc_time.h"
-#include "harpe/http_client/scripted_http_testing.h"
+#include "harpe/carbon_source/source_environment_testing.h"
 
 namespace harpe {
 namespace {
 
-class OpenSource : public testing::Test {
+class OpenSource : public testing::Test, public EnvironmentOfATest {
  public:
-  SourceEnvironment environment() {
-    return {.clock = clock,
-            .now = [this] { return now; },
-            .variable =
-                [this](const std::string& name) {
-                  const auto found = variables.find(name);
-                  return found == variables.end() ? std::nullopt : std::optional(found->second);
-                },
-            .cache = directory / "cache",
-            .timeout = Seconds{5}};
-  }
   std::unique_ptr<CarbonSource> opened(const std::string& text) {
     auto source = open_source(text, environment());
     EXPECT_TRUE(source.ok()) << (source.ok() ? "" : source.error().text());
     return source.ok() ? *std::move(source) : nullptr;
   }
-
-  TestDirectory directory;
-  ManualClock clock;
-  UtcTime now = parse_utc("2026-01-15T10:20Z").value();
-  std::map<std::string, std::string> variables = {{"HOME", directory.path().string()}};
 };
 
 TEST_F(OpenSource, ANumberAndAYearlyMeanNeedNoNetwork) {
