@@ -179,4 +179,16 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
   return rows;
 }
 
+std::string csv_cell(const std::string& text) {
+  std::string clean = text;
+  std::ranges::replace_if(
+      clean, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
+  const bool plain = clean.find_first_of(",\"#") == std::string::npos && trim(clean) == clean &&
+                     clean == text && !clean.empty();
+  if (plain) return clean;
+  std::string quoted = "\"";
+  for (const char c : clean) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 }  // namespace harpe

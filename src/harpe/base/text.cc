@@ -131,4 +131,14 @@ std::optional<std::string> nearest(std::string_view word,
   return found;
 }
 
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    items.emplace_back(trim(text.substr(0, comma)));
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace harpe

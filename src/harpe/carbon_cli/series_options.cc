@@ -22,16 +22,6 @@ Result<WholeSeconds> parse_interval(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string> split_list(std::string_view text) {
-  std::vector<std::string> items;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    items.emplace_back(trim(text.substr(0, comma)));
-    if (comma == std::string_view::npos) return items;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 void add_series_options(CLI::App& app, SeriesArguments& arguments) {
   IntensityCsvOptions& csv = arguments.csv;
   add_parsed(app, "--kind", "KIND",

@@ -39,9 +39,6 @@ Status take_price_heading(const std::string& file, SeriesArguments& arguments);
 /// Of prices where --unit is one of prices; a kind beside it is refused.
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments);
 
-/// "a, b": what is between commas, trimmed.
-std::vector<std::string> split_list(std::string_view text);
-
 /// Weather, load, ... beside a series.
 struct ExogenousArguments {
   std::string file;

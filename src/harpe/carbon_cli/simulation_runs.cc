@@ -1,12 +1,10 @@
 #include "harpe/carbon_cli/simulation_runs.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "harpe/base/text.h"
+#include "harpe/command/on_all_processors.h"
 
 namespace harpe {
 namespace {
@@ -26,24 +24,9 @@ std::size_t start_of(std::size_t i, std::size_t starts) {
 
 /// \param run  of the number of a start, its outcome; called by several threads
 template <class Run>
-auto by_all_processors(std::size_t count, Run run, const std::function<void(double)>& progress) {
+auto outcomes_of(std::size_t count, Run run, const std::function<void(double)>& progress) {
   std::vector<decltype(run(std::size_t{}))> outcomes(count);
-  std::atomic<std::size_t> next{0}, ended{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      outcomes[i] = run(i);
-      ++ended;
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    threads.emplace_back(work);
-  }
-  while (progress && ended < count) {
-    progress(static_cast<double>(ended) / static_cast<double>(count));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  threads.clear();  // which waits for them
+  on_all_processors(count, [&](std::size_t i) { outcomes[i] = run(i); }, progress);
   return outcomes;
 }
 
@@ -56,15 +39,15 @@ Seconds fastest_of(const std::vector<PieceCost>& choices) {
 std::vector<StartOutcome> run_starts(const CarbonSimulation& simulation, std::size_t count,
                                      const std::function<void(double)>& progress) {
   const std::size_t starts = simulation.starts();
-  return by_all_processors(
+  return outcomes_of(
       count, [&](std::size_t i) { return simulation.at(start_of(i, starts)); }, progress);
 }
 
 Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_price) {
   const std::size_t starts = simulation.starts();
-  const auto outcomes = by_all_processors(
-      std::min(count, kForeseenStarts),
-      [&](std::size_t i) { return simulation.foreseen(start_of(i, starts)); }, {});
+  const auto outcomes =
+      outcomes_of(std::min(count, kForeseenStarts),
+                  [&](std::size_t i) { return simulation.foreseen(start_of(i, starts)); }, {});
   Prospect prospect{.starts = outcomes.size()};
   double cost = 0;
   for (const ForeseenOutcome& one : outcomes) cost += std::abs(one.best_static.grams);

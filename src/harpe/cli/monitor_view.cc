@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/measure_output.h"
-#include "harpe/measure/energy_log.h"
 #include "harpe/plan_cli/table.h"
 
 namespace harpe {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 
@@ -38,18 +39,6 @@ Status write_all(int file, const std::string& text, const std::filesystem::path&
 }
 
 }  // namespace
-
-std::string csv_cell(const std::string& text) {
-  std::string clean = text;
-  std::ranges::replace_if(
-      clean, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
-  const bool plain = clean.find_first_of(",\"#") == std::string::npos && trim(clean) == clean &&
-                     clean == text && !clean.empty();
-  if (plain) return clean;
-  std::string quoted = "\"";
-  for (const char c : clean) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
 
 std::string energy_log_heading(const WindowEnergy& window) {
   std::string text = "start_time,window_name,elapsed_time";

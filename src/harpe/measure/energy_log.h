@@ -20,10 +20,6 @@ namespace harpe {
 std::string energy_log_heading(const WindowEnergy& window);
 std::string energy_log_row(const WindowEnergy& window);
 
-/// Text as a CSV cell: in quotes where it holds a comma, a quote, a line break or white space at an
-/// end. Line breaks and other control characters become spaces: a row is a line.
-std::string csv_cell(const std::string& text);
-
 /// Appends to a file, on the disk after each row. Not thread-safe.
 class EnergyLog {
  public:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -16,7 +17,6 @@
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
-#include "harpe/policy/plan_for.h"
 
 namespace harpe {
 namespace {
@@ -32,39 +32,35 @@ struct Compared {
   std::vector<std::string> schedules, policies;
 };
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words(1);
-  for (const char c : list) {
-    if (c == ',') {
-      words.emplace_back();
-    } else {
-      words.back() += c;
-    }
-  }
-  for (std::string& word : words) word = std::string(trim(word));
-  return words;
+/// "one_clock" is "one clock".
+std::string plain(const std::string& word) {
+  std::string name = lower(trim(word));
+  std::ranges::replace(name, '_', '-');
+  std::ranges::replace(name, ' ', '-');
+  return name;
 }
 
-/// The names in a list that are known, each once; all of them for "all", none for "none".
-Result<std::vector<std::string>> chosen_of(const std::string& list, const std::string& option,
-                                           const std::vector<std::string>& known,
-                                           const std::string& what) {
+/// Returns the names in a list that are known, each once, all of them for "all" and none for
+/// "none". Names of files are taken as they are, if `is_file` is given.
+Result<std::vector<std::string>> chosen_of(
+    const std::string& list, const std::string& option, const std::vector<std::string>& known,
+    const std::string& what, const std::function<bool(const std::string&)>& is_file = {}) {
   if (lower(list) == "all") return known;
   if (lower(list) == "none") return std::vector<std::string>{};
   std::vector<std::string> chosen;
   Diagnostics diagnostics;
-  for (const std::string& word : words_of(list)) {
-    std::string name = lower(word);
-    std::ranges::replace(name, '_', ' ');
-    if (const auto meant = std::ranges::find(known, name); meant == known.end()) {
-      const auto near = nearest(name, known);
+  for (const std::string& word : split_list(list)) {
+    const auto meant = std::ranges::find(known, plain(word), plain);
+    if (meant == known.end() && !(is_file && is_file(word))) {
+      const auto near = nearest(lower(word), known);
       std::string all;
       for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
       diagnostics.add(option + ": unknown " + what + ' ' + in_quotes(word) +
                       (near ? "; is '" + *near + "' meant?" : "") + " (known: " + all + ")");
-    } else if (std::ranges::find(chosen, name) == chosen.end()) {
-      chosen.push_back(name);
+      continue;
     }
+    const std::string name = meant == known.end() ? word : *meant;
+    if (std::ranges::find(chosen, name) == chosen.end()) chosen.push_back(name);
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return chosen;
@@ -75,20 +71,11 @@ Result<std::vector<std::string>> schedules_of(const std::string& list) {
   std::vector<std::string> known;
   for (const ScheduleGenerator& generator : schedule_generators())
     known.emplace_back(generator.name);
-  std::vector<std::string> names;
-  if (lower(list) == "all" || lower(list) == "none")
-    return chosen_of(list, "--schedules", known, "schedule");
-  for (const std::string& word : words_of(list)) {
+  return chosen_of(list, "--schedules", known, "schedule", [](const std::string& word) {
     std::error_code no_file;
-    const bool is_file = word.find_first_of("./") != std::string::npos ||
-                         std::filesystem::is_regular_file(word, no_file);
-    if (!is_file) {
-      (void)HARPE_TRY(chosen_of(word, "--schedules", known, "schedule"));
-    }
-    const std::string name = is_file ? word : lower(word);
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  return names;
+    return word.find_first_of("./") != std::string::npos ||
+           std::filesystem::is_regular_file(word, no_file);
+  });
 }
 
 bool is_offered(const JobKey& key) {
@@ -97,8 +84,10 @@ bool is_offered(const JobKey& key) {
   return std::ranges::find(kOfPlansAlone, key.name) == kOfPlansAlone.end();
 }
 
-/// Keys that a job file has for `harpe plan` alone.
-void forget_what_plans_need(PlanJob& job) {
+/// Leaves aside what a job file says for `harpe plan` alone: searches, proofs, and its folder.
+void leave_plans_aside(PlanJob& job, const PlanJobArguments& arguments) {
+  const auto is_out = [](const JobEntry& entry) { return entry.key->name == "out"; };
+  if (std::ranges::none_of(arguments.options, is_out)) job.out.reset();
   job.search_time = Seconds{0};
   job.search_windows.reset();
   job.certificate = false;
@@ -129,9 +118,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   if (compared.schedules.empty() && compared.policies.empty())
     return Error::invalid("--schedules none and --policies none leave nothing to compare");
   PlanJob job = HARPE_TRY(read_job(arguments));
-  forget_what_plans_need(job);
-  const auto is_out = [](const JobEntry& entry) { return entry.key->name == "out"; };
-  if (std::ranges::none_of(arguments.options, is_out)) job.out.reset();  // a job file's is a plan's
+  leave_plans_aside(job, arguments);
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
@@ -160,13 +147,12 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                            .policies = {},
                            .notes = inputs.premises};
   comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
-  comparison.policies = compare_policies(frontier, job, planned, compared.policies);
-  const ReferenceTimes reference =
-      reference_times(frontier, planned.fastest, planned.all_max, options_of(job));
+  comparison.policies = compare_policies(job, planned, compared.policies);
   {
     ProgressBar bar(console, "schedules");
-    comparison.schedules = compare_schedules(job, profile, reference.fastest, compared.schedules,
-                                             [&bar](double share) { bar.update(share); });
+    comparison.schedules =
+        compare_schedules(job, profile, planned.reference.fastest, compared.schedules,
+                          [&bar](double share) { bar.update(share); });
   }
   WrittenFiles done;
   if (job.out)

@@ -1,15 +1,11 @@
 #include "harpe/plan_cli/comparison.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 #include <utility>
 
-#include "harpe/base/mutex.h"
-#include "harpe/base/text.h"
 #include "harpe/baseline/at_objective.h"
+#include "harpe/command/on_all_processors.h"
 #include "harpe/plan_cli/rivals.h"
-#include "harpe/policy/plan_for.h"
 
 namespace harpe {
 namespace {
@@ -32,20 +28,6 @@ Result<PlanJob> with_schedule(PlanJob job, const std::string& name) {
   const std::vector<std::string> value = {name};
   HARPE_TRY(key->set(job, value));
   return job;
-}
-
-/// Calls `work(i)` for each i below `count` on as many threads as there are processors. The calls
-/// report no errors.
-template <class Work>
-void on_all_processors(std::size_t count, const Work& work) {
-  std::atomic<std::size_t> next = 0;
-  const auto loop = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(count, processors); ++i) threads.emplace_back(loop);
-  loop();
 }
 
 /// A schedule on its way through both passes: the second needs the fastest time of the first.
@@ -83,14 +65,33 @@ Status plan_fastest(const PlanJob& job, const Profile& profile, Candidate& candi
   return ok_status();
 }
 
-/// The plan that ends by `deadline`; nullopt if there is none.
+/// Relative difference of times of two frontiers that is rounding alone.
+constexpr double kSameTime = 1e-9;
+
+/// Returns the priced schedule of least time, and of least energy among those as fast; null if none
+/// is priced.
+const Candidate* fastest_of(const std::vector<Candidate>& candidates) {
+  const Candidate* fastest = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.row.is_priced()) continue;
+    const IterationCost& cost = candidate.row.fastest;
+    if (fastest != nullptr) {
+      const IterationCost& best = fastest->row.fastest;
+      const bool is_slower = cost.time > best.time * (1 + kSameTime);
+      const bool is_as_fast = cost.time >= best.time * (1 - kSameTime);
+      if (is_slower || (is_as_fast && cost.energy >= best.energy)) continue;
+    }
+    fastest = &candidate;
+  }
+  return fastest;
+}
+
+/// Returns the plan that ends by `deadline`; nullopt if there is none.
 std::optional<IterationCost> plan_by(const Candidate& candidate, Seconds deadline,
                                      const PlanOptions& options) {
-  // Times of two frontiers may differ in their last digits.
-  constexpr double kSame = 1e-9;
   const IterationCost& fastest = candidate.row.fastest;
-  if (fastest.time >= deadline * (1 - kSame))
-    return fastest.time <= deadline * (1 + kSame) ? std::optional(fastest) : std::nullopt;
+  if (fastest.time >= deadline * (1 - kSameTime))
+    return fastest.time <= deadline * (1 + kSameTime) ? std::optional(fastest) : std::nullopt;
   const Result<Plan> plan = candidate.frontier->plan(deadline, options);
   if (!plan.ok()) return std::nullopt;
   return cost_of(*plan);
@@ -103,8 +104,7 @@ std::vector<IterationCost> curve_of(const std::vector<OneSettingPoint>& points) 
   return curve;
 }
 
-PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned& planned,
-                    const ReferenceTimes& reference) {
+PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned& planned) {
   PolicyRow row{.policy = policy};
   const auto rival = std::ranges::find(planned.rivals, policy, &NamedRivals::name);
   if (rival == planned.rivals.end()) {
@@ -116,7 +116,7 @@ PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned
                       : "the profile has no clocks as low as a power limit of this GPU asks for";
     return row;
   }
-  const auto found = at_objective(rival->curve, job.objective, reference);
+  const auto found = at_objective(rival->curve, job.objective, planned.reference);
   row.source = rival->source;
   row.setting = setting_text(found->point);  // a rival's curve has points
   row.cost = {found->point.iteration_time, found->point.iteration_energy};
@@ -140,54 +140,36 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
   std::vector<Candidate> candidates;
   for (const std::string& name : names)
     candidates.push_back({.row = {.name = name}, .frontier = {}});
-  Mutex lock;
-  std::size_t done = 0;
-  const auto report = [&] {
-    const MutexLock guard(lock);
-    progress(static_cast<double>(++done) / static_cast<double>(2 * names.size()));
-  };
-  on_all_processors(names.size(), [&](std::size_t i) {
-    const Status status = plan_fastest(job, profile, candidates[i]);
-    if (!status.ok()) candidates[i].row.why_not = why(status.error());
-    report();
-  });
+  on_all_processors(
+      names.size(),
+      [&](std::size_t i) {
+        const Status status = plan_fastest(job, profile, candidates[i]);
+        if (!status.ok()) candidates[i].row.why_not = why(status.error());
+      },
+      [&](double share) { progress(share / 2); });
 
   ScheduleComparison comparison{.own_time = own_time};
-  Joules fastest_energy{0};
-  for (const Candidate& candidate : candidates) {
-    if (!candidate.row.is_priced()) continue;
-    const IterationCost& cost = candidate.row.fastest;
-    if (!comparison.fastest.empty()) {
-      // Times that differ by rounding alone are the same: then the one of less energy counts.
-      constexpr double kSame = 1e-9;
-      const bool is_slower = cost.time > comparison.fastest_time * (1 + kSame);
-      const bool is_as_fast = cost.time >= comparison.fastest_time * (1 - kSame);
-      if (is_slower || (is_as_fast && cost.energy >= fastest_energy)) continue;
-    }
-    comparison.fastest = candidate.row.name;
-    comparison.fastest_time = cost.time;
-    fastest_energy = cost.energy;
+  if (const Candidate* fastest = fastest_of(candidates)) {
+    comparison.fastest = fastest->row.name;
+    comparison.fastest_time = fastest->row.fastest.time;
   }
-  on_all_processors(names.size(), [&](std::size_t i) {
-    Candidate& candidate = candidates[i];
-    if (candidate.row.is_priced()) {
-      candidate.row.at_fastest = plan_by(candidate, comparison.fastest_time, options);
-      candidate.row.at_own = plan_by(candidate, comparison.own_time, options);
-    }
-    candidate.frontier.reset();
-    report();
-  });
+  on_all_processors(
+      names.size(),
+      [&](std::size_t i) {
+        Candidate& candidate = candidates[i];
+        if (candidate.row.is_priced()) {
+          candidate.row.at_fastest = plan_by(candidate, comparison.fastest_time, options);
+          candidate.row.at_own = plan_by(candidate, comparison.own_time, options);
+        }
+        candidate.frontier.reset();
+      },
+      [&](double share) { progress(0.5 + share / 2); });
   for (Candidate& candidate : candidates) comparison.rows.push_back(std::move(candidate.row));
   return comparison;
 }
 
-std::vector<PolicyRow> compare_policies(const Frontier& frontier, const PlanJob& job,
-                                        const Planned& planned,
+std::vector<PolicyRow> compare_policies(const PlanJob& job, const Planned& planned,
                                         const std::vector<std::string>& policies) {
-  // Not `planned.all_max`, which may wait for a straggler already.
-  const PlanOptions options = options_of(job);
-  const ReferenceTimes reference =
-      reference_times(frontier, planned.fastest, frontier.all_max(options), options);
   std::vector<PolicyRow> rows;
   for (const std::string& policy : policies) {
     if (policy == "all-max") {
@@ -200,7 +182,7 @@ std::vector<PolicyRow> compare_policies(const Frontier& frontier, const PlanJob&
       for (const Plan& plan : planned.along) row.curve.push_back(cost_of(plan));
       rows.push_back(std::move(row));
     } else {
-      rows.push_back(rival_row(policy, job, planned, reference));
+      rows.push_back(rival_row(policy, job, planned));
     }
   }
   return rows;

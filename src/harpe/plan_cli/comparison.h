@@ -63,8 +63,7 @@ const std::vector<std::string>& policy_names();
 
 /// \param planned   of the job's own schedule, with plans along the frontier and rivals
 /// \param policies  of `policy_names`
-std::vector<PolicyRow> compare_policies(const Frontier& frontier, const PlanJob& job,
-                                        const Planned& planned,
+std::vector<PolicyRow> compare_policies(const PlanJob& job, const Planned& planned,
                                         const std::vector<std::string>& policies);
 
 /// Everything that `harpe compare` shows. At least one of both parts has rows.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/plan_cli/cluster.h"
@@ -170,16 +171,6 @@ Json schedule_json_row(const ScheduleRow& row) {
   return json;
 }
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string csv_cost(const std::optional<IterationCost>& cost) {
   return cost ? shortest(cost->time.value) + ',' + shortest(cost->energy.value) : ",";
 }
@@ -189,9 +180,9 @@ std::string schedules_csv(const ScheduleComparison& schedules) {
       "schedule,all_max_s,all_max_j,fastest_s,fastest_j,saving,at_fastest_schedule_s,"
       "at_fastest_schedule_j,at_own_schedule_s,at_own_schedule_j,peak_activations,chunks,missing\n";
   for (const ScheduleRow& row : schedules.rows) {
-    text += cell(row.name) + ',';
+    text += csv_cell(row.name) + ',';
     if (!row.is_priced()) {
-      text += std::string(11, ',') + cell(row.why_not) + '\n';
+      text += std::string(11, ',') + csv_cell(row.why_not) + '\n';
       continue;
     }
     text += csv_cost(row.all_max) + ',' + csv_cost(row.fastest) + ',' + shortest(own_saving(row)) +
@@ -208,7 +199,7 @@ std::string policies_csv(const JobComparison& comparison) {
       "policy,source,iteration_time_s,iteration_energy_j,slowdown,saving,at_objective\n";
   for (const PolicyRow& row : comparison.policies) {
     const auto add = [&](const IterationCost& cost, bool at_objective) {
-      text += cell(row.policy) + ',' + cell(row.source) + ',' + csv_cost(cost) + ',' +
+      text += csv_cell(row.policy) + ',' + csv_cell(row.source) + ',' + csv_cost(cost) + ',' +
               shortest(against.slowdown(cost)) + ',' + shortest(against.saving(cost)) + ',' +
               (at_objective ? "1" : "0") + '\n';
     };
@@ -222,9 +213,7 @@ std::string policies_csv(const JobComparison& comparison) {
 ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
   const Plan& chosen = comparison.planned.chosen;
   ComparisonPicture picture{.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job,
-                            .subtitle = std::to_string(chosen.stages) + " stages, " +
-                                        std::to_string(chosen.micro_batches) + " micro-batches; " +
-                                        text_of(job.objective),
+                            .subtitle = subtitle_of(chosen, job) + "; " + text_of(job.objective),
                             .schedule = chosen.schedule,
                             .is_synthetic = chosen.synthetic,
                             .policies = {},
@@ -251,7 +240,7 @@ ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job
 
 std::string comparison_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
   const Plan& chosen = comparison.planned.chosen;
-  std::string text = synthetic_line(chosen.synthetic, coloured);
+  std::string text = synthetic_line(chosen.synthetic, coloured) + subtitle_of(chosen, job) + '\n';
   for (const std::string& note : comparison.notes)
     text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
   const std::string policies = policies_text(comparison, job, coloured);

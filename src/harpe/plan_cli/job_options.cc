@@ -11,18 +11,6 @@
 namespace harpe {
 namespace {
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 /// Whether a file is a table, not a job: its first line has several columns and no '='.
 bool is_table(std::string_view text) {
   Diagnostics ignored;

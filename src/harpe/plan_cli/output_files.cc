@@ -54,19 +54,11 @@ ReportPoint report_point(const Plan& plan, Joules tight_bound = Joules{0}) {
           .tight_bound = tight_bound};
 }
 
-std::string subtitle(const Plan& plan, const PlanJob& job) {
-  std::string text = plan.schedule + ", " + std::to_string(plan.stages) + " stages, " +
-                     std::to_string(plan.micro_batches) + " micro-batches";
-  if (plan.chunks > 1) text += ", " + std::to_string(plan.chunks) + " chunks a stage";
-  if (plan.gpus_per_stage > 1) text += ", " + std::to_string(plan.gpus_per_stage) + " GPUs a stage";
-  return text + "; profile " + job.profile.filename().string();
-}
-
 ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
   ReportInput input;
   const Plan& chosen = planned.chosen;
   input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
-  input.subtitle = subtitle(chosen, job);
+  input.subtitle = subtitle_of(chosen, job);
   input.all_max = planned.all_max;
   for (const Plan& plan : planned.along) input.points.push_back(report_point(plan));
   const auto place = std::ranges::find_if(
@@ -102,6 +94,14 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
 }
 
 }  // namespace
+
+std::string subtitle_of(const Plan& plan, const PlanJob& job) {
+  std::string text = plan.schedule + ", " + std::to_string(plan.stages) + " stages, " +
+                     std::to_string(plan.micro_batches) + " micro-batches";
+  if (plan.chunks > 1) text += ", " + std::to_string(plan.chunks) + " chunks a stage";
+  if (plan.gpus_per_stage > 1) text += ", " + std::to_string(plan.gpus_per_stage) + " GPUs a stage";
+  return text + "; profile " + job.profile.filename().string();
+}
 
 PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
                        const Frontier& frontier, const PlanJob& job, const Planned& planned) {

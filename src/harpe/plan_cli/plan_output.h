@@ -17,6 +17,9 @@ namespace harpe {
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
+/// Returns "1f1b, 8 stages, 96 micro-batches, 8 GPUs a stage; profile gpt3.csv".
+std::string subtitle_of(const Plan& plan, const PlanJob& job);
+
 /// What the report says it was made of: the files of the job with their digests, and that of all
 /// inputs together, which frontier.json has, too.
 /// \param job_file  may be the profile itself, or empty

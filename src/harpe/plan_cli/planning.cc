@@ -275,10 +275,10 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
       !options.switching() && objective.kind == Objective::Kind::kSlowdown && objective.value == 0;
   if (!take(frontier.fastest_plan(is_fastest ? for_chosen : options), planned.fastest))
     return error;
-  const ReferenceTimes reference =
-      reference_times(frontier, planned.fastest, planned.all_max, options);
+  planned.reference = reference_times(frontier, planned.fastest, planned.all_max, options);
   // The objective comes next: an impossible one should not wait for the rest.
-  if (!take(is_fastest ? planned.fastest : plan_for(frontier, objective, reference, for_chosen),
+  if (!take(is_fastest ? planned.fastest
+                       : plan_for(frontier, objective, planned.reference, for_chosen),
             planned.chosen)) {
     return error;
   }
@@ -296,7 +296,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   if (options.switching()) {
     Plan plan;
-    if (!take(plan_for(frontier, objective, reference, {.effort = options.effort}), plan)) {
+    if (!take(plan_for(frontier, objective, planned.reference, {.effort = options.effort}), plan)) {
       return error;
     }
     planned.free_switching = std::move(plan);

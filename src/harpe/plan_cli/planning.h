@@ -59,6 +59,7 @@ struct Planned {
   Plan least_energy;
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
+  ReferenceTimes reference;             ///< without any wait for a straggler
   std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
   Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`

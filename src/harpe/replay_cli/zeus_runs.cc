@@ -1,10 +1,9 @@
 #include "harpe/replay_cli/zeus_runs.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <thread>
+
+#include "harpe/command/on_all_processors.h"
 
 namespace harpe {
 namespace {
@@ -81,25 +80,16 @@ Status run_all(const std::vector<ZeusJob*>& jobs, const ZeusArguments& arguments
                Console& console) {
   const auto seeds = static_cast<std::size_t>(arguments.seeds);
   const bool with_regret = !arguments.out.empty();
-  std::atomic<std::size_t> next{0}, ended{0};
   const std::size_t count = jobs.size() * seeds;
   std::vector<Status> statuses(count, ok_status());  // each its own: no lock
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      statuses[i] = run_seed(*jobs[i % jobs.size()], i / jobs.size(), arguments.prior, with_regret);
-      ++ended;
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    threads.emplace_back(work);
-  }
   ProgressBar progress(console, "replaying");
-  while (ended < count) {
-    progress.update(static_cast<double>(ended) / static_cast<double>(count));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  threads.clear();
+  on_all_processors(
+      count,
+      [&](std::size_t i) {
+        statuses[i] =
+            run_seed(*jobs[i % jobs.size()], i / jobs.size(), arguments.prior, with_regret);
+      },
+      [&](double share) { progress.update(share); });
   for (Status& status : statuses) HARPE_TRY(std::move(status));
   return ok_status();
 }
