@@ -54,7 +54,7 @@ def test_times_energy_and_overhead_of_a_pipeline(tmp_path: Path) -> None:
         watts = energy["iterations_j"] / energy["iterations_s"]
         assert watts == pytest.approx(energy["window_j"] / energy["window_s"], rel=0.2)
         assert stage["overhead"]["calls"]["begin"]["median_s"] < 1e-3
-    # No clock is set; each instruction is measured at the one that is there.
+    # No clock is set: each instruction is measured at the current clock.
     measured = result["profile_measure"]
     assert measured["status"] == 0, measured
     assert "No clock was set" in measured["text"]

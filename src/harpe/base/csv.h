@@ -53,8 +53,8 @@ std::optional<OtherForm> other_form(std::string_view text);
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines = false);
 
-/// Text as a CSV cell: in quotes where it holds a comma, a quote, a line break or white space at an
-/// end. Line breaks and other control characters become spaces: a row is a line.
+/// Returns the text as a CSV cell: in quotes if it is empty, holds a comma, a quote or '#', or
+/// begins or ends with white space. Control characters become spaces, so that a row is a line.
 std::string csv_cell(const std::string& text);
 
 }  // namespace harpe

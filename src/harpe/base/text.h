@@ -45,7 +45,7 @@ std::string in_quotes(std::string_view text, std::size_t limit = 40);
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
-/// "a, b": what is between commas, trimmed.
+/// Returns the parts of the text between commas, trimmed: "a, b" has "a" and "b".
 std::vector<std::string> split_list(std::string_view text);
 
 }  // namespace harpe

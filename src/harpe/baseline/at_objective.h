@@ -15,13 +15,13 @@ struct PointAtObjective {
   bool meets_it = true;  ///< false: no point does, and this one comes nearest to it
 };
 
-/// Returns the point that a user of that knob would take: of least energy within the time of the
-/// objective, the fastest within a power cap, or the one of least energy. Times and powers within
-/// 0.1 % of the objective's meet it.
+/// Returns the point that a user of that knob would choose: for an objective of time the least
+/// energy within it, for a power cap the fastest within it, else the least energy. A point meets an
+/// objective if its time or power exceeds it by at most 0.1 %.
 /// \param curve      fastest first, see `one_setting_curve`; beside a straggler, see `waiting`
 /// \param reference  times that the objective is relative to
-/// \returns  nullopt for an empty curve. If no point meets the objective: the fastest for one of
-///           time, the one of least power for a power cap
+/// \returns  nullopt for an empty curve. If no point meets the objective: the fastest point, or for
+///           a power cap the point of least power
 std::optional<PointAtObjective> at_objective(std::span<const OneSettingPoint> curve,
                                              const Objective& objective,
                                              const ReferenceTimes& reference);

@@ -13,9 +13,9 @@ Watts mean_power(const OperatingPoint& point) {
   return point.energy / point.time;
 }
 
-/// Returns what an instruction would draw without the limit under which it was measured: the
-/// inverse of `limited`, for fractions of the limit. At the limit it may be any more; this is the
-/// least.
+/// Returns what an instruction would draw without the limit under which it was measured, as a
+/// fraction of the limit: the inverse of `limited`. An instruction measured at the limit may want
+/// any higher power; the result is the least of them.
 double demand_behind(double measured, double softness) {
   const double bend = 1 - softness;
   if (measured <= bend || softness <= 0) return measured;
@@ -31,8 +31,8 @@ std::vector<OperatingPoint> without_knobs(std::span<const OperatingPoint> points
   return plain;
 }
 
-/// The entry under each limit; as it is for instructions whose clock is not chosen. Nullopt if
-/// there is no limit that the profile has clocks for.
+/// Returns the entry with one point for each limit, or unchanged if the kind has no choice of
+/// clock. Nullopt if the profile has no clocks low enough for any limit.
 std::optional<InstructionProfile> limited_entry(const InstructionProfile& entry,
                                                 const GpuModel& gpu) {
   if (is_fixed_time(entry.kind)) return entry;

@@ -1,17 +1,17 @@
 #pragma once
 /// \file
-/// One power limit for all GPUs, by a model: for profiles that have clocks alone. Pure.
+/// Estimates of one power limit for all GPUs, for profiles without rows for limits. Pure.
 ///
 ///   const auto limits = harpe::modelled_limits(frontier, *harpe::find_gpu_model("h100-sxm"));
 ///   if (limits.ok()) const auto curve = harpe::one_setting_curve(*limits, Knob::kPowerLimit);
 ///
-/// Model. Under a limit L the GPU lowers its clock until an instruction draws no more than L. The
-/// power of an instruction at each clock is that of its profile, energy over time; the clock that
-/// the GPU falls to lies between two profiled clocks, where time and power are interpolated
-/// linearly. The model of the GPU (harpe/gpu_model) adds how gradually a limit acts
+/// Model. Under a limit L the GPU lowers its clock until the instruction draws at most L. The power
+/// of an instruction at a clock is its profiled energy over its profiled time. Between two profiled
+/// clocks, time and power are interpolated linearly. The model of the GPU (harpe/gpu_model) adds
+/// how gradually a limit acts
 /// (`limit_softness`), what an unsteady clock costs (`throttle_loss`), and the highest limit.
-/// For profiles made by that model the result is the model's own within 2 % of time and 3 % of
-/// energy.
+/// For profiles made by the model itself, the result agrees with the model within 2 % of time and
+/// 3 % of energy.
 
 #include <optional>
 #include <span>

@@ -3,7 +3,7 @@
 namespace harpe {
 namespace {
 
-/// Of two values where both are known.
+/// Returns `from - of`, or nullopt if either is unknown.
 template <class T>
 std::optional<T> difference(const std::optional<T>& from, const std::optional<T>& of) {
   if (!from || !of) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a cluster draws, emits and pays for training. Pure.
+/// Power, energy, CO2 and cost of a cluster that trains. Pure.
 ///
 ///     GPUs   = pipelines x GPUs of a pipeline
 ///     nodes  = GPUs / GPUs of a node, rounded up
@@ -58,11 +58,11 @@ struct ClusterBill {
 /// Returns the iterations that the cluster does in the time of the terms. They need not be whole.
 double iterations_in(const ClusterTerms& terms, Seconds iteration_time);
 
-/// Returns the bill for so many iterations. \pre the iteration takes time
+/// Returns the bill for that number of iterations. \pre `iteration.time` is above 0
 ClusterBill cluster_bill(const ClusterTerms& terms, std::int64_t gpus_per_pipeline,
                          const IterationCost& iteration, double iterations);
 
-/// What one bill is below another of the same work. Negative where it is above.
+/// The difference of two bills for the same work. Negative if the plan needs more.
 struct ClusterSaving {
   Joules energy{0};
   std::optional<Grams> co2 = {};

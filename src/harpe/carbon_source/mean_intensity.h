@@ -1,19 +1,19 @@
 #pragma once
 /// \file
-/// One carbon intensity for a time to come, from any source.
+/// A single carbon intensity for estimates of future work, from any source.
 
 #include "harpe/base/result.h"
 #include "harpe/carbon_source/accounting_intensity.h"
 
 namespace harpe {
 
-/// Longest time of the past that a provider is asked for.
+/// Longest history that is requested from a provider.
 inline constexpr WholeSeconds kLongestMean = whole_days(31);
 
-/// Returns the number or yearly mean of a constant source, the mean of all values of a file, and of
-/// a provider the mean over the `past` until now, at most `kLongestMean`. `source` of the result
-/// names the time and how many values are known. Fails where no value is to be had, with what the
-/// source said.
+/// Returns the value of a constant source, the mean of all values of a file, or the mean of a
+/// provider's values over the `past` until now (at most `kLongestMean`). `source` of the result
+/// names that time and the number of known values. Fails with the source's error if it has no
+/// value.
 Result<CarbonIntensity> mean_intensity(const SourceSpecification& specification,
                                        const SourceEnvironment& environment, WholeSeconds past);
 

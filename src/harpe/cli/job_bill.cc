@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-/// Energy that the job's GPUs have used, or saved, as a bill of the site.
+/// Energy that the job's GPUs have used or saved, with its CO2 and cost at the site.
 struct MeasuredBill {
   Joules energy{0};
   std::optional<Grams> co2;
@@ -60,7 +60,7 @@ std::optional<ClusterCosts> job_costs(const Json& status) {
     const double count = number_in(plan, "pipelines").value_or(0);
     const Seconds time{number_in(plan, "time_s").value_or(0)};
     const Joules needs{number_in(plan, "energy_j").value_or(0)};
-    // A server of an earlier version does not say it.
+    // Servers of earlier versions do not have this member.
     const auto saving = number_in(plan, "saving_to_all_max");
     const auto slowdown = number_in(plan, "slowdown_to_all_max");
     if (!saving || !slowdown || !(*saving < 1) || !(*slowdown > -1)) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<ClusterCosts> job_costs(const Json& status) {
     slowest_all_max = std::max(slowest_all_max, time / (1 + *slowdown));
   }
   if (!(pipelines > 0) || !(slowest > Seconds{0})) return std::nullopt;
-  // What iterations take beside the computations that are planned, they take at all-max, too.
+  // The time outside of computations is the same at all-max.
   const Seconds predicted{number_in(status, "predicted_time_s").value_or(slowest.value)};
   const Seconds beside = std::max(predicted, slowest) - slowest;
   const Json& stragglers = member(status, "stragglers");

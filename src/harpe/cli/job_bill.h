@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the cluster of a training job draws, emits and pays, from the server's response. Pure. Only
+/// Power, energy, CO2 and cost of a training job's cluster, from the server's response. Pure. Only
 /// for `.cc` files: the JSON library is large.
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace harpe {
 
-/// Returns the mean of the plans in force on the job's pipelines, and all-max with the same wait
-/// beside the planned computations. nullopt if the job has no plan.
+/// Returns the mean cost of the plans in force on the job's pipelines, and of all-max with the same
+/// time outside of computations. Nullopt if the job has no plan.
 /// \param status  as `job_status_json` gives it
 std::optional<ClusterCosts> job_costs(const Json& status);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Graphics clocks of a rank's GPU, read while training runs: what clock it had where none is set.
+/// Readings of the GPU's graphics clock during training, for ranks that set no clock.
 
 #include <atomic>
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace harpe {
 
-/// Thread-safe. Reads nothing until it is asked to.
+/// Thread-safe. Reads nothing until it is enabled.
 class ClockReadings {
  public:
   explicit ClockReadings(Clock& clock) : clock_(&clock) {}
@@ -21,10 +21,10 @@ class ClockReadings {
   /// Whether `look` reads the clock.
   void enable(bool enabled) noexcept { enabled_ = enabled; }
   bool enabled() const noexcept { return enabled_; }
-  /// Reads the clock once, on the thread that has the GPU. A GPU that does not tell adds nothing.
+  /// Reads the clock once, on the thread that owns the GPU. A reading that fails is skipped.
   void look(Gpu& gpu);
-  /// The median of the readings during these instructions; 0 MHz: there are none. Forgets older
-  /// readings.
+  /// Returns the median of the readings during these instructions, 0 MHz if there are none. Drops
+  /// older readings.
   Megahertz during(std::span<const TimedInstruction> instructions);
 
  private:

@@ -74,7 +74,7 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   if (const auto limit = gpu->power_limit(); limit.ok()) found.power_limit = *limit;
   const std::array<Gpu*, 1> one{gpu};
   found.clock_readings = std::make_unique<ClockReadings>(system_clock());
-  // Without assignments nothing else says at which clock it computes.
+  // An observing rank has no assignments: only readings show its clock.
   found.clock_readings->enable(options.spec.observe);
   const auto look = [readings = found.clock_readings.get()](std::size_t, Gpu& at) {
     readings->look(at);

@@ -198,7 +198,7 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   complete_spec(options.spec, variables, diagnostics);
   const bool is_observed = variables.flag("HARPE_OBSERVE") || options.spec.observe;
   options.spec.observe = options.observe.value_or(is_observed);
-  // Without a socket there is nobody to ask for clocks.
+  // Without the agent's socket the client cannot request a clock.
   if (options.spec.observe) options.clock_socket.emplace();
   if (diagnostics.empty()) {
     if (options.spec.name.empty()) options.spec.name = options.job;

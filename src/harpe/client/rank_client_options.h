@@ -36,8 +36,8 @@ struct RankClientOptions {
   bool trusted_network = false;
   std::string job;  ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
   JobSpec spec;     ///< the same on all ranks
-  /// Whether this training is only measured, see `JobSpec::observe`; unset: as HARPE_OBSERVE says,
-  /// or `spec`. Where it is, no clock is set, whatever the server says.
+  /// True if this training is only measured, see `JobSpec::observe`. Unset: HARPE_OBSERVE decides,
+  /// else `spec`. If true, the client sets no clock, whatever the server sends.
   std::optional<bool> observe;
   std::optional<RankCoordinates> coordinates;  ///< of this rank
   std::string run;  ///< this start of training, the same on all ranks; may be empty

@@ -19,7 +19,7 @@ constexpr std::size_t kMostEnded = 64;
 const char* const kTrainingWindow = "training";
 const char* const kIteration = "iteration";
 
-/// Whether it sets nothing.
+/// True if the assignment leaves clocks and knobs as they are.
 bool leaves_clocks(const StageAssignment& assignment) {
   return assignment.knobs.empty() &&
          std::ranges::all_of(assignment.clocks, [](Megahertz clock) { return clock.value == 0; });

@@ -25,11 +25,11 @@ constexpr int kSumBits = 60;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
 
-/// Chunks that lack rows of one kind, by stage.
+/// The chunks of each stage that lack rows of one kind.
 using MissingRows = std::map<int, std::set<int>>;
 
 /// "stages 0 to 3", "chunk 0 of stage 3 and chunk 1 of stages 0, 2".
-/// \param chunks  of a stage in the schedule
+/// \param chunks  number of chunks a stage in the schedule
 std::string places_text(const MissingRows& missing, int chunks) {
   std::map<std::set<int>, std::vector<int>> stages_lacking;
   for (const auto& [stage, lacking] : missing) stages_lacking[lacking].push_back(stage);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Why a plan cannot be of a profile, in a sentence, for its check.
+/// An explanation why a plan cannot belong to a profile, for the check of plans.
 
 #include <string>
 

@@ -57,7 +57,7 @@ class Verifier {
   void add_all(const Error& error) {
     for (const Diagnostic& diagnostic : error.diagnostics) diagnostics_.add(diagnostic.text());
   }
-  /// A profile of another kind explains them all.
+  /// One sentence replaces all differences if the profile is of another kind.
   void add_differences(Diagnostics& differences) {
     if (const std::string misfit = profile_misfit(plan_, profile_); !misfit.empty())
       return add_other_profile(misfit);
@@ -151,7 +151,8 @@ class Verifier {
     return diagnostics_.empty();
   }
 
-  /// May be why: it can also be that the plan is for some of them.
+  /// Names the stages that only the profile has: a likely cause of the differences, unless the plan
+  /// is meant for fewer stages.
   std::string stages_left_over() const {
     if (profile_.stages() <= plan_.stages) return {};
     return "; the profile has " + std::to_string(profile_.stages()) + " stages, the plan " +

@@ -71,7 +71,7 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
   return meant;
 }
 
-/// The words by which drivers' names of a GPU are told.
+/// The words in a driver's product name that identify a model.
 struct ProductName {
   std::string_view model, first, second;
 };
@@ -265,7 +265,7 @@ const GpuModel* model_of_gpu(std::string_view product) {
   const auto has = [&](std::string_view word) {
     return std::ranges::find(words, word) != words.end();
   };
-  // Cut-down or other boards with the same chip.
+  // Other boards with the same chip, whose limits differ.
   if (has("nvl") || has("laptop") || has("d") || has("mig")) return nullptr;
   for (const ProductName& one : kProductNames) {
     if (has(one.first) && (one.second.empty() || has(one.second))) return find_gpu_model(one.model);

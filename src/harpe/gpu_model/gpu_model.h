@@ -44,7 +44,7 @@ const std::vector<GpuModel>& gpu_models();
 
 /// The model of that name in any case, or null.
 const GpuModel* find_gpu_model(std::string_view name);
-/// The model of the GPU that a driver calls so ("NVIDIA A100-SXM4-80GB"), or null.
+/// Returns the model for a driver's product name ("NVIDIA A100-SXM4-80GB"), or null.
 const GpuModel* model_of_gpu(std::string_view product);
 /// "unknown GPU model 'h-100'; is 'h100-sxm' meant? (known: ...)".
 std::string unknown_gpu_model(std::string_view name);

@@ -124,7 +124,7 @@ double Job::State::predicted_compute(const Deployment& by, int pipeline_number, 
 }
 
 /// Compute times over what the profile predicts; while there is none, over the middle of the stage.
-/// Of two pipelines that are only observed, over the faster one: no one else says which is slow.
+/// Of two observed pipelines, over the faster one: there is no profile to compare with.
 void Job::State::relative_times(const FinishedIteration& iteration) {
   relative.resize(iteration.groups.size());
   std::vector<double> known;

@@ -1,5 +1,5 @@
-// A job whose training is only observed: nothing is set, and no plan is made but for an estimate of
-// what plans would save.
+// Jobs that are only observed: no clock is set, and plans are made only to estimate what they would
+// save.
 
 #include <algorithm>
 #include <string>
@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-/// The GPU of each stage; why there is no estimate, where a stage has GPUs without a model.
+/// Returns the GPU of each stage, or the reason why a saving cannot be estimated.
 Result<std::vector<ObservedGpu>> observed_gpus(const RankBook& ranks) {
   const JobShape& shape = ranks.shape();
   std::vector<ObservedGpu> gpus(static_cast<std::size_t>(shape.stages));
@@ -70,7 +70,7 @@ void Job::State::observe_iteration(const FinishedIteration& iteration) {
     const std::string name((*gpus)[i].model->name);
     if (in.basis.find(name) == std::string::npos) in.basis += (i == 0 ? "" : ", ") + name;
   }
-  // Plans for no slowdown, of both ends of what is assumed of the GPUs.
+  // Plans without slowdown for both ends of the assumptions.
   for (std::size_t i = 0; i < kAssumptions.size(); ++i) {
     in.tickets[i] = ++ticket;
     effects.more_plans.push_back(

@@ -140,7 +140,7 @@ void Job::State::tell_new_end() {
 /// Whether all ranks know of it, and whether they follow it.
 void Job::State::follow_pause(const IterationReport& report, Seconds now) {
   if (!asked || asked->given_up || redeploy) return;
-  // One that the server before has placed: who knows of it is counted from new assignments on.
+  // The server before has placed it: new assignments let this server count the ranks that know.
   const bool is_another_servers = asked->version == 0 && !asked->bound;
   if (!asked->is_placed() || is_another_servers) return place_pause();
   const std::size_t rank = spec.shape.index(report.coordinates);

@@ -64,7 +64,7 @@ struct Running {
 struct Observing {
   Observation observation;
   std::int64_t estimate_at = 10;  ///< iterations observed from which the next estimate is made
-  /// Of the plans of the estimate that is being made, by what is assumed; 0: there are none.
+  /// Tickets of the searches for the estimate, one for each assumption; 0: none is running.
   std::array<std::uint64_t, kAssumptions.size()> tickets{};
   std::array<double, kAssumptions.size()> savings{};  ///< fractions
   std::string basis = {};                             ///< of the estimate that is being made

@@ -20,7 +20,7 @@ std::string quoted(const std::string& run) {
   return in_quotes(run, kLongestName);
 }
 
-/// Why a rank that observes cannot train with ranks that do not, or the other way round.
+/// Returns the error for a rank that observes among ranks that do not, or the reverse.
 Error mixed(bool rank_observes, const std::string& run) {
   const std::string others = "the other ranks of this start of training" +
                              (run.empty() ? std::string() : " (run " + quoted(run) + ")");
@@ -279,7 +279,7 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                                "), and this process belongs to an earlier start"
                          : text(registration.coordinates) + " was taken by another process");
   }
-  // At a place that no rank of this start has had, it is not another start.
+  // A rank whose place was never taken belongs to this start, not to a new one.
   const State* const other = s.proposed(registration.specification);
   if (!is_over && other != nullptr && other->spec.observe != s.spec.observe &&
       registration.run == s.ranks.run() && s.spec.shape.holds(registration.coordinates) &&

@@ -132,7 +132,7 @@ struct Job::State {
   void succeed(State& before, Seconds now);
   void inherit_measured(const State& before);
 
-  /// Of each stage the clock of all-max; 0 where clocks are left as they are.
+  /// Returns the all-max clock of each stage; 0 if clocks are left as they are.
   std::vector<Megahertz> highest_clocks() const;
   std::int64_t newest_iteration() const {
     return collector.newest() >= 0 ? collector.newest() : newest_stored;

@@ -110,7 +110,7 @@ void Job::State::succeed(State& before, Seconds now) {
     }
     reserve = before.reserve;
     if (spec.observe) {
-      // Kept for training that is not only observed, which plans anew.
+      // The profile is kept: a later start that is not observed plans from it.
       plans.reset();
       plans_due = profile.has_value();
     }

@@ -35,7 +35,7 @@ nlohmann::ordered_json savings_json(const Savings& savings);
 /// Also what Harpe 0.2 left: what had been saved, without a level.
 void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings);
 
-/// What an observed job knows, with the estimate made of it.
+/// The observation of a job and the estimate made from it.
 nlohmann::ordered_json observation_json(const Observation& observation,
                                         const EstimatedSaving& estimate);
 void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observation& observation,

@@ -14,7 +14,7 @@ bool all_finite(const std::vector<float>& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-/// The weight of a new value in the mean of `count`, itself included.
+/// Returns the weight of the newest of `count` values in their mean.
 double weight_of(std::int64_t count) {
   return std::max(1 / static_cast<double>(count), kLeastWeight);
 }

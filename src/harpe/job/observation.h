@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// What the iterations of a job take whose training is only observed, at the clocks that its GPUs
-/// have: means over its pipelines and its newest hundred iterations or so.
+/// Times and energies of the iterations of an observed job, at the clocks that its GPUs have: means
+/// over its pipelines and about its hundred newest iterations.
 ///
-/// Of an iteration, a stage works as long as its computations take; the rest it waits: for its
-/// neighbours, for transfers, for other pipelines, for data, for the optimizer.
+/// A stage works while its computations run. For the rest of an iteration it waits: for other
+/// stages, transfers, other pipelines, data, or the optimizer.
 ///
 /// Not thread-safe. `add` is O(pipelines x work items).
 
@@ -22,7 +22,7 @@
 
 namespace harpe {
 
-/// An iteration of one stage, of one GPU.
+/// The mean iteration of one GPU of a stage.
 struct ObservedStage {
   Seconds work{};                           ///< in its computations
   Seconds waiting{};                        ///< the rest
@@ -31,7 +31,7 @@ struct ObservedStage {
   std::optional<Watts> waiting_power = {};  ///< none: not measured, or it hardly waits
 };
 
-/// What plans would save at no slowdown, by a model of the GPUs.
+/// The saving of plans without slowdown, estimated by a model of the GPUs.
 struct EstimatedSaving {
   /// Fractions of the energy of an iteration; none: not known, or not yet.
   std::optional<double> least = {}, most = {};
@@ -51,20 +51,20 @@ class Observation {
  public:
   Observation(JobShape shape, const ScheduleWork& work);
 
-  /// An iteration that some rank has not reported, or not all of its computations, is left out.
-  /// \returns  whether it counts
+  /// Adds an iteration. Skips it if a rank has not reported it, or not all of its computations.
+  /// \returns  true if it was added
   bool add(const FinishedIteration& iteration);
 
   std::int64_t iterations() const { return means_.iterations; }
   Seconds iteration_time() const { return {means_.iteration_time}; }
-  /// Of one instruction of a work item (`ScheduleWork::first` + position).
+  /// Mean time of an instruction of a work item (`ScheduleWork::first` + position).
   Seconds time(std::size_t item) const { return {means_.item_time[item]}; }
-  /// The same on one GPU; none: not measured.
+  /// Mean energy of the instruction on one GPU; nullopt if it was not measured.
   std::optional<Joules> energy(std::size_t item) const;
   ObservedStage stage(int stage) const;
   ObservedJob summary(const EstimatedSaving& saving) const;
 
-  /// All that it knows, to be stored.
+  /// The whole state, for the store.
   struct Means {
     std::int64_t iterations = 0;
     std::int64_t measured = 0;  ///< of these: with all energies
@@ -75,7 +75,7 @@ class Observation {
     std::vector<double> stage_clock;             ///< MHz
   };
   const Means& means() const { return means_; }
-  /// Of a job with the same specification.
+  /// Restores the state. \pre it is of a job with the same specification
   void restore(Means means) { means_ = std::move(means); }
 
  private:

@@ -9,14 +9,14 @@
 namespace harpe {
 namespace {
 
-// Fitted to single workloads on one GPU, shares bound by memory and static powers differ from the
-// model's by less, voltages among GPUs too: docs/gpu-models.md.
+// Fits to single workloads differ from the models by less than these factors, and voltages of
+// measured GPUs from each other by less than this step: docs/gpu-models.md.
 constexpr double kMemoryFactor = 2, kStaticFactor = 1.5, kVoltageStep = 0.05;
 constexpr double kMostMemoryBound = 0.9;
 constexpr Watts kNoLimit{1e9};
 
-/// The GPU as it draws what was measured at a clock. At its limit the limit says what it draws, and
-/// the model what it would.
+/// Returns the model scaled to the power that was measured at a clock. Near the power limit the
+/// measured power is that of the limit, and the model is not scaled.
 GpuModel drawing(GpuModel gpu, Megahertz clock, Watts power) {
   if (!(power > Watts{0}) || power >= gpu.power_limit * (1 - gpu.limit_softness)) return gpu;
   const double x = clock.value / static_cast<double>(gpu.max_clock.value);
@@ -26,7 +26,7 @@ GpuModel drawing(GpuModel gpu, Megahertz clock, Watts power) {
   return gpu;
 }
 
-/// The clock of the model that is nearest to one.
+/// Returns the model's clock nearest to `clock`.
 Megahertz nearest_clock(const GpuModel& gpu, Megahertz clock) {
   const int steps = static_cast<int>(
       std::lround((gpu.max_clock.value - clock.value) / static_cast<double>(gpu.clock_step)));
@@ -98,7 +98,7 @@ double saving_of(const PlanTable& plans, const Observation& observed) {
   const TablePlan& all_max = plans.all_max();
   const std::size_t chosen = plans.for_objective().value_or(plans.for_deadline(all_max.time));
   const TablePlan& plan = plans.plans()[chosen];
-  // Whatever iterations take beyond all-max they take by the plan, too.
+  // Time beyond the computations is the same under the plan.
   const Seconds iteration = std::max(observed.iteration_time(), all_max.time);
   const auto energy_of = [&](const TablePlan& one, Seconds time) {
     return one.energy + plans.waiting_power() * std::max(Seconds{0}, time - one.time);

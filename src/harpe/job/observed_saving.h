@@ -1,17 +1,16 @@
 #pragma once
 /// \file
-/// What plans would save in training that is only observed, estimated by a model of its GPUs.
+/// Estimates of what plans would save in observed training, by a model of its GPUs.
 ///
-/// A model says what an instruction costs at other clocks than the one that it ran at. Two of its
-/// parameters depend on the model that is trained and are not measured, and one on the very chip:
-/// how much of the work waits for memory, what a GPU draws at any clock, and how far its voltage
-/// falls. Each is varied over the range of the GPUs that were measured (docs/gpu-models.md), at
-/// once in the direction in which plans save least and in the one in which they save most. So a
-/// saving is a range, never a point.
+/// The model predicts the cost of an instruction at clocks that were not tried. Three of its
+/// parameters are uncertain: the share of work that is bound by memory, the power that does not
+/// depend on the clock, and the lowest voltage. All three are varied together over the range of
+/// measured GPUs (docs/gpu-models.md), once so that plans save least and once so that they save
+/// most. So the saving is a range, never a point.
 ///
-/// Plans are compared with the clock that the GPUs were read to have, and do not go above it. Where
-/// it was not read, they are taken to run at their highest clock, held back by their power limit
-/// alone. Pure functions.
+/// Plans are compared with the clock that was read from the GPUs, and do not exceed it. If no clock
+/// was read, GPUs are assumed to run at their highest clock, limited by power alone. Pure
+/// functions.
 
 #include <array>
 #include <optional>
@@ -30,28 +29,29 @@ namespace harpe {
 enum class Assumption : unsigned char { kSavesLeast, kSavesMost };
 inline constexpr std::array kAssumptions{Assumption::kSavesLeast, Assumption::kSavesMost};
 
-/// The model with its uncertain parameters at one end of their range; what it draws at its highest
-/// clock stays.
+/// Returns the model with its uncertain parameters at one end of their range. The power at the
+/// highest clock does not change.
 GpuModel assumed(GpuModel gpu, Assumption assumption);
 
-/// A GPU of a stage: its model, and its power limit, which is the model's where it is 0.
+/// A GPU of a stage. A power limit of 0 stands for the model's.
 struct ObservedGpu {
   const GpuModel* model = nullptr;
   Watts power_limit{};
 };
 
-/// The profile that a sweep over all clocks from the observed one down would have measured, by
-/// these GPUs, one a stage: at the highest clock instructions take what was observed. Synthetic.
+/// Returns the profile that a sweep from the observed clock down would measure, by the model. At
+/// the highest clock, instructions take the observed time. The profile is synthetic.
+/// \param gpus  one for each stage
 /// \pre an iteration was observed
 Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
                         const std::vector<ObservedGpu>& gpus, Assumption assumption);
 
-/// What a GPU of each stage draws while it waits: as observed, else by its model.
+/// Returns the power of a waiting GPU of each stage: as observed, else by its model.
 std::vector<Watts> waiting_powers(const Observation& observed,
                                   const std::vector<ObservedGpu>& gpus);
 
-/// What the plan for no slowdown saves of an iteration's energy, as a fraction: of one that takes
-/// as long as was observed, where that is longer than its computations.
+/// Returns the fraction of an iteration's energy that the plan without slowdown saves. The
+/// iteration takes the observed time, or that of its computations if they take longer.
 double saving_of(const PlanTable& plans, const Observation& observed);
 
 }  // namespace harpe

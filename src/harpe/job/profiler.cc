@@ -27,7 +27,7 @@ std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOpt
   return kept;
 }
 
-/// How much longer computations may take at a clock than at another one.
+/// Returns the factor by which computations slow down at most from one clock to another.
 double slowing(Megahertz from, Megahertz to) {
   return to > Megahertz{0} ? static_cast<double>(from.value) / to.value : 1;
 }
@@ -197,13 +197,13 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   samples.iteration_time.push_back(time.value);
 }
 
-/// Whether all shards have reported, at a clock that is known.
+/// True if all shards have reported, at a known clock.
 bool Profiler::is_usable(const GroupIteration& group) const {
   const bool is_at_clock = options_.as_is ? group.clock > Megahertz{0} : !group.throttled;
   return group.ranks >= shape_.tensor && is_at_clock;
 }
 
-/// The supported clock that is nearest to the median of those that were reported.
+/// Returns the supported clock nearest to the median of the reported ones.
 Megahertz Profiler::reported_clock(int stage) const {
   const double median = quantile(samples_[stage].clock, 0.5);
   return *std::ranges::min_element(

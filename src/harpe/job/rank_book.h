@@ -18,7 +18,7 @@ namespace harpe {
 class RankBook {
  public:
   /// \param silence  after so long without a word, another process may take a place
-  /// \param sets_clocks  false: GPUs need no clocks, nor any in common
+  /// \param sets_clocks  false: ranks may report no clocks, or none in common
   RankBook(JobShape shape, Seconds silence, bool sets_clocks = true);
 
   struct Entered {
@@ -56,8 +56,8 @@ class RankBook {
   bool all_silent(Seconds since) const;
   /// Whether the GPU of any rank there has been is simulated.
   bool has_simulated() const { return has_simulated_; }
-  /// Clocks that all ranks of the stage have, highest first; empty before the first, and where no
-  /// clocks are set and there are none in common.
+  /// Returns the clocks that all ranks of the stage have, highest first. Empty before the first
+  /// rank registers, and if no clocks are set and the ranks have none in common.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
   using Holder = RankHolder;

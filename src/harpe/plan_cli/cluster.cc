@@ -17,7 +17,7 @@ constexpr Grams kTonne{1e6}, kKilogram{1e3};
 constexpr Seconds kHour{3600};
 constexpr double kShown = 5e-4;  ///< the least share that is told: 0.05 %
 
-/// With three digits at least, none of them after the point from 100 on.
+/// Returns the value with three significant digits, or as a whole number from 100 on.
 std::string rounded(double value) {
   const double size = std::abs(value);
   return grouped(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
@@ -42,7 +42,7 @@ std::string gpus_words(const ClusterTerms& terms, const ClusterBill& bill,
          grouped(static_cast<double>(costs.gpus_per_pipeline), 0) + ")";
 }
 
-/// One sentence of what the plan saves against another way to do the same work.
+/// Returns a sentence: what the plan saves against another way to do the same work.
 std::string saving_words(const ClusterTerms& terms, const ClusterBill& plan,
                          const ClusterBill& instead, const std::string& name) {
   std::string text = "Against " + name;
@@ -111,7 +111,7 @@ Json saving_json(const ClusterBill& plan, const ClusterBill& instead) {
           {"hours_instead", instead.time / kHour}};
 }
 
-/// The bills of a plan and of what it is compared with, for the same iterations.
+/// The bills of a plan and its alternatives for the same iterations.
 struct ComparedBills {
   ClusterBill plan, all_max;
   std::optional<ClusterBill> one_clock;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a job says of the cluster that it runs on and of the electricity there.
+/// A job's options about its cluster and the electricity there.
 
 #include <optional>
 #include <string_view>
@@ -28,8 +28,8 @@ struct ClusterOptions {
 /// Reads a number of hours, or a time with a unit, such as "30d". Over 0, at most 10 years.
 Result<Seconds> parse_hours(std::string_view text);
 
-/// Returns the terms with the carbon intensity that the source gives now: a file is read, a
-/// provider asked. Fails with what the source said.
+/// Returns the terms with the current carbon intensity of the source: reads its file or requests it
+/// from its provider. Fails with the source's error.
 Result<ClusterTerms> cluster_terms(const ClusterOptions& options);
 
 }  // namespace harpe

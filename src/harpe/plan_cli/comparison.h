@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a profile says of every schedule and of every way to set its GPUs: the rows of `harpe
-/// compare`.
+/// The rows of `harpe compare`: time and energy of every schedule, and of every way to set the
+/// GPUs, by a profile.
 
 #include <optional>
 #include <string>

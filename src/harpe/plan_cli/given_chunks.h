@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The number of model chunks that a command line gives.
+/// A warning about `--chunks`.
 
 #include <optional>
 
@@ -9,8 +9,8 @@
 
 namespace harpe {
 
-/// Warns if a schedule made by name has another number of chunks a stage than was given: it has a
-/// fixed one.
+/// Warns if the schedule has another number of chunks a stage than the command line gives, because
+/// schedules of that name have a fixed number.
 void warn_of_chunks(std::optional<int> given, const Schedule& schedule, Console& console);
 
 }  // namespace harpe

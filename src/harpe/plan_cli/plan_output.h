@@ -44,14 +44,14 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 /// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as
 /// if it belonged to this one: it is renamed to "earlier-...", or "earlier-2-..." where that is
 /// taken.
-/// \param is_plan  false: the files are no plan, and those of one stay
+/// \param is_plan  false: leaves the files of an earlier plan as they are
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
                                         const std::vector<OutputFile>& files, bool is_plan = true);
 
-/// Returns the names of all files that a plan may be written as.
+/// Returns the names of all files that `harpe plan --out` may write.
 std::vector<std::string> output_names(bool has_own_profile);
 
-/// Refuses a directory in which files of these names would be written over what the job reads.
+/// Fails if a file of these names in the directory is an input of the job.
 Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
                     const std::vector<std::string>& names);
 

@@ -106,7 +106,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
                          const std::vector<std::string>& files, bool coloured) {
   std::string text = synthetic_line(planned.chosen.synthetic, coloured);
   text += heading(planned.chosen, frontier.profile().stages()) + '\n';
-  // A warning has said already what of the profile's stages is left out.
+  // The warning about stages was printed before.
   const auto warned = note_on_stages(frontier.pipeline().schedule(), frontier.profile());
   for (const std::string& premise : planned.premises) {
     if (premise != warned) text += painted("note:", Paint::kBold, coloured) + ' ' + premise + '\n';

@@ -20,16 +20,16 @@ namespace harpe {
 /// used, so the result is the same on every platform.
 OperatingPoint run_on(const GpuModel& gpu, Megahertz clock, Seconds at_max, double memory_bound);
 
-/// The share of an instruction's time that is bound by memory, where it takes the model's share of
-/// a forward's.
+/// Returns the share of an instruction's time that is bound by memory, if a forward has the model's
+/// share.
 double memory_bound_of(InstructionKind kind, const GpuModel& gpu);
 
 /// Sweeps of real GPUs skip low clocks, which cost time and energy; so do synthetic ones, below
 /// this share of the max clock.
 inline constexpr double kLowestProfiledShare = 0.6;
 
-/// What a sweep over the model's clocks from `highest` down measures, without noise, of work that
-/// takes `at_highest` where that clock is asked for, held back by the power limit or not.
+/// Returns what a sweep over the model's clocks from `highest` down measures, without noise.
+/// \param at_highest  time of the work when `highest` is requested, power limit included
 std::vector<OperatingPoint> sweep(const GpuModel& gpu, Megahertz highest, Seconds at_highest,
                                   double memory_bound);
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The picture of `harpe compare`: what each way to set the GPUs costs over time, and what each
-/// schedule costs with and without a plan.
+/// The picture of `harpe compare`: energy over time for each way to set the GPUs, and energy of
+/// each schedule with and without a plan.
 
 #include <string>
 #include <utility>

@@ -12,7 +12,7 @@ namespace {
 constexpr double kLabelCharacter = 7;
 constexpr double kAscent = 11, kDescent = 3;
 
-// What a place costs for each pixel that it covers. A place further from the mark costs 1 more.
+// Costs of a place, for each pixel that it covers. Each place further from the mark costs 1 more.
 constexpr double kOutside = 100, kOverLabel = 10, kOverMark = 0.1;
 
 double width_of(std::string_view text) {

@@ -93,7 +93,7 @@ std::string pipeline_words(const Plan& plan) {
   return words;
 }
 
-/// What the letters in the plan's blocks stand for, see `block_label`.
+/// Returns the meanings of the letters in the plan's blocks, see `block_label`.
 std::string letter_words(const Plan& plan) {
   std::set<InstructionKind> kinds;
   for (const auto& list : plan.instructions) {

@@ -37,8 +37,8 @@ struct ProfilingOptions {
   int max_consecutive_increases = 5;  ///< of effective energy in a row that end a stage's sweep
   double time_target = 0.01;          ///< half-width of the 95 % interval that suffices, relative
   double energy_target = 0.02;        ///< the same of energy
-  /// No clock is set: each stage is measured at the one clock that its GPUs have. Such a profile is
-  /// no basis for plans, so only a server that makes none accepts this.
+  /// True if no clock is set and each stage is measured at the clock that its GPUs have. No plan
+  /// can be made from such a profile, so servers that plan refuse it.
   bool as_is = false;
   friend bool operator==(const ProfilingOptions&, const ProfilingOptions&) = default;
 };
@@ -59,7 +59,7 @@ struct JobSpec {
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
   bool fit = false;  ///< plans are made from curves fitted to the profile, see `fit_profile`
-  /// Its training is measured as it is: no clock is set, and no plan is made.
+  /// True if training is only measured: no clock is set, and no plan is made.
   bool observe = false;
   /// How it moves along its frontier with the carbon intensity of its grid, as JSON
   /// (wire/carbon_terms.h); empty: it does not.

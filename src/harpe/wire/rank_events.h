@@ -72,8 +72,8 @@ struct IterationReport {
   Joules energy{};         ///< of this rank's GPU; NaN where it was not measured
   Joules energy_error{};   ///< half-width of its 95 % interval
   bool throttled = false;  ///< the GPU was held back below the clock asked for
-  /// Median graphics clock that was read from the GPU during its computations; 0: not known.
-  /// Reported under assignments that leave the clock as it is.
+  /// Median of the graphics clocks read during the computations; 0: not known. Reported only if the
+  /// assignment leaves the clock as it is.
   Megahertz clock{};
   std::vector<InstructionTotals> instructions;
   /// Why the rank does not do what the newest assignments say, for people; empty: it does, or does
