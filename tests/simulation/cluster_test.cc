@@ -158,6 +158,7 @@ class BrokenHistory : public ::testing::Test {
       history_.iteration({.job = "j",
                           .number = number_++,
                           .began = scheduler_.now(),
+                          .confirmed_since = scheduler_.now() + -unconfirmed_,
                           .by = {RanBy{"x", 1, 1}, RanBy{"x", 1, other_version}},
                           .time = Seconds{factor},
                           .all_max_time = 1_s,
@@ -172,6 +173,7 @@ class BrokenHistory : public ::testing::Test {
   SimulatedDatabase database_;
   History history_{scheduler_, database_, {}};
   std::int64_t number_ = 0;
+  Seconds unconfirmed_{};  ///< for how long a rank has not heard of its server
 };
 
 TEST_F(BrokenHistory, ACommandByAClaimThatWasReplacedIsSeen) {
@@ -208,6 +210,18 @@ TEST_F(BrokenHistory, AJobThatIsSlowerThanItsObjectiveIsSeen) {
   history_.set_objective("j", 0.1);
   train(200, 1.1);
   EXPECT_NEAR(history_.figures().slowest_window, 0, 1e-9);
+  EXPECT_EXIT(train(200, 1.11), ::testing::ExitedWithCode(kBrokenStatus),
+              "no job is slower than its objective");
+}
+
+TEST_F(BrokenHistory, ASlowJobWhoseRanksHaveNotHeardSinceTheLastFaultIsNotCounted) {
+  history_.troubled(true);
+  train(10, 1.11);
+  history_.troubled(false);
+  unconfirmed_ = 300_s;
+  train(200, 1.11);
+  EXPECT_EQ(history_.figures().windows, 0U);
+  unconfirmed_ = 1_s;
   EXPECT_EXIT(train(200, 1.11), ::testing::ExitedWithCode(kBrokenStatus),
               "no job is slower than its objective");
 }

@@ -159,14 +159,15 @@ void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
 
 /// Over 100 iterations no job is slower than its objective. What is not counted: iterations that
 /// measure (which have a limit of their own), those while something is broken, or some ranks have
-/// not heard of the newest assignments since then, when a job may be without a server, or has ranks
-/// without one or of several, and the first after these and after machines changed.
+/// not heard of their server or of the newest assignments since then, when a job may be without a
+/// server, or has ranks without one or of several, and the first after these and after machines
+/// changed.
 void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   ++job.settled;
   const auto& first = iteration.by.front();
   const bool by_one_server = std::ranges::all_of(
       iteration.by, [&](const auto& by) { return by && by->epoch == first->epoch; });
-  const bool is_calm = calm_since_ && iteration.began >= *calm_since_ &&
+  const bool is_calm = calm_since_ && iteration.confirmed_since >= *calm_since_ &&
                        !(job.mixed_since && *job.mixed_since < *calm_since_);
   if (!is_calm || iteration.is_profiled || !by_one_server) job.settled = 0;
   if (job.settled < options_.settling) return job.window.clear();

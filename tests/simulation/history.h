@@ -33,6 +33,8 @@ struct PlayedIteration {
   std::string job;
   std::int64_t number = 0;
   Instant began{};
+  /// Every rank was confirmed by its server since then.
+  Instant confirmed_since{};
   std::vector<std::optional<RanBy>> by = {};  ///< one a rank; none: at free clocks
   Seconds time{}, all_max_time{};
   Joules energy{}, all_max_energy{};

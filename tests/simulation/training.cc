@@ -121,7 +121,9 @@ void Training::begin_iteration() {
   std::vector<std::optional<StageAssignment>> obeyed_by;
   for (std::size_t i = 0; i < by.size(); ++i) obeyed_by.push_back(obeyed(i, by[i]));
   const Instant began = world_.scheduler.now();
-  PlayedIteration played{.job = id_, .number = next_, .began = began};
+  PlayedIteration played{.job = id_, .number = next_, .began = began, .confirmed_since = began};
+  for (const auto& rank : ranks_)
+    played.confirmed_since = std::min(played.confirmed_since, began + -rank->unconfirmed());
   played.is_planned = true;
   for (std::size_t i = 0; i < by.size(); ++i) {
     played.is_planned &= by[i] && by[i]->purpose == StageAssignment::Purpose::kPlan;

@@ -134,6 +134,22 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfil
   EXPECT_EQ(played.events("longer than promised"), 0);
 }
 
+TEST(DeclaredStraggler, IsDoubtedBeforeAPauseThatIsFarAhead) {
+  Declared played(0.002);
+  const Seconds iteration = played.job.plans()->plans().front().time;
+  played.training.run_for(iteration * 30);  // no report comes, so ranks may be far ahead
+  played.job.tick(played.training.now());
+  played.declare(1.4);
+  ASSERT_TRUE(
+      played.job.set_pace(Pace{.pause = true, .resumes = {}, .why = "dirty"}, played.training.now())
+          .ok());
+  const std::int64_t from = played.job.pause().from;
+  ASSERT_GT(from, played.training.next_iteration() + 30);
+  played.training.run(played.job, 20);
+  EXPECT_NEAR(played.job.status().stragglers.front().seen.value_or(0), 1, 0.02);
+  EXPECT_EQ(played.job.pause().from, from) << "ranks pause where they were told to";
+}
+
 TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   Declared played(0.002);
   played.declare(1.4);

@@ -83,10 +83,10 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
       elsewhere < std::max(delivery, iteration_time) && elsewhere < report.time / 2;
   prompt_reports = is_prompt ? prompt_reports + 1 : 0;
   if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
-  if (profiling() != nullptr || deployments.empty() || is_before_pause()) return;
+  if (profiling() != nullptr || deployments.empty()) return;
   const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
-  if (first == nullptr) first = &deployments.back();
-  if (first->from <= next_from() + kFar) return;
+  if (first == nullptr) first = newest_before_pause();
+  if (first == nullptr || first->from <= next_from() + kFar) return;
   if (probe() != nullptr) next_probe = collector.newest();  // it comes again
   end_probe();
   deploy(Deployment(deployments.back()));
@@ -168,12 +168,16 @@ void Job::State::note_delivery(const IterationReport& report, const Deployment& 
   delivery = std::max(delivery / 1.5, kUsualDelivery);
 }
 
-void Job::State::deploy_all_max() {
+Deployment Job::State::all_max_deployment() const {
   Deployment deployment;
   deployment.purpose = StageAssignment::Purpose::kAllMax;
   deployment.stage_clocks = highest_clocks();
   if (plans && !plans->all_max().knobs.empty()) deployment.plans = plans;
-  deploy(std::move(deployment));
+  return deployment;
+}
+
+void Job::State::deploy_all_max() {
+  deploy(all_max_deployment());
 }
 
 void Job::State::deploy_profile() {
@@ -236,6 +240,12 @@ const Deployment* Job::State::in_force(std::int64_t iteration) const {
 const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   const auto found = std::ranges::find(deployments, wanted, &Deployment::version);
   return found == deployments.end() ? nullptr : &*found;
+}
+
+const Deployment* Job::State::newest_before_pause() const {
+  const auto found = std::find_if(deployments.rbegin(), deployments.rend(),
+                                  [](const Deployment& deployment) { return !deployment.pause; });
+  return found == deployments.rend() ? nullptr : &*found;
 }
 
 /// Of what a plan sets for each instruction, what is for those that the ranks run.

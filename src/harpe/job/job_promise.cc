@@ -185,20 +185,21 @@ const WatchedPipeline* Job::State::unseen_outside() const {
   return found == watched_pipelines.end() ? nullptr : &*found;
 }
 
-/// The plan in force goes on after some iterations at all-max.
+/// The plan in force goes on after some iterations at all-max, which end before a pause begins.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
-  if (probe() != nullptr || deployments.empty() || is_before_pause() ||
+  if (probe() != nullptr || deployments.empty() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
   }
+  const std::int64_t from = next_from();
+  const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
+  if (is_before_pause() && until > asked->from) return;
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
-  deploy_all_max();
-  const Deployment& at_all_max = deployments.back();
-  const std::int64_t until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe);
-  log_probe(at_all_max.from, until, why, now);
-  running()->look = Probe{.version = at_all_max.version,
+  put(all_max_deployment(), from);
+  log_probe(from, until, why, now);
+  running()->look = Probe{.version = deployments.back().version,
                           .until = until,
                           .alarmed = alarmed,
                           .allowed = most,
@@ -231,7 +232,8 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     begun.times.push_back(time.value);
     begun.late.push_back(late_at_all_max.value);
   }
-  const bool overtaken = deployments.back().version != begun.version + 1;
+  // Where the pause is, the plan after the look is put again, by a version of its own.
+  const bool overtaken = with_version(begun.version + 1) == nullptr;
   if (!overtaken && iteration.iteration + 1 < begun.until) return;
   const Probe done = std::move(begun);
   end_probe();
@@ -244,9 +246,11 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     next_probe = collector.newest() + (findings.empty() ? probe_pause : kDoubtfulPause);
     if (done.times.size() >= 2) judge(done, now);
   }
-  // Where it was cut short, or the reports of its iterations say nothing, it comes again soon.
+  // Where it was cut short, or the reports of its iterations say nothing, it comes again soon. Only
+  // a look that ran to its end and showed nothing lets the next one wait for longer.
   const bool is_known = baseline.has_time() && unseen_outside() == nullptr;
-  probes_in_vain = is_known ? 0 : std::min(probes_in_vain + 1, kMostUnknown);
+  const bool in_vain = !overtaken && done.times.empty();
+  probes_in_vain = is_known ? 0 : in_vain ? std::min(probes_in_vain + 1, kMostUnknown) : 1;
   if (!is_known) next_probe = collector.newest() + (kUnknownPause << (probes_in_vain - 1));
 }
 

@@ -147,12 +147,15 @@ struct Job::State {
   void deploy(Deployment deployment, std::int64_t from);
   void put(Deployment deployment, std::int64_t from);
   void note_all_max_from();
+  Deployment all_max_deployment() const;
   void deploy_all_max();
   void deploy_profile();  ///< the clocks of the profiler's current block
   void deploy_choice(Seconds now, const std::string& why);
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
+  /// The newest deployment in which training does not pause; null if there is none.
+  const Deployment* newest_before_pause() const;
   template <class Setting>
   std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
   StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
