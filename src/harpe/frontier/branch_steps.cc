@@ -52,7 +52,7 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
   for (std::size_t before = 0; before < befores; ++before) {
     for (const int k : table.choice) {
       const LateChange late =
-          is_free_ ? LateChange{} : search_.change(node, choices[k], settings[before]);
+          is_free_ ? LateChange{} : search_.change(node, k, settings[before]);
       table.time.push_back(choices[k].time + late.time);
       table.cost.push_back(choices[k].cost + late.cost);
     }

@@ -37,12 +37,6 @@ std::int64_t longest_chain(const Pipeline& pipeline) {
          static_cast<std::int64_t>(pipeline.schedule().stages);
 }
 
-// Microseconds are enough for a deadline to type; not less than the time.
-std::string rounded_up(Seconds time) {
-  const double rounded = std::ceil(time.value * 1e6) / 1e6;
-  return shortest(time.value < 1e-3 || time.value > 1e6 ? time.value : rounded);
-}
-
 // Where the slope of iteration energy changes its sign: a second more saves less than all GPUs draw
 // while waiting.
 Seconds least_energy_time(const Problem& problem, const flow::CostCurve& curve) {
@@ -56,6 +50,11 @@ Seconds least_energy_time(const Problem& problem, const flow::CostCurve& curve) 
 }
 
 }  // namespace
+
+std::string rounded_up(Seconds time) {
+  const double rounded = std::ceil(time.value * 1e6) / 1e6;
+  return shortest(time.value < 1e-3 || time.value > 1e6 ? time.value : rounded);
+}
 
 Joules Frontier::Data::effective(Seconds time) const {
   const double nanoseconds = time.value * 1e9;
@@ -191,7 +190,8 @@ Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options
   return plan_of(search_freely(deadline, options).back());
 }
 
-LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline) const {
+LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline,
+                                        int most_steps) const {
   // Late clocks make seconds worth more, as they would be at an earlier deadline.
   constexpr double kSooner[] = {0, 0.005, 0.01, 0.02, 0.04};
   LateBound bound(layout, costs, deadline,
@@ -211,50 +211,8 @@ LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline
     pairs += static_cast<double>(stage.nodes.size()) *
              static_cast<double>(stage.settings.size() * stage.settings.size());
   constexpr double kPairs = 1e9;
-  bound.climb(static_cast<int>(std::clamp(kPairs / pairs, 20.0, 200.0)));
+  bound.climb(std::clamp(static_cast<int>(kPairs / pairs), 20, most_steps));
   return bound;
-}
-
-// Without a deadline, the fastest plan that is found.
-Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
-                                              const PlanOptions& options) const {
-  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
-  const LateCosts costs(problem, options.switch_latency);
-  const SwitchingTask task{
-      .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
-      .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
-      .stage_moves =
-          passes(layout, options.effort == Effort::kQuick ? 500'000 : 4'000'000, 200, 6'000),
-      .thorough = options.effort == Effort::kFull,
-      .min_time = picoseconds(min_time),
-      .free_plan =
-          [&](std::int64_t end) {
-            return search_freely(seconds_of(end), {.effort = options.effort}).back();
-          },
-      .price =
-          [&](std::int64_t end) {
-            return static_cast<double>(relaxed(seconds_of(end)).value) *
-                   (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
-          },
-      .bound = [&](std::int64_t end) { return climbed_bound(costs, seconds_of(end)); }};
-  const SwitchingAnswer response = find_choices(search, costs, task);
-  if (response.choices.empty()) {
-    std::string text = "no plan found";
-    if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
-    text +=
-        " when clocks are up to " + shortest(options.switch_latency.longest().value) + " s late";
-    if (options.min_dwell > 0_s)
-      text += " and stay for " + shortest(options.min_dwell.value) + " s";
-    if (response.fastest >= 0)
-      text += "; the fastest found takes " + rounded_up(seconds_of(response.fastest)) + " s";
-    return Error::infeasible(std::move(text));
-  }
-  if (task.deadline) {
-    const std::int64_t end = search.makespan(response.choices);
-    HARPE_CHECK(end >= 0 && end <= *task.deadline,
-                "a plan keeps the dwell and ends by its deadline, however late its clocks");
-  }
-  return plan_of(search.points(response.choices), search.changes(response.choices));
 }
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
@@ -348,18 +306,6 @@ Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const 
   };
   return data_->is_small() ? data_->least_of_small(search, deadline, false, options)
                            : search(options);
-}
-
-// Late clocks may rule out the time of least energy, or make a slower plan the better one.
-Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
-                                                const PlanOptions& options) const {
-  const Seconds sooner = std::min(deadline, least_energy_time);
-  Result<Plan> plan = search(sooner, options);
-  if (sooner == deadline) return plan;
-  Result<Plan> slower = search(deadline, options);
-  const bool is_better =
-      slower.ok() && (!plan.ok() || slower->iteration_energy < plan->iteration_energy);
-  return is_better ? std::move(slower) : std::move(plan);
 }
 
 Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {

@@ -66,7 +66,7 @@ struct SearchProgress {
 struct PlanOptions {
   Effort effort = Effort::kFull;
   /// After the search of `kFull`, goes on until it has tried so many parts of the plan anew: the
-  /// same number gives the same plan. 2,000 to 20,000 take a second. Not with late clocks.
+  /// same number gives the same plan. 2,000 to 20,000 take a second. Not under a dwell.
   std::int64_t search_windows = 0;
   /// Told how that search comes on, a hundred times a second or so; false ends it.
   std::function<bool(const SearchProgress&)> go_on = {};
@@ -114,6 +114,12 @@ class Frontier {
   /// instructions it is `lower_bound` where clocks are not late.
   Joules tight_lower_bound(Seconds deadline, const PlanOptions& options = {}) const;
 
+  /// The same for many deadlines under options that come late, at the cost of a few: each is proven
+  /// by a flow found for a deadline near it, and may be a little lower. Without late settings it is
+  /// `lower_bound`.
+  std::vector<Joules> tight_bounds_along(std::span<const Seconds> deadlines,
+                                         const PlanOptions& options) const;
+
   /// All points where the slope of the lower bound changes, fastest first.
   std::vector<FrontierPoint> points() const;
   /// As many of them as it takes for the straight lines between to be at most that fraction of the
@@ -131,9 +137,11 @@ class Frontier {
   Result<Plan> plan(Seconds deadline, const PlanOptions& options = {}) const;
   /// Plans for several deadlines, rising, for curves and pictures: found together at the cost of a
   /// few of `plan`, and nearly as good. Each ends by its deadline, or by T* where that is before
-  /// it, and carries its own gap. Clock changes are free.
+  /// it, and carries its own gap.
+  /// \param options  settings that come late, or a dwell; the rest does not count
   Result<std::vector<Plan>> plans_along(std::span<const Seconds> deadlines,
-                                        const Progress& progress = {}) const;
+                                        const Progress& progress = {},
+                                        const PlanOptions& options = {}) const;
   /// The plan of least energy among the fastest: at `min_time()`, or, where late clocks rule that
   /// out, at the shortest time that a search finds.
   Result<Plan> fastest_plan(const PlanOptions& options = {}) const;
@@ -177,6 +185,10 @@ class Frontier {
   explicit Frontier(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
  private:
+  Result<std::vector<Plan>> small_plans_along(std::span<const Seconds> deadlines,
+                                              const Progress& progress,
+                                              const PlanOptions& options) const;
+
   std::shared_ptr<const Data> data_;
 };
 

@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/branch_and_bound.h"
 #include "harpe/frontier/find_plan.h"
@@ -19,18 +23,25 @@
 
 namespace harpe {
 
+class LateFrontier;
+struct TimedChoices;
+
 /// A certificate and the sum of effective energies, per GPU, that it proves.
 struct Proof {
   Certificate certificate;
   Joules effective;
 };
 
+/// Returns seconds as a deadline to type: in microseconds, not less than the time.
+std::string rounded_up(Seconds time);
+
 /// Returns the sum of the effective energies of a plan's instructions, per GPU.
 Joules effective_energy(const Plan& plan);
 
 struct Frontier::Data {
-  explicit Data(Problem p) : problem(std::move(p)), layout(problem) {}
+  explicit Data(Problem p);
   Data(const Data&) = delete;
+  ~Data();
 
   /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
   Joules effective(Seconds time) const;
@@ -57,7 +68,8 @@ struct Frontier::Data {
   /// Of all that is tried, what proves most.
   Proof best_proof(Seconds deadline, const PlanOptions& options) const;
   /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
-  LateBound climbed_bound(const LateCosts& costs, Seconds deadline) const;
+  /// \param most_steps  of the climb
+  LateBound climbed_bound(const LateCosts& costs, Seconds deadline, int most_steps) const;
   /// The assignment of least energy found of an iteration that waits until the deadline, after
   /// those from which the search went on.
   std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
@@ -65,10 +77,23 @@ struct Frontier::Data {
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
   /// Does the same with late clocks or a dwell.
   Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
+  /// Returns plans for late settings, or under a dwell, one a deadline.
+  Result<std::vector<Plan>> switching_plans_along(std::span<const Seconds> deadlines,
+                                                  const PlanOptions& options,
+                                                  const Progress& progress) const;
+  /// A plan near a deadline, for a search that goes through many.
+  Result<Plan> glance(Seconds deadline, const PlanOptions& options) const;
   /// See `Frontier::one_setting`.
   std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// Does the same under a minimum dwell.
+  Result<Plan> search_dwelling(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// The plans for late settings, found at the first call.
+  const LateFrontier& late(const PlanOptions& options) const;
+  Plan plan_of(const LateFrontier& late, const TimedChoices& found) const;
+  Error no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
+                   std::int64_t fastest) const;
   /// Returns the fastest plan found whose GPUs together draw at most `cap`, from the time `first`
   /// on.
   Result<Plan> search_under_cap(Watts cap, Seconds first, const PlanOptions& options) const;
@@ -104,6 +129,11 @@ struct Frontier::Data {
   Seconds min_time;
   Seconds least_energy_time;
   std::int64_t longest_chain = 0;  ///< most instructions in a row
+
+  /// One for each way of settings to be late that was asked about.
+  struct Late;
+  mutable Mutex late_mutex;
+  mutable std::vector<std::unique_ptr<Late>> late_frontiers HARPE_GUARDED_BY(late_mutex);
 };
 
 }  // namespace harpe

@@ -37,6 +37,11 @@ class LateBound {
   /// Goes so many steps from the best flow offered. O(list x settings^2) each, for every stage.
   void climb(int steps);
 
+  Watts value() const { return Watts{best_.value}; }  ///< of the best flow that was found
+  /// Effective energy, per GPU, that it proves of plans that end by the deadline.
+  Joules proves() const { return Joules{best_.proves}; }
+  /// The same where no choices are left out as too long.
+  Joules proves_of_any() const;
   /// Of a second of each node, W: the best flow that was found.
   std::span<const double> prices() const { return best_.price; }
   /// Seconds of each node: what takes longer is left out.
@@ -59,7 +64,12 @@ class LateBound {
   };
 
   void leave_out(std::int64_t tolerance);
-  double evaluate(Flow& flow);
+  /// Sets what a flow proves. While climbing, lists need not end with the setting before their
+  /// first computation: that proves little less, in a fraction of the time.
+  enum class Ends : unsigned char { kMeet, kOpen };
+  double evaluate(Flow& flow, Ends ends);
+  double proven_by(const Flow& flow, Ends ends, std::span<const double> longest, LateRound& round,
+                   std::vector<int>& setting) const;
   void set_lengths();
   Flow blended(const Flow& flow) const;
   void step(Flow& flow, double rate);

@@ -1,6 +1,7 @@
 #include "harpe/frontier/late_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
@@ -65,6 +66,68 @@ void LateCosts::fill(Table& table, const Stage& stage, int node,
       table.longest = std::max(table.longest, (point->time + longer).value);
     }
   }
+  set_most(table);
+}
+
+void LateCosts::set_most(Table& table) {
+  for (std::vector<double>* most :
+       {&table.time_into, &table.cost_into, &table.time_after, &table.cost_after})
+    most->assign(table.settings, 0);
+  for (std::size_t before = 0; before < table.settings; ++before) {
+    for (std::size_t now = 0; now < table.settings; ++now) {
+      if (table.point[now] < 0) continue;
+      const double time = table.times_after(before)[now] - table.own_time(now);
+      const double cost = table.costs_after(before)[now] - table.own_cost(now);
+      table.time_into[now] = std::max(table.time_into[now], time);
+      table.cost_into[now] = std::max(table.cost_into[now], cost);
+      table.time_after[before] = std::max(table.time_after[before], time);
+      table.cost_after[before] = std::max(table.cost_after[before], cost);
+    }
+  }
+}
+
+// A computation that loses more against its best setting than what changing to it and away from it
+// can cost is better at that one, whatever the settings around it: example 1 J at most for two
+// changes of 10 ms, so that of 38 clocks some 8 are left. Where the best may not fit after some
+// setting, or the next computation after the best, all that fit are left.
+LateRound::Range LateRound::range_of(const LateCosts::Stage& stage, std::size_t k,
+                                     std::span<const double> price,
+                                     std::span<const double> longest) const {
+  const int node = stage.nodes[k], next = stage.nodes[k + 1 < stage.nodes.size() ? k + 1 : 0];
+  const LateCosts::Table &table = costs_.table(node), &table_next = costs_.table(next);
+  const auto loss = [&](std::size_t setting) {
+    return table.own_time(setting) <= longest[node]
+               ? table.own_cost(setting) + price[node] * table.own_time(setting)
+               : LateCosts::kNever;
+  };
+  std::size_t best = 0;
+  for (std::size_t setting = 1; setting < table.settings; ++setting)
+    if (loss(setting) < loss(best)) best = setting;
+  const auto next_fits = [&] {
+    if (table_next.longest <= longest[next]) return true;
+    const auto times = table_next.times_after(best);
+    for (std::size_t now = 0; now < times.size(); ++now)
+      if (table_next.own_time(now) <= longest[next] && times[now] > longest[next]) return false;
+    return true;
+  };
+  double most = LateCosts::kNever / 2;
+  if (table.own_time(best) + table.time_into[best] <= longest[node] && next_fits()) {
+    most = loss(best) + table.cost_into[best] + price[node] * table.time_into[best] +
+           table_next.cost_after[best] + price[next] * table_next.time_after[best];
+    most += 1e-9 * std::abs(most);  // sums are rounded
+  }
+  Range range;
+  while (range.first < table.settings && !(loss(range.first) <= most)) ++range.first;
+  range.end = table.settings;
+  while (range.end > range.first && !(loss(range.end - 1) <= most)) --range.end;
+  return range;
+}
+
+void LateRound::set_ranges(const LateCosts::Stage& stage, std::span<const double> price,
+                           std::span<const double> longest) {
+  ranges_.clear();
+  for (std::size_t k = 0; k < stage.nodes.size(); ++k)
+    ranges_.push_back(range_of(stage, k, price, longest));
 }
 
 void LateRound::run(const LateCosts::Stage& stage, std::span<const double> price,
@@ -79,18 +142,19 @@ void LateRound::run(const LateCosts::Stage& stage, std::span<const double> price
     const double p = price[node];
     const double limit = longest[node];
     const bool all_fit = table.longest <= limit;
-    for (std::size_t old = 0; old < settings; ++old) {
+    const Range range = ranges_[k], range_before = ranges_[k == 0 ? ranges_.size() - 1 : k - 1];
+    for (std::size_t old = range_before.first; old < range_before.end; ++old) {
       const double base = before[old];
       if (base >= LateCosts::kNever) continue;
       const double* const time = table.time.data() + old * settings;
       const double* const cost = table.cost.data() + old * settings;
       if (all_fit) {
-        for (std::size_t now = 0; now < settings; ++now) {
+        for (std::size_t now = range.first; now < range.end; ++now) {
           const double sum = base + (cost[now] + p * time[now]);
           after[now] = sum < after[now] ? sum : after[now];
         }
       } else {
-        for (std::size_t now = 0; now < settings; ++now) {
+        for (std::size_t now = range.first; now < range.end; ++now) {
           const double sum = base + (cost[now] + p * time[now]);
           const double fitting = time[now] <= limit ? sum : LateCosts::kNever;
           after[now] = fitting < after[now] ? fitting : after[now];
@@ -109,7 +173,8 @@ int LateRound::trace(const LateCosts::Stage& stage, std::span<const double> pric
     setting[node] = last;
     double least = LateCosts::kNever;
     int best = 0;
-    for (std::size_t old = 0; old < settings; ++old) {
+    const Range range = ranges_[k == 0 ? ranges_.size() - 1 : k - 1];
+    for (std::size_t old = range.first; old < range.end; ++old) {
       const std::size_t at = old * settings + static_cast<std::size_t>(last);
       if (table.time[at] > longest[node]) continue;
       const double sum =
@@ -123,6 +188,25 @@ int LateRound::trace(const LateCosts::Stage& stage, std::span<const double> pric
   return last;
 }
 
+std::size_t LateRound::run_open(const LateCosts::Stage& stage, std::span<const double> price,
+                                std::span<const double> longest) {
+  least_.assign((stage.nodes.size() + 1) * stage.settings.size(), 0);
+  set_ranges(stage, price, longest);
+  run(stage, price, longest);
+  return static_cast<std::size_t>(std::ranges::min_element(ends(stage)) - ends(stage).begin());
+}
+
+double LateRound::cheapest_open(int stage_index, std::span<const double> price,
+                                std::span<const double> longest, std::vector<int>& setting) {
+  const LateCosts::Stage& stage = costs_.stages()[stage_index];
+  if (stage.nodes.empty()) return 0;
+  const std::size_t last = run_open(stage, price, longest);
+  const double least = ends(stage)[last];
+  if (least >= LateCosts::kNever) return LateCosts::kNever;
+  trace(stage, price, longest, static_cast<int>(last), setting);
+  return least;
+}
+
 double LateRound::cheapest(int stage_index, std::span<const double> price,
                            std::span<const double> longest, std::vector<int>& setting) {
   const LateCosts::Stage& stage = costs_.stages()[stage_index];
@@ -130,28 +214,25 @@ double LateRound::cheapest(int stage_index, std::span<const double> price,
   const std::size_t settings = stage.settings.size();
   // Whatever the setting before the first: where the best of these ends as it begins, it is the
   // best round.
-  least_.assign((stage.nodes.size() + 1) * settings, 0);
-  run(stage, price, longest);
-  const std::vector<double> bound(least_.end() - static_cast<std::ptrdiff_t>(settings),
-                                  least_.end());
+  const auto last = static_cast<int>(run_open(stage, price, longest));
+  const std::vector<double> bound(ends(stage).begin(), ends(stage).end());
+  if (bound[last] >= LateCosts::kNever) return LateCosts::kNever;
+  if (trace(stage, price, longest, last, setting) == last) return bound[last];
   std::vector<int> order(settings);
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order,
                     [&](int a, int b) { return std::tie(bound[a], a) < std::tie(bound[b], b); });
-  if (bound[order.front()] >= LateCosts::kNever) return LateCosts::kNever;
-  if (trace(stage, price, longest, order.front(), setting) == order.front())
-    return bound[order.front()];
   double best = LateCosts::kNever;
-  for (const int ends : order) {
-    if (bound[ends] >= best) break;
+  for (const int end : order) {
+    if (bound[end] >= best) break;
     std::fill(least_.begin(), least_.begin() + static_cast<std::ptrdiff_t>(settings),
               LateCosts::kNever);
-    least_[ends] = 0;
+    least_[end] = 0;
     run(stage, price, longest);
-    const double found = *(least_.end() - static_cast<std::ptrdiff_t>(settings) + ends);
+    const double found = ends(stage)[end];
     if (found >= best) continue;
     best = found;
-    trace(stage, price, longest, ends, setting);
+    trace(stage, price, longest, end, setting);
   }
   return best;
 }

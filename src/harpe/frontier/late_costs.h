@@ -30,7 +30,13 @@ class LateCosts {
     std::vector<double> time, cost;  ///< `cost` is `kNever` where now is not measured
     std::vector<int> point;          ///< of each setting, in the profile; -1: not measured
     double longest = 0;              ///< of all times
+    /// The most that a late change adds where it leads to a setting, and where it leads away from
+    /// it (the setting before): seconds and joules.
+    std::vector<double> time_into, cost_into, time_after, cost_after;
 
+    /// Takes no change; `cost` is `kNever` where the setting is not measured.
+    double own_time(std::size_t setting) const { return time[setting * (settings + 1)]; }
+    double own_cost(std::size_t setting) const { return cost[setting * (settings + 1)]; }
     std::span<const double> times_after(std::size_t before) const {
       return std::span(time).subspan(before * settings, settings);
     }
@@ -47,6 +53,7 @@ class LateCosts {
 
  private:
   void fill(Table& table, const Stage& stage, int node, const LatencyByClock& latency) const;
+  static void set_most(Table& table);
 
   const Problem& problem_;
   std::vector<Stage> stages_;
@@ -54,7 +61,8 @@ class LateCosts {
 };
 
 /// The least of cost plus price times time over one round of a stage: of its list, whose first
-/// computation follows its last. O(list x settings^2), a few times that where the ends meet badly.
+/// computation follows its last. O(list x settings^2), a few times that where the ends meet badly;
+/// only those settings of a computation count that are next to its best.
 class LateRound {
  public:
   explicit LateRound(const LateCosts& costs) : costs_(costs) {}
@@ -65,16 +73,36 @@ class LateRound {
   /// \returns  joules; `LateCosts::kNever` where nothing is left
   double cheapest(int stage, std::span<const double> price, std::span<const double> longest,
                   std::vector<int>& setting);
+  /// The same where the setting before the first may be any: no more than `cheapest`, by less than
+  /// what one late change costs. O(list x settings^2)
+  double cheapest_open(int stage, std::span<const double> price, std::span<const double> longest,
+                       std::vector<int>& setting);
 
  private:
+  /// Settings of a computation that the best round may have.
+  struct Range {
+    std::size_t first = 0, end = 0;
+  };
+  Range range_of(const LateCosts::Stage& stage, std::size_t k, std::span<const double> price,
+                 std::span<const double> longest) const;
+  void set_ranges(const LateCosts::Stage& stage, std::span<const double> price,
+                  std::span<const double> longest);
   void run(const LateCosts::Stage& stage, std::span<const double> price,
            std::span<const double> longest);
   /// Goes back from a setting of the last; the setting before the first.
+  /// Runs with any setting before the first; returns the setting of the last that costs least.
+  std::size_t run_open(const LateCosts::Stage& stage, std::span<const double> price,
+                       std::span<const double> longest);
+  /// What the best choices cost that end with each setting.
+  std::span<const double> ends(const LateCosts::Stage& stage) const {
+    return std::span(least_).subspan(stage.nodes.size() * stage.settings.size());
+  }
   int trace(const LateCosts::Stage& stage, std::span<const double> price,
             std::span<const double> longest, int last, std::vector<int>& setting) const;
 
   const LateCosts& costs_;
   std::vector<double> least_;  // after so many computations, at each setting
+  std::vector<Range> ranges_;  // of each computation
 };
 
 }  // namespace harpe

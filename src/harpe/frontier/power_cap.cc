@@ -52,14 +52,12 @@ Result<Plan> Frontier::Data::search_under_cap(Watts cap, Seconds first,
   const Watts waiting =
       problem.total_blocking_power() * static_cast<double>(problem.gpus_per_stage);
   const Seconds high = std::max(min_time, seconds(curve.longest + longest_chain));
-  PlanOptions short_search = options;
-  short_search.search_windows = 0;
   std::optional<Plan> best;
   Watts least = cap;
   Seconds over{0};
   Seconds deadline = first;
   for (int i = 0; i < (best ? kTries + kHalvings : kTries); ++i) {
-    Plan plan = HARPE_TRY(search(deadline, short_search));
+    Plan plan = HARPE_TRY(glance(deadline, options));
     const Seconds time = plan.iteration_time;
     const Joules energy = plan.iteration_energy;
     const Watts power = energy / time;
@@ -80,7 +78,7 @@ Result<Plan> Frontier::Data::search_under_cap(Watts cap, Seconds first,
       deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
     }
   }
-  if (best && options.search_windows > 0) {
+  if (best && (options.search_windows > 0 || options.switching())) {
     Plan searched = HARPE_TRY(search(best->iteration_time, options));
     const bool is_within = searched.iteration_energy / searched.iteration_time <= cap;
     if (is_within && searched.iteration_energy < best->iteration_energy) return searched;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace harpe {
 namespace {
@@ -10,27 +11,31 @@ namespace {
 constexpr int kLabels = 6;
 // Longer parts of a list take long, and are rarely better than several shorter ones.
 constexpr int kLongestPart = 48;
+// Settings that take part in a move, at most.
+constexpr std::size_t kAllowed = 12;
 
 }  // namespace
 
 StageSearch::StageSearch(const SearchOrder& layout, const LateCosts& costs,
-                         SwitchingSearch& switching, std::span<const double> price,
-                         std::int64_t deadline)
+                         const SwitchingSearch& switching)
     : layout_(layout),
       costs_(costs),
       problem_(layout.problem()),
       switching_(switching),
-      price_(price),
-      deadline_(deadline),
       round_(costs),
       before_(problem_.table.size()),
       after_(problem_.table.size()),
       setting_of_(problem_.tables.size()),
+      number_of_(costs.stages().size()),
+      setting_(problem_.table.size(), 0),
+      time_(problem_.table.size(), 0),
+      node_cost_(problem_.table.size(), 0),
       earliest_(problem_.network.nodes),
       latest_(problem_.network.nodes),
-      event_(problem_.network.nodes) {
+      delayed_(problem_.network.nodes) {
   std::vector<int> stage_of(problem_.table.size(), -1);
   for (std::size_t s = 0; s < costs.stages().size(); ++s) {
+    number_of_[s].assign(costs.stages()[s].settings.size(), 0);
     for (const int node : costs.stages()[s].nodes) {
       stage_of[node] = static_cast<int>(s);
       auto& settings = setting_of_[problem_.table[node]];
@@ -38,7 +43,9 @@ StageSearch::StageSearch(const SearchOrder& layout, const LateCosts& costs,
       const std::vector<int>& point = costs.table(node).point;
       settings.resize(point.size());
       for (std::size_t k = 0; k < point.size(); ++k) {
-        if (point[k] >= 0) settings[point[k]] = static_cast<int>(k);
+        if (point[k] < 0) continue;
+        settings[point[k]] = static_cast<int>(k);
+        number_of_[s][k] = switching_.choices_of(node)[point[k]].setting;
       }
     }
   }
@@ -53,64 +60,154 @@ double StageSearch::fastest(int node) const {
   return problem_.tables[problem_.table[node]].options.front().point.time.value;
 }
 
-std::vector<int> StageSearch::settings_of(const PointChoices& choices) const {
-  std::vector<int> settings(choices.size(), 0);
-  for (const LateCosts::Stage& stage : costs_.stages()) {
-    for (const int node : stage.nodes)
-      settings[node] = setting_of_[problem_.table[node]][choices[node]];
+void StageSearch::load(const PointChoices& choices) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const auto& all = switching_.choices_of(static_cast<int>(i));
+    time_[i] = all[choices[i]].time;
+    node_cost_[i] = all[choices[i]].cost;
   }
-  return settings;
+  for (std::size_t s = 0; s < costs_.stages().size(); ++s) {
+    const std::vector<int>& nodes = costs_.stages()[s].nodes;
+    for (const int node : nodes) setting_[node] = setting_of_[problem_.table[node]][choices[node]];
+    for (std::size_t k = 0; k < nodes.size(); ++k) take(static_cast<int>(s), static_cast<int>(k));
+  }
+  cost_ = 0;
+  for (const std::int64_t cost : node_cost_) cost_ += cost;
 }
 
-PointChoices StageSearch::choices_of(const std::vector<int>& settings) const {
-  PointChoices choices(settings.size(), 0);
+PointChoices StageSearch::choices() const {
+  PointChoices choices(setting_.size(), 0);
   for (const LateCosts::Stage& stage : costs_.stages()) {
-    for (const int node : stage.nodes) choices[node] = costs_.table(node).point[settings[node]];
+    for (const int node : stage.nodes) choices[node] = costs_.table(node).point[setting_[node]];
   }
   return choices;
 }
 
-PointChoices StageSearch::at_prices(double share, std::span<const double> longest) {
-  std::vector<double> price(price_.begin(), price_.end());
-  for (double& p : price) p *= share;
-  std::vector<int> settings(price.size(), 0);
+/// Sets what a computation takes, by its setting and the one before it.
+void StageSearch::take(int stage, int position) {
+  const std::vector<int>& nodes = costs_.stages()[stage].nodes;
+  const int node = nodes[position];
+  const int before = nodes[position == 0 ? nodes.size() - 1 : position - 1];
+  const int point = costs_.table(node).point[setting_[node]];
+  const SwitchingSearch::Choice& choice = switching_.choices_of(node)[point];
+  const LateChange late = switching_.change(node, point, number_of_[stage][setting_[before]]);
+  time_[node] = choice.time + late.time;
+  cost_ += choice.cost + late.cost - node_cost_[node];
+  node_cost_[node] = choice.cost + late.cost;
+}
+
+/// Sets the earliest times of all events; returns the last.
+std::int64_t StageSearch::end() {
+  std::fill(earliest_.begin(), earliest_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    const std::int64_t now = earliest_[u];
+    for (const auto& arc : layout_.out(u)) {
+      const std::int64_t then = now + (arc.node >= 0 ? time_[arc.node] : arc.lag);
+      if (then > earliest_[arc.event]) earliest_[arc.event] = then;
+    }
+  }
+  return earliest_[problem_.network.sink];
+}
+
+void StageSearch::set_latest(std::int64_t deadline) {
+  const auto order = layout_.order();
+  std::fill(latest_.begin(), latest_.end(), deadline);
+  for (std::size_t i = order.size(); i-- > 0;) {
+    std::int64_t latest = deadline;
+    for (const auto& arc : layout_.out(order[i]))
+      latest = std::min(latest, latest_[arc.event] - (arc.node >= 0 ? time_[arc.node] : arc.lag));
+    latest_[order[i]] = latest;
+  }
+}
+
+TimedChoices StageSearch::timed(PointChoices choices) {
+  load(choices);
+  return {.choices = std::move(choices), .end = end(), .cost = cost_};
+}
+
+PointChoices StageSearch::at_prices(std::span<const double> price, double share,
+                                    std::span<const double> longest) {
+  std::vector<double> shared(price.begin(), price.end());
+  for (double& p : shared) p *= share;
   for (std::size_t s = 0; s < costs_.stages().size(); ++s) {
-    const double least = round_.cheapest(static_cast<int>(s), price, longest, settings);
+    const double least = round_.cheapest(static_cast<int>(s), shared, longest, setting_);
     if (least >= LateCosts::kNever) return {};
   }
-  return choices_of(settings);
+  return choices();
 }
 
-void StageSearch::scatter(const PointChoices& choices) {
-  const std::vector<std::int64_t> duration = switching_.durations(choices);
-  const auto order = layout_.order();
-  const auto length = [&](const SearchOrder::Arc& arc) {
-    return arc.node >= 0 ? duration[arc.node] : arc.lag;
+TimedChoices StageSearch::splice(const TimedChoices& fast, const TimedChoices& slow,
+                                 std::int64_t deadline) {
+  // How far the slow plan is, from 0 to 1, when each computation begins.
+  load(slow.choices);
+  const auto whole = static_cast<double>(std::max<std::int64_t>(1, end()));
+  std::vector<double> begins(slow.choices.size());
+  for (std::size_t i = 0; i < begins.size(); ++i)
+    begins[i] = static_cast<double>(earliest_[problem_.start_node[i]]) / whole;
+  // At the beginning, at the end, at both, or between: a share of the iteration is as in `fast`.
+  const auto is_fast = [](int manner, double begin, double share) {
+    switch (manner) {
+      case 0:
+        return begin < share;
+      case 1:
+        return begin >= 1 - share;
+      case 2:
+        return std::min(begin, 1 - begin) < share / 2;
+      default:
+        return std::abs(begin - 0.5) < share / 2;
+    }
   };
-  std::fill(latest_.begin(), latest_.end(), deadline_);
-  for (std::size_t i = order.size(); i-- > 0;) {
-    for (const auto& arc : layout_.out(order[i]))
-      latest_[order[i]] = std::min(latest_[order[i]], latest_[arc.event] - length(arc));
+  TimedChoices best = fast;
+  for (int manner = 0; manner < 4; ++manner) {
+    constexpr int kHalvings = 11;
+    double in_time = 1, too_late = 0;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double share = (in_time + too_late) / 2;
+      PointChoices choices = slow.choices;
+      for (std::size_t k = 0; k < choices.size(); ++k)
+        if (is_fast(manner, begins[k], share)) choices[k] = fast.choices[k];
+      TimedChoices trial = timed(std::move(choices));
+      if (trial.end > deadline) {
+        too_late = share;
+        continue;
+      }
+      in_time = share;
+      if (trial.cost < best.cost) best = std::move(trial);
+    }
   }
-  // At the earliest, at the latest, somewhere between, or now and then later than need be.
+  return best;
+}
+
+/// Draws times of all events at which the pipeline may be: the earliest, the latest, some between,
+/// or now and then later than need be.
+void StageSearch::hold() {
   const std::size_t manner = random_.below(4);
   const double share = random_.fraction();
-  std::fill(earliest_.begin(), earliest_.end(), 0);
-  for (const std::int32_t u : order) {
-    if (manner == 3 && u != problem_.network.source && random_.below(3) == 0)
-      earliest_[u] += static_cast<std::int64_t>(
-          share * static_cast<double>(std::max<std::int64_t>(0, latest_[u] - earliest_[u])));
-    for (const auto& arc : layout_.out(u))
-      earliest_[arc.event] = std::max(earliest_[arc.event], earliest_[u] + length(arc));
-  }
-  const double part = manner == 1 ? 1 : manner == 2 ? share : 0;
-  for (std::size_t v = 0; v < event_.size(); ++v) {
-    const auto early = static_cast<double>(earliest_[v]), late = static_cast<double>(latest_[v]);
-    event_[v] = 1e-12 * (early + part * (late - early));
+  is_delayed_ = manner == 3;
+  late_ = manner == 1 ? 1 : manner == 2 ? share : 0;
+  if (!is_delayed_) return;
+  std::fill(delayed_.begin(), delayed_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    std::int64_t now = delayed_[u];
+    if (u != problem_.network.source && random_.below(3) == 0)
+      now += static_cast<std::int64_t>(
+          share * static_cast<double>(std::max<std::int64_t>(0, latest_[u] - now)));
+    delayed_[u] = now;
+    for (const auto& arc : layout_.out(u)) {
+      const std::int64_t then = now + (arc.node >= 0 ? time_[arc.node] : arc.lag);
+      if (then > delayed_[arc.event]) delayed_[arc.event] = then;
+    }
   }
 }
 
-StageSearch::Part StageSearch::choose_part(const std::vector<int>& settings) {
+/// Returns when an event is held, in seconds.
+double StageSearch::held(std::int32_t event) const {
+  if (is_delayed_) return 1e-12 * static_cast<double>(delayed_[event]);
+  const auto early = static_cast<double>(earliest_[event]);
+  return 1e-12 * (early + late_ * (static_cast<double>(latest_[event]) - early));
+}
+
+StageSearch::Part StageSearch::choose_part() {
   Part part;
   part.stage = static_cast<int>(random_.below(costs_.stages().size()));
   const LateCosts::Stage& stage = costs_.stages()[part.stage];
@@ -125,7 +222,7 @@ StageSearch::Part StageSearch::choose_part(const std::vector<int>& settings) {
     part.last = std::min(end, part.first + 1 + static_cast<int>(random_.below(most)));
   }
   part.share = random_.below(2) == 0 ? 0 : random_.fraction();
-  part.setting_before = settings[stage.nodes[part.first == 0 ? end : part.first - 1]];
+  part.setting_before = setting_[stage.nodes[part.first == 0 ? end : part.first - 1]];
   if (part.last < end) {
     ++part.last;  // its change may come and go
   } else if (part.first == 0 && random_.below(2) == 0) {
@@ -135,25 +232,47 @@ StageSearch::Part StageSearch::choose_part(const std::vector<int>& settings) {
     part.setting_last = part.setting_before;
     return part;
   }
-  part.setting_last = settings[stage.nodes[part.last]];
+  part.setting_last = setting_[stage.nodes[part.last]];
   return part;
 }
 
+/// Chooses the settings that take part: those of the part and around it, those next to them, and
+/// a few at random.
+void StageSearch::allow(const Part& part) {
+  const std::vector<int>& nodes = nodes_of(part);
+  const auto settings = static_cast<int>(costs_.stages()[part.stage].settings.size());
+  allowed_.clear();
+  const auto add = [&](int setting) {
+    if (setting < 0 || setting >= settings || allowed_.size() >= kAllowed) return;
+    if (std::ranges::find(allowed_, setting) == allowed_.end()) allowed_.push_back(setting);
+  };
+  add(part.setting_before);
+  if (part.setting_last >= 0) add(part.setting_last);
+  const auto step = static_cast<int>(1 + random_.below(3));
+  for (int k = part.first; k <= part.last; ++k) add(setting_[nodes[k]]);
+  const std::size_t own = allowed_.size();
+  for (const int reach : {1, -1, step, -step})
+    for (std::size_t i = 0; i < own; ++i) add(allowed_[i] + reach);
+  add(static_cast<int>(random_.below(static_cast<std::size_t>(settings))));
+  std::ranges::sort(allowed_);
+}
+
 // What the rest of the pipeline, at its times, and the fastest rest of the part leave.
-std::vector<StageSearch::Window> StageSearch::windows_of(const Part& part) const {
-  const std::vector<int>& nodes = costs_.stages()[part.stage].nodes;
-  const double end = 1e-12 * static_cast<double>(deadline_);
+std::vector<StageSearch::Window> StageSearch::windows_of(const Part& part,
+                                                         std::int64_t deadline) const {
+  const std::vector<int>& nodes = nodes_of(part);
+  const double end = 1e-12 * static_cast<double>(deadline);
   std::vector<Window> windows;
   for (int k = part.first; k <= part.last; ++k) {
     Window window{.from = 0, .to = end};
     for (const Neighbour& n : before_[nodes[k]])
-      window.from = std::max(window.from, event_[problem_.end_node[n.node]] + n.lag);
+      window.from = std::max(window.from, held(problem_.end_node[n.node]) + n.lag);
     for (const Neighbour& n : after_[nodes[k]])
-      window.to = std::min(window.to, event_[problem_.start_node[n.node]] - n.lag);
+      window.to = std::min(window.to, held(problem_.start_node[n.node]) - n.lag);
     windows.push_back(window);
   }
   if (part.last + 1 < static_cast<int>(nodes.size()))
-    windows.back().to = std::min(windows.back().to, event_[problem_.end_node[nodes[part.last]]]);
+    windows.back().to = std::min(windows.back().to, held(problem_.end_node[nodes[part.last]]));
   for (std::size_t i = windows.size() - 1; i-- > 0;) {
     const int next = nodes[part.first + static_cast<int>(i) + 1];
     windows[i].to = std::min(windows[i].to, windows[i + 1].to - fastest(next));
@@ -162,42 +281,42 @@ std::vector<StageSearch::Window> StageSearch::windows_of(const Part& part) const
 }
 
 // The labels of an instruction from those of the one before; whether there are any.
-bool StageSearch::extend(const Part& part, int position, const Window& window, double room) {
-  const LateCosts::Stage& stage = costs_.stages()[part.stage];
-  const int node = stage.nodes[position];
+bool StageSearch::extend(const Part& part, int position, const Window& window, double room,
+                         double price) {
+  const int node = nodes_of(part)[position];
   const LateCosts::Table& table = costs_.table(node);
   const std::vector<Label>& in = labels_[position - part.first];
   std::vector<Label>& out = labels_[position - part.first + 1];
   const Label none{.cost = LateCosts::kNever};
-  out.assign(table.settings * kLabels, none);
-  const double price = part.share * price_[node];
+  out.assign(allowed_.size() * kLabels, none);
   const double bins = room > 0 ? kLabels * (1 - 1e-9) / room : 0;
   const bool is_set = position == part.last && part.setting_last >= 0;
-  const std::size_t first = is_set ? part.setting_last : 0;
-  const std::size_t end = is_set ? first + 1 : table.settings;
   bool any = false;
   for (std::size_t from = 0; from < in.size(); ++from) {
     if (in[from].cost >= LateCosts::kNever) continue;
     const double start = std::max(in[from].time, window.from);
     const double base = in[from].cost;
-    const auto times = table.times_after(from / kLabels);
-    const auto costs = table.costs_after(from / kLabels);
-    for (std::size_t now = first; now < end; ++now) {
+    const auto before = static_cast<std::size_t>(allowed_[from / kLabels]);
+    const auto times = table.times_after(before);
+    const auto costs = table.costs_after(before);
+    for (std::size_t i = 0; i < allowed_.size(); ++i) {
+      const int now = allowed_[i];
+      if (is_set && now != part.setting_last) continue;
       const double time = start + times[now];
       const double cost = base + (costs[now] + price * times[now]);
       if (time > window.to || cost >= LateCosts::kNever) continue;
       const int bin = std::clamp(static_cast<int>((window.to - time) * bins), 0, kLabels - 1);
-      Label& label = out[now * kLabels + static_cast<std::size_t>(bin)];
+      Label& label = out[i * kLabels + static_cast<std::size_t>(bin)];
       if (cost > label.cost || (cost == label.cost && time >= label.time)) continue;
       label = {.time = time, .cost = cost, .from = static_cast<int>(from)};
       any = true;
     }
   }
   // Those with less time left that cost no less.
-  for (std::size_t now = first; now < end; ++now) {
+  for (std::size_t i = 0; i < allowed_.size(); ++i) {
     double least = LateCosts::kNever;
     for (std::size_t bin = kLabels; bin-- > 0;) {
-      Label& label = out[now * kLabels + bin];
+      Label& label = out[i * kLabels + bin];
       if (label.cost >= least) label = none;
       least = std::min(least, label.cost);
     }
@@ -205,52 +324,94 @@ bool StageSearch::extend(const Part& part, int position, const Window& window, d
   return any;
 }
 
-bool StageSearch::solve(const Part& part, std::vector<int>& settings) {
-  const std::vector<int>& nodes = costs_.stages()[part.stage].nodes;
-  const std::vector<Window> windows = windows_of(part);
+/// Finds settings of the part; returns false if there are none, or none but those that it has.
+bool StageSearch::solve(const Part& part, std::int64_t deadline, std::span<const double> price) {
+  const std::vector<int>& nodes = nodes_of(part);
+  const std::vector<Window> windows = windows_of(part, deadline);
   if (labels_.size() < windows.size() + 1) labels_.resize(windows.size() + 1);
-  double time = part.first == 0 ? 0 : event_[problem_.end_node[nodes[part.first - 1]]];
-  const std::size_t all = costs_.table(nodes[part.first]).settings * kLabels;
-  labels_[0].assign(all, {.cost = LateCosts::kNever});
-  labels_[0][static_cast<std::size_t>(part.setting_before) * kLabels] = {.time = time};
+  double time = part.first == 0 ? 0 : held(problem_.end_node[nodes[part.first - 1]]);
+  labels_[0].assign(allowed_.size() * kLabels, {.cost = LateCosts::kNever});
+  const auto before = std::ranges::find(allowed_, part.setting_before) - allowed_.begin();
+  labels_[0][static_cast<std::size_t>(before) * kLabels] = {.time = time};
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const int position = part.first + static_cast<int>(i);
     time = std::max(time, windows[i].from) + fastest(nodes[position]);
-    if (!extend(part, position, windows[i], windows[i].to - time)) return false;
+    const double worth = part.share > 0 ? part.share * price[nodes[position]] : 0;
+    if (!extend(part, position, windows[i], windows[i].to - time, worth)) return false;
   }
   const std::vector<Label>& last = labels_[windows.size()];
   auto at = static_cast<int>(std::ranges::min_element(last, {}, &Label::cost) - last.begin());
+  found_.resize(windows.size());
+  bool is_new = false;
   for (std::size_t i = windows.size(); i-- > 0;) {
-    settings[nodes[part.first + static_cast<int>(i)]] = at / kLabels;
+    found_[i] = allowed_[at / kLabels];
+    is_new |= found_[i] != setting_[nodes[part.first + static_cast<int>(i)]];
     at = labels_[i + 1][at].from;
   }
-  return true;
+  return is_new;
 }
 
-void StageSearch::improve(PointChoices& choices, int moves, double tolerance) {
-  PointChoices best = choices;
-  std::vector<int> settings = settings_of(choices);
-  std::int64_t current = switching_.cost(choices);
-  std::int64_t least = current;
-  for (int move = 0; move < moves; ++move) {
-    scatter(choices);
-    const Part part = choose_part(settings);
-    if (costs_.stages()[part.stage].nodes.empty()) continue;
-    std::vector<int> trial = settings;
-    if (!solve(part, trial) || trial == settings) continue;
-    const PointChoices found = choices_of(trial);
-    const double allowed = tolerance * std::max(0.0, 1 - (move + 1.0) / (0.8 * moves));
-    const std::int64_t cost = switching_.cost(found);
-    if (cost >= current + static_cast<std::int64_t>(allowed)) continue;
-    if (const std::int64_t end = switching_.makespan(found); end < 0 || end > deadline_) continue;
-    settings = std::move(trial);
-    choices = found;
-    current = cost;
-    if (cost >= least) continue;
-    least = cost;
-    best = found;
+/// Gives the part the settings that were found; returns the cost of all.
+std::int64_t StageSearch::apply(const Part& part) {
+  const std::vector<int>& nodes = nodes_of(part);
+  const auto size = static_cast<int>(nodes.size());
+  undo_.clear();
+  const int next = part.last + 1 < size ? part.last + 1 : 0;
+  const auto remember = [&](int position) {
+    const int node = nodes[position];
+    undo_.push_back({node, setting_[node], time_[node], node_cost_[node]});
+  };
+  for (int k = part.first; k <= part.last; ++k) remember(k);
+  if (next < part.first || next > part.last) remember(next);
+  for (int k = part.first; k <= part.last; ++k) setting_[nodes[k]] = found_[k - part.first];
+  for (int k = part.first; k <= part.last; ++k) take(part.stage, k);
+  take(part.stage, next);
+  return cost_;
+}
+
+void StageSearch::undo() {
+  for (const Taken& one : undo_) {
+    cost_ += one.cost - node_cost_[one.node];
+    setting_[one.node] = one.setting;
+    time_[one.node] = one.time;
+    node_cost_[one.node] = one.cost;
   }
-  choices = std::move(best);
+}
+
+void StageSearch::improve(TimedChoices& plan, std::int64_t deadline, std::span<const double> price,
+                          int moves, double tolerance, const GoOn& go_on) {
+  load(plan.choices);
+  std::int64_t ends = end();
+  set_latest(deadline);
+  std::vector<int> best;
+  for (int move = 0; move < moves; ++move) {
+    if (go_on && !go_on(plan)) break;
+    const Part part = choose_part();
+    if (nodes_of(part).empty()) continue;
+    hold();
+    allow(part);
+    if (!solve(part, deadline, price)) continue;
+    const double allowed = tolerance * std::max(0.0, 1 - (move + 1.0) / (0.8 * moves));
+    const std::int64_t current = cost_;
+    if (apply(part) >= current + static_cast<std::int64_t>(allowed)) {
+      undo();
+      continue;
+    }
+    ends = end();
+    if (ends > deadline) {
+      undo();
+      end();
+      continue;
+    }
+    set_latest(deadline);
+    if (cost_ >= plan.cost) continue;
+    plan.cost = cost_;
+    plan.end = ends;
+    best = setting_;
+  }
+  if (best.empty()) return;
+  setting_ = std::move(best);
+  plan.choices = choices();
 }
 
 }  // namespace harpe

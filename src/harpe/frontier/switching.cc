@@ -37,6 +37,7 @@ SwitchingSearch::SwitchingSearch(const SearchOrder& layout, LatencyByClock laten
     }
   }
   number_settings();
+  tabulate_changes();
   for (std::size_t table = 0; table < choices_.size(); ++table) {
     const auto& choices = choices_[table];
     const auto found = std::ranges::find(choices, problem_.tables[table].all_max.setting(),
@@ -88,7 +89,34 @@ void each_nearest(std::span<const OperatingPoint> points, const InstructionSetti
 
 }  // namespace
 
-LateChange SwitchingSearch::change(int node, const Choice& option, int setting_before) const {
+void SwitchingSearch::tabulate_changes() {
+  constexpr std::size_t kMostCells = 10'000'000;  // 160 MB
+  std::size_t cells = 0;
+  for (const auto& choices : choices_) cells += choices.size() * settings_.size();
+  if (cells > kMostCells) return;
+  changes_.resize(choices_.size());
+  for (const std::span<const int> list : stage_nodes_) {
+    for (const int node : list) {
+      auto& changes = changes_[problem_.table[static_cast<std::size_t>(node)]];
+      if (!changes.empty()) continue;
+      const int settings = static_cast<int>(settings_.size());
+      for (const Choice& choice : choices_of(node)) {
+        for (int before = 0; before < settings; ++before)
+          changes.push_back(worst_change(node, choice, before));
+      }
+    }
+  }
+}
+
+LateChange SwitchingSearch::change(int node, int choice, int setting_before) const {
+  if (changes_.empty())
+    return worst_change(node, choices_of(node)[static_cast<std::size_t>(choice)], setting_before);
+  const std::size_t row = static_cast<std::size_t>(choice) * settings_.size();
+  const auto& changes = changes_[problem_.table[static_cast<std::size_t>(node)]];
+  return changes[row + static_cast<std::size_t>(setting_before)];
+}
+
+LateChange SwitchingSearch::worst_change(int node, const Choice& option, int setting_before) const {
   if (option.setting == setting_before) return {};
   const PipelineNode& place = problem_.pipeline.nodes()[node];
   const auto points = problem_.profile.points(place.stage, place.chunk, place.instruction.kind);
@@ -119,7 +147,7 @@ std::vector<LateChange> SwitchingSearch::changes(const PointChoices& choices) co
     if (list.empty()) continue;
     int before = setting(choices, list.back());
     for (const int node : list) {
-      changes[node] = change(node, choice(choices, node), before);
+      changes[node] = change(node, choices[node], before);
       before = setting(choices, node);
     }
   }

@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "harpe/frontier/late_bound.h"
 #include "harpe/frontier/search_order.h"
 
 namespace harpe {
@@ -82,8 +81,9 @@ class SwitchingSearch {
   const std::vector<Choice>& choices_of(int node) const {
     return choices_[problem_.table[static_cast<std::size_t>(node)]];
   }
-  /// What a choice for an instruction costs beyond itself when it follows another setting.
-  LateChange change(int node, const Choice& choice, int setting_before) const;
+  /// What a choice for an instruction costs beyond itself when it follows another setting. O(1),
+  /// or O(log points) where a profile has so many settings that no table holds them.
+  LateChange change(int node, int choice, int setting_before) const;
 
   // Both try so many moves that give a run of instructions of one stage one setting.
   /// Brings the makespan down.
@@ -97,6 +97,8 @@ class SwitchingSearch {
   }
   int setting(const PointChoices& choices, int node) const { return choice(choices, node).setting; }
   void number_settings();
+  void tabulate_changes();
+  LateChange worst_change(int node, const Choice& option, int setting_before) const;
   int choice_at(int node, int setting) const {
     return choice_at_[problem_.table[static_cast<std::size_t>(node)]][setting];
   }
@@ -107,27 +109,26 @@ class SwitchingSearch {
   const Problem& problem_;
   LatencyByClock latency_;
   std::int64_t min_dwell_;
-  std::vector<std::vector<Choice>> choices_;   // of each table, settings rising
-  std::vector<InstructionSetting> settings_;   // of all choices, rising
-  std::vector<std::vector<int>> choice_at_;    // of each table and setting; -1: not measured
+  std::vector<std::vector<Choice>> choices_;  // of each table, settings rising
+  std::vector<InstructionSetting> settings_;  // of all choices, rising
+  std::vector<std::vector<int>> choice_at_;   // of each table and setting; -1: not measured
+  /// Of each table, by choice and setting before; empty where that would be too many.
+  std::vector<std::vector<LateChange>> changes_;
   std::vector<int> all_max_;                   // choice of each table
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
   std::vector<std::int64_t> start_, latest_;   // of each event
 };
 
-/// What to find with a `SwitchingSearch`. All times in picoseconds.
+/// What to find with a `SwitchingSearch` under a minimum dwell. All times in picoseconds.
 struct SwitchingTask {
   std::optional<std::int64_t> deadline;  ///< without one, the fastest
   int moves = 0;                         ///< of each local search
-  int stage_moves = 0;                   ///< of each search by `StageSearch`
   bool thorough = true;
   std::int64_t min_time = 0;  ///< under free switching
   /// A good assignment under free switching that ends by a time.
   std::function<Assignment(std::int64_t end)> free_plan;
   /// What a picosecond is worth there, in cost units.
   std::function<double(std::int64_t end)> price;
-  /// The bound for late settings there, with a good flow.
-  std::function<LateBound(std::int64_t end)> bound;
 };
 
 struct SwitchingAnswer {
@@ -135,10 +136,8 @@ struct SwitchingAnswer {
   std::int64_t fastest = -1;  ///< the shortest makespan on the way, if any
 };
 
-/// The cheapest choices found from those that are cheapest at the prices of the bound and from
-/// plans for free switching; under a minimum dwell, or where the former end too late, from simple
-/// ones and from more of the latter.
-SwitchingAnswer find_choices(SwitchingSearch& search, const LateCosts& costs,
-                             const SwitchingTask& task);
+/// The cheapest choices found under a minimum dwell, from simple ones and from plans for free
+/// switching.
+SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task);
 
 }  // namespace harpe

@@ -342,10 +342,10 @@ void check_complete(const PlanJob& job, Error& error) {
     error.diagnostics.push_back(
         {.message = "--quick and a longer search exclude each other: give one of them"});
   }
-  if (job.switch_latency.longest() > 0_s || !job.latency_table.empty() || job.min_dwell > 0_s) {
+  if (job.min_dwell > 0_s) {
     error.diagnostics.push_back(
-        {.message = "--search-time and --search-windows are for plans with free clock changes: "
-                    "leave them away, or --switch-latency and --min-dwell"});
+        {.message = "--search-time and --search-windows are for plans without a minimum dwell: "
+                    "leave them away, or --min-dwell"});
   }
 }
 

@@ -121,23 +121,16 @@ void wait_for_straggler(Planned& planned, const Frontier& frontier) {
 Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOptions& options,
                                       const Planned& planned, int count, const Progress& progress) {
   const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
-  const Seconds last = std::max(first, frontier.least_energy_time());
+  const Seconds last = std::max(first, options.switching() ? planned.least_energy.iteration_time
+                                                           : frontier.least_energy_time());
   std::vector<Seconds> times;
   for (int i = 0; i < count; ++i)
     times.push_back(first + (last - first) * (count == 1 ? 0 : i / (count - 1.0)));
   std::vector<Plan> plans;
-  if (options.switching()) {
-    PlanOptions quick = options;
-    quick.effort = Effort::kQuick;
-    for (const Seconds time : times) {
-      plans.push_back(HARPE_TRY(frontier.plan(time, quick)));
-      progress(static_cast<double>(plans.size()) / count);
-    }
-    return plans;
-  }
   if (times.size() < 2) return times.empty() ? plans : std::vector{planned.fastest};
   // Both ends were searched for on their own.
-  plans = HARPE_TRY(frontier.plans_along(std::span(times).subspan(1, times.size() - 2), progress));
+  plans = HARPE_TRY(
+      frontier.plans_along(std::span(times).subspan(1, times.size() - 2), progress, options));
   plans.insert(plans.begin(), planned.fastest);
   plans.push_back(planned.least_energy);
   return plans;

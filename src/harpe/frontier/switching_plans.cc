@@ -1,0 +1,174 @@
+// Plans whose settings come late or must dwell.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "harpe/base/check.h"
+#include "harpe/base/text.h"
+#include "harpe/frontier/find_plan.h"
+#include "harpe/frontier/frontier_data.h"
+#include "harpe/frontier/late_frontier.h"
+#include "harpe/frontier/switching.h"
+
+namespace harpe {
+
+struct Frontier::Data::Late {
+  Late(const Data& data, const PlanOptions& options)
+      : latency(options.switch_latency), effort(options.effort), plans(data, latency, effort) {}
+  LatencyByClock latency;
+  Effort effort;
+  LateFrontier plans;
+};
+
+Frontier::Data::Data(Problem p) : problem(std::move(p)), layout(problem) {}
+Frontier::Data::~Data() = default;
+
+const LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
+  const MutexLock lock(late_mutex);
+  for (const auto& known : late_frontiers)
+    if (known->latency == options.switch_latency && known->effort == options.effort)
+      return known->plans;
+  return late_frontiers.emplace_back(std::make_unique<Late>(*this, options))->plans;
+}
+
+Plan Frontier::Data::plan_of(const LateFrontier& late, const TimedChoices& found) const {
+  return plan_of(late.switching().points(found.choices), late.switching().changes(found.choices));
+}
+
+/// \param fastest  the shortest time found, picoseconds; negative: none
+Error Frontier::Data::no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
+                                 std::int64_t fastest) const {
+  std::string text = "no plan found";
+  if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
+  text += " when clocks are up to " + shortest(options.switch_latency.longest().value) + " s late";
+  if (options.min_dwell > 0_s) text += " and stay for " + shortest(options.min_dwell.value) + " s";
+  if (fastest >= 0) text += "; the fastest found takes " + rounded_up(seconds_of(fastest)) + " s";
+  return Error::infeasible(std::move(text));
+}
+
+namespace {
+
+/// How a search for one deadline goes on, as the caller asks.
+LateFrontier::Search search_of(const Frontier::Data& data, const LateFrontier& late,
+                               Seconds deadline, const PlanOptions& options) {
+  LateFrontier::Search search = options.effort == Effort::kQuick ? late.glance() : late.full();
+  search.moves_on = options.search_windows;
+  if (!options.go_on) return search;
+  const double gpus = data.problem.gpus_per_stage;
+  const Joules waiting = data.problem.total_blocking_power() * deadline;
+  const Joules bound = (late.bound(data.picoseconds(deadline)) + waiting) * gpus;
+  search.go_on = [=, &data](std::int64_t moves, std::int64_t cost) {
+    const Joules effective = static_cast<double>(cost) * data.problem.cost_unit;
+    return options.go_on({moves, (effective + waiting) * gpus, bound});
+  };
+  return search;
+}
+
+}  // namespace
+
+// Without a deadline, the fastest plan that is found.
+Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
+                                              const PlanOptions& options) const {
+  if (options.min_dwell > 0_s) return search_dwelling(deadline, options);
+  const LateFrontier& plans = late(options);
+  const std::int64_t end = deadline ? picoseconds(*deadline) : plans.fastest();
+  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
+  const LateFrontier::Search search = search_of(*this, plans, seconds_of(end), options);
+  return plan_of(plans, plans.cheapest_by(end, search));
+}
+
+Result<Plan> Frontier::Data::search_dwelling(std::optional<Seconds> deadline,
+                                             const PlanOptions& options) const {
+  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const SwitchingTask task{
+      .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
+      .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
+      .thorough = options.effort == Effort::kFull,
+      .min_time = picoseconds(min_time),
+      .free_plan =
+          [&](std::int64_t end) {
+            return search_freely(seconds_of(end), {.effort = options.effort}).back();
+          },
+      .price =
+          [&](std::int64_t end) {
+            return static_cast<double>(relaxed(seconds_of(end)).value) *
+                   (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
+          }};
+  const SwitchingAnswer response = find_choices(search, task);
+  if (response.choices.empty()) return no_plan_by(deadline, options, response.fastest);
+  if (task.deadline) {
+    const std::int64_t end = search.makespan(response.choices);
+    HARPE_CHECK(end >= 0 && end <= *task.deadline,
+                "a plan keeps the dwell and ends by its deadline, however late its clocks");
+  }
+  return plan_of(search.points(response.choices), search.changes(response.choices));
+}
+
+Result<Plan> Frontier::Data::glance(Seconds deadline, const PlanOptions& options) const {
+  PlanOptions at_once = options;
+  at_once.search_windows = 0;
+  if (!options.switching() || options.min_dwell > 0_s) return search(deadline, at_once);
+  const LateFrontier& plans = late(options);
+  const std::int64_t end = picoseconds(deadline);
+  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
+  return plan_of(plans, plans.cheapest_by(end, plans.glance()));
+}
+
+Result<std::vector<Plan>> Frontier::Data::switching_plans_along(std::span<const Seconds> deadlines,
+                                                                const PlanOptions& options,
+                                                                const Progress& progress) const {
+  std::vector<Plan> found;
+  for (const Seconds deadline : deadlines) {
+    if (options.min_dwell > 0_s) {
+      PlanOptions quick = options;
+      quick.effort = Effort::kQuick;
+      found.push_back(HARPE_TRY(least_switching_by(deadline, quick)));
+    } else {
+      const LateFrontier& plans = late(options);
+      const std::int64_t end = picoseconds(deadline);
+      if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
+      found.push_back(plan_of(plans, plans.least_energy_by(end, plans.glance())));
+    }
+    if (progress)
+      progress(static_cast<double>(found.size()) / static_cast<double>(deadlines.size()));
+  }
+  return found;
+}
+
+// Late clocks may rule out the time of least energy, or make a slower plan the better one.
+Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
+                                                const PlanOptions& options) const {
+  if (options.min_dwell <= 0_s) {
+    const LateFrontier& plans = late(options);
+    const std::int64_t end = picoseconds(deadline);
+    if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
+    const LateFrontier::Search search = search_of(*this, plans, deadline, options);
+    return plan_of(plans, plans.least_energy_by(end, search));
+  }
+  const Seconds sooner = std::min(deadline, least_energy_time);
+  Result<Plan> plan = search_dwelling(sooner, options);
+  if (sooner == deadline) return plan;
+  Result<Plan> slower = search_dwelling(deadline, options);
+  const bool is_better =
+      slower.ok() && (!plan.ok() || slower->iteration_energy < plan->iteration_energy);
+  return is_better ? std::move(slower) : std::move(plan);
+}
+
+std::vector<Joules> Frontier::tight_bounds_along(std::span<const Seconds> deadlines,
+                                                 const PlanOptions& options) const {
+  const bool is_late = options.switch_latency.longest() > Seconds{0};
+  std::vector<Joules> bounds;
+  for (const Seconds deadline : deadlines) {
+    bounds.push_back(lower_bound(deadline));
+    if (!is_late) continue;
+    const Joules effective = data_->late(options).bound(data_->picoseconds(deadline));
+    // Sums of doubles may be off in their last digits, the bound may not.
+    const Joules late = (effective + data_->problem.total_blocking_power() * deadline) *
+                        (data_->problem.gpus_per_stage * (1 - 1e-9));
+    bounds.back() = std::max(bounds.back(), late);
+  }
+  return bounds;
+}
+
+}  // namespace harpe
