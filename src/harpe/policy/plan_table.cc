@@ -67,6 +67,8 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
   const Plan all_max = frontier.all_max(usual);
   table.all_max_ = table_plan(all_max);
   table.waiting_power_ = waiting_power_of(all_max);
+  table.one_clock_ = frontier.one_setting();
+  std::erase_if(table.one_clock_, [](const auto& point) { return !point.setting.knobs.empty(); });
 
   const Plan fastest = HARPE_TRY(frontier.fastest_plan(usual));
   std::vector<TablePlan> found{table_plan(fastest)};
@@ -107,6 +109,7 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
 
 PlanTable PlanTable::merged(const PlanTable& one, const PlanTable& other) {
   PlanTable table = one;
+  if (table.one_clock_.empty()) table.one_clock_ = other.one_clock_;
   std::vector<TablePlan> found = std::exchange(table.plans_, {});
   if (other.objective_) {
     std::erase_if(found, [](const TablePlan& plan) { return plan.for_objective; });

@@ -72,6 +72,9 @@ class PlanTable {
   /// By rising time, falling effective energy. Never empty.
   const std::vector<TablePlan>& plans() const { return plans_; }
   Watts waiting_power() const { return waiting_power_; }  ///< of all GPUs of a pipeline that waits
+  /// `Frontier::one_setting` without knobs: one clock for all GPUs. Empty in tables of earlier
+  /// versions.
+  const std::vector<OneSettingPoint>& one_clock() const { return one_clock_; }
 
   /// For which one of the plans was made, of one pipeline.
   const std::optional<Objective>& objective() const { return objective_; }
@@ -112,6 +115,7 @@ class PlanTable {
   std::optional<Objective> objective_;
   std::vector<TablePlan> plans_;
   Watts waiting_power_{};
+  std::vector<OneSettingPoint> one_clock_;
   std::vector<std::size_t> best_;  ///< of least energy among `plans_` up to each position
 };
 

@@ -126,11 +126,25 @@ void put_stored_plan(std::string& text, const TablePlan& plan, KnobNumbers& numb
   text += "\"}";
 }
 
+void put_one_clock(std::string& text, const std::vector<OneSettingPoint>& points) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    text += i == 0 ? "[{" : ",{";
+    text += "\"frequency_mhz\":" + std::to_string(points[i].setting.clock.value) +
+            ",\"time_s\":" + shortest(points[i].iteration_time.value) +
+            ",\"energy_j\":" + shortest(points[i].iteration_energy.value) + '}';
+  }
+  text += ']';
+}
+
 template <class PutPlan>
 std::string table_text(const PlanTable& table, const char* format, PutPlan put) {
   std::string text = std::string("{\"format\":\"") + format +
                      "\",\"waiting_power_w\":" + shortest(table.waiting_power().value);
   if (table.objective()) text += ",\"objective\":" + objective_json(*table.objective());
+  if (!table.one_clock().empty()) {
+    text += ",\"one_clock\":";
+    put_one_clock(text, table.one_clock());
+  }
   text += ",\"all_max\":";
   KnobNumbers numbers;
   put(text, table.all_max(), numbers);
@@ -320,6 +334,18 @@ TablePlan read_plan(const JsonValue& object, TableParts& parts) {
   return plan;
 }
 
+OneSettingPoint read_one_clock(const JsonValue& object, Diagnostics& diagnostics) {
+  Fields fields(object, "one clock", diagnostics);
+  OneSettingPoint point;
+  const std::int64_t clock =
+      needed(fields, "frequency_mhz", fields.integer("frequency_mhz", 0, kHighestClock));
+  point.setting.clock.value = static_cast<int>(clock);
+  point.iteration_time.value = needed(fields, "time_s", fields.number("time_s", 0, kLongestTime));
+  point.iteration_energy.value =
+      needed(fields, "energy_j", fields.number("energy_j", -kMostEnergy, kMostEnergy));
+  return point;
+}
+
 /// Whether two plans are for the same lists of instructions.
 bool same_lists(const TablePlan& a, const TablePlan& b) {
   if (a.clocks.size() != b.clocks.size() || a.compute_time.size() != a.clocks.size() ||
@@ -359,6 +385,9 @@ Result<PlanTable> PlanTable::read(const JsonValue& document, const std::string& 
   if (const JsonValue* objective = fields.object("objective")) {
     Fields of_objective(*objective, "the objective", diagnostics);
     table.objective_ = read_objective(of_objective);
+  }
+  for (const JsonValue* point : fields.objects("one_clock")) {
+    table.one_clock_.push_back(read_one_clock(*point, diagnostics));
   }
   parts.knobs = read_knob_list(fields, "knobs", diagnostics);
   if (const JsonValue* all_max = fields.object("all_max")) {

@@ -221,6 +221,32 @@ TEST(PlanTable, CarriesTheKnobsOfItsPlans) {
   EXPECT_EQ(table_of(frontier_of()).json().find("knob"), std::string::npos);
 }
 
+TEST(PlanTable, CarriesOneClockForAllGpusWithoutKnobs) {
+  const Frontier frontier = frontier_with_knobs(true);
+  std::vector<OneSettingPoint> expected = frontier.one_setting();
+  std::erase_if(expected, [](const auto& point) { return !point.setting.knobs.empty(); });
+  ASSERT_GT(expected.size(), 1U);
+  const PlanTable table = table_of(frontier);
+  for (const std::string& text : {table.json(), table.stored_text()}) {
+    const auto again = PlanTable::parse(text, "t");
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    ASSERT_EQ(again->one_clock().size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(again->one_clock()[i].setting, expected[i].setting);
+      EXPECT_EQ(again->one_clock()[i].iteration_time, expected[i].iteration_time);
+      EXPECT_EQ(again->one_clock()[i].iteration_energy, expected[i].iteration_energy);
+    }
+  }
+  // Tables of earlier versions have none.
+  std::string earlier = table.stored_text();
+  const std::size_t begin = earlier.find(",\"one_clock\""), end = earlier.find(",\"all_max\"");
+  ASSERT_LT(begin, end);
+  earlier.erase(begin, end - begin);
+  const auto read = PlanTable::parse(earlier, "t");
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_TRUE(read->one_clock().empty());
+}
+
 TEST(PlanTable, ReadsKnobsThatSetNothingAsNone) {
   std::string text = table_of(frontier_of(), 4).stored_text();
   const std::string clocks = "\"clocks_mhz\":\"1410x16;1410x16;1410x16;1410x16\"";
