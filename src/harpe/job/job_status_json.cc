@@ -4,6 +4,7 @@
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
+#include "harpe/baseline/one_setting.h"
 #include "harpe/job/pace_json.h"
 
 namespace harpe {
@@ -73,6 +74,19 @@ Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
            table.all_max().energy > Joules{0} ? 1 - energy / table.all_max().energy : 0},
           {"lower_bound_j", known(energy.value / (1 + gap.value_or(0)))},
           {"gap", known(gap.value_or(0))}};
+}
+
+/// Returns the best clock for all GPUs that is no slower than a plan of the job's table. Null if no
+/// clock is, or if a pipeline waits for a straggler: its GPUs have clocks and times of their own.
+Json one_clock_json(const Job& job, const JobStatus& status, const TablePlan& plan) {
+  if (!status.stragglers.empty() || status.objective.is_straggler()) return nullptr;
+  const PlanTable& table = *job.plans();
+  const auto curve = one_setting_curve(table.one_clock(), Knob::kClock);
+  const auto best = rivals_of(curve, plan.time, plan.energy, table.all_max().energy).no_slower;
+  if (!best) return nullptr;
+  return {{"frequency_mhz", best->setting.clock.value},
+          {"time_s", best->iteration_time.value},
+          {"energy_j", best->iteration_energy.value}};
 }
 
 Json missing_json(const Job& job) {
@@ -145,6 +159,7 @@ Json pause_json(const Job& job, const PauseState& pause, const Shown& shown) {
 Json running_plans_json(const Job& job) {
   Json list = Json::array(), others = Json::array();
   if (job.plans() == nullptr) return list;
+  const JobStatus status = job.status();
   std::vector<int> pipelines(job.plans()->plans().size());
   std::vector<bool> for_objective(pipelines.size());
   for (const PipelineState& state : job.pipelines()) {
@@ -161,6 +176,7 @@ Json running_plans_json(const Job& job) {
     other["all_max"] = state.plan.from == PlanRef::From::kAllMax;
     other["pipelines"] = 1;
     other["for_objective"] = false;
+    other["one_clock"] = nullptr;
   }
   for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
     if (pipelines[plan] == 0) continue;
@@ -169,6 +185,7 @@ Json running_plans_json(const Job& job) {
     shared["plan"] = plan;
     shared["pipelines"] = pipelines[plan];
     shared["for_objective"] = bool{for_objective[plan]};
+    shared["one_clock"] = one_clock_json(job, status, one);
   }
   for (Json& other : others) list.push_back(std::move(other));
   return list;
