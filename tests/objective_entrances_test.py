@@ -100,7 +100,29 @@ class Entrances(ServerTest):
         document = self.python.Server(f"http://{self.address}").job("j").plan(path=copy)
         self.assertEqual(copy.read_bytes(), plan)
         self.assertEqual(document, json.loads(plan))
+        if "straggler" not in name:  # what one clock needs beside one is not known
+            self.check_bill(model, options)
         return json.loads(plan)
+
+    def check_bill(self, model, options):
+        """What the plan, all-max and one clock cost is the same by `harpe plan` and of the job."""
+        keys = [word for key, value in model.items() for word in (f"--{key}", value)]
+        terms = ("--price", "0.10 EUR/kWh", "--json")
+        planned = json.loads(self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES,
+                                             "--blocking-power", BLOCKING_W, "--gpus-per-stage", TENSOR, *keys,
+                                             *options, *terms))["cluster"]
+        job = json.loads(self.harpe_does("job", "show", "j", *terms, "--server", f"http://{self.address}"))["cluster"]
+        def figures(bill):
+            return bill, bill["saved"], bill["saved_against_one_clock"]
+
+        for name, mine, other in zip(("plan", "all-max", "one clock"), figures(job), figures(planned)):
+            with self.subTest(bill=name, objective=options):
+                # No clock is as fast as the fastest plan.
+                self.assertEqual(mine is None, other is None)
+                self.assertEqual(mine is None, (name, options[0], options[-1]) == ("one clock", "--slowdown", "0%"))
+                if mine is not None:
+                    self.assertAlmostEqual(mine["money"] / planned["money"], other["money"] / planned["money"], 6)
+                    self.assertEqual(mine.get("frequency_mhz"), other.get("frequency_mhz"))
 
     def check_all(self, model, kinds=None):
         all_max = json.loads(self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES,

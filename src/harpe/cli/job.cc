@@ -177,7 +177,8 @@ void add_looking(Commands& commands, CLI::App& job) {
       "show one job\n"
       "Shows a job's phase, how long profiling still takes, its stragglers, plans and savings, and "
       "which ranks are missing. With any option of its cluster, also what that draws, emits and "
-      "pays under the plans in force, what they save against all-max, and what was measured so "
+      "pays under the plans in force, what they save against all-max and one clock for all, and "
+      "what was measured so "
       "far.",
       "harpe job show gpt3\n"
       "harpe job show gpt3 --price '0.10 EUR/kWh' --carbon DE --pue 1.2",

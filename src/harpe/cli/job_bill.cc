@@ -45,6 +45,41 @@ Json measured_json(const Json& status, const char* key, const ClusterTerms& term
           {"money", bill.money ? Json(*bill.money) : Json(nullptr)}};
 }
 
+/// Returns true if pipelines wait for a straggler, declared, detected or by the objective.
+bool waits_for_straggler(const Json& status) {
+  const Json& stragglers = member(status, "stragglers");
+  const Json& objective = member(status, "objective");
+  return (stragglers.is_array() && !stragglers.empty()) || number_in(objective, "straggler_s") ||
+         number_in(objective, "straggler_factor");
+}
+
+/// Returns the clock that is best for every pipeline. Nullopt if a pipeline has none, or another:
+/// what all would need at either is not known.
+std::optional<ClusterCosts::OneClock> one_clock_of(const Json& status, Seconds beside) {
+  std::optional<ClusterCosts::OneClock> found;
+  if (waits_for_straggler(status)) return found;
+  for (const Json& plan : member(status, "plans")) {
+    const Json& clock = member(plan, "one_clock");
+    const auto time = number_in(clock, "time_s"), energy = number_in(clock, "energy_j");
+    if (!time || !energy) return std::nullopt;
+    const Megahertz frequency{count_of(clock, "frequency_mhz")};
+    if (found && found->clock != frequency) return std::nullopt;
+    found = ClusterCosts::OneClock{
+        .cost = {.time = Seconds{*time} + beside, .energy = Joules{*energy}}, .clock = frequency};
+  }
+  return found;
+}
+
+/// Returns a sentence if there is no bill against one clock because figures for it are missing.
+std::string unknown_clock_text(const Json& status, const ClusterCosts& costs) {
+  if (costs.one_clock) return {};
+  if (waits_for_straggler(status)) {
+    return "Against one clock for all GPUs: not known while pipelines wait for a straggler.\n";
+  }
+  return "Against one clock for all GPUs: no figures. No clock measured for every instruction is\n"
+         "as fast as this plan, or the plans were made by an earlier version of the server.\n";
+}
+
 ClusterTerms terms_of(const Json& status, ClusterTerms terms) {
   terms.pipelines = std::max(1, count_of(status, "data"));
   return terms;
@@ -74,21 +109,22 @@ std::optional<ClusterCosts> job_costs(const Json& status) {
   // The time outside of computations is the same at all-max.
   const Seconds predicted{number_in(status, "predicted_time_s").value_or(slowest.value)};
   const Seconds beside = std::max(predicted, slowest) - slowest;
-  const Json& stragglers = member(status, "stragglers");
-  const bool waits = stragglers.is_array() && !stragglers.empty();
+  const bool waits = waits_for_straggler(status);
   return ClusterCosts{
       .gpus_per_pipeline =
           std::int64_t{count_of(status, "stages")} * std::max(1, count_of(status, "tensor")),
       .plan = {.time = slowest + beside, .energy = energy / pipelines},
       .all_max = {.time = (waits ? std::max(slowest, slowest_all_max) : slowest_all_max) + beside,
-                  .energy = all_max / pipelines}};
+                  .energy = all_max / pipelines},
+      .one_clock = one_clock_of(status, beside)};
 }
 
 std::string job_bill_text(const Json& status, ClusterTerms terms) {
   terms = terms_of(status, std::move(terms));
   const auto costs = job_costs(status);
   if (!costs) return "There is no plan yet whose bill could be made.\n";
-  return cluster_text(terms, *costs) + measured_text(status, terms);
+  return cluster_text(terms, *costs) + unknown_clock_text(status, *costs) +
+         measured_text(status, terms);
 }
 
 Json job_bill_json(const Json& status, ClusterTerms terms) {

@@ -11,8 +11,9 @@
 
 namespace harpe {
 
-/// Returns the mean cost of the plans in force on the job's pipelines, and of all-max with the same
-/// time outside of computations. Nullopt if the job has no plan.
+/// Returns the mean cost of the plans in force on the job's pipelines, and of all-max and one clock
+/// with the same time outside of computations. Nullopt if the job has no plan. One clock is missing
+/// if pipelines wait for a straggler or the server does not report it.
 /// \param status  as `job_status_json` gives it
 std::optional<ClusterCosts> job_costs(const Json& status);
 

@@ -53,6 +53,34 @@ TEST(JobBill, SaysWhatWasMeasuredAsFarAsThatIsMoreThanItsError) {
               AllOf(HasSubstr("cannot be distinguished from zero"), Not(HasSubstr("and saved"))));
 }
 
+TEST(JobBill, OneClockForAllHasTheSameTimeBesideComputations) {
+  Json status = training();
+  EXPECT_THAT(job_bill_text(status, terms()), HasSubstr("one clock for all GPUs: no figures. No"));
+  status["plans"][0]["one_clock"] = {{"frequency_mhz", 1290}, {"time_s", 1.8}, {"energy_j", 9000}};
+  // 360 000 iterations of 4 x 9 kJ, with PUE 5400 kWh, in 2.0 s each.
+  const Json saved = job_bill_json(status, terms())["saved_against_one_clock"];
+  EXPECT_NEAR(saved["kwh"].get<double>(), 600, 1e-6);
+  EXPECT_NEAR(saved["hours_instead"].get<double>(), 200, 1e-6);
+  EXPECT_EQ(saved["frequency_mhz"], 1290);
+  EXPECT_THAT(job_bill_text(status, terms()),
+              AllOf(HasSubstr("no slower (1290 MHz)"), Not(HasSubstr("no figures"))));
+}
+
+TEST(JobBill, OneClockIsNotKnownBesideAStragglerOrIfPipelinesHaveDifferentOnes) {
+  Json one_plan = training();
+  one_plan["plans"][0]["one_clock"] = {{"frequency_mhz", 1290}, {"time_s", 2}, {"energy_j", 9000}};
+  Json declared = one_plan, by_objective = one_plan, differing = one_plan;
+  declared["stragglers"] = Json::parse(R"([{"pipeline": 3}])");
+  by_objective["objective"] = {{"straggler_factor", 1.2}};
+  differing["plans"].push_back(differing["plans"][0]);
+  differing["plans"][1]["one_clock"]["frequency_mhz"] = 1410;
+  EXPECT_TRUE(job_costs(one_plan)->one_clock.has_value());
+  for (const Json& status : {declared, by_objective, differing}) {
+    EXPECT_FALSE(job_costs(status)->one_clock.has_value());
+  }
+  EXPECT_THAT(job_bill_text(by_objective, terms()), HasSubstr("wait for a straggler"));
+}
+
 TEST(JobBill, PlansOfStragglersCountByTheirPipelinesAndAllMaxWaitsForThem) {
   Json status = training();
   status["stragglers"] = Json::parse(R"([{"pipeline": 3}])");
