@@ -33,6 +33,9 @@ constexpr std::array kOtherWords = std::to_array<MoneyWord>({{"€", "EUR"},
                                                              {"cents", "", 0.01},
                                                              {"p", "GBP", 0.01}});
 
+/// Highest price without a unit that is taken for one of a kilowatt-hour: what electricity costs in
+/// EUR or USD. Above it, the number may be meant in ct/kWh or per MWh.
+constexpr double kHighestWithoutUnit = 2;
 constexpr double kHighestPrice = 1e6;  ///< a kilowatt-hour, in the smallest currency
 
 /// Returns the currency of a code in any case.
@@ -65,12 +68,39 @@ std::optional<double> kilowatt_hours(std::string_view unit) {
   return std::nullopt;
 }
 
+/// Returns the first number in `text` if it has a decimal comma, with a point instead.
+std::optional<std::string> with_decimal_point(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t comma = text.find(',');
+  if (comma == std::string_view::npos || text.find_first_of(",.", comma + 1) != text.npos)
+    return std::nullopt;
+  const std::size_t begin = text.find_first_of(kDigits);
+  const std::size_t end = std::min(text.find_first_not_of(kDigits, comma + 1), text.size());
+  if (begin >= comma || end == comma + 1) return std::nullopt;
+  std::string number(text.substr(begin, end - begin));
+  number[comma - begin] = '.';
+  if (!parse_number(number)) return std::nullopt;
+  return number;
+}
+
+Error no_price(std::string_view text) {
+  std::string message =
+      "expected a price of a kilowatt-hour such as 0.10/kWh, 0.10 EUR/kWh or 12 ct/kWh, found " +
+      in_quotes(text);
+  if (const auto number = with_decimal_point(text)) message += "; write " + *number;
+  return Error::invalid(message);
+}
+
+Error no_unit(std::string_view text) {
+  const std::string amount(trim(text));
+  return Error::invalid("a price of " + in_quotes(text) + " has no unit: write " + amount +
+                        "/kWh or " + amount + "/MWh, or as many ct/kWh");
+}
+
 }  // namespace
 
 Result<EnergyPrice> parse_energy_price(std::string_view text) {
-  const Error expected = Error::invalid(
-      "expected a price of a kilowatt-hour such as 0.10/kWh, 0.10 EUR/kWh or 12 ct/kWh, found " +
-      in_quotes(text));
+  const Error expected = no_price(text);
   const std::size_t slash = std::min(text.find('/'), text.size());
   const auto unit =
       slash == text.size() ? std::optional(1.0) : kilowatt_hours(text.substr(slash + 1));
@@ -93,6 +123,7 @@ Result<EnergyPrice> parse_energy_price(std::string_view text) {
   if (*number < 0) return Error::invalid("a price of " + in_quotes(text) + " is negative");
   const double per_kwh = *number * money.share / *unit;
   if (per_kwh > kHighestPrice) return expected;
+  if (slash == text.size() && per_kwh > kHighestWithoutUnit) return no_unit(text);
   return EnergyPrice{.per_kwh = per_kwh, .currency = std::string(money.currency)};
 }
 

@@ -6,7 +6,9 @@
 namespace harpe {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(EnergyPrice, IsReadAsUsersWriteIt) {
   struct Case {
@@ -42,6 +44,19 @@ TEST(EnergyPrice, WhatIsNoPriceIsRefusedWithTheReason) {
     ASSERT_FALSE(price.ok()) << text;
     EXPECT_THAT(price.error().text(), HasSubstr("expected a price")) << text;
   }
+  for (const char* text : {"0,10 EUR/kWh", "0,10/kWh", "EUR 0,10/kWh", "0,10"}) {
+    EXPECT_THAT(parse_energy_price(text).error().text(), HasSubstr("write 0.10")) << text;
+  }
+  EXPECT_THAT(parse_energy_price("95,5 EUR/MWh").error().text(), HasSubstr("write 95.5"));
+  EXPECT_THAT(parse_energy_price("1,000,5 EUR/MWh").error().text(), Not(HasSubstr("write")));
+  // A number without a unit may be meant in ct/kWh or per MWh.
+  for (const char* text : {"100", "95 EUR", "$12"}) {
+    EXPECT_THAT(parse_energy_price(text).error().text(),
+                AllOf(HasSubstr("has no unit"), HasSubstr("/kWh"), HasSubstr("/MWh")))
+        << text;
+  }
+  EXPECT_EQ(parse_energy_price("100/kWh")->per_kwh, 100);
+  EXPECT_EQ(parse_energy_price("12 ct")->per_kwh, 0.12);
   EXPECT_THAT(parse_energy_price("-0.10/kWh").error().text(), HasSubstr("is negative"));
   EXPECT_THAT(parse_energy_price("0.10 EURO/kWh").error().text(),
               HasSubstr("no currency 'EURO' is known; did you mean EUR?"));

@@ -108,6 +108,16 @@ Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
     }
     return TimeOrFactor{.time = {}, .factor = factor};
   }
+  if (word.ends_with('%')) {
+    const auto percent = parse_number(trim(word.substr(0, word.size() - 1)));
+    std::string message = "expected a time such as 16.5s, or a factor such as 1.2x, found ";
+    message += in_quotes(text);
+    if (percent && *percent > 0) {
+      message += "; write " + shortest(1 + *percent / 100, 6) + "x for " + shortest(*percent, 4) +
+                 " % slower, or the seconds";
+    }
+    return Error::invalid(message);
+  }
   auto time =
       HARPE_TRY(parse_quantity(text, kTimeUnits, "a time such as 16.5s, or a factor such as 1.2x"));
   return TimeOrFactor{.time = Seconds{time}, .factor = {}};

@@ -7,6 +7,7 @@ namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(QuantityText, TimesTakeSecondsOrASuffix) {
   EXPECT_DOUBLE_EQ(parse_seconds("1.5")->value, 1.5);
@@ -66,6 +67,10 @@ TEST(QuantityText, AFactorEndsInX) {
   EXPECT_DOUBLE_EQ(parse_time_or_factor("16.5s")->time->value, 16.5);
   EXPECT_FALSE(parse_time_or_factor("x").ok());
   EXPECT_FALSE(parse_time_or_factor("-2x").ok());
+  EXPECT_THAT(parse_time_or_factor("20%").error().text(),
+              HasSubstr("write 1.2x for 20 % slower, or the seconds"));
+  EXPECT_THAT(parse_time_or_factor("7.5 %").error().text(), HasSubstr("write 1.075x"));
+  EXPECT_THAT(parse_time_or_factor("x%").error().text(), Not(HasSubstr("write")));
 }
 
 }  // namespace
