@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+#include <string>
+
 #include "command_run.h"
 #include "harpe/command/json_output.h"
 #include "harpe/schedule/schedule.h"
@@ -138,6 +141,9 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
                     HasSubstr("one power limit: the profile has no rows for power limits: "
                               "--gpu MODEL"),
                     Not(HasSubstr("gpipe"))));
+  std::istringstream lines(said.out.substr(said.out.find("Not priced")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(said.out, HasSubstr("\n    "));  // what a reason has beyond its first line
   const Said odd = harpe_says(
       {"compare", path("whole.csv"), "--micro-batches", "7", "--schedules", "interleaved-1f1b"});
   EXPECT_THAT(odd.out, HasSubstr("interleaved-1f1b: "));

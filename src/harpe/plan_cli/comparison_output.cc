@@ -8,12 +8,15 @@
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/report/comparison_svg.h"
 
 namespace harpe {
 namespace {
+
+constexpr int kTextWidth = 80;  ///< columns of sentences
 
 /// Fractions against all-max and the fastest possible iteration of the job's own schedule.
 struct Against {
@@ -54,7 +57,7 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) {
       table.rows.push_back({row.policy, "-", "-", "-", "-", "-"});
-      remarks += row.policy + ": " + row.why_not + '\n';
+      remarks += wrapped_text(row.policy + ": " + row.why_not, kTextWidth);
       continue;
     }
     misses = misses || !row.meets_objective;
@@ -97,7 +100,7 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   std::string reasons;
   for (const ScheduleRow& row : schedules.rows) {
     if (!row.is_priced()) {
-      reasons += "  " + row.name + ": " + row.why_not + '\n';
+      reasons += wrapped_text("  " + row.name + ": " + row.why_not, kTextWidth, 4);
       continue;
     }
     if (row.name == own) table.marked = static_cast<int>(table.rows.size());
