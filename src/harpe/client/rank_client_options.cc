@@ -85,11 +85,16 @@ void complete_spec(JobSpec& spec, const Variables& variables, Diagnostics& diagn
   spec.shape.stages = variables.integer("HARPE_STAGES", 1).value_or(spec.shape.stages);
   spec.shape.data = variables.integer("HARPE_DATA", 1).value_or(spec.shape.data);
   spec.shape.tensor = variables.integer("HARPE_TENSOR", 1).value_or(spec.shape.tensor);
+  const auto chunks = variables.integer("HARPE_CHUNKS", 1);
   auto schedule = make_schedule(
       *name, {.stages = spec.shape.stages,
               .micro_batches = variables.integer("HARPE_MICRO_BATCHES", 1).value_or(1),
-              .chunks = variables.integer("HARPE_CHUNKS", 1).value_or(2)});
+              .chunks = chunks.value_or(2)});
   if (!schedule.ok()) return add_all(diagnostics, schedule.error());
+  if (chunks) {
+    if (const auto why = wrong_chunks(*chunks, *schedule))
+      diagnostics.add("HARPE_CHUNKS: " + *why + ": leave it away");
+  }
   spec.schedule = *std::move(schedule);
   if (const auto latency = variables.seconds("HARPE_SWITCH_LATENCY_S")) {
     spec.switch_latency = *latency;

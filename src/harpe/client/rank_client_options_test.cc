@@ -142,6 +142,14 @@ TEST(RankClientOptions, TheJobMayStandInAFile) {
   EXPECT_THAT(missing.error().text(), HasSubstr(path));
 }
 
+TEST(RankClientOptions, ChunksAreRefusedIfTheScheduleHasAnotherNumber) {
+  EXPECT_TRUE(completed(with(kEnough, {{"HARPE_CHUNKS", "1"}})).ok());
+  const auto refused = completed(with(kEnough, {{"HARPE_CHUNKS", "2"}}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(),
+              HasSubstr("HARPE_CHUNKS: 1f1b has 1 chunk a stage, not 2: leave it away"));
+}
+
 TEST(RankClientOptions, AllErrorsAtOnceWithTheVariable) {
   const auto options = completed(with(
       kEnough, {{"HARPE_JOB", "a/../b"}, {"HARPE_GPU", "first"}, {"HARPE_MICRO_BATCHES", "0"}}));

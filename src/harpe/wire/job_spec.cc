@@ -75,6 +75,14 @@ bool is_job_id(std::string_view id) {
          id != "..";
 }
 
+std::optional<std::string> wrong_chunks(std::int64_t given, const Schedule& schedule) {
+  const int chunks = schedule.chunks();
+  if (given == chunks) return std::nullopt;
+  return (schedule.name.empty() ? "the schedule" : schedule.name) + " has " +
+         std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks") + " a stage, not " +
+         std::to_string(given);
+}
+
 std::int64_t instructions_of(const JobSpec& spec) {
   std::int64_t count = 0;
   for (const auto& list : spec.schedule.lists) count += static_cast<std::int64_t>(list.size());

@@ -82,6 +82,9 @@ inline constexpr std::size_t kLongestProfile = 8 * 1024 * 1024;  ///< bytes
 /// "..".
 bool is_job_id(std::string_view id);
 
+/// Returns why a schedule cannot have that number of chunks a stage. Nullopt if it has.
+std::optional<std::string> wrong_chunks(std::int64_t given, const Schedule& schedule);
+
 std::int64_t instructions_of(const JobSpec& spec);
 
 /// Every violated rule is one error: degrees of at least 1, nothing above the limits, a schedule of

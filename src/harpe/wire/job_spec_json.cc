@@ -151,7 +151,7 @@ Json latency_json(const LatencyByClock& latency) {
 }
 
 /// By the name of a generator with its sizes, or in full.
-void read_schedule(Fields& fields, Diagnostics& diagnostics, JobSpec& spec) {
+void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpec& spec) {
   const JsonValue* given = fields.any("schedule");
   const auto micro_batches = fields.integer("micro_batches", 1, kMaxInstructions);
   const auto chunks = fields.integer("chunks", 1, kMaxInstructions);
@@ -163,12 +163,15 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, JobSpec& spec) {
       diagnostics.add(diagnostic.line > 0 ? diagnostic.line : given->line,
                       diagnostic.line > 0 ? diagnostic.column : given->column, diagnostic.message);
   };
-  if (given->type != Type::kString) {
-    Result<Schedule> schedule = read_schedule_json(*given, "schedule");
+  const auto use = [&](Result<Schedule> schedule) {
     if (!schedule.ok()) return add_all(schedule.error());
     spec.schedule = std::move(*schedule);
-    return;
-  }
+    // Earlier versions ignored such a number, and may have stored it.
+    if (!chunks || unknown == Unknown::kIgnored) return;
+    if (const auto why = wrong_chunks(*chunks, spec.schedule))
+      fields.error("chunks", *why + ": leave \"chunks\" away");
+  };
+  if (given->type != Type::kString) return use(read_schedule_json(*given, "schedule"));
   if (!micro_batches) {
     if (fields.any("micro_batches") == nullptr) fields.error("micro_batches", "is missing");
     return;
@@ -184,9 +187,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, JobSpec& spec) {
                             std::to_string(asked) + " instructions, more than the " +
                             std::to_string(kMaxJobInstructions) + " that a job may have");
   }
-  Result<Schedule> schedule = make_schedule(given->string, options);
-  if (!schedule.ok()) return add_all(schedule.error());
-  spec.schedule = std::move(*schedule);
+  use(make_schedule(given->string, options));
 }
 
 /// A schedule that a generator makes as its name, and with what; any other in full.
@@ -215,7 +216,7 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
   read_count(fields, "data", 1, kMostDegree, spec.shape.data);
   read_count(fields, "stages", 1, kMostDegree, spec.shape.stages);
   read_count(fields, "tensor", 1, kMostDegree, spec.shape.tensor);
-  read_schedule(fields, diagnostics, spec);
+  read_schedule(fields, diagnostics, unknown, spec);
   if (const JsonValue* transfers = fields.object("transfers"))
     spec.transfers = read_transfers(*transfers, diagnostics, unknown);
   spec.fixed_times = {.load = read_stage_times(fields, "load_s", spec.shape.stages),

@@ -92,6 +92,23 @@ TEST(Wire, OneTimeBesideComputationsIsThatOfAllStages) {
     EXPECT_FALSE(parse_job_spec(text + wrong).ok()) << wrong;
 }
 
+TEST(Wire, ANumberOfChunksThatTheScheduleCannotHaveIsRefused) {
+  const std::string sizes = R"({"stages": 3, "micro_batches": 6, "schedule": )";
+  const auto refused = parse_job_spec(sizes + R"("1f1b", "chunks": 2})");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), HasSubstr("1f1b has 1 chunk a stage, not 2: leave"));
+  EXPECT_THAT(parse_job_spec(sizes + R"("dualpipev", "chunks": 3})").error().text(),
+              HasSubstr("dualpipev has 2 chunks a stage, not 3"));
+  const std::string lists = schedule_json(*one_f_one_b({.stages = 3, .micro_batches = 6}));
+  EXPECT_FALSE(parse_job_spec(R"({"stages": 3, "schedule": )" + lists + R"(, "chunks": 2})").ok());
+  for (const char* rest : {R"("1f1b"})", R"("1f1b", "chunks": 1})", R"("dualpipev"})",
+                           R"("interleaved-1f1b", "chunks": 3})"}) {
+    EXPECT_TRUE(parse_job_spec(sizes + rest).ok()) << rest;
+  }
+  // Earlier versions stored such specifications.
+  EXPECT_TRUE(parse_job_spec(sizes + R"("1f1b", "chunks": 2})", Unknown::kIgnored).ok());
+}
+
 TEST(Wire, ASpecificationMayNameItsSchedule) {
   const auto spec = parse_job_spec(
       R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "objective": {"slowdown": 0.1}})");
