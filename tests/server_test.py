@@ -277,6 +277,19 @@ class Commands(ServerTest):
         refused = self.job("show", "j", "--pue", "0.5")
         self.assertEqual((refused.returncode, "a PUE is" in refused.stderr), (2, True), refused.stderr)
 
+    def test_a_bill_is_by_the_terms_of_the_specification_unless_options_say_else(self):
+        self.start()
+        self.begin(data=2, cluster={"price": "0.10 EUR/kWh", "carbon": 400, "pue": 1.2, "gpus_per_node": 1000000})
+        self.wait_for_phase("running")
+        bill = json.loads(self.job("show", "j", "--json").stdout)["cluster"]
+        self.assertEqual((bill["pue"], bill["currency"], bill["carbon"]["grams_per_kwh"]), (1.2, "EUR", 400))
+        self.assertIn("In plain words:", self.job("show", "j").stdout)
+        other = json.loads(self.job("show", "j", "--pue", "1.5", "--json").stdout)["cluster"]
+        self.assertEqual((other["pue"], other["currency"]), (1.5, "EUR"))
+        answer = self.ask("PUT", "/v1/jobs/k", specification(cluster={"carbon": "file:/etc/passwd"}))
+        self.assertEqual(answer.status, 400, answer.body)
+        self.assertIn("carbon", str(answer.json()))
+
     def test_a_list_may_have_jobs_without_an_id(self):
         class Odd(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

@@ -259,6 +259,7 @@ def start(
     profiling: Mapping[str, Any] | None = None,
     objective: Mapping[str, Any] | None = None,
     carbon: Mapping[str, Any] | None = None,
+    cluster: Mapping[str, Any] | None = None,
     profile: str | None = None,
 ) -> Client:
     """Begins, with what is given, and Harpe's and the launcher's variables for the rest.

@@ -57,6 +57,7 @@ class JobOptions(TypedDict, total=False):
     profiling: Mapping[str, Any] | None
     objective: Mapping[str, Any] | None
     carbon: Mapping[str, Any] | None
+    cluster: Mapping[str, Any] | None
     profile: str | None
 
 

@@ -58,16 +58,17 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
-  const PlanJob asked = HARPE_TRY(make_part_of_job({}, arguments.cluster));
-  std::optional<ClusterTerms> terms;
-  if (asked.cluster.given()) terms = HARPE_TRY(cluster_terms(asked.cluster));
+  // Options are checked before the server is asked.
+  HARPE_TRY(make_part_of_job({}, arguments.cluster));
   const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
   Outcome shown{.text = job_view(status, console.colour_out), .json = indented(status)};
-  if (!terms) return shown;
   Json document = parsed(status);
   if (!document.is_object()) return shown;
-  shown.text += '\n' + job_bill_text(document, *terms);
-  document["cluster"] = job_bill_json(document, *terms);
+  const PlanJob asked = HARPE_TRY(make_part_of_job(cluster_entries(document), arguments.cluster));
+  if (!asked.cluster.given()) return shown;
+  const ClusterTerms terms = HARPE_TRY(cluster_terms(asked.cluster));
+  shown.text += '\n' + job_bill_text(document, terms);
+  document["cluster"] = job_bill_json(document, terms);
   shown.json = json_text(document);
   return shown;
 }

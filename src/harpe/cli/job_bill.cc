@@ -1,7 +1,9 @@
 #include "harpe/cli/job_bill.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "harpe/base/text.h"
 #include "harpe/cli/status_fields.h"
 
 namespace harpe {
@@ -86,6 +88,24 @@ ClusterTerms terms_of(const Json& status, ClusterTerms terms) {
 }
 
 }  // namespace
+
+std::vector<JobEntry> cluster_entries(const Json& status) {
+  std::vector<JobEntry> entries;
+  const Json& terms = member(status, "cluster_terms");
+  if (!terms.is_object()) return entries;
+  for (const std::string_view name :
+       {"hours", "price", "carbon", "pue", "host-power", "gpus-per-node"}) {
+    std::string key(name);
+    std::ranges::replace(key, '-', '_');
+    const Json& value = member(terms, key.c_str());
+    if (!value.is_string() && !value.is_number()) continue;
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    entries.push_back({.key = &*std::ranges::find(job_keys(), name, &JobKey::name),
+                       .values = {text},
+                       .file = "the job's cluster"});
+  }
+  return entries;
+}
 
 std::optional<ClusterCosts> job_costs(const Json& status) {
   double pipelines = 0;

@@ -5,11 +5,17 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harpe/command/json_output.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
+
+/// Returns the terms of the job's specification as entries of a job file. Members that this version
+/// does not know are left out.
+std::vector<JobEntry> cluster_entries(const Json& status);
 
 /// Returns the mean cost of the plans in force on the job's pipelines, and of all-max and one clock
 /// with the same time outside of computations. Nullopt if the job has no plan. One clock is missing

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace harpe {
 namespace {
 
@@ -79,6 +81,20 @@ TEST(JobBill, OneClockIsNotKnownBesideAStragglerOrIfPipelinesHaveDifferentOnes) 
     EXPECT_FALSE(job_costs(status)->one_clock.has_value());
   }
   EXPECT_THAT(job_bill_text(by_objective, terms()), HasSubstr("wait for a straggler"));
+}
+
+TEST(JobBill, TermsOfTheSpecificationHoldWhereNoOptionIsGiven) {
+  Json status = training();
+  EXPECT_TRUE(cluster_entries(status).empty());
+  status["cluster_terms"] = {
+      {"price", "0.10 EUR/kWh"}, {"carbon", "400"}, {"pue", 1.2}, {"hours", 100.0}, {"unknown", 1}};
+  const auto key = std::ranges::find(job_keys(), "pue", &JobKey::name);
+  const auto job = make_part_of_job(cluster_entries(status), {{.key = &*key, .values = {"1.5"}}});
+  ASSERT_TRUE(job.ok()) << job.error().text();
+  EXPECT_EQ(job->cluster.pue, 1.5);
+  EXPECT_EQ(job->cluster.time, Seconds{360'000});
+  EXPECT_EQ(job->cluster.price->currency, "EUR");
+  EXPECT_TRUE(job->cluster.carbon.has_value());
 }
 
 TEST(JobBill, PlansOfStragglersCountByTheirPipelinesAndAllMaxWaitsForThem) {

@@ -227,6 +227,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
            status.rolled_back_until ? Json(*status.rolled_back_until) : Json(nullptr)},
           {"reserve", status.reserve},
           {"stalls", status.stalls},
+          {"cluster_terms", spec.cluster.empty() ? Json(nullptr) : own_json(spec.cluster)},
           {"plans", running_plans_json(job)},
           {"iteration_time_s", null_if_zero(status.iteration_time.value)},
           {"predicted_time_s", null_if_zero(status.predicted_time.value)},

@@ -9,6 +9,7 @@
 #include "harpe/instruction/knobs.h"
 #include "harpe/schedule/schedule_work.h"
 #include "harpe/wire/carbon_terms.h"
+#include "harpe/wire/cluster_terms.h"
 
 namespace harpe {
 namespace {
@@ -60,6 +61,14 @@ void check_knobs(const Profile& profile, Diagnostics& diagnostics) {
           std::to_string(entry.stage) +
           "; a job keeps to one of each for a stage: leave the others out");
     }
+  }
+}
+
+template <class T>
+void add_errors(const char* member, const Result<T>& read, Diagnostics& diagnostics) {
+  if (read.ok()) return;
+  for (const Diagnostic& diagnostic : read.error().diagnostics) {
+    diagnostics.add(std::string(member) + ": " + diagnostic.message);
   }
 }
 
@@ -136,13 +145,8 @@ Status validate(const JobSpec& spec) {
                     " stages, the job " + std::to_string(shape.stages));
   }
   if (spec.profile) check_knobs(*spec.profile, diagnostics);
-  if (!spec.carbon.empty()) {
-    if (const auto terms = parse_carbon_terms(spec.carbon); !terms.ok()) {
-      for (const Diagnostic& diagnostic : terms.error().diagnostics) {
-        diagnostics.add("carbon: " + diagnostic.message);
-      }
-    }
-  }
+  if (!spec.carbon.empty()) add_errors("carbon", parse_carbon_terms(spec.carbon), diagnostics);
+  if (!spec.cluster.empty()) add_errors("cluster", parse_cluster_terms(spec.cluster), diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -64,6 +64,8 @@ struct JobSpec {
   /// How it moves along its frontier with the carbon intensity of its grid, as JSON
   /// (wire/carbon_terms.h); empty: it does not.
   std::string carbon = {};
+  /// Terms of its bill, as JSON (wire/cluster_terms.h). Empty: none.
+  std::string cluster = {};
   int plans = 200;  ///< points of the frontier to hold ready; a server holds fewer of long ones
 };
 

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/profile/latency_table.h"
 #include "harpe/wire/carbon_terms.h"
+#include "harpe/wire/cluster_terms.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -243,6 +244,11 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
     spec.carbon = carbon_terms_json(read_carbon_terms(members, diagnostics, unknown));
     if (unknown == Unknown::kRefused) members.finish();
   }
+  if (const JsonValue* cluster = fields.object("cluster")) {
+    Fields members(*cluster, "cluster", diagnostics);
+    spec.cluster = read_cluster_terms(members);
+    if (unknown == Unknown::kRefused) members.finish();
+  }
   if (const auto csv = fields.text("profile")) {
     if (csv->size() > kLongestProfile) {
       return fields.error("profile", "is longer than the " + std::to_string(kLongestProfile) +
@@ -314,6 +320,7 @@ std::string job_spec_json(const JobSpec& spec) {
     json["blocking_power_w"] = values.size() == 1 ? Json(values.front().value) : list_json(values);
   }
   if (!spec.carbon.empty()) json["carbon"] = json_or_discarded(spec.carbon);
+  if (!spec.cluster.empty()) json["cluster"] = json_or_discarded(spec.cluster);
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
 }

@@ -109,6 +109,30 @@ TEST(Wire, ANumberOfChunksThatTheScheduleCannotHaveIsRefused) {
   EXPECT_TRUE(parse_job_spec(sizes + R"("1f1b", "chunks": 2})", Unknown::kIgnored).ok());
 }
 
+TEST(Wire, TermsOfABillAreKept) {
+  const std::string start = R"({"stages": 2, "micro_batches": 4, "schedule": "1f1b", "cluster": )";
+  const auto spec = parse_job_spec(start + R"({"price": "0.10 EUR/kWh", "carbon": 400, "pue": 1.2,
+                                              "hours": 100, "host_power": 1000}})");
+  ASSERT_TRUE(spec.ok()) << spec.error().text();
+  EXPECT_EQ(
+      spec->cluster,
+      R"({"price":"0.10 EUR/kWh","carbon":"400","pue":1.2,"hours":100.0,"host_power":1000.0})");
+  EXPECT_EQ(parse_job_spec(job_spec_json(*spec))->cluster, spec->cluster);
+  EXPECT_TRUE(parse_job_spec(start + R"({"carbon": "DE", "gpus_per_node": 4}})").ok());
+  for (const char* wrong :
+       {R"({"price": "100"}})", R"({"price": 0.1}})", R"({"carbon": "file:/etc/passwd"}})",
+        R"({"carbon": "electricity-maps:DE"}})", R"({"carbon": "XQ"}})", R"({"carbon": true}})",
+        R"({"pue": 0.5}})", R"({"hours": 0}})", R"({"host_power": -1}})",
+        R"({"gpus_per_node": 0}})", R"({"pricee": "0.10/kWh"}})", R"({"pipelines": 2}})",
+        R"(1})"}) {
+    const auto refused = parse_job_spec(start + wrong);
+    EXPECT_FALSE(refused.ok()) << wrong;
+  }
+  JobSpec made = *spec;
+  made.cluster = R"({"pue": 0.5})";
+  EXPECT_THAT(validate(made).error().text(), HasSubstr("cluster: "));
+}
+
 TEST(Wire, ASpecificationMayNameItsSchedule) {
   const auto spec = parse_job_spec(
       R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "objective": {"slowdown": 0.1}})");
