@@ -74,7 +74,8 @@ std::string inputs_digest(const Frontier& frontier, const Plan& any) {
   return digest_text(fnv1a(rest, hash));
 }
 
-std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans) {
+std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
+                          std::span<const Joules> tight_bounds) {
   std::string text = "{\"format\": \"harpe.frontier/1\",\n";
   if (!plans.empty()) {
     const Plan& plan = plans.front();
@@ -96,8 +97,10 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
     const Plan& plan = plans[i];
     text += i == 0 ? "\n" : ",\n";
     text += "  {" + time_and_energy(plan.iteration_time, plan.iteration_energy) +
-            ", \"lower_bound_j\": " + shortest(plan.lower_bound.value) +
-            ",\n   \"clock_runs_mhz\": " +
+            ", \"lower_bound_j\": " + shortest(plan.lower_bound.value);
+    if (i < tight_bounds.size())
+      text += ", \"tight_bound_j\": " + shortest(tight_bounds[i].value);
+    text += ",\n   \"clock_runs_mhz\": " +
             runs_of_stages(plan, [](const PlannedInstruction& at) { return at.clock.value; });
     if (plan.has_knobs()) {
       text += ",\n   \"knob_runs\": " + runs_of_stages(plan, [&](const PlannedInstruction& at) {

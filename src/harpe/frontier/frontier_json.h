@@ -16,7 +16,8 @@ namespace harpe {
 /// ([clock, how many, clock, how many ...] for each stage, 0 for fixed-time instructions), so that
 /// its plan is rebuilt with `plan_from_clocks` without solving; `bound` lists every point where the
 /// lower bound changes its slope. Beside them stand all-max and one setting for all computations.
-std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans);
+std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
+                          std::span<const Joules> tight_bounds = {});
 
 /// Tells inputs apart: a hash of profile, schedule, blocking power and transfers.
 std::string inputs_digest(const Frontier& frontier, const Plan& any);

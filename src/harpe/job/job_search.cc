@@ -11,13 +11,10 @@
 namespace harpe {
 
 /// Whether the plan for just the objective is in force, or soon is again, and may not be the best.
-/// Plans for stragglers hold for a while only, and with late clocks there is no such search.
+/// Plans for stragglers hold for a while only, and under a minimum dwell there is no such search.
 bool Job::State::may_search() const {
   if (running() == nullptr || running()->straggling || retry_at || ended) return false;
-  if (plans_due || objective_ticket != 0 || spec.switch_latency.longest() > Seconds{0} ||
-      spec.min_dwell > Seconds{0}) {
-    return false;
-  }
+  if (plans_due || objective_ticket != 0 || spec.min_dwell > Seconds{0}) return false;
   return has_objective_plan() && plans->for_objective().has_value();
 }
 

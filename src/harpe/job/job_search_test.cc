@@ -140,13 +140,16 @@ TEST(Search, IsHaltedWhileAPipelineStraggles) {
   EXPECT_TRUE(job.found_better(ticket, better, kNow));
 }
 
-TEST(Search, IsNotMadeWithLateClocks) {
-  JobSpec spec = spec_of();
-  spec.switch_latency = Seconds{0.001};
-  Searched searched(spec);
-  searched.run();
-  EXPECT_EQ(searched.job.phase(), JobPhase::kRunning);
-  EXPECT_EQ(searched.job.search_ticket(), 0U);
+TEST(Search, IsMadeWithLateClocksAndNotUnderADwell) {
+  for (const bool dwells : {false, true}) {
+    JobSpec spec = spec_of();
+    if (dwells) spec.min_dwell = Seconds{0.001};
+    if (!dwells) spec.switch_latency = Seconds{0.001};
+    Searched searched(spec);
+    searched.run();
+    EXPECT_EQ(searched.job.phase(), JobPhase::kRunning);
+    EXPECT_EQ(searched.job.search_ticket() == 0, dwells);
+  }
 }
 
 // What the search begins with after a restart is worse than what was stored.

@@ -60,7 +60,11 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
   input.subtitle = subtitle_of(chosen, job);
   input.all_max = planned.all_max;
-  for (const Plan& plan : planned.along) input.points.push_back(report_point(plan));
+  for (std::size_t i = 0; i < planned.along.size(); ++i) {
+    const bool is_bounded = i < planned.along_bounds.size();
+    input.points.push_back(
+        report_point(planned.along[i], is_bounded ? planned.along_bounds[i] : Joules{0}));
+  }
   const auto place = std::ranges::find_if(
       input.points, [&](const ReportPoint& point) { return point.time >= chosen.iteration_time; });
   input.chosen = static_cast<std::size_t>(place - input.points.begin());
@@ -127,9 +131,13 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   ReportInput input = report_input(frontier, job, planned);
   input.source = std::move(source);
   std::vector<Plan> shown;
-  for (const ReportPoint& point : input.points) shown.push_back(point.plan);
+  std::vector<Joules> tight_bounds;
+  for (const ReportPoint& point : input.points) {
+    shown.push_back(point.plan);
+    if (!planned.along_bounds.empty()) tight_bounds.push_back(point.tight_bound);
+  }
   std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},
-                                   {"frontier.json", frontier_json(frontier, shown)}};
+                                   {"frontier.json", frontier_json(frontier, shown, tight_bounds)}};
   if (!planned.chosen.has_knobs() && !planned.chosen.runs_in_parts()) {
     files.emplace_back(kZeusPlan, HARPE_TRY(zeus_plan(planned.chosen)));
   }

@@ -303,6 +303,11 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   } else if (options.switching()) {
     drop_beaten(planned, frontier, options);
   }
+  if (options.switch_latency.longest() > Seconds{0}) {
+    std::vector<Seconds> times;
+    for (const Plan& plan : planned.along) times.push_back(plan.iteration_time);
+    planned.along_bounds = frontier.tight_bounds_along(times, options);
+  }
   return planned;
 }
 

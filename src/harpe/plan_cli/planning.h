@@ -61,6 +61,8 @@ struct Planned {
   std::optional<Plan> free_switching;
   ReferenceTimes reference;             ///< without any wait for a straggler
   std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
+  /// One of each plan along the frontier for settings as late as theirs; empty if none are late.
+  std::vector<Joules> along_bounds;
   Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
   Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
