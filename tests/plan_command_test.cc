@@ -631,7 +631,7 @@ TEST_F(PlanCommand, PlansWithFixedTimesAndTransfersAreAccepted) {
 
 TEST_F(PlanCommandWithLateClocks, LateSwitchesCostEnergyAndTheSummarySaysHowMuch) {
   const json free = summary({"--slowdown", "3"});
-  const json late = summary({"--slowdown", "3", "--switch-latency", "10ms"});
+  const json late = summary({"--slowdown", "3", "--switch-latency", "30ms"});
   EXPECT_LE(chosen(late, "clock_changes"), chosen(free, "clock_changes"));
   EXPECT_GE(chosen(late, "iteration_energy_j"), chosen(free, "iteration_energy_j") * (1 - 1e-3));
   EXPECT_GE(late["plans"]["free_switching"]["clock_changes"].get<double>(),

@@ -51,8 +51,7 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
   const std::size_t befores = is_free_ ? 1 : settings.size();
   for (std::size_t before = 0; before < befores; ++before) {
     for (const int k : table.choice) {
-      const LateChange late =
-          is_free_ ? LateChange{} : search_.change(node, k, settings[before]);
+      const LateChange late = is_free_ ? LateChange{} : search_.change(node, k, settings[before]);
       table.time.push_back(choices[k].time + late.time);
       table.cost.push_back(choices[k].cost + late.cost);
     }

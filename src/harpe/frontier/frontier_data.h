@@ -2,6 +2,7 @@
 /// \file
 /// What a frontier holds. Only for `.cc` files.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/base/mutex.h"
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/branch_and_bound.h"
 #include "harpe/frontier/find_plan.h"
@@ -132,8 +132,7 @@ struct Frontier::Data {
 
   /// One for each way of settings to be late that was asked about.
   struct Late;
-  mutable Mutex late_mutex;
-  mutable std::vector<std::unique_ptr<Late>> late_frontiers HARPE_GUARDED_BY(late_mutex);
+  mutable std::atomic<std::shared_ptr<const Late>> late_frontiers;  ///< a list that only grows
 };
 
 }  // namespace harpe

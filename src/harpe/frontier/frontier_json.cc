@@ -98,8 +98,7 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
     text += i == 0 ? "\n" : ",\n";
     text += "  {" + time_and_energy(plan.iteration_time, plan.iteration_energy) +
             ", \"lower_bound_j\": " + shortest(plan.lower_bound.value);
-    if (i < tight_bounds.size())
-      text += ", \"tight_bound_j\": " + shortest(tight_bounds[i].value);
+    if (i < tight_bounds.size()) text += ", \"tight_bound_j\": " + shortest(tight_bounds[i].value);
     text += ",\n   \"clock_runs_mhz\": " +
             runs_of_stages(plan, [](const PlannedInstruction& at) { return at.clock.value; });
     if (plan.has_knobs()) {

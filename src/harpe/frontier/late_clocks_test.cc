@@ -264,8 +264,7 @@ TEST(LateClocks, ADeadlineThatNoSettingsMeetIsInfeasible) {
 Frontier ragged_frontier(unsigned seed, int stages, int micro_batches) {
   Random random(seed + 4100);
   return characterize(one_f_one_b({.stages = stages, .micro_batches = micro_batches}),
-                      ragged_profile(random, stages, 5 + random.below(4)),
-                      {.blocking_power = 60_W})
+                      ragged_profile(random, stages, 5 + random.below(4)), {.blocking_power = 60_W})
       .value();
 }
 

@@ -1,6 +1,7 @@
 #include "harpe/frontier/late_frontier.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -13,7 +14,6 @@ namespace {
 
 // Ten straight lines are within 0.05 % of the bound between two of them.
 constexpr int kBounds = 10, kBoundsOfLarge = 3;
-constexpr int kClimb = 60;  // steps: 0.02 % of energy below what 200 prove
 // From the fastest to the time of least energy, and from there to the slowest.
 constexpr int kDeadlines = 50, kSlowDeadlines = 8, kDeadlinesOfQuick = 16;
 
@@ -228,9 +228,17 @@ LateFrontier::LateFrontier(const Frontier::Data& data, const LatencyByClock& lat
   add_simple(stages);
   const std::int64_t fastest = plans_.front().end;
   const std::int64_t least = std::max(fastest, data_.picoseconds(data_.least_energy_time));
-  for (const std::int64_t deadline :
-       spread(fastest, least, data_.is_large() || is_quick ? kBoundsOfLarge : kBounds)) {
-    const LateBound bound = data_.climbed_bound(costs_, seconds_of(deadline), kClimb);
+  // 60 steps prove 0.02 % of energy less than 200, and 1 % in small pipelines.
+  const int climb = passes(data_.layout, 200'000, 60, 200);
+  const int bounds = data_.is_large() || is_quick ? kBoundsOfLarge : kBounds;
+  for (int i = 0; i < bounds; ++i) {
+    // Closer to each other near the fastest iteration, where the bound is bent most.
+    const double share = std::pow(i / (bounds - 1.0), 2);
+    // Not before what a caller's seconds are rounded to, so that the first one bounds the fastest.
+    const std::int64_t deadline =
+        data_.picoseconds(seconds_of(fastest)) +
+        static_cast<std::int64_t>(share * static_cast<double>(least - fastest));
+    const LateBound bound = data_.climbed_bound(costs_, seconds_of(deadline), climb);
     add_bound(bound, deadline);
     add_at_prices(stages, bound, deadline);
     add_free(stages, deadline);

@@ -1,6 +1,7 @@
 // Plans whose settings come late or must dwell.
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,17 +20,30 @@ struct Frontier::Data::Late {
   LatencyByClock latency;
   Effort effort;
   LateFrontier plans;
+  std::shared_ptr<const Late> next;
 };
 
 Frontier::Data::Data(Problem p) : problem(std::move(p)), layout(problem) {}
 Frontier::Data::~Data() = default;
 
+// Threads that ask first at the same time each find the plans, the same ones; one of them keeps its
+// own.
 const LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
-  const MutexLock lock(late_mutex);
-  for (const auto& known : late_frontiers)
-    if (known->latency == options.switch_latency && known->effort == options.effort)
-      return known->plans;
-  return late_frontiers.emplace_back(std::make_unique<Late>(*this, options))->plans;
+  const auto known = [&](const std::shared_ptr<const Late>& first) {
+    const Late* one = first.get();
+    while (one != nullptr &&
+           (one->latency != options.switch_latency || one->effort != options.effort))
+      one = one->next.get();
+    return one;
+  };
+  std::shared_ptr<const Late> first = late_frontiers.load();
+  if (const Late* const found = known(first)) return found->plans;
+  const auto made = std::make_shared<Late>(*this, options);
+  do {
+    if (const Late* const found = known(first)) return found->plans;
+    made->next = first;
+  } while (!late_frontiers.compare_exchange_strong(first, made));
+  return made->plans;
 }
 
 Plan Frontier::Data::plan_of(const LateFrontier& late, const TimedChoices& found) const {

@@ -32,6 +32,13 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   return true;
 }
 
+/// Returns the newest deployment in which training does not pause; null if there is none.
+const Deployment* newest_before_pause(const std::deque<Deployment>& deployments) {
+  const auto found = std::find_if(deployments.rbegin(), deployments.rend(),
+                                  [](const Deployment& one) { return !one.pause; });
+  return found == deployments.rend() ? nullptr : &*found;
+}
+
 constexpr Seconds kLongestDelivery{10};
 constexpr std::int64_t kLongestAhead = 3200;  // iterations, of what is to be done at some later one
 constexpr std::int64_t kOnTime = 200;         // iterations after which less time is given
@@ -85,7 +92,7 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
   if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
   if (profiling() != nullptr || deployments.empty()) return;
   const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
-  if (first == nullptr) first = newest_before_pause();
+  if (first == nullptr) first = newest_before_pause(deployments);
   if (first == nullptr || first->from <= next_from() + kFar) return;
   if (probe() != nullptr) next_probe = collector.newest();  // it comes again
   end_probe();
@@ -240,12 +247,6 @@ const Deployment* Job::State::in_force(std::int64_t iteration) const {
 const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   const auto found = std::ranges::find(deployments, wanted, &Deployment::version);
   return found == deployments.end() ? nullptr : &*found;
-}
-
-const Deployment* Job::State::newest_before_pause() const {
-  const auto found = std::find_if(deployments.rbegin(), deployments.rend(),
-                                  [](const Deployment& deployment) { return !deployment.pause; });
-  return found == deployments.rend() ? nullptr : &*found;
 }
 
 /// Of what a plan sets for each instruction, what is for those that the ranks run.

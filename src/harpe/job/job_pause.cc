@@ -47,10 +47,6 @@ bool Job::State::is_at_pause() const {
   return asked && asked->bound && collector.newest() + 1 == asked->from;
 }
 
-bool Job::State::is_before_pause() const {
-  return asked && asked->is_placed() && !asked->given_up && collector.newest() + 1 < asked->from;
-}
-
 bool Job::State::ended_to_pause() const {
   return asked && !ended && ranks.all_ended();
 }

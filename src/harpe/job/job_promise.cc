@@ -194,7 +194,8 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   }
   const std::int64_t from = next_from();
   const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
-  if (is_before_pause() && until > asked->from) return;
+  const bool will_pause = asked && asked->is_placed() && !asked->given_up;
+  if (will_pause && collector.newest() + 1 < asked->from && asked->from < until) return;
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
   put(all_max_deployment(), from);

@@ -154,8 +154,6 @@ struct Job::State {
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
-  /// The newest deployment in which training does not pause; null if there is none.
-  const Deployment* newest_before_pause() const;
   template <class Setting>
   std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
   StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
@@ -206,7 +204,6 @@ struct Job::State {
   void note_pausing(const RankRegistration& registration, Seconds now);
   void note_paused(Seconds now);
   bool is_at_pause() const;
-  bool is_before_pause() const;
   bool ended_to_pause() const;
   bool stopped_at_pause() const;
   PauseState pause_state() const;

@@ -117,6 +117,13 @@ void wait_for_straggler(Planned& planned, const Frontier& frontier) {
     planned.least_energy = planned.chosen;
 }
 
+void bound_late_plans(Planned& planned, const Frontier& frontier, const PlanOptions& options) {
+  if (options.switch_latency.longest() <= Seconds{0}) return;
+  std::vector<Seconds> times;
+  for (const Plan& plan : planned.along) times.push_back(plan.iteration_time);
+  planned.along_bounds = frontier.tight_bounds_along(times, options);
+}
+
 /// `count` plans evenly spaced from the fastest to that of least energy.
 Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOptions& options,
                                       const Planned& planned, int count, const Progress& progress) {
@@ -303,11 +310,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   } else if (options.switching()) {
     drop_beaten(planned, frontier, options);
   }
-  if (options.switch_latency.longest() > Seconds{0}) {
-    std::vector<Seconds> times;
-    for (const Plan& plan : planned.along) times.push_back(plan.iteration_time);
-    planned.along_bounds = frontier.tight_bounds_along(times, options);
-  }
+  bound_late_plans(planned, frontier, options);
   return planned;
 }
 

@@ -59,8 +59,8 @@ struct Planned {
   Plan least_energy;
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
-  ReferenceTimes reference;             ///< without any wait for a straggler
-  std::vector<Plan> along;              ///< along the frontier, fastest first; may be empty
+  ReferenceTimes reference;  ///< without any wait for a straggler
+  std::vector<Plan> along;   ///< along the frontier, fastest first; may be empty
   /// One of each plan along the frontier for settings as late as theirs; empty if none are late.
   std::vector<Joules> along_bounds;
   Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
