@@ -82,7 +82,9 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
-  input.facts.emplace_back("Clock changes in an iteration", std::to_string(chosen.clock_changes()));
+  input.facts.emplace_back(
+      "Clock changes in an iteration",
+      std::to_string(chosen.clock_changes()) + (planned.free_switching ? "" : ", taken as free"));
   if (planned.free_switching) {
     const Plan& free = *planned.free_switching;
     input.facts.emplace_back(

@@ -87,6 +87,14 @@ std::string switching_text(const Planned& planned) {
          " more energy than its " + grouped(free.iteration_energy.value, 1) + " J\n";
 }
 
+/// What a plan for free switching leaves out.
+std::string free_switching_text(const Plan& plan) {
+  const int changes = plan.clock_changes();
+  if (changes == 0) return "";
+  return std::to_string(changes) +
+         " clock changes taken as free; --switch-latency 10ms plans for clocks that come late\n";
+}
+
 /// How much of the gap lies in the bound, where that is worth a line.
 std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const Plan& chosen = planned.chosen;
@@ -139,6 +147,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
     text += switching_text(planned);
     text += late_bound_text(planned, proof);
   } else {
+    text += free_switching_text(planned.chosen);
     text += tight_bound_text(planned, proof);
   }
   for (const std::string& note : notes) {
