@@ -106,9 +106,12 @@ Savings::Sum Savings::claim(const Plan& plan) const {
 bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   const double beyond = iteration.used - iteration.by_plan;
   if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
-  if (plan != plan_.number) {
+  const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
+  // After a gap the same plan begins again: its iterations may end before they are enough to show
+  // that all-max has changed, and those of the next plan would be measured against themselves.
+  const bool is_same = plan == plan_.number && (is_near || plan_.newest.size() < kInARow);
+  if (!is_same) {
     end_plan(false);
-    const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
     if (!is_near) plan_.expected_share = unexplained_share_;
   }
   newest_ = iteration.number;

@@ -158,6 +158,20 @@ TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
 }
 
 /// A counter that shows no energy: all that the profile predicts is unexplained, and more.
+TEST(Savings, AChangeInAGapJustBeforeAnotherPlanIsNoSaving) {
+  for (const int before_other : {1, 2, 4, 20}) {
+    SCOPED_TRACE(before_other);
+    Training training(7, [](int iteration) { return times(iteration < 60 ? 1.36 : 1.05); }, 0.002);
+    training.plan(40);
+    training.iteration += 25;  // no reports
+    training.plan(before_other);
+    training.number = 2;
+    training.plan(150);
+    EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+    EXPECT_LT(training.savings.error().value, 0.15 * training.truth);
+  }
+}
+
 TEST(Savings, AreReadAgainWhateverTheyAre) {
   Savings savings;
   savings.look(std::vector<double>{5, 5, 5});
