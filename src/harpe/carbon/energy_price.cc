@@ -72,7 +72,8 @@ std::optional<double> kilowatt_hours(std::string_view unit) {
 std::optional<std::string> with_decimal_point(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos || text.find_first_of(",.", comma + 1) != text.npos)
+  if (comma == std::string_view::npos ||
+      text.find_first_of(",.", comma + 1) != std::string_view::npos)
     return std::nullopt;
   const std::size_t begin = text.find_first_of(kDigits);
   const std::size_t end = std::min(text.find_first_not_of(kDigits, comma + 1), text.size());
