@@ -172,6 +172,8 @@ void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
   // What is dearer is shorter: from some share on choices fit by themselves.
   constexpr double kByDeadline[] = {1, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3, 1.5, 2, 4, 10};
   constexpr double kWorthMoves = 1.05;
+  // Around the fastest plan there are no neighbours to join: it is made from these alone.
+  const int moves = bounds_.size() == 1 ? full().moves / 4 : glance().moves;
   const std::vector<double> no_limit(data_.problem.table.size(), LateCosts::kNever);
   for (const double share : kAnyTime) {
     PointChoices choices = stages.at_prices(bound.prices(), share, no_limit);
@@ -183,7 +185,7 @@ void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
     switching_.repair(choices, deadline);
     TimedChoices plan = stages.timed(std::move(choices));
     if (plan.end > deadline) continue;
-    stages.improve(plan, deadline, bound.prices(), glance().moves, 0);
+    stages.improve(plan, deadline, bound.prices(), moves, 0);
     add(std::move(plan));
     if (share > kWorthMoves) break;
   }
