@@ -15,10 +15,7 @@ namespace harpe {
 Result<std::vector<Plan>> Frontier::plans_along(std::span<const Seconds> deadlines,
                                                 const Progress& progress,
                                                 const PlanOptions& options) const {
-  if (options.switching()) {
-    if (data_->is_small()) return small_plans_along(deadlines, progress, options);
-    return data_->switching_plans_along(deadlines, options, progress);
-  }
+  if (options.switching()) return switching_plans_along(deadlines, progress, options);
   std::vector<Seconds> times;
   for (const Seconds deadline : deadlines) {
     if (!(deadline >= min_time())) return plan(deadline).error();
@@ -48,20 +45,6 @@ Result<std::vector<Plan>> Frontier::plans_along(std::span<const Seconds> deadlin
     plans.push_back(HARPE_TRY(data_->is_small() ? data_->least_of_small(search, time, false, quick)
                                                 : search(quick)));
     report();
-  }
-  return plans;
-}
-
-Result<std::vector<Plan>> Frontier::small_plans_along(std::span<const Seconds> deadlines,
-                                                      const Progress& progress,
-                                                      const PlanOptions& options) const {
-  PlanOptions quick = options;
-  quick.effort = Effort::kQuick;
-  std::vector<Plan> plans;
-  for (const Seconds deadline : deadlines) {
-    plans.push_back(HARPE_TRY(plan(deadline, quick)));
-    if (progress)
-      progress(static_cast<double>(plans.size()) / static_cast<double>(deadlines.size()));
   }
   return plans;
 }

@@ -45,7 +45,6 @@ class CheapestChoices {
     const std::int64_t end = search_.makespan(choices);
     return end >= 0 && end <= limit_;
   }
-  const PointChoices& best() const { return best_; }
   PointChoices take() { return std::move(best_); }
 
  private:

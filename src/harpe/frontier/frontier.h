@@ -114,9 +114,9 @@ class Frontier {
   /// instructions it is `lower_bound` where clocks are not late.
   Joules tight_lower_bound(Seconds deadline, const PlanOptions& options = {}) const;
 
-  /// The same for many deadlines under options that come late, at the cost of a few: each is proven
-  /// by a flow found for a deadline near it, and may be a little lower. Without late settings it is
-  /// `lower_bound`.
+  /// Lower bounds for plans whose settings come late, one a deadline, at the cost of about ten
+  /// `tight_lower_bound`. Each is proven by a flow that was found for a deadline near it, so that
+  /// it may be a little lower. Without late settings it is `lower_bound`.
   std::vector<Joules> tight_bounds_along(std::span<const Seconds> deadlines,
                                          const PlanOptions& options) const;
 
@@ -138,7 +138,7 @@ class Frontier {
   /// Plans for several deadlines, rising, for curves and pictures: found together at the cost of a
   /// few of `plan`, and nearly as good. Each ends by its deadline, or by T* where that is before
   /// it, and carries its own gap.
-  /// \param options  settings that come late, or a dwell; the rest does not count
+  /// \param options  of which only latency, dwell and effort matter
   Result<std::vector<Plan>> plans_along(std::span<const Seconds> deadlines,
                                         const Progress& progress = {},
                                         const PlanOptions& options = {}) const;
@@ -185,9 +185,9 @@ class Frontier {
   explicit Frontier(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
  private:
-  Result<std::vector<Plan>> small_plans_along(std::span<const Seconds> deadlines,
-                                              const Progress& progress,
-                                              const PlanOptions& options) const;
+  Result<std::vector<Plan>> switching_plans_along(std::span<const Seconds> deadlines,
+                                                  const Progress& progress,
+                                                  const PlanOptions& options) const;
 
   std::shared_ptr<const Data> data_;
 };

@@ -68,8 +68,9 @@ struct Frontier::Data {
   /// Of all that is tried, what proves most.
   Proof best_proof(Seconds deadline, const PlanOptions& options) const;
   /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
-  /// \param most_steps  of the climb
-  LateBound climbed_bound(const LateCosts& costs, Seconds deadline, int most_steps) const;
+  LateBound climbed_bound(const LateCosts& costs, Seconds deadline,
+                          int most_steps = kMostClimbingSteps) const;
+  static constexpr int kMostClimbingSteps = 200;
   /// The assignment of least energy found of an iteration that waits until the deadline, after
   /// those from which the search went on.
   std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
@@ -77,11 +78,8 @@ struct Frontier::Data {
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
   /// Does the same with late clocks or a dwell.
   Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
-  /// Returns plans for late settings, or under a dwell, one a deadline.
-  Result<std::vector<Plan>> switching_plans_along(std::span<const Seconds> deadlines,
-                                                  const PlanOptions& options,
-                                                  const Progress& progress) const;
-  /// A plan near a deadline, for a search that goes through many.
+  /// Returns a plan that ends by a deadline with little effort, for searches that try many
+  /// deadlines.
   Result<Plan> glance(Seconds deadline, const PlanOptions& options) const;
   /// See `Frontier::one_setting`.
   std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
@@ -89,9 +87,12 @@ struct Frontier::Data {
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
   /// Does the same under a minimum dwell.
   Result<Plan> search_dwelling(std::optional<Seconds> deadline, const PlanOptions& options) const;
-  /// The plans for late settings, found at the first call.
+  /// Returns the set of plans for late settings. Finds it at the first call for these options.
   const LateFrontier& late(const PlanOptions& options) const;
-  Plan plan_of(const LateFrontier& late, const TimedChoices& found) const;
+  /// Finds choices that end by a deadline (picoseconds) in the set of plans.
+  using FindLate = std::function<TimedChoices(const LateFrontier& plans, std::int64_t deadline)>;
+  /// Returns the plan that `find` finds, or an error if no plan ends by the deadline.
+  Result<Plan> late_plan(Seconds deadline, const PlanOptions& options, const FindLate& find) const;
   Error no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
                    std::int64_t fastest) const;
   /// Returns the fastest plan found whose GPUs together draw at most `cap`, from the time `first`
@@ -130,9 +131,10 @@ struct Frontier::Data {
   Seconds least_energy_time;
   std::int64_t longest_chain = 0;  ///< most instructions in a row
 
-  /// One for each way of settings to be late that was asked about.
+  /// The set of plans of one latency and effort.
   struct Late;
-  mutable std::atomic<std::shared_ptr<const Late>> late_frontiers;  ///< a list that only grows
+  /// A linked list that only grows: rooms of the core hold no locks.
+  mutable std::atomic<std::shared_ptr<const Late>> late_frontiers;
 };
 
 }  // namespace harpe

@@ -40,7 +40,7 @@ class LateBound {
   Watts value() const { return Watts{best_.value}; }  ///< of the best flow that was found
   /// Effective energy, per GPU, that it proves of plans that end by the deadline.
   Joules proves() const { return Joules{best_.proves}; }
-  /// The same where no choices are left out as too long.
+  /// The same without leaving out choices as too long.
   Joules proves_of_any() const;
   /// Of a second of each node, W: the best flow that was found.
   std::span<const double> prices() const { return best_.price; }
@@ -64,8 +64,8 @@ class LateBound {
   };
 
   void leave_out(std::int64_t tolerance);
-  /// Sets what a flow proves. While climbing, lists need not end with the setting before their
-  /// first computation: that proves little less, in a fraction of the time.
+  /// Sets and returns what a flow proves. With `kOpen`, which climbing uses, the first computation
+  /// of a list may follow any setting: this proves a little less and takes a fraction of the time.
   enum class Ends : unsigned char { kMeet, kOpen };
   double evaluate(Flow& flow, Ends ends);
   double proven_by(const Flow& flow, Ends ends, std::span<const double> longest, LateRound& round,

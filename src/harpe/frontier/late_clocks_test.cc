@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 #include <span>
 
 #include "harpe/frontier/predict.h"
 #include "harpe/frontier/random_pipelines_testing.h"
+#include "harpe/frontier/steady_plans.h"
 
 namespace harpe {
 namespace {
@@ -266,6 +269,53 @@ Frontier ragged_frontier(unsigned seed, int stages, int micro_batches) {
   return characterize(one_f_one_b({.stages = stages, .micro_batches = micro_batches}),
                       ragged_profile(random, stages, 5 + random.below(4)), {.blocking_power = 60_W})
       .value();
+}
+
+TEST(SteadyPlans, RepeatOnePairOfClocksAStageAndCostLessTheSlowerTheyAre) {
+  for (unsigned seed = 0; seed < seeds(4); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 5200);
+    const Pipeline pipeline =
+        Pipeline::build(one_f_one_b({.stages = 3, .micro_batches = 8}).value()).value();
+    const Problem problem =
+        make_problem(pipeline, ragged_profile(random, 3, 8), {.blocking_power = 60_W}).value();
+    const SearchOrder layout(problem);
+    const LatencyByClock latency(0.01_s);
+    SwitchingSearch search(layout, latency, 0_s);
+    const std::vector<PointChoices> plans = steady_plans(LateCosts(problem, latency));
+    ASSERT_GT(plans.size(), 2U);
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (i > 0) EXPECT_LT(search.cost(plans[i]), search.cost(plans[i - 1]));
+      for (int stage = 0; stage < 3; ++stage) {
+        std::map<InstructionKind, std::set<int>> settings;
+        for (const int node : search.computations(stage)) {
+          settings[pipeline.nodes()[node].instruction.kind].insert(
+              search.choices_of(node)[plans[i][node]].setting);
+        }
+        for (const auto& [kind, of_kind] : settings) EXPECT_EQ(of_kind.size(), 1U);
+      }
+    }
+  }
+}
+
+TEST(SteadyPlans, AreNoneIfForwardsOfAStageHaveNoClockInCommon) {
+  std::vector<InstructionProfile> entries;
+  for (int stage = 0; stage < 2; ++stage) {
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      for (const auto kind : {InstructionKind::kForward, InstructionKind::kBackward}) {
+        const Megahertz clock{kind == InstructionKind::kForward ? 1200 + 100 * chunk : 1000};
+        entries.push_back(
+            {.stage = stage, .chunk = chunk, .kind = kind, .points = {{clock, 0.05_s, 10_J}}});
+      }
+    }
+  }
+  const Pipeline pipeline =
+      Pipeline::build(
+          interleaved_one_f_one_b({.stages = 2, .micro_batches = 4, .chunks = 2}).value())
+          .value();
+  const Problem problem =
+      make_problem(pipeline, Profile(std::move(entries), true), {.blocking_power = 60_W}).value();
+  EXPECT_TRUE(steady_plans(LateCosts(problem, LatencyByClock(0.01_s))).empty());
 }
 
 TEST(LateFrontier, EveryPlanIsAsGoodAsWhatItsDeadlineAloneFinds) {

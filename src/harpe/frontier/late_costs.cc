@@ -86,10 +86,11 @@ void LateCosts::set_most(Table& table) {
   }
 }
 
-// A computation that loses more against its best setting than what changing to it and away from it
-// can cost is better at that one, whatever the settings around it: example 1 J at most for two
-// changes of 10 ms, so that of 38 clocks some 8 are left. Where the best may not fit after some
-// setting, or the next computation after the best, all that fit are left.
+// Leaves out settings that lose more against the best one than two late changes cost, one to the
+// best setting and one away from it: whatever the settings around, the best one is then better.
+// Example: two changes of 10 ms cost at most 1 J, so that some 8 of 38 clocks remain. If the best
+// setting does not fit after every other one, or the next computation does not fit after it, no
+// setting that fits is left out.
 LateRound::Range LateRound::range_of(const LateCosts::Stage& stage, std::size_t k,
                                      std::span<const double> price,
                                      std::span<const double> longest) const {

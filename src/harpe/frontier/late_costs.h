@@ -30,11 +30,12 @@ class LateCosts {
     std::vector<double> time, cost;  ///< `cost` is `kNever` where now is not measured
     std::vector<int> point;          ///< of each setting, in the profile; -1: not measured
     double longest = 0;              ///< of all times
-    /// The most that a late change adds where it leads to a setting, and where it leads away from
-    /// it (the setting before): seconds and joules.
+    /// The most that a late change adds, seconds and joules: of each setting, a change to it
+    /// (`into`) and a change from it to another one (`after`).
     std::vector<double> time_into, cost_into, time_after, cost_after;
 
-    /// Takes no change; `cost` is `kNever` where the setting is not measured.
+    /// Time and cost without a change of setting. The cost is `kNever` if the setting was not
+    /// measured.
     double own_time(std::size_t setting) const { return time[setting * (settings + 1)]; }
     double own_cost(std::size_t setting) const { return cost[setting * (settings + 1)]; }
     std::span<const double> times_after(std::size_t before) const {
@@ -61,8 +62,9 @@ class LateCosts {
 };
 
 /// The least of cost plus price times time over one round of a stage: of its list, whose first
-/// computation follows its last. O(list x settings^2), a few times that where the ends meet badly;
-/// only those settings of a computation count that are next to its best.
+/// computation follows its last. Of each computation, only settings near its best one are tried: no
+/// other can be in the best round. O(list x settings^2) in the worst case, and a few times that if
+/// the best open list does not end with the setting that it began after.
 class LateRound {
  public:
   explicit LateRound(const LateCosts& costs) : costs_(costs) {}
@@ -73,13 +75,14 @@ class LateRound {
   /// \returns  joules; `LateCosts::kNever` where nothing is left
   double cheapest(int stage, std::span<const double> price, std::span<const double> longest,
                   std::vector<int>& setting);
-  /// The same where the setting before the first may be any: no more than `cheapest`, by less than
-  /// what one late change costs. O(list x settings^2)
+  /// The same with any setting before the first computation, not that of the last. Returns at most
+  /// what `cheapest` returns, and less by at most the cost of one late change.
+  /// O(list x settings^2)
   double cheapest_open(int stage, std::span<const double> price, std::span<const double> longest,
                        std::vector<int>& setting);
 
  private:
-  /// Settings of a computation that the best round may have.
+  /// Settings of a computation that can be in the best round: from `first` to before `end`.
   struct Range {
     std::size_t first = 0, end = 0;
   };
@@ -89,14 +92,14 @@ class LateRound {
                   std::span<const double> longest);
   void run(const LateCosts::Stage& stage, std::span<const double> price,
            std::span<const double> longest);
-  /// Goes back from a setting of the last; the setting before the first.
   /// Runs with any setting before the first; returns the setting of the last that costs least.
   std::size_t run_open(const LateCosts::Stage& stage, std::span<const double> price,
                        std::span<const double> longest);
-  /// What the best choices cost that end with each setting.
+  /// Returns the cost of the best choices that end with each setting.
   std::span<const double> ends(const LateCosts::Stage& stage) const {
     return std::span(least_).subspan(stage.nodes.size() * stage.settings.size());
   }
+  /// Sets the best choices that end with `last`. Returns the setting before the first of them.
   int trace(const LateCosts::Stage& stage, std::span<const double> price,
             std::span<const double> longest, int last, std::vector<int>& setting) const;
 

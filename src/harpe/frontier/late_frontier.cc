@@ -17,7 +17,7 @@ constexpr int kBounds = 10, kBoundsOfLarge = 3;
 // From the fastest to the time of least energy, and from there to the slowest.
 constexpr int kDeadlines = 50, kSlowDeadlines = 8, kDeadlinesOfQuick = 16;
 
-/// Deadlines at even distances, rising.
+/// Returns rising deadlines at even distances.
 std::vector<std::int64_t> spread(std::int64_t first, std::int64_t last, int count) {
   std::vector<std::int64_t> deadlines;
   for (int i = 0; i < count; ++i)
@@ -46,7 +46,7 @@ LateFrontier::Search LateFrontier::glance() const {
 
 // --- The set of plans ---------------------------------------------------------------------------
 
-/// Keeps the set free of plans that another beats.
+/// Adds a plan, unless the set has a better one, and removes the plans that it beats.
 void LateFrontier::add(TimedChoices plan) {
   const auto at = std::ranges::lower_bound(plans_, plan.end, {}, &TimedChoices::end);
   if (at != plans_.begin() && (at - 1)->cost <= plan.cost) return;
@@ -98,7 +98,7 @@ TimedChoices LateFrontier::joined(StageSearch& stages, std::int64_t deadline) co
 }
 
 TimedChoices LateFrontier::cheapest_by(std::int64_t deadline, const Search& search) const {
-  // A round that begins by tolerating much leaves what a shorter one cannot.
+  // A longer round tolerates losses for longer, and so leaves optima that a shorter one cannot.
   constexpr std::int64_t kFirstRound = 1'000, kLongestRound = 64'000, kTold = 50;
   StageSearch stages(data_.layout, costs_, switching_);
   TimedChoices plan = joined(stages, deadline);
@@ -144,7 +144,7 @@ void LateFrontier::add_bound(const LateBound& bound, std::int64_t deadline) {
 Joules LateFrontier::bound(std::int64_t deadline) const {
   Joules most{-LateCosts::kNever};
   for (const Bound& bound : bounds_) {
-    // What is too long for a deadline is too long for an earlier one, and may fit by a later one.
+    // Choices that are too long for a deadline are too long for earlier ones, not for later ones.
     const Joules proven = deadline <= bound.deadline ? bound.by_deadline : bound.of_any;
     most = std::max(most, proven + bound.value * seconds_of(bound.deadline - deadline));
   }
@@ -153,7 +153,7 @@ Joules LateFrontier::bound(std::int64_t deadline) const {
 
 // --- How it is made -----------------------------------------------------------------------------
 
-/// Plans that do not depend on the bound.
+/// Adds plans that do not depend on the bound.
 void LateFrontier::add_simple(StageSearch& stages) {
   for (PointChoices& choices : switching_.simple()) add(stages.timed(std::move(choices)));
   if (plans_.front().end > data_.picoseconds(data_.min_time)) {
@@ -164,15 +164,15 @@ void LateFrontier::add_simple(StageSearch& stages) {
   for (PointChoices& choices : steady_plans(costs_)) add(stages.timed(std::move(choices)));
 }
 
-/// Plans whose stages are each cheapest at prices of the bound, and what can be made of them by the
+/// Adds plans whose stages are each cheapest at prices of the bound, at any time and by the
 /// deadline.
 void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
                                  std::int64_t deadline) {
   constexpr double kAnyTime[] = {0.7, 1, 1.05, 1.15};
-  // What is dearer is shorter: from some share on choices fit by themselves.
+  // The more a second is worth, the sooner the plan ends: from some share on it is in time.
   constexpr double kByDeadline[] = {1, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3, 1.5, 2, 4, 10};
   constexpr double kWorthMoves = 1.05;
-  // Around the fastest plan there are no neighbours to join: it is made from these alone.
+  // The fastest plan has no faster neighbour to join, so that more moves are worth it.
   const int moves = bounds_.size() == 1 ? full().moves / 4 : glance().moves;
   const std::vector<double> no_limit(data_.problem.table.size(), LateCosts::kNever);
   for (const double share : kAnyTime) {
@@ -196,8 +196,8 @@ void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
   add(stages.timed(std::move(settled)));
 }
 
-/// Plans for free switching, of this deadline and of an earlier one: what is late in them may still
-/// be in time.
+/// Adds plans for free switching by this deadline and by an earlier one. Late settings make the
+/// latter longer, which may still end by the deadline.
 void LateFrontier::add_free(StageSearch& stages, std::int64_t deadline) {
   const std::int64_t soonest = data_.picoseconds(data_.min_time);
   for (const double share : {1.0, 0.6}) {
@@ -214,6 +214,7 @@ void LateFrontier::add_free(StageSearch& stages, std::int64_t deadline) {
   }
 }
 
+/// Makes the plans on the lower hull cheaper, each at its own time.
 void LateFrontier::improve_corners(StageSearch& stages, int moves) {
   std::vector<TimedChoices> corners;
   for (const std::size_t i : hull()) corners.push_back(plans_[i]);
@@ -231,7 +232,7 @@ LateFrontier::LateFrontier(const Frontier::Data& data, const LatencyByClock& lat
   const std::int64_t fastest = plans_.front().end;
   const std::int64_t least = std::max(fastest, data_.picoseconds(data_.least_energy_time));
   // 60 steps prove 0.02 % of energy less than 200, and 1 % in small pipelines.
-  const int climb = passes(data_.layout, 200'000, 60, 200);
+  const int climb = passes(data_.layout, 200'000, 60, Frontier::Data::kMostClimbingSteps);
   const int bounds = data_.is_large() || is_quick ? kBoundsOfLarge : kBounds;
   for (int i = 0; i < bounds; ++i) {
     // Closer to each other near the fastest iteration, where the bound is bent most.

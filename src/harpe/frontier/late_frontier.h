@@ -32,28 +32,28 @@ class LateFrontier {
   /// Takes about as long as three plans for free switching of full effort; with `kQuick` a quarter.
   LateFrontier(const Frontier::Data& data, const LatencyByClock& latency, Effort effort);
 
-  /// How much a search for one deadline does beyond the set.
+  /// The effort of a search for one deadline, in moves of `StageSearch`.
   struct Search {
     int moves = 0;
     /// Called now and then with the moves tried and the least cost; returns false to end.
     std::function<bool(std::int64_t moves, std::int64_t cost)> go_on = {};
     std::int64_t moves_on = 0;  ///< after `moves`, while `go_on` returns true
   };
-  /// A full search, as `Frontier::plan` does it.
+  /// Returns the effort for a single question, such as `Frontier::plan`.
   Search full() const;
-  /// One of many along the frontier.
+  /// Returns the effort for one of many deadlines along the frontier.
   Search glance() const;
 
-  /// The shortest time in the set.
+  /// Returns the shortest time of a plan in the set.
   std::int64_t fastest() const { return plans_.front().end; }
   /// Returns the plan of least cost found that ends by the deadline, whatever the pipeline draws
   /// while it waits. Requires a deadline of at least `fastest()`.
   TimedChoices cheapest_by(std::int64_t deadline, const Search& search) const;
-  /// Returns the plan of least iteration energy found that ends by the deadline. The same
-  /// requirement.
+  /// Returns the plan of least iteration energy found that ends by the deadline. Requires a
+  /// deadline of at least `fastest()`.
   TimedChoices least_energy_by(std::int64_t deadline, const Search& search) const;
 
-  /// What no plan that ends by the deadline can be below: effective energy, per GPU.
+  /// Returns a lower bound of the effective energy, per GPU, of all plans that end by the deadline.
   Joules bound(std::int64_t deadline) const;
 
   const SwitchingSearch& switching() const { return switching_; }
@@ -64,8 +64,8 @@ class LateFrontier {
     std::int64_t deadline = 0;
     std::vector<double> price;  ///< of a second of each node, W
     Watts value;
-    Joules by_deadline;  ///< what it proves of plans that end by the deadline
-    Joules of_any;       ///< the same with no choices left out as too long
+    Joules by_deadline;  ///< what the flow proves of plans that end by the deadline
+    Joules of_any;       ///< the same without leaving out choices as too long
   };
 
   void add(TimedChoices plan);

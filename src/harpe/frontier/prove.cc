@@ -353,7 +353,7 @@ void Frontier::Data::offer_means(Seconds deadline,
 std::optional<Proof> Frontier::Data::late_proof(Seconds deadline,
                                                 const LatencyByClock& latency) const {
   const LateCosts costs(problem, latency);
-  LateBound bound = climbed_bound(costs, deadline, 200);
+  LateBound bound = climbed_bound(costs, deadline);
   auto proof = bound.proof();
   if (!proof) return {};
   Certificate certificate = certificate_of(problem, proof->flow);

@@ -48,7 +48,7 @@ std::vector<Flow> flows_for(const Frontier::Data& data, Seconds time,
   std::vector<Flow> flows;
   if (options.switch_latency.longest() > Seconds{0}) {
     const LateCosts costs(data.problem, options.switch_latency);
-    if (const auto proof = data.climbed_bound(costs, time, 200).proof())
+    if (const auto proof = data.climbed_bound(costs, time).proof())
       flows.push_back(flow_of(proof->flow));
   }
   const double waiting = data.problem.total_blocking_power() / data.problem.flow_unit;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace harpe {
 namespace {
@@ -11,7 +10,7 @@ namespace {
 constexpr int kLabels = 6;
 // Longer parts of a list take long, and are rarely better than several shorter ones.
 constexpr int kLongestPart = 48;
-// Settings that take part in a move, at most.
+// Most settings that a move may give.
 constexpr std::size_t kAllowed = 12;
 
 }  // namespace
@@ -138,13 +137,14 @@ PointChoices StageSearch::at_prices(std::span<const double> price, double share,
 
 TimedChoices StageSearch::splice(const TimedChoices& fast, const TimedChoices& slow,
                                  std::int64_t deadline) {
-  // How far the slow plan is, from 0 to 1, when each computation begins.
+  // Share of the slow plan that is over when each computation begins.
   load(slow.choices);
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, end()));
   std::vector<double> begins(slow.choices.size());
   for (std::size_t i = 0; i < begins.size(); ++i)
     begins[i] = static_cast<double>(earliest_[problem_.start_node[i]]) / whole;
-  // At the beginning, at the end, at both, or between: a share of the iteration is as in `fast`.
+  // True if the fast plan, which holds for a share of the iteration, holds when a computation
+  // begins.
   const auto is_fast = [](int manner, double begin, double share) {
     switch (manner) {
       case 0:
@@ -236,8 +236,8 @@ StageSearch::Part StageSearch::choose_part() {
   return part;
 }
 
-/// Chooses the settings that take part: those of the part and around it, those next to them, and
-/// a few at random.
+/// Chooses the settings that a move may give: those of the part and of its neighbours, settings
+/// near those, and one at random.
 void StageSearch::allow(const Part& part) {
   const std::vector<int>& nodes = nodes_of(part);
   const auto settings = static_cast<int>(costs_.stages()[part.stage].settings.size());

@@ -28,8 +28,7 @@ struct TimedChoices {
   std::int64_t end = 0, cost = 0;
 };
 
-/// Deterministic: what a function returns depends on its arguments alone. Refers to what it is made
-/// of.
+/// Deterministic: the same calls give the same plans. Refers to what it is made of.
 class StageSearch {
  public:
   StageSearch(const SearchOrder& layout, const LateCosts& costs, const SwitchingSearch& switching);
@@ -44,8 +43,9 @@ class StageSearch {
   PointChoices at_prices(std::span<const double> price, double share,
                          std::span<const double> longest);
 
-  /// Follows one of two plans up to some moment and the other after it, so that the whole ends by
-  /// the deadline, which must lie between their ends. Returns the cheaper of both orders. O(arcs)
+  /// Joins two plans so that the whole ends by the deadline, which must lie between their ends: the
+  /// fast plan holds at the beginning, at the end, at both, or in the middle, for as short as
+  /// possible. Returns the cheapest of the four. O(arcs)
   TimedChoices splice(const TimedChoices& fast, const TimedChoices& slow, std::int64_t deadline);
 
   /// Called before each move with the best plan so far, of which `choices` are not set; returns
@@ -77,7 +77,7 @@ class StageSearch {
   struct Window {
     double from = 0, to = 0;  ///< s
   };
-  /// What a node takes with the setting before it.
+  /// Setting, time and cost of a node, to restore them.
   struct Taken {
     int node;
     int setting;
@@ -111,8 +111,8 @@ class StageSearch {
   SearchRandom random_;
   std::vector<std::vector<Neighbour>> before_, after_;  // of each node, on other stages
   std::vector<std::vector<int>> setting_of_;            // of each table and point
-  std::vector<std::vector<int>> number_of_;  // of each stage's settings among those of all
-  // The plan that moves change.
+  std::vector<std::vector<int>> number_of_;  // setting of a stage -> setting of `switching_`
+  // State of the plan that moves change.
   std::vector<int> setting_;                    // of each node, among those of its stage
   std::vector<std::int64_t> time_, node_cost_;  // of each node
   std::int64_t cost_ = 0;

@@ -11,14 +11,14 @@
 namespace harpe {
 namespace {
 
-/// A setting for the forwards of a stage and one for its other computations, and what all of them
-/// take together.
+/// A setting for the forwards of a stage and one for its other computations, with the time and cost
+/// of all of them.
 struct Pattern {
   double time = 0, cost = 0;
   std::array<int, 2> setting{};
 };
 
-/// Computations of a stage with the same points, of one direction after one direction.
+/// What computations of a stage have in common that take the same in every pattern.
 struct Likeness {
   const LateCosts::Table* table;
   int before, now;  ///< 0: forward, 1: back
@@ -31,7 +31,7 @@ int direction(const Problem& problem, int node) {
   return kind == InstructionKind::kForward ? 0 : 1;
 }
 
-/// Keeps what no other pattern beats, fastest first.
+/// Removes patterns that another beats, and sorts the rest, fastest first.
 void keep_best(std::vector<Pattern>& patterns) {
   std::ranges::sort(patterns, {}, [](const Pattern& p) {
     return std::tuple(p.time, p.cost, p.setting[0], p.setting[1]);
@@ -70,13 +70,13 @@ std::vector<Pattern> patterns_of(const LateCosts& costs, const LateCosts::Stage&
   return patterns;
 }
 
-/// A pattern of each stage, and what they cost together where the slowest takes `pace`.
+/// A pattern of each stage, and their cost together. The slowest stage takes `pace`.
 struct Steady {
   double pace = 0, cost = 0;
   std::vector<std::size_t> pattern = {};
 };
 
-/// Drops what lies on or above a straight line between two others.
+/// Removes those on or above a straight line between two others.
 std::vector<Steady> lower_hull(std::vector<Steady> all) {
   std::vector<Steady> hull;
   for (Steady& next : all) {

@@ -16,8 +16,8 @@
 
 namespace harpe {
 
-/// Returns the plans on that hull, fastest pace first; fewer than two where stages have no settings
-/// in common for all their computations. O(stages x settings^2)
+/// Returns the plans on that hull, fastest pace first. None if a stage has no setting that all its
+/// forwards have, or none that all its other computations have. O(stages x settings^2)
 std::vector<PointChoices> steady_plans(const LateCosts& costs);
 
 }  // namespace harpe

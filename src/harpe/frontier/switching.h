@@ -81,8 +81,8 @@ class SwitchingSearch {
   const std::vector<Choice>& choices_of(int node) const {
     return choices_[problem_.table[static_cast<std::size_t>(node)]];
   }
-  /// What a choice for an instruction costs beyond itself when it follows another setting. O(1),
-  /// or O(log points) where a profile has so many settings that no table holds them.
+  /// Returns what a choice for an instruction costs beyond itself when it follows another setting.
+  /// O(1), or O(log points) if the profile has too many settings for a table.
   LateChange change(int node, int choice, int setting_before) const;
 
   // Both try so many moves that give a run of instructions of one stage one setting.
@@ -112,7 +112,7 @@ class SwitchingSearch {
   std::vector<std::vector<Choice>> choices_;  // of each table, settings rising
   std::vector<InstructionSetting> settings_;  // of all choices, rising
   std::vector<std::vector<int>> choice_at_;   // of each table and setting; -1: not measured
-  /// Of each table, by choice and setting before; empty where that would be too many.
+  /// Of each table, by choice and setting before. Empty if that would be too many.
   std::vector<std::vector<LateChange>> changes_;
   std::vector<int> all_max_;                   // choice of each table
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
@@ -136,8 +136,8 @@ struct SwitchingAnswer {
   std::int64_t fastest = -1;  ///< the shortest makespan on the way, if any
 };
 
-/// The cheapest choices found under a minimum dwell, from simple ones and from plans for free
-/// switching.
+/// Returns the cheapest choices found under a minimum dwell. Searches from simple choices and from
+/// plans for free switching.
 SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task);
 
 }  // namespace harpe

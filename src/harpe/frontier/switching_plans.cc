@@ -26,8 +26,8 @@ struct Frontier::Data::Late {
 Frontier::Data::Data(Problem p) : problem(std::move(p)), layout(problem) {}
 Frontier::Data::~Data() = default;
 
-// Threads that ask first at the same time each find the plans, the same ones; one of them keeps its
-// own.
+// Threads that ask at the same time may find the same plans twice. The first to finish adds them to
+// the list; the others drop theirs.
 const LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
   const auto known = [&](const std::shared_ptr<const Late>& first) {
     const Late* one = first.get();
@@ -46,10 +46,6 @@ const LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
   return made->plans;
 }
 
-Plan Frontier::Data::plan_of(const LateFrontier& late, const TimedChoices& found) const {
-  return plan_of(late.switching().points(found.choices), late.switching().changes(found.choices));
-}
-
 /// \param fastest  the shortest time found, picoseconds; negative: none
 Error Frontier::Data::no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
                                  std::int64_t fastest) const {
@@ -63,7 +59,7 @@ Error Frontier::Data::no_plan_by(std::optional<Seconds> deadline, const PlanOpti
 
 namespace {
 
-/// How a search for one deadline goes on, as the caller asks.
+/// Returns how far the options ask a search for one deadline to go.
 LateFrontier::Search search_of(const Frontier::Data& data, const LateFrontier& late,
                                Seconds deadline, const PlanOptions& options) {
   LateFrontier::Search search = options.effort == Effort::kQuick ? late.glance() : late.full();
@@ -81,15 +77,24 @@ LateFrontier::Search search_of(const Frontier::Data& data, const LateFrontier& l
 
 }  // namespace
 
+Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& options,
+                                       const FindLate& find) const {
+  const LateFrontier& plans = late(options);
+  const std::int64_t end = picoseconds(deadline);
+  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
+  const TimedChoices found = find(plans, end);
+  return plan_of(plans.switching().points(found.choices), plans.switching().changes(found.choices));
+}
+
 // Without a deadline, the fastest plan that is found.
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
   if (options.min_dwell > 0_s) return search_dwelling(deadline, options);
-  const LateFrontier& plans = late(options);
-  const std::int64_t end = deadline ? picoseconds(*deadline) : plans.fastest();
-  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
-  const LateFrontier::Search search = search_of(*this, plans, seconds_of(end), options);
-  return plan_of(plans, plans.cheapest_by(end, search));
+  const Seconds end = deadline.value_or(seconds_of(late(options).fastest()));
+  return late_plan(end, options, [&](const LateFrontier& plans, std::int64_t latest) {
+    return plans.cheapest_by(deadline ? latest : plans.fastest(),
+                             search_of(*this, plans, end, options));
+  });
 }
 
 Result<Plan> Frontier::Data::search_dwelling(std::optional<Seconds> deadline,
@@ -123,42 +128,37 @@ Result<Plan> Frontier::Data::glance(Seconds deadline, const PlanOptions& options
   PlanOptions at_once = options;
   at_once.search_windows = 0;
   if (!options.switching() || options.min_dwell > 0_s) return search(deadline, at_once);
-  const LateFrontier& plans = late(options);
-  const std::int64_t end = picoseconds(deadline);
-  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
-  return plan_of(plans, plans.cheapest_by(end, plans.glance()));
+  return late_plan(deadline, options, [](const LateFrontier& plans, std::int64_t end) {
+    return plans.cheapest_by(end, plans.glance());
+  });
 }
 
-Result<std::vector<Plan>> Frontier::Data::switching_plans_along(std::span<const Seconds> deadlines,
-                                                                const PlanOptions& options,
-                                                                const Progress& progress) const {
-  std::vector<Plan> found;
+Result<std::vector<Plan>> Frontier::switching_plans_along(std::span<const Seconds> deadlines,
+                                                          const Progress& progress,
+                                                          const PlanOptions& options) const {
+  PlanOptions quick = options;
+  quick.effort = Effort::kQuick;
+  const auto find = [](const LateFrontier& late, std::int64_t end) {
+    return late.least_energy_by(end, late.glance());
+  };
+  std::vector<Plan> plans;
   for (const Seconds deadline : deadlines) {
-    if (options.min_dwell > 0_s) {
-      PlanOptions quick = options;
-      quick.effort = Effort::kQuick;
-      found.push_back(HARPE_TRY(least_switching_by(deadline, quick)));
-    } else {
-      const LateFrontier& plans = late(options);
-      const std::int64_t end = picoseconds(deadline);
-      if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
-      found.push_back(plan_of(plans, plans.least_energy_by(end, plans.glance())));
-    }
+    plans.push_back(HARPE_TRY(data_->is_small() || options.min_dwell > 0_s
+                                  ? plan(deadline, quick)
+                                  : data_->late_plan(deadline, options, find)));
     if (progress)
-      progress(static_cast<double>(found.size()) / static_cast<double>(deadlines.size()));
+      progress(static_cast<double>(plans.size()) / static_cast<double>(deadlines.size()));
   }
-  return found;
+  return plans;
 }
 
 // Late clocks may rule out the time of least energy, or make a slower plan the better one.
 Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
                                                 const PlanOptions& options) const {
   if (options.min_dwell <= 0_s) {
-    const LateFrontier& plans = late(options);
-    const std::int64_t end = picoseconds(deadline);
-    if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
-    const LateFrontier::Search search = search_of(*this, plans, deadline, options);
-    return plan_of(plans, plans.least_energy_by(end, search));
+    return late_plan(deadline, options, [&](const LateFrontier& plans, std::int64_t end) {
+      return plans.least_energy_by(end, search_of(*this, plans, deadline, options));
+    });
   }
   const Seconds sooner = std::min(deadline, least_energy_time);
   Result<Plan> plan = search_dwelling(sooner, options);
