@@ -233,7 +233,7 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     begun.times.push_back(time.value);
     begun.late.push_back(late_at_all_max.value);
   }
-  // Where the pause is, the plan after the look is put again, by a version of its own.
+  // If a pause follows, the plan after the look is deployed once more, with the pause.
   const bool overtaken = with_version(begun.version + 1) == nullptr;
   if (!overtaken && iteration.iteration + 1 < begun.until) return;
   const Probe done = std::move(begun);
@@ -247,8 +247,8 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     next_probe = collector.newest() + (findings.empty() ? probe_pause : kDoubtfulPause);
     if (done.times.size() >= 2) judge(done, now);
   }
-  // Where it was cut short, or the reports of its iterations say nothing, it comes again soon. Only
-  // a look that ran to its end and showed nothing lets the next one wait for longer.
+  // A look that was cut short, or whose iterations were not reported, is repeated soon. The wait
+  // grows only after looks that ran to their end without a result.
   const bool is_known = baseline.has_time() && unseen_outside() == nullptr;
   const bool in_vain = !overtaken && done.times.empty();
   probes_in_vain = is_known ? 0 : in_vain ? std::min(probes_in_vain + 1, kMostUnknown) : 1;

@@ -107,8 +107,9 @@ bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   const double beyond = iteration.used - iteration.by_plan;
   if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
   const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
-  // After a gap the same plan begins again: its iterations may end before they are enough to show
-  // that all-max has changed, and those of the next plan would be measured against themselves.
+  // After a gap, the iterations of the same plan count as those of another one: all-max may have
+  // changed. If they end before they are enough to show it, the next plan takes over what the plan
+  // had before the gap, instead of its own first iterations.
   const bool is_same = plan == plan_.number && (is_near || plan_.newest.size() < kInARow);
   if (!is_same) {
     end_plan(false);

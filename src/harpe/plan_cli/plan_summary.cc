@@ -87,7 +87,7 @@ std::string switching_text(const Planned& planned) {
          " more energy than its " + grouped(free.iteration_energy.value, 1) + " J\n";
 }
 
-/// What a plan for free switching leaves out.
+/// Returns a sentence on the clock changes that a plan for free switching takes as free.
 std::string free_switching_text(const Plan& plan) {
   const int changes = plan.clock_changes();
   if (changes == 0) return "";

@@ -74,9 +74,8 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
                      in_unit(bound.value, energy), ": this plan is within ",
                      gap_words(point, bound), " of the best possible."});
     if (is_tight) {
-      words +=
-          concat({" The curve in the chart is lower there (", gap_words(point, point.lower_bound),
-                  " below this plan): it mixes clocks as no plan can."});
+      words += concat({" The curve in the chart is a weaker bound, ",
+                       gap_words(point, point.lower_bound), " below this plan."});
     }
   }
   return words;
