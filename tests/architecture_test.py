@@ -217,6 +217,13 @@ class Architecture(unittest.TestCase):
                  and 'extern "C"' not in text]
         self.assertEqual(found, [])
 
+    def test_expectations_under_a_condition_stand_in_braces(self):
+        # GoogleTest's macros end in an `else`: GCC refuses them after a bare `if`, clang, which builds the fast tests, does not.
+        found = [f"{file.relative_to(ROOT)}: {line.strip()}"
+                 for folder in ("src", "tests", "bench") for file in sorted((ROOT / folder).rglob("*.cc"))
+                 for line in re.findall(r"^\s*if \(.*\)\s+(?:EXPECT|ASSERT)_.*", file.read_text(encoding="utf-8"), re.MULTILINE)]
+        self.assertEqual(found, [])
+
     def test_no_name_stands_for_two_types(self):
         self.assertEqual(types_defined_twice(ROOT / "src" / "harpe"), {})
 

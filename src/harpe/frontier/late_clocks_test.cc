@@ -285,7 +285,9 @@ TEST(SteadyPlans, RepeatOnePairOfClocksAStageAndCostLessTheSlowerTheyAre) {
     const std::vector<PointChoices> plans = steady_plans(LateCosts(problem, latency));
     ASSERT_GT(plans.size(), 2U);
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      if (i > 0) EXPECT_LT(search.cost(plans[i]), search.cost(plans[i - 1]));
+      if (i > 0) {
+        EXPECT_LT(search.cost(plans[i]), search.cost(plans[i - 1]));
+      }
       for (int stage = 0; stage < 3; ++stage) {
         std::map<InstructionKind, std::set<int>> settings;
         for (const int node : search.computations(stage)) {
