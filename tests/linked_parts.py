@@ -41,7 +41,7 @@ def functions_of_others(file, build, rooms):
     """{room: functions that `file` holds of it and should not}: of all rooms but these."""
     of_room, held = functions_of_rooms(build), functions(file)
     own = set().union(*(of_room.get(room, set()) for room in rooms))
-    found = {room: sorted(held & (names - own))[:5] for room, names in of_room.items() if room not in rooms}
+    found = {room: sorted(held & (names - own)) for room, names in of_room.items() if room not in rooms}
     return {room: names for room, names in found.items() if names}
 
 
