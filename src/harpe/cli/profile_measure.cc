@@ -168,7 +168,7 @@ Status write_profile(const std::filesystem::path& out, const JobFindings& measur
   const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
   const std::string schedule = HARPE_TRY(schedule_word(measured, out, done.files));
   if (spec.switch_latency.is_table()) {
-    const std::filesystem::path file = latency_file_of(out);
+    const std::filesystem::path file = latency_table_of(out);
     HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
     done.files.push_back(file.string() + ", how late clocks are");
   }

@@ -9,6 +9,7 @@
 #include "harpe/cli/status_fields.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/profile/check.h"
+#include "harpe/profile/latency_table.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -226,10 +227,6 @@ std::vector<std::string> doubts_of(const Profile& profile,
   return doubts;
 }
 
-std::filesystem::path latency_file_of(const std::filesystem::path& profile) {
-  return std::filesystem::path(profile).replace_extension(".latency.csv");
-}
-
 std::vector<std::string> plan_words(const JobSpec& spec, const std::string& schedule,
                                     const std::string& profile,
                                     const std::vector<Watts>& blocking_power) {
@@ -256,7 +253,7 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
   add("--reduce", seconds_of(spec.fixed_times.reduce));
   add("--optimizer", seconds_of(spec.fixed_times.optimizer));
   if (spec.switch_latency.is_table()) {
-    add("--switch-latency", latency_file_of(profile).string());
+    add("--switch-latency", latency_table_of(profile).string());
   } else if (const Seconds latency = spec.switch_latency.longest(); latency > Seconds{0}) {
     add("--switch-latency", seconds_of({latency}));
   }

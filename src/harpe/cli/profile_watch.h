@@ -3,7 +3,6 @@
 /// What `harpe profile measure` says while a job is profiled, and at its end. Pure: it is handed
 /// what the server responds, and the time.
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,9 +74,6 @@ std::string profile_summary(const Profile& profile);
 /// which there is little to plan.
 std::vector<std::string> doubts_of(const Profile& profile,
                                    const std::vector<Watts>& blocking_power);
-
-/// Beside a measured profile, how late clocks are where the job has a table of that.
-std::filesystem::path latency_file_of(const std::filesystem::path& profile);
 
 /// The words of the `harpe plan` that takes the profile with what the job says of its pipeline.
 /// \param schedule  what `--schedule` names: a generator, or the file with the job's own

@@ -115,4 +115,8 @@ std::string latency_table_csv(const LatencyByClock& latency) {
   return text;
 }
 
+std::filesystem::path latency_table_of(const std::filesystem::path& profile) {
+  return std::filesystem::path(profile).replace_extension(".latency.csv");
+}
+
 }  // namespace harpe

@@ -23,4 +23,8 @@ Result<LatencyByClock> read_latency_table(const std::filesystem::path& path);
 /// The same columns. \param latency  a table, not one time for all
 std::string latency_table_csv(const LatencyByClock& latency);
 
+/// Returns where the latency table of a profile lies: `gpt3.latency.csv` beside `gpt3.csv`. Does
+/// not look whether it is there.
+std::filesystem::path latency_table_of(const std::filesystem::path& profile);
+
 }  // namespace harpe

@@ -15,6 +15,12 @@ std::string refused(std::string_view text) {
   return latency.ok() ? "" : latency.error().text();
 }
 
+TEST(LatencyTable, LiesBesideItsProfile) {
+  EXPECT_EQ(latency_table_of("runs/gpt3-175b.a100.csv"), "runs/gpt3-175b.a100.latency.csv");
+  EXPECT_EQ(latency_table_of("profile"), "profile.latency.csv");
+  EXPECT_EQ(latency_table_of("p.tsv"), "p.latency.csv");
+}
+
 TEST(LatencyTable, HasTheLongerOfItsNeighboursBetweenClocks) {
   const auto latency = parse_latency_table(
       "# measured\nlatency,Frequency\n0.005,1410\n0.2,900\n0.01,1200.0\n", "late.csv");
