@@ -10,6 +10,7 @@
 #include "command_run.h"
 #include "harpe/base/digest.h"
 #include "harpe/base/source_tree_testing.h"
+#include "harpe/profile/latency_table.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
@@ -358,6 +359,116 @@ TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
   const json plans = summary(late)["plans"];
   EXPECT_GT(plans["chosen"]["tight_bound_j"], plans["chosen"]["lower_bound_j"]);
   EXPECT_LE(plans["chosen"]["tight_bound_j"], plans["chosen"]["iteration_energy_j"]);
+}
+
+/// A table as Harpe writes it beside `profile.csv`, of some of its clocks.
+class PlanCommandWithATableBeside : public PlanCommandWithLateClocks {
+ protected:
+  PlanCommandWithATableBeside() {
+    const LatencyByClock latency({{{210}, Seconds{0.03}}, {{1410}, Seconds{0.01}}});
+    write("profile.latency.csv", latency_table_csv(latency));
+    EXPECT_EQ(latency_table_of(path("profile.csv")), path("profile.latency.csv"));
+  }
+};
+
+TEST_F(PlanCommandWithATableBeside, ItIsUsedAndNamed) {
+  const Said found = plan({"--quick", "--points", "2", "--out", path("out")});
+  ASSERT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(found.err, "");
+  EXPECT_THAT(found.out,
+              HasSubstr("\nClock changes come late as profile.latency.csv says (10 to 30 "
+                        "ms); --switch-latency 0 takes them as free\n"));
+  EXPECT_THAT(read("out/report.html"),
+              AllOf(HasSubstr("<dd>late as profile.latency.csv says (10 to 30 ms)</dd>"),
+                    HasSubstr(digest_text(fnv1a(read("profile.latency.csv"))))));
+  const std::string made = read("out/plan.json");
+  const Said given = plan({"--quick", "--points", "2", "--out", path("out"), "--switch-latency",
+                           path("profile.latency.csv")});
+  EXPECT_EQ(given.err, "");
+  EXPECT_THAT(given.out, AllOf(HasSubstr("late as profile.latency.csv says (10 to 30 ms)\n"),
+                               Not(HasSubstr("takes them as free"))));
+  EXPECT_EQ(read("out/plan.json"), made);
+
+  const json said = summary({"--quick"});
+  EXPECT_EQ(said["latency_table"], path("profile.latency.csv"));
+  EXPECT_EQ(said["switch_latency_s"][1]["latency_s"], 0.01);
+  EXPECT_TRUE(said["plans"].contains("free_switching"));
+}
+
+TEST_F(PlanCommandWithATableBeside, AnOptionOrAJobFileOverridesIt) {
+  for (const char* none : {"0", "0s"}) {
+    const Said free = plan({"--switch-latency", none});
+    EXPECT_THAT(free.out, AllOf(HasSubstr("taken as free"), Not(HasSubstr("profile.latency.csv"))));
+  }
+  const json free = summary({"--switch-latency", "0"});
+  EXPECT_EQ(free["switch_latency_s"], 0);
+  EXPECT_TRUE(free["latency_table"].is_null());
+  EXPECT_FALSE(free["plans"].contains("free_switching"));
+  EXPECT_THAT(plan({"--quick", "--switch-latency", "5ms"}).out,
+              HasSubstr("\nClock changes come 5 ms late\n"));
+  const std::string job = write("job.toml",
+                                "profile = \"profile.csv\"\nmicro-batches = 2\n"
+                                "blocking-power = 83.64\nswitch-latency = 0\n");
+  EXPECT_THAT(harpe_says({"plan", job}).out, HasSubstr("taken as free"));
+}
+
+TEST_F(PlanCommandWithATableBeside, OtherCommandsUseItToo) {
+  const Said compared =
+      harpe_says({"compare", "--profile", path("profile.csv"), "--micro-batches", "2",
+                  "--blocking-power", "83.64", "--quick", "--schedules", "none"});
+  EXPECT_THAT(compared.out, HasSubstr("late as profile.latency.csv says (10 to 30 ms)"))
+      << compared.err;
+  ASSERT_EQ(plan({"--switch-latency", "0", "--points", "0", "--out", path("out")}).status, 0);
+  const auto predicted = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", path("out"), "--profile", path("profile.csv")});
+    return harpe_says(more).out;
+  };
+  const std::string late = predicted({});
+  EXPECT_THAT(late, HasSubstr("late as profile.latency.csv says (10 to 30 ms)"));
+  EXPECT_NE(predicted({"--switch-latency", "0"}), late);
+  EXPECT_THAT(predicted({"--switch-latency", path("profile.latency.csv")}), HasSubstr("(10 to 30"));
+  EXPECT_EQ(json::parse(predicted({"--json"}))["latency_table"], path("profile.latency.csv"));
+}
+
+TEST_F(PlanCommandWithATableBeside, VerifyExpectsOfAJobFileWhatPlanMakesOfIt) {
+  const std::string job = write("job.toml",
+                                "profile = \"profile.csv\"\nmicro-batches = 2\nquick = true\n"
+                                "blocking-power = 83.64\n");
+  ASSERT_EQ(
+      harpe_says({"plan", job, "--certificate", "--points", "0", "--out", path("out")}).status, 0);
+  const std::vector<std::string> verify = {
+      "verify", path("out"), "--certificate", path("out/certificate.json"), "--job", job};
+  EXPECT_EQ(harpe_says(verify).err, "");
+  std::vector<std::string> free = verify;
+  free.insert(free.end(), {"--switch-latency", "0"});
+  EXPECT_THAT(harpe_says(free).err,
+              HasSubstr("switch-latency: the plan is for 0.01 to 0.03 s, not 0 s"));
+  // Without a job file nothing is expected: the certificate says what it is for.
+  const Said alone = harpe_says({"verify", path("out"), "--certificate",
+                                 path("out/certificate.json"), "--profile", path("profile.csv")});
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("switch latency 0.01 to 0.03 s"));
+}
+
+TEST_F(PlanCommandWithATableBeside, ABrokenOneIsNamedWithWhatToDo) {
+  const std::string table = write("profile.latency.csv", "frequency,latency\n1410,soon\n");
+  const Said said = plan({});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, AllOf(HasSubstr(table + ":2:6: latency: expected seconds"),
+                              HasSubstr(table + ": is used because it lies beside the profile"),
+                              HasSubstr("--switch-latency 0")));
+  EXPECT_EQ(plan({"--switch-latency", "0"}).status, 0);
+  EXPECT_EQ(harpe_says({"predict", path("none"), "--profile", path("profile.csv")}).status, 2);
+}
+
+TEST_F(PlanCommandWithATableBeside, ClocksThatOutlastComputationsAreNotedAndMillisecondsDoubted) {
+  write("profile.latency.csv",
+        latency_table_csv(LatencyByClock({{{210}, Seconds{0.9}}, {{1410}, Seconds{0.002}}})));
+  const Said late = plan({"--quick", "--slowdown", "2%"});
+  EXPECT_EQ(late.err, "");
+  EXPECT_THAT(late.out, HasSubstr("some clocks come up to 0.9 s late, longer than the longest"));
+  write("profile.latency.csv", "frequency,latency\n210,30\n1410,10\n");
+  EXPECT_THAT(plan({"--quick"}).err, HasSubstr("are these milliseconds?"));
 }
 
 TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {

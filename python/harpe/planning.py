@@ -238,7 +238,8 @@ def plan(
     :param straggler_s: the iteration time of a pipeline that this one waits for, or ``"1.2x"``
         that at all-max
     :param power_cap_w: of the whole pipeline, on average
-    :param switch_latency_s: until a new clock is in force
+    :param switch_latency_s: until a new clock is in force; left out it is what
+        ``PROFILE.latency.csv`` beside the profile says, else 0
     :param min_dwell_s: between two changes of a stage's clock, at least
     :param fit: replaces noisy measurements by a smooth fit over the clocks
     :param quick: plans in milliseconds, at a slightly larger gap
@@ -342,6 +343,8 @@ class _Inputs:
     """What a plan is made from: to make it again, whatever became of the files."""
 
     profile: _Input
+    latency: _Input | None
+    """The table of latencies beside the profile, which the command finds there."""
     schedule: _Input | str
     options: tuple[str, ...]
 
@@ -353,15 +356,17 @@ class _Inputs:
     ) -> _Inputs:
         if isinstance(profile, (str, os.PathLike)):
             table = _file(profile)
+            latency = _latency_beside(Path(profile))
         elif hasattr(profile, "to_csv"):
             table = _Input("profile.csv", profile.to_csv(index=False).encode(), None)
+            latency = None
         else:
             raise InvalidInputError(
                 f"a profile is a file or a table such as pandas', not {type(profile).__name__}"
             )
         is_file = isinstance(schedule, os.PathLike) or os.path.isfile(schedule)
         order = _file(schedule) if is_file else str(schedule)
-        return _Inputs(table, order, tuple(arguments_of(options)))
+        return _Inputs(table, latency, order, tuple(arguments_of(options)))
 
     def arguments_in(
         self, folder: Path, *, only_tables: bool = False, named: str | None = None
@@ -375,7 +380,17 @@ class _Inputs:
                 return of
             return of.path if only_tables and of.path is not None else of.place(folder, named)
 
+        if not only_tables and self.latency is not None:
+            self.latency.place(folder, named)
         return ["--profile", path(self.profile), "--schedule", path(self.schedule), *self.options]
+
+
+def _latency_beside(profile: Path) -> _Input | None:
+    """What the command looks for: ``gpt3.latency.csv`` beside ``gpt3.csv``."""
+    if not profile.name:
+        return None
+    table = profile.with_suffix(".latency.csv")
+    return _file(table) if table.is_file() else None
 
 
 def _file(path: str | os.PathLike[str]) -> _Input:

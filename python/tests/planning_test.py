@@ -113,6 +113,26 @@ def test_what_is_saved_is_what_was_planned_whatever_becomes_of_the_profile(
     assert plan(Table()).save(tmp_path / "table", points=0)
 
 
+def test_the_latency_table_beside_a_profile_is_used_also_to_save(
+    profile: Path, tmp_path: Path
+) -> None:
+    table = profile.with_suffix(".latency.csv")
+    table.write_text("frequency,latency\n800,0.02\n1400,0.01\n")
+    made = plan(profile, slowdown=0.05, quick=True)
+    assert made.notes == (
+        "Clock changes come late as small.latency.csv says (10 to 20 ms); switch_latency_s 0 takes"
+        " them as free",
+    )
+    assert made.document != plan(profile, slowdown=0.05, quick=True, switch_latency_s=0).document
+    table.unlink()
+    made.save(tmp_path / "saved", points=0)
+    assert json.loads((tmp_path / "saved" / "plan.json").read_text()) == made.document
+    table.write_text("frequency,latency\n800,soon\n")
+    with pytest.raises(harpe.InvalidInputError, match="switch_latency_s 0") as refused:
+        plan(profile)
+    assert refused.value.diagnostics[0].line == 2
+
+
 def test_a_trace_is_whole_where_that_is_asked(profile: Path, tmp_path: Path) -> None:
     micro_batches = 4100  # 16,400 instructions: more than a trace has by itself
     made = plan(profile, schedule="gpipe", micro_batches=micro_batches, quick=True)

@@ -429,7 +429,8 @@ void add_switch_latency_command(Commands& commands) {
   add_text(
       app, "--table", "FILE",
       "Write the longest transition to each clock of any GPU there (late ones as --timeout): for "
-      "harpe plan --switch-latency FILE, and the switch_latency_s of a job",
+      "harpe plan, which finds PROFILE.latency.csv beside PROFILE.csv and takes others by "
+      "--switch-latency FILE, and for the switch_latency_s of a job",
       arguments->table);
 }
 

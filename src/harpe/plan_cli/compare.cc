@@ -147,6 +147,8 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                            .policies = {},
                            .notes = inputs.premises};
   comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
+  if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty())
+    comparison.notes.push_back(lateness);
   comparison.policies = compare_policies(job, planned, compared.policies);
   {
     ProgressBar bar(console, "schedules");

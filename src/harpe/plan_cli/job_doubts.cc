@@ -12,10 +12,11 @@
 namespace harpe {
 namespace {
 
-constexpr double kTooSlow = 5;        // times the fastest iteration
-constexpr double kTooLong = 20;       // times the longest computation
-constexpr double kLeastBlocking = 1;  // W
-constexpr double kLeastPower = 0.02;  // of all-max's: below what GPUs draw at any clock
+constexpr double kTooSlow = 5;               // times the fastest iteration
+constexpr double kTooLong = 20;              // times the longest computation
+constexpr double kLeastBlocking = 1;         // W
+constexpr double kLongestLikelyLatency = 1;  // s, of the clock that comes soonest
+constexpr double kLeastPower = 0.02;         // of all-max's: below what GPUs draw at any clock
 
 std::string watts_text(double watts) {
   return four_digits(watts) + " W";
@@ -92,6 +93,15 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
   if (refuse && time.value > kTooLong * longest) return Error::invalid(sentence);
   console.warn(sentence);
   return ok_status();
+}
+
+/// Warns of a table of milliseconds. In the tables that Harpe writes some clocks may come later
+/// than a computation takes, but not all of them seconds late.
+void check_table(const GivenLatency& given, Console& console) {
+  const double least = given.by_clock.shortest().value;
+  if (least <= kLongestLikelyLatency) return;
+  console.warn(given.table.string() + ": every clock comes at least " + four_digits(least) +
+               " s late; are these milliseconds? The column latency is in seconds");
 }
 
 Status check_deadline(const PlanJob& job, const Frontier& frontier, Console& console) {
@@ -176,7 +186,20 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
   HARPE_TRY(check("transfer-forward", job.transfer_forward, true));
   HARPE_TRY(check("transfer-backward", job.transfer_backward, true));
   HARPE_TRY(check("load", job.load, true));
-  return check("switch-latency", {job.switch_latency.longest()}, false);
+  const LatencyByClock& latency = job.switch_latency.by_clock;
+  if (!latency.is_table()) return check("switch-latency", {latency.longest()}, false);
+  check_table(job.switch_latency, console);
+  return ok_status();
+}
+
+std::string note_on_latency(const PlanJob& job, const PlanInputs& inputs) {
+  const LatencyByClock& latency = job.switch_latency.by_clock;
+  const double longest = computing_of(inputs.profile).longest;
+  if (!latency.is_table() || latency.longest().value <= longest) return "";
+  return "some clocks come up to " + four_digits(latency.longest().value) +
+         " s late, longer than the longest computation takes at its fastest, " +
+         seconds_text(longest) +
+         ": the plan counts as late the first computation after a change, not those after it";
 }
 
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,

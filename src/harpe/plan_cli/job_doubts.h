@@ -3,6 +3,8 @@
 /// Numbers of a job that were probably meant otherwise: refused where they cannot be meant, warned
 /// of where they may be, each with what is likely.
 
+#include <string>
+
 #include "harpe/base/result.h"
 #include "harpe/command/console.h"
 #include "harpe/frontier/frontier.h"
@@ -14,6 +16,10 @@ namespace harpe {
 /// longest computation. Refuses blocking power above any computation's, and under 1 W but not 0;
 /// transfers and loading of over 20 times the longest computation.
 Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& console);
+
+/// Returns what a plan with a table of latencies promises less, if some outlast every computation;
+/// empty if none do.
+std::string note_on_latency(const PlanJob& job, const PlanInputs& inputs);
 
 /// The objective against the frontier. Refuses a deadline or slowdown past the least energy that is
 /// over 5 times the fastest iteration.

@@ -82,10 +82,19 @@ void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& a
   }
 }
 
+Status read_job_latency(PlanJob& job) {
+  GivenLatency& given = job.switch_latency;
+  if (!job.states_latency) {
+    given = HARPE_TRY(found_latency(job.profile));
+  } else if (!given.table.empty()) {
+    given.by_clock = HARPE_TRY(read_latency_table(given.table));
+  }
+  return ok_status();
+}
+
 Result<PlanJob> read_job(const PlanJobArguments& arguments) {
   PlanJob job = HARPE_TRY(entries_of(arguments));
-  if (!job.latency_table.empty())
-    job.switch_latency = HARPE_TRY(read_latency_table(job.latency_table));
+  HARPE_TRY(read_job_latency(job));
   return job;
 }
 

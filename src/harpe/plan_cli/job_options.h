@@ -26,7 +26,10 @@ struct PlanJobArguments {
 void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& arguments,
                        const std::function<bool(const JobKey&)>& offers);
 
-/// Reads the file, and the table of latencies that the job names.
+/// Reads the table of latencies that the job names, or, of a job that states no latency, the one
+/// beside its profile.
+Status read_job_latency(PlanJob& job);
+/// Reads the file, and the table of latencies as `read_job_latency` does.
 Result<PlanJob> read_job(const PlanJobArguments& arguments);
 
 }  // namespace harpe

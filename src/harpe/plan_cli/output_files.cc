@@ -82,6 +82,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
+  if (!latency_sentence(job.switch_latency).empty())
+    input.facts.emplace_back("Clock changes come", lateness_text(job.switch_latency));
   input.facts.emplace_back(
       "Clock changes in an iteration",
       std::to_string(chosen.clock_changes()) + (planned.free_switching ? "" : ", taken as free"));
@@ -121,7 +123,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
   if (!job_file.empty() && job_file != job.profile) add(job_file);
   add(job.profile);
   if (job.schedule_is_file) add(job.schedule);
-  if (!job.latency_table.empty()) add(job.latency_table);
+  if (!job.switch_latency.table.empty()) add(job.switch_latency.table);
   if (job.cluster.carbon && !job.cluster.carbon->path.empty()) add(job.cluster.carbon->path);
   source.inputs.emplace_back("all that the plans are made from",
                              inputs_digest(frontier, planned.chosen));
@@ -234,7 +236,7 @@ Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
                     const std::vector<std::string>& names) {
   std::vector<std::filesystem::path> inputs = {job.profile};
   if (job.schedule_is_file) inputs.emplace_back(job.schedule);
-  if (!job.latency_table.empty()) inputs.push_back(job.latency_table);
+  if (!job.switch_latency.table.empty()) inputs.push_back(job.switch_latency.table);
   if (job.cluster.carbon && !job.cluster.carbon->path.empty())
     inputs.emplace_back(job.cluster.carbon->path);
   for (const std::string& name : names) {

@@ -6,7 +6,6 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_account.h"
 #include "harpe/command/quantity_text.h"
-#include "harpe/plan_cli/given_latency.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -136,9 +135,10 @@ Status set_straggler(PlanJob& job, Values values) {
 
 Status set_switch_latency(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
-  job.latency_table.clear();
-  if (is_latency_table(values.front())) return set_path(values, job.latency_table);
-  job.switch_latency = HARPE_TRY(parse_seconds(values.front()));
+  job.states_latency = true;
+  job.switch_latency = {};
+  if (is_latency_table(values.front())) return set_path(values, job.switch_latency.table);
+  job.switch_latency.by_clock = HARPE_TRY(parse_seconds(values.front()));
   return ok_status();
 }
 
@@ -233,7 +233,9 @@ std::vector<JobKey> make_keys() {
        }},
       {"switch-latency", "SECONDS|FILE", kSwitching,
        "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
-       "(MHz), latency (s); changes are then made only where they pay (default 0)",
+       "(MHz), latency (s); changes are then made only where they pay (default: "
+       "PROFILE.latency.csv "
+       "beside PROFILE.csv, as harpe profile measure writes it, else 0)",
        false, false, set_switch_latency},
       {"min-dwell", "SECONDS", kSwitching,
        "Least time between two clock changes of a stage, s (default 0)", false, false,

@@ -12,10 +12,10 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/gpu_model/gpu_model.h"
-#include "harpe/instruction/setting.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/plan_cli/cluster_options.h"
+#include "harpe/plan_cli/given_latency.h"
 
 namespace harpe {
 
@@ -38,8 +38,8 @@ struct PlanJob {
   std::vector<Seconds> load, reduce, optimizer;
 
   Objective objective;
-  LatencyByClock switch_latency;
-  std::filesystem::path latency_table;  ///< that `switch_latency` is to be read from; may be empty
+  GivenLatency switch_latency;  ///< a table has yet to be read, see `read_job_latency`
+  bool states_latency = false;  ///< also a latency of 0
   Seconds min_dwell{0};
   bool quick = false;
   Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`

@@ -144,10 +144,10 @@ TEST(PlanJob, ASwitchLatencyIsATimeOrATable) {
     return must_be_job(std::string("profile = \"p.csv\"\nmicro-batches = 4\nswitch-latency = ") +
                        value);
   };
-  EXPECT_EQ(latency_of("0.01").switch_latency.longest(), Seconds{0.01});
-  EXPECT_EQ(latency_of("\"10ms\"").switch_latency.longest(), Seconds{0.01});
-  EXPECT_TRUE(latency_of("\"10ms\"").latency_table.empty());
-  EXPECT_EQ(latency_of("\"late.csv\"").latency_table, "jobs/late.csv");
+  EXPECT_EQ(latency_of("0.01").switch_latency.by_clock.longest(), Seconds{0.01});
+  EXPECT_EQ(latency_of("\"10ms\"").switch_latency.by_clock.longest(), Seconds{0.01});
+  EXPECT_TRUE(latency_of("\"10ms\"").switch_latency.table.empty());
+  EXPECT_EQ(latency_of("\"late.csv\"").switch_latency.table, "jobs/late.csv");
   const auto typo = job_of("profile = \"p.csv\"\nmicro-batches = 4\nswitch-latency = \"10mss\"");
   ASSERT_FALSE(typo.ok());
   EXPECT_THAT(diagnostics_of(typo.error()),

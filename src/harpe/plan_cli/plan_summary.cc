@@ -6,6 +6,7 @@
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/premises.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
@@ -143,6 +144,8 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   const auto is_proof = [](const std::string& file) { return file.ends_with("certificate.json"); };
   const auto written = std::ranges::find_if(files, is_proof);
   const std::string proof = written == files.end() ? "--certificate" : *written;
+  const std::string lateness = latency_sentence(job.switch_latency);
+  if (!lateness.empty()) text += lateness + '\n';
   if (planned.free_switching) {
     text += switching_text(planned);
     text += late_bound_text(planned, proof);
@@ -177,6 +180,8 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   document["chunks"] = chosen.chunks;
   document["gpus_per_stage"] = chosen.gpus_per_stage;
   document["objective"] = text_of(job.objective);
+  document["switch_latency_s"] = latency_json(job.switch_latency.by_clock);
+  document["latency_table"] = latency_table_json(job.switch_latency);
   document["frontier"] = {{"min_time_s", frontier.min_time().value},
                           {"least_energy_time_s", frontier.least_energy_time().value},
                           {"max_time_s", frontier.max_time().value},
@@ -208,6 +213,8 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   }
   document["notes"] = planned.premises;
   for (const std::string& note : notes) document["notes"].push_back(note);
+  if (job.switch_latency.is_found)
+    document["notes"].push_back(latency_sentence(job.switch_latency));
   document["files"] = files;
   return json_text(document);
 }

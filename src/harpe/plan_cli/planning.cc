@@ -59,7 +59,7 @@ void add_all(const Error& from, Error& to) {
 
 PlanOptions options_of(const PlanJob& job) {
   return {.effort = job.quick ? Effort::kQuick : Effort::kFull,
-          .switch_latency = job.switch_latency,
+          .switch_latency = job.switch_latency.by_clock,
           .min_dwell = job.min_dwell};
 }
 

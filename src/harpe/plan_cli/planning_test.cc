@@ -27,7 +27,7 @@ TEST(Planning, BoundsTheChosenPlanNotOneThatItReplaced) {
     PlanJob job;
     job.quick = true;
     job.objective = {.kind = Objective::Kind::kSlowdown, .value = random.between(0, 0.4)};
-    job.switch_latency = LatencyByClock(Seconds{random.between(0.001, 0.02)});
+    job.switch_latency.by_clock = LatencyByClock(Seconds{random.between(0.001, 0.02)});
     std::ostringstream out;
     Console console{.out = out, .err = out};
     LongPlanSearch search(job, console);

@@ -11,6 +11,7 @@
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/premises.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
 
@@ -22,14 +23,14 @@ struct PredictArguments {
   PredictOptions options;
   std::vector<Seconds> load, transfer_forward, transfer_backward;
   bool blocking_transfers = false;
-  std::string switch_latency;
+  std::string switch_latency;  ///< empty: the table beside the profile, if there is one
 };
 
 /// The options for this plan, whose stages and boundaries are known only now.
-Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments) {
+Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments,
+                                   const LatencyByClock& latency) {
   PredictOptions options = arguments.options;
-  if (!arguments.switch_latency.empty())
-    options.switch_latency = HARPE_TRY(given_latency(arguments.switch_latency));
+  options.switch_latency = latency;
   Diagnostics diagnostics;
   options.load = per_stage(arguments.load, plan.stages, "load", "stages", diagnostics);
   if (!arguments.transfer_forward.empty() || !arguments.transfer_backward.empty()) {
@@ -53,7 +54,10 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
   const Result<Profile> profile = given_profile(arguments.profile, console);
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();
-  const PredictOptions options = HARPE_TRY(options_for(*plan, arguments));
+  const GivenLatency latency =
+      HARPE_TRY(arguments.switch_latency.empty() ? found_latency(arguments.profile)
+                                                 : given_latency(arguments.switch_latency));
+  const PredictOptions options = HARPE_TRY(options_for(*plan, arguments, latency.by_clock));
   if (const std::string misfit = profile_misfit(*plan, *profile); !misfit.empty())
     return Error::invalid("the plan is not one of this profile: " + misfit);
   const Prediction found = HARPE_TRY(predict(*plan, *profile, options));
@@ -66,7 +70,9 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
                          {"iteration_energy_j", energy},
                          {"average_power_w", energy / time},
                          {"planned_time_s", plan->iteration_time.value},
-                         {"planned_energy_j", plan->iteration_energy.value}};
+                         {"planned_energy_j", plan->iteration_energy.value},
+                         {"switch_latency_s", latency_json(latency.by_clock)},
+                         {"latency_table", latency_table_json(latency)}};
   Table table{.rows = {{"", "time s", "energy J", "power W"}}};
   const auto add = [&table](const std::string& name, double seconds, double joules) {
     table.rows.push_back(
@@ -74,7 +80,9 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
   };
   add("planned", plan->iteration_time.value, plan->iteration_energy.value);
   add("predicted", time, energy);
-  return Outcome{.text = synthetic_line(synthetic, false) + table.text(false),
+  const std::string lateness = latency_sentence(latency);
+  return Outcome{.text = synthetic_line(synthetic, false) + table.text(false) +
+                         (lateness.empty() ? "" : "\n" + lateness + "\n"),
                  .json = json_text(document)};
 }
 
@@ -101,7 +109,7 @@ void add_predict_command(Commands& commands) {
   add_text(app, "--profile", "FILE", "Measured profile (CSV)", arguments->profile)->required();
   add_text(app, "--switch-latency", "SECONDS|FILE",
            "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
-           "(MHz), latency (s) (default 0)",
+           "(MHz), latency (s) (default: PROFILE.latency.csv beside PROFILE.csv, else 0)",
            arguments->switch_latency);
   add_parsed(app, "--load", "SECONDS[,...]",
              "Loading ahead of every forward, s, one for all stages or one each", arguments->load,

@@ -144,8 +144,10 @@ class Comparison {
       return;
     }
     const LatencyByClock proven = certificate->latency.value_or(LatencyByClock());
-    if (proven != job_.switch_latency)
-      add("switch-latency", harpe::text_of(proven), harpe::text_of(job_.switch_latency));
+    // A table of zeros is no latency.
+    const LatencyByClock& given = job_.switch_latency.by_clock;
+    const LatencyByClock wanted = given.longest() > Seconds{0} ? given : LatencyByClock();
+    if (proven != wanted) add("switch-latency", harpe::text_of(proven), harpe::text_of(wanted));
   }
 
  private:
@@ -204,6 +206,18 @@ std::string premises_text(const Plan& plan, const Certificate* certificate,
   return text + "\n";
 }
 
+Json latency_json(const LatencyByClock& latency) {
+  if (!latency.is_table()) return latency.longest().value;
+  Json rows = Json::array();
+  for (const LatencyByClock::Entry& entry : latency.entries())
+    rows.push_back({{"frequency_mhz", entry.clock.value}, {"latency_s", entry.latency.value}});
+  return rows;
+}
+
+Json latency_table_json(const GivenLatency& given) {
+  return given.table.empty() ? Json() : Json(given.table.string());
+}
+
 Json premises_json(const Plan& plan, const Certificate* certificate, const Verification& found) {
   Json json = {{"schedule", plan.schedule},
                {"stages", plan.stages},
@@ -218,20 +232,9 @@ Json premises_json(const Plan& plan, const Certificate* certificate, const Verif
                                  {"backward_s", numbers(plan.transfers.backward)}};
   for (const auto& [name, kind] : kFixedKinds)
     json[std::string(name) + "_s"] = numbers(time_of_stages(plan, kind));
-  json["switch_latency_s"] = Json();
-  if (certificate != nullptr) {
-    Json& latency = json["switch_latency_s"];
-    latency = 0.0;
-    if (certificate->latency && !certificate->latency->is_table()) {
-      latency = certificate->latency->longest().value;
-    } else if (certificate->latency) {
-      latency = Json::array();
-      for (const LatencyByClock::Entry& entry : certificate->latency->entries()) {
-        latency.push_back(
-            {{"frequency_mhz", entry.clock.value}, {"latency_s", entry.latency.value}});
-      }
-    }
-  }
+  json["switch_latency_s"] = certificate == nullptr
+                                 ? Json()
+                                 : latency_json(certificate->latency.value_or(LatencyByClock()));
   json["taken_from_plan"] = found.taken_from_plan;
   return json;
 }

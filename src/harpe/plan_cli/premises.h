@@ -15,6 +15,11 @@
 
 namespace harpe {
 
+/// Returns the latency as JSON: seconds, or by clock a list of `frequency_mhz` and `latency_s`.
+Json latency_json(const LatencyByClock& latency);
+/// Returns the path of the table that a latency was read from; null if there is none.
+Json latency_table_json(const GivenLatency& given);
+
 /// "schedule 1f1b: 8 stages, 96 micro-batches, 1 chunk; ...": a few lines, each indented.
 /// \param certificate  may be null; then nothing is known of the switch latency
 std::string premises_text(const Plan& plan, const Certificate* certificate,

@@ -21,7 +21,6 @@
 #include "harpe/plan_cli/premises.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
-#include "harpe/profile/latency_table.h"
 
 namespace harpe {
 namespace {
@@ -58,8 +57,8 @@ Result<Expected> read_expected(const VerifyArguments& arguments) {
   }
   expected.job = HARPE_TRY(make_part_of_job(entries, arguments.options));
   for (const JobEntry& entry : arguments.options) expected.keys.insert(entry.key->name);
-  if (!expected.job.latency_table.empty())
-    expected.job.switch_latency = HARPE_TRY(read_latency_table(expected.job.latency_table));
+  if (!arguments.profile.empty()) expected.job.profile = arguments.profile;
+  if (expected.keys.contains("switch-latency")) HARPE_TRY(read_job_latency(expected.job));
   return expected;
 }
 
@@ -103,8 +102,7 @@ struct VerifyInputs {
 /// Reads everything; faults of all files are reported together.
 Result<VerifyInputs> read_inputs(const VerifyArguments& arguments, Console& console) {
   Expected expected = HARPE_TRY(read_expected(arguments));
-  const std::string profile_file =
-      arguments.profile.empty() ? expected.job.profile.string() : arguments.profile;
+  const std::string profile_file = expected.job.profile.string();
   if (profile_file.empty()) return Error::invalid("--profile is missing");
   Result<Plan> plan = read_plan(plan_file(arguments.plan));
   Result<Profile> profile = given_profile(profile_file, console);
