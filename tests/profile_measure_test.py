@@ -115,11 +115,14 @@ class ProfileMeasureTest(unittest.TestCase):
 
     def test_training_goes_on_and_keeps_its_output_and_status(self):
         shell = ["sh", "-c", '"$@" && echo trained && exit 3', "sh", *self.training(300)]
+        (self.folder / "profile.latency.csv").write_text("frequency,latency\n1410,0.01\n")
+        self.environment["TRAINER_SWITCH_LATENCY_S"] = "0"
         run = self.measure(*QUICKLY, training=shell)
         self.assertEqual((run.returncode, run.stdout), (3, "trained\n"), run.stderr)
         self.assertIn("goes on at all-max", run.stderr)
         self.assertIn("next: harpe plan --profile ", run.stderr)
-        self.assertEqual(self.files(), ["profile.csv"])
+        self.assertIn("note: profile.latency.csv was there before; harpe plan takes clocks to be as late as it says", run.stderr)
+        self.assertEqual(self.files(), ["profile.csv", "profile.latency.csv"])
 
     def test_training_that_ends_too_soon_leaves_what_there_is(self):
         (self.folder / "profile.csv").write_text("from before\n")

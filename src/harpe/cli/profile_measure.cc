@@ -10,6 +10,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct WrittenProfile {
   std::vector<std::string> files;  ///< beside it, each with what it is
   std::vector<std::string> plan_words;
   std::string text;
+  std::string table_from_before;  ///< an older latency table that `harpe plan` finds; may be empty
 };
 
 class MeasureRun {
@@ -171,6 +173,10 @@ Status write_profile(const std::filesystem::path& out, const JobFindings& measur
     const std::filesystem::path file = latency_table_of(out);
     HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
     done.files.push_back(file.string() + ", how late clocks are");
+  } else if (!spec.profiling.as_is && spec.switch_latency.longest() <= Seconds{0}) {
+    std::error_code no_file;
+    const std::filesystem::path older = latency_table_of(out);
+    if (std::filesystem::is_regular_file(older, no_file)) done.table_from_before = older.string();
   }
   std::string how = "Measured by harpe profile measure --as-is. ";
   if (spec.profiling.as_is) {
@@ -203,6 +209,12 @@ Status MeasureRun::conclude(JobServer& server) {
   for (const std::string& file : done.files) say("written: " + file);
   say("written: " + kept->at.string() + " (" + profile_summary(profile) + ")" + took +
       (profile.is_synthetic() ? "; synthetic, as the GPUs are simulated" : ""));
+  if (!done.table_from_before.empty()) {
+    say("note: " + done.table_from_before +
+        " was there before; harpe plan takes clocks to be as late as it says: remove it if it is "
+        "of "
+        "other GPUs");
+  }
   for (const std::string& doubt : doubts_of(profile, measured.blocking_power))
     say("warning: " + doubt);
   const bool as_is = arguments_.server.profiling.as_is;
