@@ -334,7 +334,8 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
 
 Plan Frontier::all_max(const PlanOptions& options) const {
   if (options.switching()) {
-    const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell);
+    const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell,
+                                 SwitchingSearch::Use::kPriceOnce);
     const PointChoices highest = search.all_max();
     return data_->plan_of(search.points(highest), search.changes(highest));
   }
@@ -346,7 +347,8 @@ Plan Frontier::all_max(const PlanOptions& options) const {
 Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks,
                                       Seconds wait_until, const PlanOptions& options,
                                       const std::vector<std::vector<Knobs>>& knobs) const {
-  const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell);
+  const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell,
+                               SwitchingSearch::Use::kPriceOnce);
   const PointChoices choices = HARPE_TRY(search.at_clocks(clocks, knobs));
   Plan plan = options.switching() ? data_->plan_of(search.points(choices), search.changes(choices))
                                   : data_->plan_of(search.points(choices));

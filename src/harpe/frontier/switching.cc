@@ -9,7 +9,7 @@
 namespace harpe {
 
 SwitchingSearch::SwitchingSearch(const SearchOrder& layout, LatencyByClock latency,
-                                 Seconds min_dwell)
+                                 Seconds min_dwell, Use use)
     : layout_(layout),
       problem_(layout.problem()),
       latency_(std::move(latency)),
@@ -37,7 +37,7 @@ SwitchingSearch::SwitchingSearch(const SearchOrder& layout, LatencyByClock laten
     }
   }
   number_settings();
-  tabulate_changes();
+  if (use == Use::kSearch) tabulate_changes();
   for (std::size_t table = 0; table < choices_.size(); ++table) {
     const auto& choices = choices_[table];
     const auto found = std::ranges::find(choices, problem_.tables[table].all_max.setting(),

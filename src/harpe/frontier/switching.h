@@ -38,7 +38,12 @@ class SwitchingSearch {
     std::int64_t time = 0, cost = 0;  ///< as in `Option`
   };
 
-  SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell);
+  /// What it is for. One choice is priced without the table that a search asks again and again:
+  /// all its changes, which are settings times settings for each instruction of the profile.
+  enum class Use : unsigned char { kSearch, kPriceOnce };
+
+  SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell,
+                  Use use = Use::kSearch);
 
   /// The makespan (picoseconds), late changes included; negative where a stage changes its
   /// setting twice within the minimum dwell.
@@ -112,7 +117,8 @@ class SwitchingSearch {
   std::vector<std::vector<Choice>> choices_;  // of each table, settings rising
   std::vector<InstructionSetting> settings_;  // of all choices, rising
   std::vector<std::vector<int>> choice_at_;   // of each table and setting; -1: not measured
-  /// Of each table, by choice and setting before. Empty if that would be too many.
+  /// Of each table, by choice and setting before. Empty if that would be too many, or
+  /// if there is no search.
   std::vector<std::vector<LateChange>> changes_;
   std::vector<int> all_max_;                   // choice of each table
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
