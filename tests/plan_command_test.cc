@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "command_run.h"
 #include "harpe/base/digest.h"
 #include "harpe/base/source_tree_testing.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/frontier/plan_testing.h"
 #include "harpe/profile/latency_table.h"
 #include "harpe/profile/profile.h"
 
@@ -748,6 +752,67 @@ TEST_F(PlanCommandWithLateClocks, LateSwitchesCostEnergyAndTheSummarySaysHowMuch
   EXPECT_GE(late["plans"]["free_switching"]["clock_changes"].get<double>(),
             chosen(late, "clock_changes"));
   EXPECT_THAT(plan({"--switch-latency", "10ms"}).out, HasSubstr(" more energy than its "));
+}
+
+std::string two_decimals(double value) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << value;
+  return text.str();
+}
+
+// The same clocks in a plan for late ones, whose changes `harpe verify` checks without the solver.
+TEST_F(PlanCommand, SaysWhatItSavesIfTheChangesThatItTakesAsFreeComeLate) {
+  const std::vector<std::string> wanted = {"--slowdown", "3",     "--points",
+                                           "0",          "--out", path("out")};
+  const Said said = plan(wanted);
+  const json document = summary(wanted);
+  const json& late = document["plans"]["late_replay"];
+  const double saving = late["saving_percent"].get<double>();
+  EXPECT_LT(saving, chosen(document, "saving_percent"));
+  const std::string words =
+      "taken as free; with 10 ms each PLAN saves " + two_decimals(saving) + " %, not " +
+      two_decimals(chosen(document, "saving_percent")) + " %, and takes " +
+      two_decimals(
+          100 *
+          (late["iteration_time_s"].get<double>() / chosen(document, "iteration_time_s") - 1)) +
+      " % longer";
+  const auto of = [&](const std::string& name) {
+    std::string text = words;
+    return text.replace(text.find("PLAN"), 4, name);
+  };
+  EXPECT_THAT(said.out, HasSubstr(" clock changes " + of("this plan") + ";\n--switch-latency"));
+  EXPECT_THAT(read("out/report.html"), HasSubstr(of("the chosen plan")));
+
+  const Profile profile = must(read_profile(path("profile.csv")));
+  const Frontier frontier = must(characterize(one_f_one_b({.stages = 4, .micro_batches = 6}),
+                                              profile, {.blocking_power = Watts{83.64}}));
+  std::vector<std::vector<Megahertz>> clocks;
+  for (const auto& list : must(read_plan(path("out/plan.json"))).instructions) {
+    clocks.emplace_back();
+    for (const PlannedInstruction& one : list) clocks.back().push_back(one.clock);
+  }
+  const PlanOptions options{.switch_latency = Seconds{0.01}};
+  const Plan replayed = must(frontier.plan_of_clocks(clocks, Seconds{0}, options));
+  EXPECT_NEAR(late["iteration_energy_j"].get<double>(), replayed.iteration_energy.value, 1e-6);
+  EXPECT_NEAR(late["iteration_time_s"].get<double>(), replayed.iteration_time.value, 1e-9);
+  write("late.json", plan_json(replayed));
+  write("late_certificate.json",
+        certificate_json(must(frontier.certificate(replayed.iteration_time, options))));
+  const Said verified = harpe_says({"verify", path("late.json"), "--profile", path("profile.csv"),
+                                    "--certificate", path("late_certificate.json")});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("switch latency 0.01 s"));
+
+  // If every change comes exactly so late, some gain what the replay at worst does not count.
+  const json predicted =
+      json::parse(harpe_says({"predict", path("out"), "--profile", path("profile.csv"),
+                              "--switch-latency", "10ms", "--json"})
+                      .out);
+  EXPECT_GT(predicted["iteration_energy_j"].get<double>(), chosen(document, "iteration_energy_j"));
+  EXPECT_LE(predicted["iteration_energy_j"].get<double>(),
+            late["iteration_energy_j"].get<double>() * (1 + 1e-9));
+  EXPECT_LE(predicted["iteration_time_s"].get<double>(),
+            late["iteration_time_s"].get<double>() * (1 + 1e-9));
 }
 
 TEST_F(PlanCommand, AProfileLooksRightWhereNothingIsRemarked) {

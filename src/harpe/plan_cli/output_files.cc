@@ -11,6 +11,7 @@
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/verify.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/table.h"
@@ -84,9 +85,11 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
   if (!latency_sentence(job.switch_latency).empty())
     input.facts.emplace_back("Clock changes come", lateness_text(job.switch_latency));
-  input.facts.emplace_back(
-      "Clock changes in an iteration",
-      std::to_string(chosen.clock_changes()) + (planned.free_switching ? "" : ", taken as free"));
+  input.facts.emplace_back("Clock changes in an iteration",
+                           grouped(chosen.clock_changes(), 0) +
+                               (planned.free_switching || chosen.clock_changes() == 0
+                                    ? ""
+                                    : ", " + free_changes_words(planned, "the chosen plan")));
   if (planned.free_switching) {
     const Plan& free = *planned.free_switching;
     input.facts.emplace_back(

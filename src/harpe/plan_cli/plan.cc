@@ -8,6 +8,7 @@
 #include "harpe/command/options.h"
 #include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/job_options.h"
+#include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/plan_cli/plan_output.h"
@@ -88,6 +89,7 @@ Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& comm
   planned->premises = inputs.premises;
   planned->has_own_profile = inputs.has_own_profile;
   planned->cluster = std::move(cluster);
+  planned->late_replay = replayed_late(*frontier, *planned);
   planned->rivals = HARPE_TRY(rivals_of(*frontier, *planned, job.gpu));
 
   WrittenFiles done;

@@ -5,6 +5,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/premises.h"
 #include "harpe/plan_cli/rivals.h"
@@ -89,11 +90,12 @@ std::string switching_text(const Planned& planned) {
 }
 
 /// Returns a sentence on the clock changes that a plan for free switching takes as free.
-std::string free_switching_text(const Plan& plan) {
-  const int changes = plan.clock_changes();
+std::string free_switching_text(const Planned& planned) {
+  const int changes = planned.chosen.clock_changes();
   if (changes == 0) return "";
-  return std::to_string(changes) +
-         " clock changes taken as free; --switch-latency 10ms plans for clocks that come late\n";
+  return grouped(changes, 0) + (changes == 1 ? " clock change " : " clock changes ") +
+         free_changes_words(planned, "this plan") + (planned.late_replay ? ";\n" : "; ") +
+         "--switch-latency 10ms plans for clocks that come late\n";
 }
 
 /// How much of the gap lies in the bound, where that is worth a line.
@@ -150,7 +152,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
     text += switching_text(planned);
     text += late_bound_text(planned, proof);
   } else {
-    text += free_switching_text(planned.chosen);
+    text += free_switching_text(planned);
     text += tight_bound_text(planned, proof);
   }
   for (const std::string& note : notes) {
@@ -200,6 +202,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
         {"iteration_energy_j", planned.free_switching->iteration_energy.value},
         {"clock_changes", planned.free_switching->clock_changes()}};
   }
+  if (planned.late_replay) plans["late_replay"] = late_replay_json(planned);
   plans["chosen"]["tight_bound_j"] = planned.tight_bound.value;
   document["plans"] = std::move(plans);
   document["rivals"] = rivals_json(frontier, planned);

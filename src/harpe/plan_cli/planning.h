@@ -59,6 +59,8 @@ struct Planned {
   Plan least_energy;
   /// `chosen` with free switching, where the job asks for switching to cost something.
   std::optional<Plan> free_switching;
+  /// `chosen` with clocks that come late, see late_replay.h; if the job takes changes as free.
+  std::optional<Plan> late_replay;
   ReferenceTimes reference;  ///< without any wait for a straggler
   std::vector<Plan> along;   ///< along the frontier, fastest first; may be empty
   /// One of each plan along the frontier for settings as late as theirs; empty if none are late.
