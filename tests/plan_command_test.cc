@@ -365,6 +365,37 @@ TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
   EXPECT_LE(plans["chosen"]["tight_bound_j"], plans["chosen"]["iteration_energy_j"]);
 }
 
+/// The energy of a curve at a time, linear in between.
+double at_time(const json& curve, double time) {
+  std::size_t after = 1;
+  while (after + 1 < curve.size() && curve[after][0].get<double>() < time) ++after;
+  const double from = curve[after - 1][0], to = curve[after][0];
+  const double below = curve[after - 1][1], above = curve[after][1];
+  return below + (above - below) * (time - from) / (to - from);
+}
+
+TEST_F(PlanCommandWithLateClocks, ThePageDrawsABoundOfTheirOwn) {
+  ASSERT_EQ(
+      plan({"--switch-latency", "30ms", "--quick", "--points", "5", "--out", path("out")}).status,
+      0);
+  const std::string page = read("out/report.html");
+  const std::string begin = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  const json data = json::parse(page.substr(at, page.find("</script>", at) - at));
+  EXPECT_EQ(data["bound"].front()[0], data["freeBound"].front()[0]);
+  double most_apart = 0;
+  for (const json& point : data["points"]) {
+    const double time = point["time"], late = at_time(data["bound"], time);
+    const double free = at_time(data["freeBound"], time);
+    EXPECT_GE(late, free * (1 - 1e-4));
+    EXPECT_LE(late, point["energy"].get<double>() * (1 + 1e-4));
+    most_apart = std::max(most_apart, late / free - 1);
+  }
+  EXPECT_GT(most_apart, 1e-3);
+  ASSERT_EQ(plan({"--points", "5", "--out", path("out")}).status, 0);
+  EXPECT_THAT(read("out/report.html"), HasSubstr("\"freeBound\":[]"));
+}
+
 /// A table as Harpe writes it beside `profile.csv`, of some of its clocks.
 class PlanCommandWithATableBeside : public PlanCommandWithLateClocks {
  protected:

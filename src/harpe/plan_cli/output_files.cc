@@ -77,6 +77,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
   for (const FrontierPoint& point : frontier.points(kBoundTolerance))
     input.bound.emplace_back(point.time, point.lower_bound);
+  for (const FrontierPoint& point : planned.late_bound)
+    input.late_bound.emplace_back(point.time, point.lower_bound);
   for (const std::string& sentence : planned.premises)
     input.premises.push_back("Note: " + sentence + ".");
   input.comparisons = rival_comparisons(planned);

@@ -117,11 +117,30 @@ void wait_for_straggler(Planned& planned, const Frontier& frontier) {
     planned.least_energy = planned.chosen;
 }
 
+/// The bound of late plans from the fastest iteration to `last` or further. One flow bounds every
+/// deadline, so that many of them cost little.
+std::vector<FrontierPoint> late_bound_curve(const Frontier& frontier, Seconds last,
+                                            const PlanOptions& options) {
+  constexpr int kSteps = 240;  // about three pixels each, closer where the bound is bent most
+  const Seconds first = frontier.min_time();
+  const Seconds range = std::max(frontier.max_time(), last) - first;
+  std::vector<Seconds> times;
+  for (int i = 0; i <= kSteps; ++i) {
+    const double share = static_cast<double>(i) / kSteps;
+    times.push_back(first + range * (share * share));
+  }
+  const std::vector<Joules> bounds = frontier.tight_bounds_along(times, options);
+  std::vector<FrontierPoint> curve;
+  for (std::size_t i = 0; i < times.size(); ++i) curve.push_back({times[i], bounds[i]});
+  return curve;
+}
+
 void bound_late_plans(Planned& planned, const Frontier& frontier, const PlanOptions& options) {
   if (options.switch_latency.longest() <= Seconds{0}) return;
   std::vector<Seconds> times;
   for (const Plan& plan : planned.along) times.push_back(plan.iteration_time);
   planned.along_bounds = frontier.tight_bounds_along(times, options);
+  if (!times.empty()) planned.late_bound = late_bound_curve(frontier, times.back(), options);
 }
 
 /// `count` plans evenly spaced from the fastest to that of least energy.

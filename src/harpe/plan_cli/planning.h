@@ -65,13 +65,14 @@ struct Planned {
   std::vector<Plan> along;   ///< along the frontier, fastest first; may be empty
   /// One of each plan along the frontier for settings as late as theirs; empty if none are late.
   std::vector<Joules> along_bounds;
-  Seconds waits_until{0};               ///< end of a straggler's iteration; 0: none
-  Joules tight_bound{0};                ///< of `chosen`, see `Frontier::tight_lower_bound`
-  std::optional<SearchOutcome> search;  ///< of a search that went on for `chosen`
-  std::vector<NamedRivals> rivals;      ///< see rivals.h
-  std::optional<ClusterTerms> cluster;  ///< if the job asks for its bill
-  std::vector<std::string> premises;    ///< those of the inputs
-  bool has_own_profile = false;         ///< that of the inputs
+  std::vector<FrontierPoint> late_bound;  ///< the curve of these bounds; empty if none are late
+  Seconds waits_until{0};                 ///< end of a straggler's iteration; 0: none
+  Joules tight_bound{0};                  ///< of `chosen`, see `Frontier::tight_lower_bound`
+  std::optional<SearchOutcome> search;    ///< of a search that went on for `chosen`
+  std::vector<NamedRivals> rivals;        ///< see rivals.h
+  std::optional<ClusterTerms> cluster;    ///< if the job asks for its bill
+  std::vector<std::string> premises;      ///< those of the inputs
+  bool has_own_profile = false;           ///< that of the inputs
 };
 
 /// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from

@@ -38,15 +38,15 @@ std::vector<CurvePoint> thin_curve(std::span<const CurvePoint> curve, Joules tol
   return thin;
 }
 
-std::vector<CurvePoint> shown_bound(const ReportInput& input) {
-  if (input.bound.empty()) return {};
+std::vector<CurvePoint> shown_bound(std::span<const CurvePoint> bound) {
+  if (bound.empty()) return {};
   const auto by_energy = [](const CurvePoint& a, const CurvePoint& b) {
     return a.second < b.second;
   };
-  const auto [least, most] = std::minmax_element(input.bound.begin(), input.bound.end(), by_energy);
+  const auto [least, most] = std::minmax_element(bound.begin(), bound.end(), by_energy);
   // A hundredth of what a gap is measured in: 0.001 % of the energy, and no pixel of the range.
   const Joules tolerance = std::min(1e-5 * least->second, 2e-4 * (most->second - least->second));
-  return thin_curve(input.bound, tolerance);
+  return thin_curve(bound, tolerance);
 }
 
 Seconds fastest_time(const ReportInput& input) {
@@ -73,6 +73,11 @@ Seconds least_energy_time(const ReportInput& input) {
 bool has_tight_bound(const ReportPoint& point) {
   constexpr double kShown = 2e-5;  // gaps have three decimals
   return point.lower_bound > Joules{0} && point.tight_bound > point.lower_bound * (1 + kShown);
+}
+
+Joules drawn_bound(const ReportInput& input, const ReportPoint& point) {
+  const bool is_late = !input.late_bound.empty() && has_tight_bound(point);
+  return is_late ? point.tight_bound : point.lower_bound;
 }
 
 const ReportPoint& chosen_point(const ReportInput& input) {

@@ -18,8 +18,8 @@ using CurvePoint = std::pair<Seconds, Joules>;
 /// and last stay. O(n log n) for a convex curve.
 std::vector<CurvePoint> thin_curve(std::span<const CurvePoint> curve, Joules tolerance);
 
-/// The bound of the input, thin enough that no one sees the difference.
-std::vector<CurvePoint> shown_bound(const ReportInput& input);
+/// A bound of the input, thin enough that no one sees the difference.
+std::vector<CurvePoint> shown_bound(std::span<const CurvePoint> bound);
 
 /// The fastest iteration time: of the bound, or of the points where there is no bound.
 Seconds fastest_time(const ReportInput& input);
@@ -29,6 +29,9 @@ Seconds least_energy_time(const ReportInput& input);
 
 /// Whether the point's higher bound is so much above the other that both are shown.
 bool has_tight_bound(const ReportPoint& point);
+
+/// Returns the bound that the chart draws below the point: its higher one if its settings are late.
+Joules drawn_bound(const ReportInput& input, const ReportPoint& point);
 
 /// The point the user asked for.
 const ReportPoint& chosen_point(const ReportInput& input);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ constexpr double kStripBottom = 500;
 
 constexpr std::string_view kStyle =
     ".axis{stroke:var(--axis);fill:none}.bound{stroke:var(--ink);stroke-width:1.1;fill:none}"
+    ".free{stroke:var(--soft);stroke-dasharray:5 3;fill:none}"
     ".guide{stroke:var(--axis);stroke-dasharray:1 3;fill:none}"
     ".h{paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round}"
     ".plan{fill:var(--ours)}.chosen{fill:none;stroke:var(--ours);stroke-width:2}"
@@ -37,7 +39,7 @@ class FrontierDrawing {
  public:
   FrontierDrawing(const ReportInput& input, Ground ground)
       : input_(input),
-        bound_(shown_bound(input)),
+        is_late_(!input.late_bound.empty()),
         has_all_max_(input.all_max.iteration_time > Seconds{0}),
         svg_(kWidth, kHeight, concat({input.title, ": time and energy of an iteration"}), kStyle,
              ground) {
@@ -68,7 +70,7 @@ class FrontierDrawing {
     axes_.draw(svg_, "iteration energy", 28);
     relative_axes();
     mark_times();
-    draw_bound();
+    draw_bounds();
     draw_points();
     draw_all_max();
     draw_comparisons();
@@ -78,8 +80,8 @@ class FrontierDrawing {
   }
 
  private:
-  static double gap(const ReportPoint& point) {
-    return 100 * (point.energy / point.lower_bound - 1);
+  double gap(const ReportPoint& point) const {
+    return 100 * (point.energy / drawn_bound(input_, point) - 1);
   }
   double x(Seconds time) const { return axes_.x(time); }
   double y(Joules energy) const { return axes_.y(energy); }
@@ -130,18 +132,22 @@ class FrontierDrawing {
     if (distance > 4) mark(least, "T*", distance > kLabel, distance > 2 * kLabel ? 8 : 24);
   }
 
-  void draw_bound() {
-    if (bound_.empty()) return;
-    std::string path;
-    for (const auto& [time, energy] : bound_) {
-      path += path.empty() ? "M" : "L";
-      path += point(x(time), y(energy));
-    }
+  void draw_bounds() {
     svg_.raw("<clipPath id=\"plot\">");
     svg_.rectangle(kLeft, kTop, kRight - kLeft, kBottom - kTop, "");
     svg_.raw("</clipPath>\n<g clip-path=\"url(#plot)\">");
-    svg_.path("bound", path);
+    draw_bound(input_.bound, is_late_ ? "free" : "bound");
+    draw_bound(input_.late_bound, "bound");
     svg_.raw("</g>\n");
+  }
+
+  void draw_bound(std::span<const CurvePoint> bound, std::string_view name) {
+    std::string path;
+    for (const auto& [time, energy] : shown_bound(bound)) {
+      path += path.empty() ? "M" : "L";
+      path += point(x(time), y(energy));
+    }
+    if (!path.empty()) svg_.path(name, path);
   }
 
   void draw_points() {
@@ -206,15 +212,19 @@ class FrontierDrawing {
     for (const ReportPoint& p : input_.points) {
       if (p.lower_bound > Joules{0}) svg_.circle(x(p.time), axis.at(gap(p)), 2, kPlanDot);
     }
-    svg_.text(kLeft, kStripBottom + 22, "",
-              "Energy of each plan above the lower bound (the line in the chart), below which no "
-              "choice of settings gets.");
+    svg_.text(
+        kLeft, kStripBottom + 22, "",
+        is_late_ ? "Energy of each plan above the lower bound (the line in the chart), below which "
+                   "no plan gets whose clocks come so late."
+                 : "Energy of each plan above the lower bound (the line in the chart), below which "
+                   "no choice of settings gets.");
     svg_.text(kLeft, kStripBottom + 39, "",
-              "Energy of all GPUs of the pipeline, waiting included.");
+              concat({is_late_ ? "Dashed: the bound if changes were free. " : "",
+                      "Energy of all GPUs of the pipeline, waiting included."}));
   }
 
   const ReportInput& input_;
-  std::vector<CurvePoint> bound_;
+  bool is_late_;
   bool has_all_max_;
   double widest_gap_ = 0;
   TimeEnergyAxes axes_;

@@ -39,6 +39,20 @@ TEST(FrontierSvg, MarksWhatMatters) {
   EXPECT_EQ(occurrences(svg, ", gap 0.100 %</title>"), 30);
 }
 
+TEST(FrontierSvg, DrawsTheBoundOfLateClocksAboveThatOfFreeChanges) {
+  ReportInput input = make_report({}, 30);
+  EXPECT_THAT(frontier_svg(input), Not(HasSubstr("class=\"free\"")));
+  const std::string free(between(frontier_svg(input), "class=\"bound\" d=\"", "\""));
+  make_late(input);
+  const std::string svg = frontier_svg(input);
+  EXPECT_EQ(xml_error(svg), "");
+  EXPECT_EQ(occurrences(svg, "class=\"bound\""), 1);
+  EXPECT_EQ(between(svg, "class=\"free\" d=\"", "\""), free);
+  EXPECT_NE(between(svg, "class=\"bound\" d=\"", "\""), free);
+  EXPECT_EQ(occurrences(svg, ", gap 0.050 %</title>"), 30) << "to the bound that is drawn";
+  EXPECT_THAT(svg, HasSubstr("whose clocks come so late"));
+}
+
 TEST(FrontierSvg, SaysAtTheTopThatAProfileIsSynthetic) {
   ReportInput input = make_report({}, 3);
   EXPECT_THAT(frontier_svg(input), Not(HasSubstr("Synthetic profile")));

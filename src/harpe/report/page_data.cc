@@ -177,12 +177,12 @@ Json plan_json(const Plan& plan, Seconds time, Joules energy, Joules lower_bound
           {"changes", plan.clock_changes()}};
 }
 
-Json bound_json(const ReportInput& input) {
-  Json bound = Json::array();
-  for (const auto& [time, energy] : shown_bound(input)) {
-    bound.push_back({rounded(time.value, 10), rounded(energy.value, 10)});
+Json bound_json(std::span<const CurvePoint> bound) {
+  Json json = Json::array();
+  for (const auto& [time, energy] : shown_bound(bound)) {
+    json.push_back({rounded(time.value, 10), rounded(energy.value, 10)});
   }
-  return bound;
+  return json;
 }
 
 Json comparisons_json(const ReportInput& input) {
@@ -256,12 +256,13 @@ std::string page_data(const ReportInput& input) {
   Json baseline = with_drawing(
       plan_json(all_max, all_max.iteration_time, all_max.iteration_energy, all_max.lower_bound),
       all_max);
+  const bool is_late = !input.late_bound.empty();
   Json points = Json::array();
   for (std::size_t i = 0; i < input.points.size(); ++i) {
     const ReportPoint& point = input.points[i];
     Json json = plan_json(point.plan, point.time, point.energy, point.lower_bound);
     json["headline"] = headline(all_max, point);
-    json["explanation"] = explanation(all_max, point);
+    json["explanation"] = explanation(all_max, point, is_late);
     if (has_tight_bound(point)) json["tightBound"] = point.tight_bound.value;
     const bool is_drawn = std::binary_search(drawn.begin(), drawn.end(), i);
     points.push_back(is_drawn ? with_drawing(std::move(json), point.plan) : std::move(json));
@@ -288,7 +289,8 @@ std::string page_data(const ReportInput& input) {
                      {"chosen", std::min(input.chosen, input.points.size() - 1)},
                      {"fastest", fastest_time(input).value},
                      {"leastEnergy", least_energy_time(input).value},
-                     {"bound", bound_json(input)},
+                     {"bound", bound_json(is_late ? input.late_bound : input.bound)},
+                     {"freeBound", is_late ? bound_json(input.bound) : Json::array()},
                      {"comparisons", comparisons_json(input)}};
   return embeddable_json(json_line(data));
 }

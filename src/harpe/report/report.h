@@ -59,6 +59,9 @@ struct ReportInput {
   std::size_t chosen = 0;                ///< index of the plan the user asked for
   /// The exact frontier of the relaxation: (time, energy) of the lower bound, fastest first.
   std::vector<std::pair<Seconds, Joules>> bound = {};
+  /// If the plans shown have late settings: their own lower bound, nowhere below `bound`, which
+  /// takes changes as free (`Frontier::tight_bounds_along`).
+  std::vector<std::pair<Seconds, Joules>> late_bound = {};
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
   std::vector<std::string> premises =

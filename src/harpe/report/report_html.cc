@@ -140,7 +140,7 @@ std::string whole_page(const ReportInput& input) {
   frame.premises = input.premises;
   const std::string pipeline = escape(pipeline_words(input.all_max));
   const std::string sentence = escape(headline(input.all_max, chosen));
-  const std::string words = escape(explanation(input.all_max, chosen));
+  const std::string words = escape(explanation(input.all_max, chosen, !input.late_bound.empty()));
   const std::string facts = fact_rows(input);
   const std::string rows = table_rows(input);
   const std::string more_columns =

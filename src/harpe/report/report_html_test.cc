@@ -141,6 +141,27 @@ TEST(ReportHtml, ShowsATightenedBoundBesideTheOtherWhereTheyDiffer) {
   EXPECT_EQ(html_error(page), "");
 }
 
+TEST(ReportHtml, DrawsTheBoundOfLateClocksAndThatOfFreeChanges) {
+  ReportInput input = make_report({}, 5);
+  const auto data_of = [](const ReportInput& report) {
+    return nlohmann::json::parse(between(
+        report_html(report), "<script type=\"application/json\" id=\"data\">", "</script>"));
+  };
+  const auto free = data_of(input);
+  EXPECT_TRUE(free["freeBound"].empty());
+  make_late(input);
+  const auto late = data_of(input);
+  EXPECT_EQ(late["freeBound"], free["bound"]);
+  EXPECT_NEAR(late["bound"].front()[0].get<double>(), input.late_bound.front().first.value, 1e-8);
+  EXPECT_NEAR(late["bound"].front()[1].get<double>(), input.late_bound.front().second.value, 1e-5);
+  EXPECT_GT(late["bound"].back()[1], late["freeBound"].back()[1]);
+  EXPECT_EQ(late["fastest"], free["fastest"]) << "what any clocks allow";
+  const std::string page = report_html(input);
+  EXPECT_THAT(between(page, "id=\"explanation\">", "</p>"),
+              HasSubstr("If changes were free, the bound would be the dashed curve"));
+  EXPECT_EQ(html_error(page), "");
+}
+
 TEST(ReportHtml, ShowsThePublishedAllMaxOfGpt3) {
   const auto costs = gpt3_costs();
   if (!costs) GTEST_SKIP() << "the measured profiles are not there (HARPE_SHARED)";

@@ -56,7 +56,7 @@ std::string headline(const Plan& all_max, const ReportPoint& point) {
   return concat({"Same computation, ", speed(time_change), ": ", saving_words(saving), "."});
 }
 
-std::string explanation(const Plan& all_max, const ReportPoint& point) {
+std::string explanation(const Plan& all_max, const ReportPoint& point, bool is_late) {
   const DisplayUnit energy = energy_unit(all_max.iteration_energy.value);
   const DisplayUnit time = time_unit(all_max.iteration_time.value);
   const int gpus = all_max.stages * all_max.gpus_per_stage;
@@ -74,7 +74,8 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
                      in_unit(bound.value, energy), ": this plan is within ",
                      gap_words(point, bound), " of the best possible."});
     if (is_tight) {
-      words += concat({" The curve in the chart is a weaker bound, ",
+      words += concat({is_late ? " If changes were free, the bound would be the dashed curve, "
+                               : " The curve in the chart is a weaker bound, ",
                        gap_words(point, point.lower_bound), " below this plan."});
     }
   }

@@ -4,7 +4,9 @@ const chart = (() => {
   const holder = document.getElementById('chart');
   let x, y, yGap, places, current, rule, currentLabel, currentGap;
 
-  const gapOf = point => (point.bound > 0 ? point.energy / point.bound - 1 : null);
+  /** The bound that is drawn below the plan. */
+  const boundOf = point => (isLate && point.tightBound) || point.bound;
+  const gapOf = point => (point.bound > 0 ? point.energy / boundOf(point) - 1 : null);
   const widestGap = Math.max(0, ...data.points.map(gapOf).filter(gap => gap !== null));
 
   /** A linear map from values to pixels, with room (a share of the range) before and after. */
@@ -76,7 +78,7 @@ const chart = (() => {
     drawAxes(svg, frame, narrow);
     drawRelativeAxes(svg, frame, narrow);
     drawGuides(svg, frame);
-    drawBound(svg, frame);
+    drawBounds(svg, frame);
     drawKey(svg, frame, narrow);
     drawPoints(svg);
     rule = element('path', {class: 'rule'}, null, svg);
@@ -144,12 +146,14 @@ const chart = (() => {
     if (x(data.leastEnergy) - x(data.fastest) > 4) mark(data.leastEnergy, ['T', '*'], x(data.leastEnergy) - x(data.fastest) > 190 ? -1 : 1);
   }
 
-  function drawBound(svg, frame) {
-    if (data.bound.length === 0) return;
+  function drawBounds(svg, frame) {
     const clip = element('clipPath', {id: 'plot'}, null, svg);
     element('rect', {x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top}, null, clip);
-    const path = data.bound.map(([time, energy]) => `${x(time).toFixed(2)} ${y(energy).toFixed(2)}`).join('L');
-    element('path', {class: 'bound', d: 'M' + path, 'clip-path': 'url(#plot)'}, null, svg);
+    for (const [curve, style] of [[data.freeBound, 'free'], [data.bound, 'bound']]) {
+      if (curve.length === 0) continue;
+      const path = curve.map(([time, energy]) => `${x(time).toFixed(2)} ${y(energy).toFixed(2)}`).join('L');
+      element('path', {class: style, d: 'M' + path, 'clip-path': 'url(#plot)'}, null, svg);
+    }
   }
 
   function drawPoints(svg) {
@@ -171,10 +175,11 @@ const chart = (() => {
 
   /** In a corner that a falling curve leaves empty: on phones the lower one, off the label of the current plan. */
   function drawKey(svg, frame, narrow) {
-    const lines = [['plans', 'point', 2.2], ['chosen plan', 'chosen', 5], ['proven lower bound', 'bound', 0]];
+    const lines = [['plans', 'point', 2.2], ['chosen plan', 'chosen', 5], ['proven lower bound', 'bound', 0],
+      ...(isLate ? [['if changes were free', 'free', 0]] : [])];
     const allMax = x(data.allMax.time);
     const right = allMax > frame.right - 180 ? allMax - 200 : frame.right;  // beside the label of all-max
-    const corner = narrow ? {x: frame.left + 32, y: frame.bottom - 66} : {x: right - 132, y: frame.top + 18};
+    const corner = narrow ? {x: frame.left + 32, y: frame.bottom - 12 - 18 * lines.length} : {x: right - 132, y: frame.top + 18};
     lines.forEach(([name, style, radius], i) => {
       const at = {x: corner.x, y: corner.y + 18 * i};
       if (style === 'bound' && data.bound.length === 0) return;
@@ -196,7 +201,7 @@ const chart = (() => {
     }
     element('text', {class: 'strong', x: 0, y: strip.top - 9}, narrow ? 'above the bound, %' : 'energy above the bound, %', svg);
     for (const point of data.points) {
-      if (point.tightBound) {
+      if (point.tightBound && !isLate) {
         const [at, from, to] = [x(point.time), yGap(gapOf(point)), yGap(point.energy / point.tightBound - 1)];
         element('path', {class: 'tight', d: `M${at} ${from}V${to}M${at - 3} ${to}h6`}, null, svg);
       }
@@ -247,10 +252,10 @@ const chart = (() => {
       ['average power', `${fixed(point.energy / point.time / data.gpus, 1)}${NBSP}W/GPU`],
     ];
     if (point.bound > 0) {
-      rows.push(['lower bound', energyText(point.bound)]);
-      rows.push(['gap', changeText(gapOf(point), 3)]);
+      rows.push([boundName, energyText(point.bound)]);
+      rows.push(['gap to it', changeText(point.energy / point.bound - 1, 3)]);
       if (point.tightBound) {
-        rows.push(['tightened bound', energyText(point.tightBound)]);
+        rows.push([tightBoundName, energyText(point.tightBound)]);
         rows.push(['gap to it', changeText(point.energy / point.tightBound - 1, 3)]);
       }
     }

@@ -94,8 +94,8 @@ function showFigures(point) {
     ['of it waiting', energyText(base.blocking), energyText(point.blocking), change(point.blocking, base.blocking)],
     ['GPU time waiting', share(base.waiting), share(point.waiting), ''],
     ['power per GPU', watts(perGpu(base)), watts(perGpu(point)), change(perGpu(point), perGpu(base))],
-    ['above the bound', gap(base), gap(point), ''],
-    ...(point.tightBound ? [['above the tightened bound', '', above(point.energy, point.tightBound), '']] : []),
+    [`above the ${boundName}`, gap(base), gap(point), ''],
+    ...(point.tightBound ? [[`above the ${tightBoundName}`, '', above(point.energy, point.tightBound), '']] : []),
     ['clock changes', String(base.changes), String(point.changes), ''],
   ];
   body.replaceChildren(...lines.map(([name, ...cells]) => {
