@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
