@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <tuple>
 #include <unordered_map>
@@ -35,8 +36,9 @@ struct FlowBound {
 /// A partial plan.
 struct Partial {
   EventTimes time;
-  std::vector<int> setting;  ///< in force on each stage; -1: nothing is chosen yet
-  std::vector<int> last;     ///< setting of the last computation of each stage
+  std::vector<int> setting;        ///< in force on each stage; -1: nothing is chosen yet
+  std::vector<int> last;           ///< setting of the last computation of each stage
+  std::vector<LateSettings> late;  ///< of each stage, if changes can outlast their instructions
   std::vector<std::int64_t> first_change, last_change;  ///< on each stage; -1: none
   std::int64_t cost = 0;
   std::int64_t reach = 0;  ///< no completion ends sooner
@@ -65,6 +67,7 @@ class Brancher {
     start.time.assign(graph_.events(), 0);
     start.setting.assign(stages_.size(), -1);
     start.last.assign(stages_.size(), -1);
+    if (search_.outlasts()) start.late.resize(stages_.size());
     start.first_change.assign(stages_.size(), kNone);
     start.last_change.assign(stages_.size(), kNone);
     start.reach = graph_.tail(graph_.source());
@@ -77,7 +80,7 @@ class Brancher {
       for (std::size_t s = 0; s < stages_.size(); ++s) start.line[f] += rest_of(f, s, 0, -1, -1);
     }
     branch(0, 0);
-    return {std::move(best_), !stopped_};
+    return {std::move(best_), !stopped_, !stopped_ && !is_doubtful()};
   }
 
  private:
@@ -244,8 +247,8 @@ class Brancher {
     const ChoiceTable& choices = graph_.table(step);
     to = from;
     if (step.position == 0) to.setting[s] = to.last[s] = child.last;
-    const std::size_t at = choices.at(static_cast<std::size_t>(to.setting[s]), child.choice);
-    to.line = line_after(from, k, choices.time[at], choices.cost[at], &child);
+    const auto [time, cost] = with_late_change(to, step, child);
+    to.line = line_after(from, k, time, cost, &child);
     const int setting = choices.setting[child.choice];
     if (setting != to.setting[s]) {
       const std::int64_t start = from.time[step.tail];
@@ -255,8 +258,25 @@ class Brancher {
       if (to.first_change[s] == kNone) to.first_change[s] = start;
     }
     to.setting[s] = setting;
-    advance(to, k, choices.time[at], choices.cost[at]);
+    advance(to, k, time, cost);
     return true;
+  }
+
+  /// Returns the time and cost of a choice in the state of its stage, and takes the state past it.
+  std::pair<std::int64_t, std::int64_t> with_late_change(Partial& partial, const Step& step,
+                                                         const Child& child) const {
+    const auto s = static_cast<std::size_t>(step.stage);
+    const ChoiceTable& choices = graph_.table(step);
+    if (!search_.outlasts()) {
+      const std::size_t at = choices.at(static_cast<std::size_t>(partial.setting[s]), child.choice);
+      return {choices.time[at], choices.cost[at]};
+    }
+    LateSettings& state = partial.late[s];
+    if (step.position == 0) state = LateSettings(stages_[s].numbers[child.last]);
+    const int node = stages_[s].nodes[step.position], choice = choices.choice[child.choice];
+    const SwitchingSearch::Choice& chosen = search_.choices_of(node)[choice];
+    const LateChange late = search_.next(node, choice, state);
+    return {chosen.time + late.time, chosen.cost + late.cost};
   }
 
   void branch(std::size_t k, std::size_t depth) {
@@ -283,22 +303,47 @@ class Brancher {
   }
 
   void finish(const Partial& partial) {
-    const std::int64_t makespan = partial.time[graph_.sink()];
-    const auto end = static_cast<double>(makespan);
-    if (makespan > limit_ || search_.makespan(chosen_) < 0) return;  // breaks the dwell
-    if (task_.aim == BranchTask::Aim::kLeast) {
-      const double value = static_cast<double>(partial.cost) + task_.waiting * end;
-      if (value >= best_value_) return;
-      best_value_ = value;
-    } else {
-      const auto cost = static_cast<double>(partial.cost);
-      if (cost > task_.most_power * end) return;
-      if (makespan > best_time_ || (makespan == best_time_ && cost >= best_value_)) return;
-      best_value_ = cost;
+    const std::int64_t whole = search_.makespan(chosen_);
+    if (whole < 0) return;  // breaks the dwell
+    Complete plan{partial.time[graph_.sink()], static_cast<double>(partial.cost)};
+    if (search_.outlasts()) {
+      const Complete counted =
+          std::exchange(plan, {whole, static_cast<double>(search_.cost(chosen_))});
+      if (counted != plan && is_allowed(counted)) doubt_ = std::min(doubt_, rank_of(counted));
     }
-    best_time_ = makespan;
+    if (!is_allowed(plan) || rank_of(plan) >= rank_of_best()) return;
+    best_time_ = plan.makespan;
+    best_value_ = rank_of(plan).second;
     to_beat_ = best_value_ - kRounding * std::abs(best_value_);
     best_ = chosen_;
+  }
+
+  /// A complete plan.
+  struct Complete {
+    std::int64_t makespan;
+    double cost;
+    friend bool operator==(const Complete&, const Complete&) = default;
+  };
+  using Rank = std::pair<std::int64_t, double>;  // the best plan has the lowest
+
+  bool is_allowed(const Complete& plan) const {
+    if (plan.makespan > limit_) return false;
+    return task_.aim == BranchTask::Aim::kLeast ||
+           plan.cost <= task_.most_power * static_cast<double>(plan.makespan);
+  }
+  Rank rank_of(const Complete& plan) const {
+    if (task_.aim == BranchTask::Aim::kFastest) return {plan.makespan, plan.cost};
+    return {0, plan.cost + task_.waiting * static_cast<double>(plan.makespan)};
+  }
+  Rank rank_of_best() const {
+    return {task_.aim == BranchTask::Aim::kFastest ? best_time_ : 0, best_value_};
+  }
+
+  /// True if plans may have been given up for one that turned out to be worse. A dwell is checked
+  /// by times that do not count what is late at the beginning of a list.
+  bool is_doubtful() const {
+    return search_.outlasts() &&
+           (search_.has_dwell() || doubt_ < Rank{rank_of_best().first, to_beat_});
   }
 
   bool compares_equal_times() const { return search_.has_dwell() || task_.most_power != kNever; }
@@ -312,6 +357,10 @@ class Brancher {
       if (k <= graph_.last_step(s)) {
         kind = mixed(kind, partial.setting[s]);
         kind = mixed(kind, partial.last[s]);
+      }
+      if (search_.outlasts()) {
+        for (const LateSettings::Old& old : partial.late[s].old())
+          kind = mixed(mixed(kind, old.setting), std::bit_cast<std::int64_t>(old.left));
       }
       if (!search_.has_dwell()) continue;
       kind = mixed(kind, partial.first_change[s]);
@@ -356,6 +405,8 @@ class Brancher {
   PointChoices chosen_, best_;
   std::int64_t best_time_;
   double best_value_ = kNever, to_beat_ = kNever;
+  // The best of all complete plans that are worse than their partial plans, by the latter.
+  std::pair<std::int64_t, double> doubt_{kMostMakespan, kNever};
   std::int64_t looked_at_ = 0;
   bool stopped_ = false;
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> seen_;

@@ -13,6 +13,11 @@
 /// the same settings in force, the one that is neither earlier nor cheaper anywhere is given up,
 /// too. Under a power cap an earlier end may be worse, and with a dwell infeasible: there, only
 /// partial plans with the same times are compared.
+///
+/// If a late change outlasts its instruction, the bound counts it for that instruction alone, and
+/// what is late at the end of a list counts at its beginning only when the plan is complete. So a
+/// complete plan may be worse than the partial plan that others were given up for. Nothing is
+/// proven if such a plan would have been the best without that.
 
 #include <cstdint>
 #include <limits>
@@ -41,7 +46,8 @@ struct BranchTask {
 
 struct BranchAnswer {
   PointChoices choices;   ///< empty if no plan was found
-  bool is_proven = true;  ///< false if `most_steps` was reached
+  bool is_complete = true;  ///< false if `most_steps` was reached
+  bool is_proven = true;    ///< false if not complete, or as said above
 };
 
 /// O(most_steps x (events + flows)), and `settings^3` for each instruction and flow if settings are

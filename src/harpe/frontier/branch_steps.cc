@@ -20,7 +20,7 @@ void BranchSteps::make_stages(bool keeps_beaten) {
     StageList& stage = stages_[s];
     const auto nodes = search_.computations(static_cast<int>(s));
     stage.nodes.assign(nodes.begin(), nodes.end());
-    std::vector<int> settings;  // of the search
+    std::vector<int>& settings = stage.numbers;
     if (!is_free_) {
       for (const int node : nodes) {
         for (const auto& choice : search_.choices_of(node)) settings.push_back(choice.setting);
@@ -58,7 +58,9 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
   }
   const auto [shortest, longest] = std::ranges::minmax(table.time);
   table.shortest = shortest;
-  table.longest = longest;
+  // Whatever settings are late, no instruction takes longer than at its slowest point.
+  table.longest =
+      std::max(longest, std::ranges::max(choices, {}, &SwitchingSearch::Choice::time).time);
   return table;
 }
 

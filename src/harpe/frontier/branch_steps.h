@@ -26,6 +26,7 @@ struct ChoiceTable {
 struct StageList {
   std::vector<int> nodes;
   std::size_t settings = 1;
+  std::vector<int> numbers;         ///< of its settings, in the search; empty if switching is free
   std::vector<ChoiceTable> tables;  ///< one a node
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -80,9 +81,9 @@ struct Item {
     Energy energy;
   };
   int node = 0;
-  int before = -1;  ///< the item before on its stage; of the first, the last
+  int stage = 0;
   std::vector<Choice> choices;
-  std::vector<std::vector<Late>> late;  ///< by the choice before and its own
+  std::vector<OperatingPoint> points = {};  ///< of the choices
 };
 
 class BruteForce {
@@ -114,6 +115,12 @@ class BruteForce {
   }
 
  private:
+  /// Items of a stage, and what late settings cost them by their choices.
+  struct Stage {
+    std::size_t first = 0, end = 0;
+    std::map<std::vector<std::size_t>, std::vector<Item::Late>> late;
+  };
+
   template <class Visit>
   void each_entry(Visit visit) const {
     for (std::size_t r = 0; r < work_.runs.size(); ++r) {
@@ -205,7 +212,7 @@ class BruteForce {
     add_transfers(fixed_);
     int node = 0;
     for (int stage = 0; stage < work_.schedule.stages; ++stage) {
-      const auto first = static_cast<int>(items_.size());
+      const std::size_t first = items_.size();
       for (const Instruction& whole : work_.schedule.lists[stage]) {
         for (const Instruction& part : runs_as(whole, stage, work_.schedule, profile_)) {
           if (is_fixed_time(part.kind)) {
@@ -216,11 +223,8 @@ class BruteForce {
         }
         ++node;
       }
-      const auto end = static_cast<int>(items_.size());
-      for (int i = first; i < end; ++i) items_[i].before = i == first ? end - 1 : i - 1;
+      stages_.push_back({.first = first, .end = items_.size(), .late = {}});
     }
-    if (latency_ == nullptr) return;
-    for (Item& item : items_) add_late_costs(item);
   }
   void add_fixed(int node, int stage) {
     for (const std::size_t e : work_.runs[node].entries) {
@@ -234,23 +238,37 @@ class BruteForce {
   void add_item(int node, int stage, const Instruction& part) {
     Item& item = items_.emplace_back();
     item.node = node;
+    item.stage = stage;
     const int chunk = chunk_of(work_.schedule, part.part);
     for (const OperatingPoint& point : profile_.points(stage, chunk, part.kind)) {
       item.choices.push_back(
           {point, scale_.exactly(point.time),
            Energy::effective(point.energy, plan_.blocking_power[stage], point.time)});
+      item.points.push_back(point);
     }
   }
-  void add_late_costs(Item& item) const {
-    std::vector<OperatingPoint> points;
-    for (const Item::Choice& choice : item.choices) points.push_back(choice.point);
-    const Watts power = plan_.blocking_power[work_.runs[item.node].stage];
-    for (const Item::Choice& before : items_[item.before].choices) {
-      auto& of_before = item.late.emplace_back();
-      for (const OperatingPoint& now : points) {
-        const LateCost cost = late_cost(points, power, *latency_, before.point.setting(), now);
-        of_before.push_back({scale_.rounded_up(cost.time), {cost.energy, cost.energy}});
-      }
+  /// Returns what late settings cost each item of a stage. Assignments of the whole pipeline share
+  /// those of a stage.
+  const std::vector<Item::Late>& late_of(Stage& stage, const std::vector<std::size_t>& choice) {
+    std::vector<std::size_t> own(choice.begin() + static_cast<std::ptrdiff_t>(stage.first),
+                                 choice.begin() + static_cast<std::ptrdiff_t>(stage.end));
+    const auto [at, is_new] = stage.late.try_emplace(std::move(own));
+    if (!is_new) return at->second;
+    std::vector<LateRun> runs;
+    for (std::size_t i = stage.first; i < stage.end; ++i)
+      runs.push_back({items_[i].points, items_[i].points[choice[i]]});
+    const Watts power = plan_.blocking_power[items_[stage.first].stage];
+    for (const LateCost& cost : late_costs(runs, power, *latency_))
+      at->second.push_back({scale_.rounded_up(cost.time), {cost.energy, cost.energy}});
+    return at->second;
+  }
+  template <class Visit>
+  void each_late(const std::vector<std::size_t>& choice, Visit visit) {
+    if (latency_ == nullptr) return;
+    for (Stage& stage : stages_) {
+      if (stage.first == stage.end) continue;
+      const std::vector<Item::Late>& late = late_of(stage, choice);
+      for (std::size_t i = stage.first; i < stage.end; ++i) visit(items_[i], late[i - stage.first]);
     }
   }
 
@@ -264,23 +282,19 @@ class BruteForce {
     return assignments;
   }
 
-  Energy energy_of(const std::vector<std::size_t>& choice) const {
+  Energy energy_of(const std::vector<std::size_t>& choice) {
     Energy sum = fixed_energy_;
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      const Item& item = items_[i];
-      sum += item.choices[choice[i]].energy;
-      if (latency_ != nullptr) sum += item.late[choice[item.before]][choice[i]].energy;
-    }
+    for (std::size_t i = 0; i < items_.size(); ++i) sum += items_[i].choices[choice[i]].energy;
+    each_late(choice, [&](const Item&, const Item::Late& late) { sum += late.energy; });
     return sum;
   }
   Ticks makespan_with(const std::vector<std::size_t>& choice) {
     durations_ = fixed_;
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      const Item& item = items_[i];
-      durations_[item.node] += item.choices[choice[i]].time;
-      if (latency_ != nullptr)
-        durations_[item.node] += item.late[choice[item.before]][choice[i]].time;
-    }
+    for (std::size_t i = 0; i < items_.size(); ++i)
+      durations_[items_[i].node] += items_[i].choices[choice[i]].time;
+    each_late(choice, [&](const Item& item, const Item::Late& late) {
+      durations_[item.node] += late.time;
+    });
     return makespan_of(durations_);
   }
 
@@ -327,6 +341,7 @@ class BruteForce {
   TickScale scale_;
   Ticks period_ = 0;
   std::vector<Item> items_;
+  std::vector<Stage> stages_;
   std::vector<Ticks> fixed_;  // of each node, the same in all assignments
   Energy fixed_energy_;
   std::vector<Ticks> durations_;     // scratch

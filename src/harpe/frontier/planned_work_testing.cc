@@ -1,6 +1,7 @@
 #include "harpe/frontier/planned_work_testing.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace harpe {
@@ -195,34 +196,113 @@ std::vector<Instruction> runs_as(const Instruction& i, int stage, const Schedule
   return halves_of(i, schedule, profile);
 }
 
-LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,
-                   const LatencyByClock& latency, const InstructionSetting& before,
-                   const OperatingPoint& now) {
-  LateCost cost;
-  if (before == now.setting()) return cost;
+namespace {
+
+/// A setting that may still run, and for how long, in seconds.
+struct Lingering {
+  InstructionSetting setting;
+  long double until;
+  friend bool operator==(const Lingering&, const Lingering&) = default;
+};
+
+/// The point measured at a setting, or its neighbours.
+std::vector<OperatingPoint> standing_for(std::span<const OperatingPoint> points,
+                                         const InstructionSetting& setting) {
   const OperatingPoint *at = nullptr, *below = nullptr, *above = nullptr;
   for (const OperatingPoint& point : points) {
-    if (point.knobs != before.knobs) continue;
-    if (point.clock == before.clock) at = &point;
-    if (point.clock < before.clock && (below == nullptr || point.clock > below->clock))
+    if (point.knobs != setting.knobs) continue;
+    if (point.clock == setting.clock) at = &point;
+    if (point.clock < setting.clock && (below == nullptr || point.clock > below->clock))
       below = &point;
-    if (point.clock > before.clock && (above == nullptr || point.clock < above->clock))
+    if (point.clock > setting.clock && (above == nullptr || point.clock < above->clock))
       above = &point;
   }
-  if (at != nullptr) below = above = at;
+  if (at != nullptr) return {*at};
+  std::vector<OperatingPoint> both;
+  if (below != nullptr) both.push_back(*below);
+  if (above != nullptr) both.push_back(*above);
+  return both;
+}
+
+/// The worst that lingering settings do to a value of an instruction: at each moment until the last
+/// of them ends, the one that adds most a second; never more than the whole instruction at one.
+struct Worst {
+  std::vector<std::pair<long double, long double>> rates = {};  ///< until when, more a second
+  long double most = 0;
+
+  void add(long double until, long double seconds, long double more) {
+    rates.emplace_back(until, more / seconds);
+    most = std::max(most, more);
+  }
+  long double value() const {
+    long double sum = 0, begin = 0;
+    while (true) {
+      long double end = std::numeric_limits<long double>::infinity(), rate = 0;
+      for (const auto& [until, more] : rates) {
+        if (until <= begin) continue;
+        end = std::min(end, until);
+        rate = std::max(rate, more);
+      }
+      if (end == std::numeric_limits<long double>::infinity()) return std::min(sum, most);
+      sum += rate * (end - begin);
+      begin = end;
+    }
+  }
+};
+
+void ask(std::vector<Lingering>& lingering, const InstructionSetting& before,
+         const InstructionSetting& now, long double late) {
+  if (now == before) return;
+  lingering.push_back({before, late});
+  for (Lingering& one : lingering) one.until = std::min(one.until, late);
+  std::erase_if(lingering, [&](const Lingering& one) { return one.setting == now; });
+}
+
+LateCost run_late(const LateRun& run, Watts power, std::vector<Lingering>& lingering) {
   const auto effective = [&](const OperatingPoint& point) {
     return static_cast<long double>(point.energy.value) -
-           static_cast<long double>(blocking_power.value) * point.time.value;
+           static_cast<long double>(power.value) * point.time.value;
   };
-  const long double late = latency_to(latency, now.clock).value;
-  for (const OperatingPoint* const old : {below, above}) {
-    if (old == nullptr) continue;
-    const long double share = late >= old->time.value ? 1 : late / old->time.value;
-    const long double longer = static_cast<long double>(old->time.value) - now.time.value;
-    cost.time = std::max(cost.time, share * longer);
-    cost.energy = std::max(cost.energy, share * (effective(*old) - effective(now)));
+  Worst time, energy;
+  LateCost alone;  // if only one setting lingers
+  long double shortest = run.now.time.value;
+  for (const Lingering& one : lingering) {
+    for (const OperatingPoint& old : standing_for(run.points, one.setting)) {
+      const long double longer = static_cast<long double>(old.time.value) - run.now.time.value;
+      const long double more = effective(old) - effective(run.now);
+      const long double share = std::min(1.0L, one.until / old.time.value);
+      time.add(one.until, old.time.value, longer);
+      energy.add(one.until, old.time.value, more);
+      alone.time = std::max(alone.time, share * longer);
+      alone.energy = std::max(alone.energy, share * more);
+      shortest = std::min<long double>(shortest, old.time.value);
+    }
   }
-  return cost;
+  const bool is_alone = lingering.size() == 1;
+  for (Lingering& one : lingering) one.until -= shortest;
+  std::erase_if(lingering, [](const Lingering& one) { return one.until <= 0; });
+  return is_alone ? alone : LateCost{time.value(), energy.value()};
+}
+
+}  // namespace
+
+std::vector<LateCost> late_costs(std::span<const LateRun> list, Watts blocking_power,
+                                 const LatencyByClock& latency) {
+  std::vector<LateCost> costs;
+  if (list.empty()) return costs;
+  InstructionSetting asked = list.back().now.setting();
+  std::vector<Lingering> lingering, before;
+  constexpr int kMostRounds = 64;
+  for (int round = 0; round < kMostRounds && (round == 0 || lingering != before); ++round) {
+    costs.clear();
+    before = lingering;
+    for (const LateRun& run : list) {
+      ask(lingering, asked, run.now.setting(), latency_to(latency, run.now.clock).value);
+      asked = run.now.setting();
+      costs.push_back(run_late(run, blocking_power, lingering));
+    }
+  }
+  return costs;
 }
 
 }  // namespace harpe

@@ -44,16 +44,22 @@ std::vector<Instruction> runs_as(const Instruction& instruction, int stage,
 /// Place of a part on its stage; 0 if the instruction has no part.
 int chunk_of(const Schedule& schedule, int part);
 
-/// What a late setting costs an instruction beside its own time and effective energy.
+/// What late settings cost an instruction beside its own time and effective energy.
 struct LateCost {
   long double time = 0;    ///< s
   long double energy = 0;  ///< J, effective
 };
-/// The setting before runs for up to the latency, or as long as the instruction takes at it, and
-/// counts where it costs time or energy. One that was not measured costs the worse of the measured
-/// ones with the same knobs at the next lower and higher clock.
-LateCost late_cost(std::span<const OperatingPoint> points, Watts blocking_power,
-                   const LatencyByClock& latency, const InstructionSetting& before,
-                   const OperatingPoint& now);
+/// A computation of a stage: its measured points, and the one that it runs at.
+struct LateRun {
+  std::span<const OperatingPoint> points;
+  OperatingPoint now;
+};
+/// Returns what late settings cost each computation of a stage that repeats its list. Settings
+/// asked for before may run for up to the latency of the one asked for after them, across
+/// instructions, and count where they cost time or energy (late_settings.h). One that was not
+/// measured costs the worse of the measured ones with the same knobs at the next lower and higher
+/// clock.
+std::vector<LateCost> late_costs(std::span<const LateRun> list, Watts blocking_power,
+                                 const LatencyByClock& latency);
 
 }  // namespace harpe

@@ -26,17 +26,31 @@ class StageReplay {
         blocking_power_(plan.blocking_power[stage]),
         stage_(stage) {
     for (const PlannedInstruction& i : list_) {
-      if (i.clock != Megahertz{0}) setting_ = i.setting();
+      if (i.clock != Megahertz{0}) asked_ = i.setting();
     }
+    in_force_ = asked_;
+    // What is late at the end of an iteration is late at the beginning of the next one.
+    constexpr int kMostRounds = 64;
+    for (int round = 0; round < kMostRounds; ++round) {
+      const std::vector<Pending> begin = pending_;
+      for (const PlannedInstruction& i : list_) replay(i);
+      if (pending_ == begin) break;
+    }
+    changes_ = 0;
   }
 
   Cost replay(const PlannedInstruction& i) {
     const auto points = profile_.points(stage_, i.chunk, i.kind);
     Cost cost = at(points, i);
     if (i.clock != Megahertz{0}) {
-      if (i.setting() != setting_) cost = late(points, cost, i.clock);
-      changes_ += i.setting() != setting_;
-      setting_ = i.setting();
+      if (i.setting() != asked_) {
+        pending_.push_back({i.setting(), latency_.to(i.clock)});
+        ++changes_;
+      }
+      asked_ = i.setting();
+      if (!pending_.empty()) cost = late(points, cost);
+    } else {
+      pass(cost.time);
     }
     const bool loads =
         i.kind == InstructionKind::kForward || i.kind == InstructionKind::kForwardBackward;
@@ -47,6 +61,13 @@ class StageReplay {
   std::size_t clock_changes() const { return changes_; }
 
  private:
+  /// A setting that was asked for and is not in force yet.
+  struct Pending {
+    InstructionSetting setting;
+    Seconds left;  ///< until it is
+    friend bool operator==(const Pending&, const Pending&) = default;
+  };
+
   static Cost at(std::span<const OperatingPoint> points, const PlannedInstruction& i) {
     if (points.empty() || (i.clock == Megahertz{0} && !is_fixed_time(i.kind))) {
       return {i.time, i.energy};
@@ -56,14 +77,35 @@ class StageReplay {
     return {point->time, point->energy};
   }
 
-  /// The first seconds run at the setting before.
-  Cost late(std::span<const OperatingPoint> points, const Cost& on_time, Megahertz asked) const {
-    const auto before = at_setting(points, setting_);
-    const Seconds latency = latency_.to(asked);
-    if (!before || latency <= Seconds{0}) return on_time;
-    const double w = before->time <= latency ? 1.0 : latency / before->time;
-    return {w * before->time + (1 - w) * on_time.time,
-            w * before->energy + (1 - w) * on_time.energy};
+  /// Puts in force what was asked for last among the settings whose time has come.
+  void pass(Seconds time) {
+    for (Pending& pending : pending_) pending.left = pending.left - time;
+    for (std::size_t i = pending_.size(); i-- > 0;) {
+      if (pending_[i].left > Seconds{0}) continue;
+      in_force_ = pending_[i].setting;
+      pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return;
+    }
+  }
+
+  /// Runs an instruction at one setting after another, as they come into force.
+  Cost late(std::span<const OperatingPoint> points, const Cost& on_time) {
+    pass(Seconds{0});
+    Cost cost{};
+    double done = 0;  // share of the instruction
+    while (!pending_.empty()) {
+      const auto before = at_setting(points, in_force_);
+      const Cost now = before ? Cost{before->time, before->energy} : on_time;
+      const Seconds next = std::ranges::min(pending_, {}, &Pending::left).left;
+      const Seconds until = std::min(next, now.time * (1 - done));
+      const double share = now.time > Seconds{0} ? until / now.time : 1 - done;
+      const bool ends = until == now.time * (1 - done);
+      cost = {cost.time + until, cost.energy + share * now.energy};
+      pass(until);
+      if (ends) return cost;
+      done += share;
+    }
+    return {cost.time + (1 - done) * on_time.time, cost.energy + (1 - done) * on_time.energy};
   }
 
   const std::vector<PlannedInstruction>& list_;
@@ -72,7 +114,8 @@ class StageReplay {
   Seconds load_;
   Watts blocking_power_;
   int stage_;
-  InstructionSetting setting_;
+  InstructionSetting asked_, in_force_;
+  std::vector<Pending> pending_ = {};
   std::size_t changes_ = 0;
 };
 

@@ -37,7 +37,8 @@ struct Prediction {
 ///
 /// Each stage repeats its list, so the setting before its first instruction is that of its last.
 /// The first seconds of an instruction after a change of setting run at the old one: t = w t_old +
-/// (1 - w) t_new with w = min(1, latency / t_old), and energy likewise. Times and energies are
+/// (1 - w) t_new with w = min(1, latency / t_old), and energy likewise. A latency that outlasts the
+/// instruction goes on in those after it; waiting does not shorten it. Times and energies are
 /// those of the profile, between measured clocks as `at_setting` interpolates them, and the plan's
 /// own where the profile lacks the instruction. The plan's `switch` instructions allow for late
 /// changes and are left out here, where the changes themselves are replayed. GPUs draw blocking

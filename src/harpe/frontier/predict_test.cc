@@ -52,12 +52,20 @@ TEST(Predict, TheFirstSecondsAfterAChangeRunAtTheClockBefore) {
   EXPECT_EQ(found.clock_changes, 2U);
 }
 
-TEST(Predict, AnInstructionShorterThanTheLatencyRunsAtTheClockBefore) {
+TEST(Predict, AClockThatOutlastsItsInstructionIsLateInTheNextOne) {
   const OneStage one;
-  const Prediction found =
-      predicted(one.plan(2000, 1000), one.profile, {.switch_latency = Seconds{5}});
-  EXPECT_NEAR(found.iteration_time.value, 0.4 + 0.4, 1e-12);
-  EXPECT_NEAR(found.iteration_energy.value, 2 * (80 + 200), 1e-12);
+  const Pipeline pipeline = must(Pipeline::build(must(gpipe({.stages = 1, .micro_batches = 2}))));
+  const Plan plan = must(plan_from_clocks(pipeline, one.profile, {{{2000}, {2000}, {1000}, {1000}}},
+                                          {.blocking_power = Watts{50}, .gpus_per_stage = 2}));
+  const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.5}});
+  // The first forward runs at 1000 MHz for 0.4 s, the second one for 0.1 of 0.4 s; the first
+  // backward at 2000 MHz for 0.4 s, the second one for 0.1 of 0.4 s.
+  const double forwards = 0.4 + 0.25 * 0.4 + 0.75 * 0.2;
+  const double backwards = 0.4 + 0.25 * 0.4 + 0.75 * 0.8;
+  EXPECT_NEAR(found.iteration_time.value, forwards + backwards, 1e-12);
+  const double energy = 80 + 0.25 * 80 + 0.75 * 100 + 200 + 0.25 * 200 + 0.75 * 160;
+  EXPECT_NEAR(found.iteration_energy.value, 2 * energy, 1e-9);
+  EXPECT_EQ(found.clock_changes, 2U);
 }
 
 TEST(Predict, WithoutAChangeNothingIsLate) {

@@ -34,22 +34,24 @@ bool set_points(Plan& plan, const Profile& profile) {
   return true;
 }
 
-/// Puts a `switch` with the cost of a late setting ahead of every entry that changes it.
+/// Puts a `switch` with the cost of late settings ahead of every entry that they cost something.
 void add_switches(Plan& plan, const Profile& profile, const LatencyByClock& latency) {
   for (int stage = 0; stage < plan.stages; ++stage) {
     auto& list = plan.instructions[stage];
-    const auto last = std::ranges::find_if(
-        list.rbegin(), list.rend(), [](const auto& entry) { return !is_fixed_time(entry.kind); });
-    if (last == list.rend()) continue;
-    InstructionSetting before = last->setting();
+    std::vector<LateRun> runs;
+    for (const PlannedInstruction& entry : list) {
+      if (is_fixed_time(entry.kind)) continue;
+      const auto points = profile.points(stage, entry.chunk, entry.kind);
+      runs.push_back({points, *measured(points, entry)});
+    }
+    const Watts power = plan.blocking_power[stage];
+    const std::vector<LateCost> costs = late_costs(runs, power, latency);
+    auto next = costs.begin();
     std::vector<PlannedInstruction> with_switches;
     bool continues = false;  // a part of the whole that the entry before is of
     for (const PlannedInstruction& entry : list) {
       if (!is_fixed_time(entry.kind)) {
-        const auto points = profile.points(stage, entry.chunk, entry.kind);
-        const Watts power = plan.blocking_power[stage];
-        const LateCost cost = late_cost(points, power, latency, before, *measured(points, entry));
-        before = entry.setting();
+        const LateCost cost = *next++;
         if (cost.time > 0 || cost.energy > 0) {
           const Seconds time{static_cast<double>(cost.time)};
           const Joules energy{static_cast<double>(cost.energy)};

@@ -82,15 +82,13 @@ Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask 
   SwitchingSearch switching(layout, options.switch_latency, options.min_dwell);
   task.most_steps = options.effort == Effort::kQuick ? kQuickSteps : kSteps;
   const BranchAnswer answer = branch_and_bound(switching, task);
-  if (answer.choices.empty()) {
-    // The error of the search names what is possible.
-    PlanOptions proven = options;
-    if (answer.is_proven) proven.effort = Effort::kQuick;
-    return search(proven);
-  }
+  // After a complete one, a search adds little. Its error names what is possible.
+  PlanOptions beside = options;
+  if (answer.is_complete) beside.effort = Effort::kQuick;
+  if (answer.choices.empty()) return search(beside);
   Plan best = plan_of(switching.points(answer.choices), switching.changes(answer.choices));
   if (answer.is_proven) return best;
-  Result<Plan> found = search(options);
+  Result<Plan> found = search(beside);
   if (!found.ok()) return best;
   const auto rank = [&](const Plan& plan) {
     const bool is_least = task.aim == BranchTask::Aim::kLeast;

@@ -29,6 +29,8 @@ StageSearch::StageSearch(const SearchOrder& layout, const LateCosts& costs,
       setting_(problem_.table.size(), 0),
       time_(problem_.table.size(), 0),
       node_cost_(problem_.table.size(), 0),
+      point_(problem_.table.size(), 0),
+      changes_(problem_.table.size()),
       earliest_(problem_.network.nodes),
       latest_(problem_.network.nodes),
       delayed_(problem_.network.nodes) {
@@ -68,6 +70,10 @@ void StageSearch::load(const PointChoices& choices) {
   for (std::size_t s = 0; s < costs_.stages().size(); ++s) {
     const std::vector<int>& nodes = costs_.stages()[s].nodes;
     for (const int node : nodes) setting_[node] = setting_of_[problem_.table[node]][choices[node]];
+    if (switching_.outlasts()) {
+      take_stage(static_cast<int>(s));
+      continue;
+    }
     for (std::size_t k = 0; k < nodes.size(); ++k) take(static_cast<int>(s), static_cast<int>(k));
   }
   cost_ = 0;
@@ -89,7 +95,20 @@ void StageSearch::take(int stage, int position) {
   const int before = nodes[position == 0 ? nodes.size() - 1 : position - 1];
   const int point = costs_.table(node).point[setting_[node]];
   const SwitchingSearch::Choice& choice = switching_.choices_of(node)[point];
-  const LateChange late = switching_.change(node, point, number_of_[stage][setting_[before]]);
+  set_taken(node, choice, switching_.change(node, point, number_of_[stage][setting_[before]]));
+}
+
+/// Sets what all computations of a stage take.
+void StageSearch::take_stage(int stage) {
+  const std::vector<int>& nodes = costs_.stages()[stage].nodes;
+  for (const int node : nodes) point_[node] = costs_.table(node).point[setting_[node]];
+  switching_.set_changes(stage, point_, changes_);
+  for (const int node : nodes)
+    set_taken(node, switching_.choices_of(node)[point_[node]], changes_[node]);
+}
+
+void StageSearch::set_taken(int node, const SwitchingSearch::Choice& choice,
+                            const LateChange& late) {
   time_[node] = choice.time + late.time;
   cost_ += choice.cost + late.cost - node_cost_[node];
   node_cost_[node] = choice.cost + late.cost;
@@ -361,6 +380,12 @@ std::int64_t StageSearch::apply(const Part& part) {
     const int node = nodes[position];
     undo_.push_back({node, setting_[node], time_[node], node_cost_[node]});
   };
+  if (switching_.outlasts()) {
+    for (int k = 0; k < size; ++k) remember(k);
+    for (int k = part.first; k <= part.last; ++k) setting_[nodes[k]] = found_[k - part.first];
+    take_stage(part.stage);
+    return cost_;
+  }
   for (int k = part.first; k <= part.last; ++k) remember(k);
   if (next < part.first || next > part.last) remember(next);
   for (int k = part.first; k <= part.last; ++k) setting_[nodes[k]] = found_[k - part.first];

@@ -90,6 +90,8 @@ class StageSearch {
   void load(const PointChoices& choices);
   PointChoices choices() const;
   void take(int stage, int position);
+  void take_stage(int stage);
+  void set_taken(int node, const SwitchingSearch::Choice& choice, const LateChange& late);
   std::int64_t end();
   void set_latest(std::int64_t deadline);
   void hold();
@@ -116,6 +118,9 @@ class StageSearch {
   std::vector<int> setting_;                    // of each node, among those of its stage
   std::vector<std::int64_t> time_, node_cost_;  // of each node
   std::int64_t cost_ = 0;
+  // Scratch of `take_stage`, of each node.
+  PointChoices point_;
+  std::vector<LateChange> changes_;
   EventTimes earliest_, latest_, delayed_;
   bool is_delayed_ = false;  // events are held at `delayed_`
   double late_ = 0;          // else that far from the earliest to the latest

@@ -37,6 +37,7 @@ SwitchingSearch::SwitchingSearch(const SearchOrder& layout, LatencyByClock laten
     }
   }
   number_settings();
+  find_outlasting();
   if (use == Use::kSearch) tabulate_changes();
   for (std::size_t table = 0; table < choices_.size(); ++table) {
     const auto& choices = choices_[table];
@@ -61,97 +62,6 @@ void SwitchingSearch::number_settings() {
       if (at[choices[k].setting] < 0) at[choices[k].setting] = static_cast<int>(k);
     }
   }
-}
-
-namespace {
-
-/// What may stand for an instruction at a setting that was not measured for it: the points next to
-/// it with the same knobs; where there are none, those next to it with any.
-template <class Consider>
-void each_nearest(std::span<const OperatingPoint> points, const InstructionSetting& setting,
-                  const Consider& consider) {
-  const auto [below, above] = nearest_points(points, setting);
-  if (below != nullptr) consider(*below);
-  if (above != nullptr && above != below) consider(*above);
-  if (below != nullptr || above != nullptr) return;
-  const auto at_or_above =
-      std::ranges::lower_bound(points, setting.clock, {}, &OperatingPoint::clock);
-  if (at_or_above != points.end()) {
-    for (auto p = at_or_above; p != points.end() && p->clock == at_or_above->clock; ++p) {
-      consider(*p);
-    }
-    if (at_or_above->clock == setting.clock) return;
-  }
-  for (auto p = at_or_above; p != points.begin() && (p - 1)->clock == (at_or_above - 1)->clock;) {
-    consider(*--p);
-  }
-}
-
-}  // namespace
-
-void SwitchingSearch::tabulate_changes() {
-  constexpr std::size_t kMostCells = 10'000'000;  // 160 MB
-  std::size_t cells = 0;
-  for (const auto& choices : choices_) cells += choices.size() * settings_.size();
-  if (cells > kMostCells) return;
-  changes_.resize(choices_.size());
-  for (const std::span<const int> list : stage_nodes_) {
-    for (const int node : list) {
-      auto& changes = changes_[problem_.table[static_cast<std::size_t>(node)]];
-      if (!changes.empty()) continue;
-      const int settings = static_cast<int>(settings_.size());
-      for (const Choice& choice : choices_of(node)) {
-        for (int before = 0; before < settings; ++before)
-          changes.push_back(worst_change(node, choice, before));
-      }
-    }
-  }
-}
-
-LateChange SwitchingSearch::change(int node, int choice, int setting_before) const {
-  if (changes_.empty())
-    return worst_change(node, choices_of(node)[static_cast<std::size_t>(choice)], setting_before);
-  const std::size_t row = static_cast<std::size_t>(choice) * settings_.size();
-  const auto& changes = changes_[problem_.table[static_cast<std::size_t>(node)]];
-  return changes[row + static_cast<std::size_t>(setting_before)];
-}
-
-LateChange SwitchingSearch::worst_change(int node, const Choice& option, int setting_before) const {
-  if (option.setting == setting_before) return {};
-  const PipelineNode& place = problem_.pipeline.nodes()[node];
-  const auto points = problem_.profile.points(place.stage, place.chunk, place.instruction.kind);
-  LateChange worst;
-  const Seconds latency = latency_.to(option.point.clock);
-  const auto consider = [&](const OperatingPoint& old) {
-    const double share = old.time > latency ? latency / old.time : 1.0;
-    const Watts power = problem_.blocking_power[place.stage];
-    const Joules more = effective_energy(old, power) - effective_energy(option.point, power);
-    const double time = share * (old.time - option.point.time).value * 1e12;
-    const double cost = share * (more / problem_.cost_unit);
-    worst.time = std::max(worst.time, static_cast<std::int64_t>(std::ceil(time)));
-    // A point that another beats may cost more than what the unit was made for.
-    const double counted = std::ceil(std::clamp(cost, 0.0, kMostCost));
-    worst.cost = std::max(worst.cost, static_cast<std::int64_t>(counted));
-  };
-  if (const int old = choice_at(node, setting_before); old >= 0) {
-    consider(choices_of(node)[old].point);
-  } else {
-    each_nearest(points, settings_[setting_before], consider);
-  }
-  return worst;
-}
-
-std::vector<LateChange> SwitchingSearch::changes(const PointChoices& choices) const {
-  std::vector<LateChange> changes(choices.size());
-  for (const auto& list : stage_nodes_) {
-    if (list.empty()) continue;
-    int before = setting(choices, list.back());
-    for (const int node : list) {
-      changes[node] = change(node, choices[node], before);
-      before = setting(choices, node);
-    }
-  }
-  return changes;
 }
 
 std::vector<OperatingPoint> SwitchingSearch::points(const PointChoices& choices) const {

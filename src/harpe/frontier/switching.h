@@ -6,14 +6,16 @@
 /// still runs. If that takes L, a share w = min(1, L / t_old) of the instruction runs at the old
 /// setting, so that it takes w t_old + (1 - w) t_new, and energy likewise. A plan must hold
 /// whenever in [0, L] the setting changes, so that late changes may cost time or energy here but
-/// never gain any. A clock, a memory clock, a power limit or a label that changes is a setting that
-/// changes. An iteration repeats: what comes before its first instruction is its last.
+/// never gain any. If L outlasts the instruction, those after it are late, too (late_settings.h). A
+/// clock, a memory clock, a power limit or a label that changes is a setting that changes. An
+/// iteration repeats: what comes before its first instruction is its last.
 
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "harpe/frontier/late_settings.h"
 #include "harpe/frontier/search_order.h"
 
 namespace harpe {
@@ -89,6 +91,13 @@ class SwitchingSearch {
   /// Returns what a choice for an instruction costs beyond itself when it follows another setting.
   /// O(1), or O(log points) if the profile has too many settings for a table.
   LateChange change(int node, int choice, int setting_before) const;
+  /// True if a change can outlast the instruction that it was asked for.
+  bool outlasts() const { return outlasts_; }
+  /// Returns what a choice costs beyond itself in a state of its stage, and takes the state past
+  /// it. As `change` if nothing is late when it begins.
+  LateChange next(int node, int choice, LateSettings& state) const;
+  /// Sets the late changes of a stage, of which only `choices` of its own computations are read.
+  void set_changes(int stage, const PointChoices& choices, std::vector<LateChange>& changes) const;
 
   // Both try so many moves that give a run of instructions of one stage one setting.
   /// Brings the makespan down.
@@ -104,6 +113,10 @@ class SwitchingSearch {
   void number_settings();
   void tabulate_changes();
   LateChange worst_change(int node, const Choice& option, int setting_before) const;
+  LateChange worst_of(int node, const Choice& option, LateSettings& state) const;
+  template <class Consider>
+  void each_point_at(int node, int setting, const Consider& consider) const;
+  void find_outlasting();
   int choice_at(int node, int setting) const {
     return choice_at_[problem_.table[static_cast<std::size_t>(node)]][setting];
   }
@@ -120,6 +133,7 @@ class SwitchingSearch {
   /// Of each table, by choice and setting before. Empty if that would be too many, or
   /// if there is no search.
   std::vector<std::vector<LateChange>> changes_;
+  bool outlasts_ = false;
   std::vector<int> all_max_;                   // choice of each table
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
   std::vector<std::int64_t> start_, latest_;   // of each event
