@@ -766,8 +766,10 @@ class SwitchLatency(Case):
             self.assertGreater(pair["transition"]["median_s"], 0.004)
             self.assertLess(pair["transition"]["median_s"], 0.05)
         self.assertEqual(len(list(csv.DictReader(pairs.read_text().splitlines()))), 2)
-        latencies = {int(row["frequency"]): float(row["latency"])
-                     for row in csv.DictReader(table.read_text().splitlines())}
+        rows = list(csv.DictReader(table.read_text().splitlines()))
+        for row in rows:
+            self.assertTrue(0.003 < float(row["least_latency"]) <= float(row["latency"]), row)
+        latencies = {int(row["frequency"]): float(row["latency"]) for row in rows}
         for pair in result["gpus"][0]["switches"]:
             self.assertAlmostEqual(latencies.pop(pair["to_mhz"]), pair["transition"]["max_s"], delta=1e-6)
         self.assertEqual(latencies, {})

@@ -204,25 +204,33 @@ std::string csv_text(const std::vector<Measured>& all) {
   return text;
 }
 
-/// The longest transition to each clock of any GPU; what came later than that can be told counts as
-/// the time that it was waited for.
-std::vector<LatencyByClock::Entry> longest_by_clock(const std::vector<Measured>& all,
-                                                    Seconds timeout) {
-  std::map<Megahertz, Seconds> longest;
+/// The longest and the shortest transition to each clock of any GPU; what came later than that can
+/// be told counts as the time that it was waited for.
+std::vector<LatencyByClock::Entry> latencies_by_clock(const std::vector<Measured>& all,
+                                                      Seconds timeout) {
+  struct Range {
+    Seconds least, most;
+  };
+  std::map<Megahertz, Range> ranges;
   for (const Measured& measured : all) {
     for (const ClockSwitch& pair : measured.result.switches) {
       if (pair.repetitions() == 0) continue;
-      Seconds& known = longest[pair.to];
-      if (pair.late > 0) known = std::max(known, timeout);
-      if (const auto transition = pair.transition()) {
-        known = std::max(known, transition->longest);
+      Range& known = ranges.try_emplace(pair.to, Range{timeout, {}}).first->second;
+      if (pair.late > 0) known.most = std::max(known.most, timeout);
+      for (const Seconds transition : pair.transitions) {
+        known.most = std::max(known.most, transition);
+        known.least = std::min(known.least, transition);
       }
     }
   }
   std::vector<LatencyByClock::Entry> entries;
-  // In whole microseconds, not below what was measured.
-  for (const auto& [clock, latency] : longest)
-    entries.push_back({clock, Seconds{std::ceil(latency.value * 1e6) / 1e6}});
+  for (const auto& [clock, range] : ranges) {
+    // In whole microseconds, that hold what was measured.
+    const double most = std::ceil(range.most.value * 1e6),
+                 least = std::floor(range.least.value * 1e6);
+    entries.push_back({clock, Seconds{most / 1e6}});
+    if (least > 0) entries.back().least = Seconds{std::min(least, most) / 1e6};
+  }
   return entries;
 }
 
@@ -366,7 +374,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
                   .json = json_text(result_json(all.gpus, simulated, complete))};
   if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
   if (!arguments.csv.empty()) keep_result(arguments.csv, csv_text(all.gpus), console, outcome);
-  auto latencies = longest_by_clock(all.gpus, arguments.timeout);
+  auto latencies = latencies_by_clock(all.gpus, arguments.timeout);
   if (!arguments.table.empty() && !latencies.empty()) {
     const std::string table = latency_table_csv(LatencyByClock(std::move(latencies)));
     keep_result(arguments.table, table, console, outcome);
@@ -428,9 +436,9 @@ void add_switch_latency_command(Commands& commands) {
   add_text(app, "--csv", "FILE", "Write the distributions of all pairs there", arguments->csv);
   add_text(
       app, "--table", "FILE",
-      "Write the longest transition to each clock of any GPU there (late ones as --timeout): for "
-      "harpe plan, which finds PROFILE.latency.csv beside PROFILE.csv and takes others by "
-      "--switch-latency FILE, and for the switch_latency_s of a job",
+      "Write the longest and the shortest transition to each clock of any GPU there (late ones as "
+      "--timeout): for harpe plan, which finds PROFILE.latency.csv beside PROFILE.csv and takes "
+      "others by --switch-latency FILE, and for the switch_latency_s of a job",
       arguments->table);
 }
 

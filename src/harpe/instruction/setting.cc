@@ -30,11 +30,29 @@ LatencyByClock::LatencyByClock(std::vector<Entry> entries) : entries_(std::move(
   std::ranges::sort(entries_, {}, &Entry::clock);
 }
 
-Seconds LatencyByClock::to(Megahertz clock) const {
+LatencyByClock::Neighbours LatencyByClock::neighbours(Megahertz clock) const {
   const auto above = std::ranges::lower_bound(entries_, clock, {}, &Entry::clock);
-  if (above == entries_.end()) return entries_.back().latency;
-  if (above == entries_.begin() || above->clock == clock) return above->latency;
-  return std::max(above->latency, (above - 1)->latency);
+  if (above == entries_.end()) return {entries_.back(), entries_.back()};
+  if (above == entries_.begin() || above->clock == clock) return {*above, *above};
+  return {*(above - 1), *above};
+}
+
+Seconds LatencyByClock::to(Megahertz clock) const {
+  const auto [below, above] = neighbours(clock);
+  return std::max(below.latency, above.latency);
+}
+
+Seconds LatencyByClock::least_to(Megahertz clock) const {
+  const auto [below, above] = neighbours(clock);
+  // A long latency to one clock may be that of a single GPU, or from a single clock.
+  const Seconds unknown = shortest();
+  return std::min(below.least.value_or(unknown), above.least.value_or(unknown));
+}
+
+LatencyByClock LatencyByClock::at_most() const {
+  LatencyByClock most = *this;
+  for (Entry& entry : most.entries_) entry.least.reset();
+  return most;
 }
 
 Seconds LatencyByClock::longest() const {

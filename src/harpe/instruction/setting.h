@@ -6,6 +6,7 @@
 ///   std::puts(harpe::text_of(setting).c_str());  // 1410 MHz, 250 W
 
 #include <compare>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ class LatencyByClock {
  public:
   struct Entry {
     Megahertz clock;
-    Seconds latency;
+    Seconds latency;                    ///< at most
+    std::optional<Seconds> least = {};  ///< at least, as far as is known; not above `latency`
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
@@ -39,15 +41,28 @@ class LatencyByClock {
 
   /// Of a clock that is not given, the longer one of its neighbours', as nothing is known between.
   Seconds to(Megahertz clock) const;
+  /// The least latency, by the same rule the shorter one of its neighbours'. A clock of which none
+  /// is known counts with the shortest latency of all clocks.
+  Seconds least_to(Megahertz clock) const;
   Seconds longest() const;
   Seconds shortest() const;
   /// Whether it was given by the clock, not as one time for all.
   bool is_table() const { return entries_.front().clock != Megahertz{0}; }
   /// By rising clock; one alone holds for all clocks.
   std::span<const Entry> entries() const { return entries_; }
+  /// The same without what is known of least latencies.
+  LatencyByClock at_most() const;
   friend bool operator==(const LatencyByClock&, const LatencyByClock&) = default;
 
  private:
+  /// The entries whose clocks are next to one: below and above it, the same if it is given or
+  /// beyond the lowest or highest.
+  struct Neighbours {
+    const Entry& below;
+    const Entry& above;
+  };
+  Neighbours neighbours(Megahertz clock) const;
+
   std::vector<Entry> entries_;
 };
 

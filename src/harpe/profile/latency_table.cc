@@ -1,5 +1,6 @@
 #include "harpe/profile/latency_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -39,13 +40,14 @@ class LatencyTableReader {
     for (std::size_t i = 0; i < header.cells.size(); ++i) {
       const CsvCell& cell = header.cells[i];
       const std::string column = lower(cell.text);
-      std::optional<std::size_t>* const place = column == "frequency" ? &frequency_
-                                                : column == "latency" ? &latency_
-                                                                      : nullptr;
+      std::optional<std::size_t>* const place = column == "frequency"       ? &frequency_
+                                                : column == "latency"       ? &latency_
+                                                : column == "least_latency" ? &least_
+                                                                            : nullptr;
       if (place == nullptr) {
         diagnostics_.add(header.line, cell.column,
                          "unknown column " + in_quotes(cell.text) +
-                             ": expected frequency (MHz) and latency (s)");
+                             ": expected frequency (MHz), latency (s) and least_latency (s)");
       } else if (*place) {
         diagnostics_.add(header.line, cell.column, "column " + column + " is there twice");
       } else {
@@ -54,13 +56,15 @@ class LatencyTableReader {
     }
     if (!frequency_) diagnostics_.add(header.line, 1, "column frequency (MHz) is missing");
     if (!latency_) diagnostics_.add(header.line, 1, "column latency (s) is missing");
+    columns_ = header.cells.size();
     return diagnostics_.count() == before;
   }
 
   void read_row(const CsvRow& row) {
-    if (row.cells.size() != 2) {
+    if (row.cells.size() != columns_) {
       return diagnostics_.add(row.line, row.cells.empty() ? 1 : row.cells.back().column,
-                              "expected 2 columns, found " + std::to_string(row.cells.size()));
+                              "expected " + std::to_string(columns_) + " columns, found " +
+                                  std::to_string(row.cells.size()));
     }
     const CsvCell& frequency = row.cells[*frequency_];
     const CsvCell& latency = row.cells[*latency_];
@@ -81,6 +85,8 @@ class LatencyTableReader {
                            ", found " + in_quotes(latency.text));
     }
     if (!is_clock || !is_time) return;
+    const Seconds most{*seconds + 0.0};
+    const std::optional<Seconds> least = read_least(row, most);
     const Megahertz of{static_cast<int>(std::lround(*clock))};
     const auto [known, is_new] = line_of_.try_emplace(of, row.line);
     if (!is_new) {
@@ -88,11 +94,23 @@ class LatencyTableReader {
                               "frequency: " + std::to_string(of.value) +
                                   " MHz is already in line " + std::to_string(known->second));
     }
-    entries_.push_back({of, Seconds{*seconds + 0.0}});
+    entries_.push_back({of, most, least});
+  }
+
+  std::optional<Seconds> read_least(const CsvRow& row, Seconds most) {
+    if (!least_ || trim(row.cells[*least_].text).empty()) return std::nullopt;
+    const CsvCell& cell = row.cells[*least_];
+    const std::optional<double> seconds = parse_number(cell.text);
+    if (seconds && *seconds > 0 && *seconds <= most.value) return Seconds{*seconds};
+    diagnostics_.add(row.line, cell.column,
+                     "least_latency: expected more than 0 s, and at most the latency, " +
+                         shortest(most.value) + " s, found " + in_quotes(cell.text));
+    return std::nullopt;
   }
 
   Diagnostics diagnostics_;
-  std::optional<std::size_t> frequency_, latency_;  // columns
+  std::optional<std::size_t> frequency_, latency_, least_;  // columns
+  std::size_t columns_ = 0;
   std::map<Megahertz, int> line_of_;
   std::vector<LatencyByClock::Entry> entries_;
 };
@@ -109,9 +127,14 @@ Result<LatencyByClock> read_latency_table(const std::filesystem::path& path) {
 }
 
 std::string latency_table_csv(const LatencyByClock& latency) {
-  std::string text = "frequency,latency\n";
-  for (const LatencyByClock::Entry& entry : latency.entries())
-    text += std::to_string(entry.clock.value) + "," + shortest(entry.latency.value) + "\n";
+  const auto is_known = [](const LatencyByClock::Entry& entry) { return entry.least.has_value(); };
+  const bool has_least = std::ranges::any_of(latency.entries(), is_known);
+  std::string text = has_least ? "frequency,latency,least_latency\n" : "frequency,latency\n";
+  for (const LatencyByClock::Entry& entry : latency.entries()) {
+    text += std::to_string(entry.clock.value) + "," + shortest(entry.latency.value);
+    if (has_least) text += "," + (entry.least ? shortest(entry.least->value) : std::string());
+    text += "\n";
+  }
   return text;
 }
 

@@ -1,5 +1,6 @@
 // What parses reads back the same from what is written of it, names every clock with its latency,
-// and no latency between two is below both.
+// and no latency between two is below both. A least latency is above 0 and not above the latency,
+// also between clocks.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,9 +23,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto entries = latency->entries();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (latency->to(entries[i].clock) != entries[i].latency) std::abort();
+    if (entries[i].least && entries[i].least->value <= 0) std::abort();
+    if (latency->least_to(entries[i].clock) != entries[i].least.value_or(latency->shortest())) {
+      std::abort();
+    }
     if (i == 0) continue;
     if (entries[i - 1].clock >= entries[i].clock) std::abort();
     const harpe::Megahertz below{entries[i].clock.value - 1};
+    if (latency->least_to(below) > latency->to(below)) std::abort();
     if (latency->to(below) != entries[i - 1].latency &&
         latency->to(below) != std::max(entries[i - 1].latency, entries[i].latency)) {
       std::abort();

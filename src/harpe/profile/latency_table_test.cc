@@ -42,6 +42,23 @@ TEST(LatencyTable, IsWrittenAsItIsRead) {
   EXPECT_EQ(parse_latency_table(text, "late.csv").value(), latency);
 }
 
+TEST(LatencyTable, MaySayTheLeastLatencies) {
+  const auto latency = parse_latency_table(
+      "frequency,least_latency,latency\n1410,0.004,0.005\n900,,0.2\n1200,0.01,0.01\n", "late.csv");
+  ASSERT_TRUE(latency.ok()) << latency.error().text();
+  EXPECT_EQ(latency->to(1410_MHz), 0.005_s);
+  EXPECT_EQ(latency->least_to(1410_MHz), 0.004_s);
+  EXPECT_EQ(latency->least_to(1300_MHz), 0.004_s) << "the shorter of its neighbours'";
+  EXPECT_EQ(latency->least_to(900_MHz), 0.005_s) << "the shortest of all where none is known";
+  EXPECT_EQ(latency->least_to(1000_MHz), 0.005_s);
+  EXPECT_EQ(latency->least_to(1980_MHz), 0.004_s);
+  EXPECT_EQ(latency_table_csv(*latency),
+            "frequency,latency,least_latency\n900,0.2,\n1200,0.01,0.01\n1410,0.005,0.004\n");
+  EXPECT_EQ(parse_latency_table(latency_table_csv(*latency), "late.csv").value(), *latency);
+  EXPECT_EQ(latency_table_csv(latency->at_most()),
+            "frequency,latency\n900,0.2\n1200,0.01\n1410,0.005\n");
+}
+
 TEST(LatencyTable, OneTimeHoldsForAllClocks) {
   const LatencyByClock latency = 0.01_s;
   EXPECT_EQ(latency.to(210_MHz), 0.01_s);
@@ -62,6 +79,12 @@ TEST(LatencyTable, RefusesWhatIsNoneWithLineAndColumn) {
                     HasSubstr("late.csv:3:5: latency: expected seconds from 0 to 3600, found '-1'"),
                     HasSubstr("late.csv:4:1: frequency"), HasSubstr("late.csv:4:3: latency"),
                     HasSubstr("late.csv:5:1: expected 2 columns, found 1")));
+  EXPECT_THAT(
+      refused("frequency,latency,least_latency\n900,0.1,0.2\n1000,0.1,0\n1200,0.1,x\n1,1\n"),
+      AllOf(HasSubstr("late.csv:2:9: least_latency: expected more than 0 s, and at most "
+                      "the latency, 0.1 s, found '0.2'"),
+            HasSubstr("late.csv:3:10: least_latency"), HasSubstr("late.csv:4:10: least_latency"),
+            HasSubstr("late.csv:5:3: expected 3 columns, found 2")));
   EXPECT_THAT(refused("frequency,latency\n900,0.1\n1200,0.1\n900,0.2\n"),
               HasSubstr("late.csv:4:1: frequency: 900 MHz is already in line 2"));
 }
