@@ -9,9 +9,20 @@ void LookAhead::Durations::add(double value) {
   ++count;
 }
 
-std::optional<double> LookAhead::Durations::longest() const {
-  if (count == 0) return std::nullopt;
-  return *std::max_element(seconds.begin(), seconds.begin() + std::min(count, kKept));
+Seconds LookAhead::Durations::shortest() const {
+  return {*std::min_element(seconds.begin(), seconds.begin() + std::min(count, kKept))};
+}
+
+Seconds LookAhead::Durations::longest() const {
+  return {*std::max_element(seconds.begin(), seconds.begin() + std::min(count, kKept))};
+}
+
+/// Null where none is known.
+const LookAhead::Durations* LookAhead::durations_of(const Running& running) const {
+  const Place& place = places_[static_cast<std::size_t>(running.position)];
+  if (place.clock == running.clock && place.durations.is_known()) return &place.durations;
+  const auto known = kinds_.find({running.kind, running.chunk, running.clock.value});
+  return known == kinds_.end() ? nullptr : &known->second;
 }
 
 void LookAhead::begin(const Running& running, Instant at) {
@@ -21,15 +32,10 @@ void LookAhead::begin(const Running& running, Instant at) {
   running_ = running;
   began_ = at;
   if (running.next == running.clock) return;
-  const Place& place = places_[static_cast<std::size_t>(running.position)];
-  std::optional<double> duration;
-  if (place.clock == running.clock) duration = place.durations.longest();
-  if (!duration) {
-    const auto known = kinds_.find({running.kind, running.chunk, running.clock.value});
-    if (known != kinds_.end()) duration = known->second.longest();
-  }
-  if (!duration) return;
-  const Seconds until = Seconds{*duration} - shortest_switch_;
+  const Durations* const durations = durations_of(running);
+  if (durations == nullptr) return;
+  const Seconds until = std::max(durations->shortest() - asking_.time(running.next),
+                                 durations->longest() - asking_.least(running.next));
   ask_ = {at + std::max(until, Seconds{0}), running.step, running.next};
 }
 

@@ -12,12 +12,15 @@ Instant at(double seconds) {
   return Instant{} + Seconds{seconds};
 }
 
+/// Asks 10 s ahead, whatever the clock.
+const AskingAhead kTenSeconds = AskingAhead::by(10_s);
+
 LookAhead::Running running(int position, int clock, int next, std::uint32_t step = 1) {
   return {position, kForward, 0, {clock}, {next}, step};
 }
 
 TEST(LookAhead, AsksSoEarlyThatTheClockComesAsTheInstructionEnds) {
-  LookAhead ahead(4, 10_s);
+  LookAhead ahead(4, kTenSeconds);
   ahead.begin(running(0, 1410, 900), at(0));
   EXPECT_FALSE(ahead.ask()) << "how long it takes is not known yet";
   ahead.end(at(60));
@@ -31,7 +34,7 @@ TEST(LookAhead, AsksSoEarlyThatTheClockComesAsTheInstructionEnds) {
 }
 
 TEST(LookAhead, NeverAsksSoEarlyThatTheRunningOneIsCutInto) {
-  LookAhead ahead(1, 10_s);
+  LookAhead ahead(1, kTenSeconds);
   for (const double took : {60.0, 58.0, 59.0, 57.0}) {
     ahead.begin(running(0, 1410, 900), at(0));
     ahead.end(at(took));
@@ -43,8 +46,31 @@ TEST(LookAhead, NeverAsksSoEarlyThatTheRunningOneIsCutInto) {
   EXPECT_EQ(ahead.ask()->at, at(49)) << "60 s is forgotten";
 }
 
+TEST(LookAhead, AsksByTheLeastLatencyOfTheNextClock) {
+  LookAhead ahead(1, AskingAhead(LatencyByClock({{900_MHz, 40_s, 20_s}, {1200_MHz, 10_s}})));
+  ahead.begin(running(0, 1410, 900), at(0));
+  ahead.end(at(64));
+  ahead.begin(running(0, 1410, 900), at(0));
+  EXPECT_EQ(ahead.ask()->at, at(50)) << "0.7 of 20 s";
+  ahead.begin(running(0, 1410, 1200), at(0));
+  EXPECT_EQ(ahead.ask()->at, at(57)) << "0.7 of 10 s, the shortest latency of all";
+}
+
+TEST(LookAhead, ExpectsTheShortestOfDurationsThatVaryLittle) {
+  LookAhead ahead(1, AskingAhead(10_s));
+  for (const double took : {60.0, 58.0, 59.0, 57.0}) {
+    ahead.begin(running(0, 1410, 900), at(0));
+    ahead.end(at(took));
+  }
+  ahead.begin(running(0, 1410, 900), at(0));
+  EXPECT_EQ(ahead.ask()->at, at(50)) << "0.7 of 10 s before 57 s; 10 s later the longest has ended";
+  ahead.end(at(64));
+  ahead.begin(running(0, 1410, 900), at(0));
+  EXPECT_EQ(ahead.ask()->at, at(54)) << "a clock that takes 10 s does not cut into 64 s";
+}
+
 TEST(LookAhead, DurationsOfAnotherClockSayNothing) {
-  LookAhead ahead(2, 10_s);
+  LookAhead ahead(2, kTenSeconds);
   ahead.begin(running(0, 1410, 900), at(0));
   ahead.end(at(60));
   ahead.begin(running(0, 1200, 900), at(0));
@@ -60,7 +86,7 @@ TEST(LookAhead, DurationsOfAnotherClockSayNothing) {
 }
 
 TEST(LookAhead, AsksAtOnceForWhatIsShorterThanASwitch) {
-  LookAhead ahead(1, 10_s);
+  LookAhead ahead(1, kTenSeconds);
   ahead.begin(running(0, 1410, 900), at(0));
   ahead.end(at(4));
   ahead.begin(running(0, 1410, 900), at(20));
@@ -68,7 +94,7 @@ TEST(LookAhead, AsksAtOnceForWhatIsShorterThanASwitch) {
 }
 
 TEST(LookAhead, AsksForNothingWhereTheClockStaysOrTheInstructionIsUnknown) {
-  LookAhead ahead(1, 10_s);
+  LookAhead ahead(1, kTenSeconds);
   ahead.begin(running(0, 1410, 1410), at(0));
   ahead.end(at(60));
   ahead.begin(running(0, 1410, 1410), at(0));

@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-constexpr Seconds kLook{0.001}, kIdleLook{0.01};
+constexpr Seconds kLook = AskingAhead::kSeenWithin, kIdleLook{0.01};
 constexpr Seconds kIdleAfter{1};
 
 }  // namespace
@@ -16,7 +16,7 @@ Pacer::Pacer(Parts parts, Options options, std::function<void(IterationRecord)> 
     : parts_(parts),
       options_(options),
       ended_(std::move(ended)),
-      look_ahead_(options.instructions, options.look_ahead),
+      look_ahead_(options.instructions, options.asking),
       thread_([this] { run(); }) {}
 
 void Pacer::stop() {
@@ -60,7 +60,7 @@ bool Pacer::drain() {
 }
 
 void Pacer::see(const RankEvent& event) {
-  if (options_.look_ahead.value > 0) {
+  if (options_.asking.is_ahead()) {
     if (event.kind == RankEvent::Kind::kInstructionBegin) {
       look_ahead_.begin({static_cast<int>(event.number), event.instruction, event.chunk,
                          event.clock, event.next_clock, event.step},

@@ -14,6 +14,7 @@
 #include "harpe/client/look_ahead.h"
 #include "harpe/client/rank_event.h"
 #include "harpe/client/wanted_clock.h"
+#include "harpe/instruction/asking_ahead.h"
 
 namespace harpe {
 
@@ -30,7 +31,7 @@ class Pacer {
   };
   struct Options {
     std::size_t instructions = 0;  ///< length of the stage's list
-    Seconds look_ahead{0};         ///< shortest time of a switch; 0: asks for nothing
+    AskingAhead asking = AskingAhead::by(Seconds{0});
   };
   static constexpr std::size_t kTeller = 1;  ///< of the clock link
 

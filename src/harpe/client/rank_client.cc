@@ -47,6 +47,16 @@ bool is_first_of_node() {
   return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
 }
 
+AskingAhead asking_of(const RankClientOptions& options) {
+  return options.look_ahead ? AskingAhead::by(*options.look_ahead)
+                            : AskingAhead(options.spec.switch_latency);
+}
+
+/// Whether plans may count on what is asked ahead: it is by the job's own words.
+bool plans_count_on(const RankClientOptions& options) {
+  return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
+}
+
 /// Tells this process from another one that claims its place.
 std::string random_session() {
   std::array<unsigned char, 16> bytes{};
@@ -105,7 +115,8 @@ class ActiveClient final : public RankClient {
                                                   .clocks = gpu_.clocks,
                                                   .simulated = gpu_.simulated,
                                                   .power_limit = gpu_.power_limit,
-                                                  .take_over = options.take_over},
+                                                  .take_over = options.take_over,
+                                                  .asks_ahead = plans_count_on(options)},
                                  .patience = options.patience};
     reporter_ = std::make_unique<Reporter>(
         Reporter::Parts{
@@ -120,11 +131,9 @@ class ActiveClient final : public RankClient {
             .log = log_,
             .notices = notices_.get()},
         std::move(session), instructions_in_list_);
-    const Seconds ahead =
-        options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency.shortest());
     pacer_ = std::make_unique<Pacer>(
         Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
-        Pacer::Options{.instructions = instructions_in_list_, .look_ahead = ahead},
+        Pacer::Options{.instructions = instructions_in_list_, .asking = asking_of(options)},
         [this](IterationRecord record) { reporter_->ended(std::move(record)); });
   }
 
@@ -227,7 +236,6 @@ class ActiveClient final : public RankClient {
 
  private:
   using Kind = RankEvent::Kind;
-  static constexpr double kShareOfLatency = 0.7;
 
   void tell(const StreamCall& call) noexcept {
     if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);

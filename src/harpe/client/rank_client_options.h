@@ -53,9 +53,10 @@ struct RankClientOptions {
 
   Seconds lease{60};     ///< on the GPU's clock, renewed three times as often
   Seconds patience{30};  ///< without its server's word until the GPU is set free
-  /// Shortest time from asking for a clock to its coming into force, by which it is asked for ahead
-  /// of the instruction that needs it; 0: only asked for when the one before ends. Unset: 0.7 of
-  /// the job's `switch_latency`.
+  /// Shortest time from asking for a clock to its coming into force, the same for all clocks, by
+  /// which it is asked for ahead of the instruction that needs it; 0: only asked for when the one
+  /// before ends. Plans do not count on it. Unset: for each clock 0.7 of its least latency by the
+  /// job's `switch_latency`, which plans count on (instruction/asking_ahead.h).
   std::optional<Seconds> look_ahead;
   /// Hears what a person should know, from a thread of the client's own; must not block. Unset:
   /// standard error, each line beginning with "harpe: ".

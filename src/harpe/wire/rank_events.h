@@ -34,6 +34,9 @@ struct RankRegistration {
   std::uint64_t start = 0;
   /// It need not wait for others of its start; whether it may say so is for the caller to check.
   bool take_over = false;
+  /// Its program asks for clocks ahead of their instructions, by the `switch_latency` of the job:
+  /// see instruction/asking_ahead.h.
+  bool asks_ahead = false;
   /// `PauseRequest::number` of the pause in which this rank waits; 0: it does not.
   std::uint64_t pausing = 0;
 };

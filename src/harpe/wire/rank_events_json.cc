@@ -145,6 +145,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.incarnation = short_text(fields, "incarnation");
         rank.start = read_ordinal(fields, "start");
         rank.take_over = fields.boolean("take_over").value_or(false);
+        rank.asks_ahead = fields.boolean("asks_ahead").value_or(false);
         rank.pausing = read_ordinal(fields, "pausing");
       });
 }
@@ -160,6 +161,7 @@ std::string rank_registration_json(const RankRegistration& rank) {
   if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
   if (rank.start > 0) json["start"] = rank.start;
   if (rank.take_over) json["take_over"] = true;
+  if (rank.asks_ahead) json["asks_ahead"] = true;
   if (rank.pausing > 0) json["pausing"] = rank.pausing;
   return json_line(json);
 }

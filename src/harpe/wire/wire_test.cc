@@ -208,11 +208,13 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
                               .run = "r",
                               .gpu = "NVIDIA A40",
                               .clocks = {Megahertz{1740}, Megahertz{1725}},
-                              .simulated = true};
+                              .simulated = true,
+                              .asks_ahead = true};
   const auto read = parse_rank_registration(rank_registration_json(rank));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(rank_registration_json(*read), rank_registration_json(rank));
   EXPECT_TRUE(read->simulated);
+  EXPECT_TRUE(read->asks_ahead);
 
   IterationReport report;
   report.coordinates = {1, 2, 3};
