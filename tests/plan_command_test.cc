@@ -506,6 +506,32 @@ TEST_F(PlanCommandWithATableBeside, ClocksThatOutlastComputationsAreNotedAndMill
   EXPECT_THAT(plan({"--quick"}).err, HasSubstr("are these milliseconds?"));
 }
 
+// Harpe's client asks for clocks ahead: a plan for it counts what remains of the latency.
+TEST_F(PlanCommandWithLateClocks, PlansForHarpesClientCountWhatItLeaves) {
+  const json any = summary({"--slowdown", "1%", "--switch-latency", "10ms", "--quick"});
+  std::vector<std::string> options = {"--slowdown", "1%",   "--switch-latency", "10ms", "--quick",
+                                      "--client",   "harpe"};
+  const json own = summary(options);
+  EXPECT_EQ(any["client"], "any");
+  EXPECT_EQ(any["counted_latency_s"], 0.01);
+  EXPECT_EQ(own["client"], "harpe");
+  EXPECT_EQ(own["counted_latency_s"], 0.003);
+  EXPECT_LT(own["plans"]["fastest"]["iteration_time_s"],
+            any["plans"]["fastest"]["iteration_time_s"]);
+  EXPECT_LT(chosen(own, "iteration_energy_j"), chosen(any, "iteration_energy_j"));
+  options.insert(options.end(), {"--certificate", "--points", "0", "--out", path("out")});
+  EXPECT_THAT(plan(options).out, HasSubstr("Harpe's client asks ahead: the plan counts the 3 ms "
+                                           "that remain"));
+  const auto verified = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"verify", path("out/plan.json"), "--profile", path("profile.csv"), "--certificate",
+                 path("out/certificate.json"), "--switch-latency", "10ms"});
+    return harpe_says(more);
+  };
+  EXPECT_EQ(verified({"--client", "harpe"}).status, 0) << verified({"--client", "harpe"}).err;
+  EXPECT_THAT(verified({}).err, HasSubstr("switch-latency: the plan is for 0.003 s, not 0.01 s"));
+}
+
 TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {
   const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5%"})["plans"];
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["chosen"]["iteration_time_s"]);

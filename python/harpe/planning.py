@@ -206,6 +206,7 @@ def plan(
     power_cap_w: Quantity | None = None,
     least_energy: bool = False,
     switch_latency_s: Quantity | None = None,
+    client: str | None = None,
     min_dwell_s: Quantity | None = None,
     transfer_forward_s: Quantities | None = None,
     transfer_backward_s: Quantities | None = None,
@@ -240,6 +241,7 @@ def plan(
     :param power_cap_w: of the whole pipeline, on average
     :param switch_latency_s: until a new clock is in force; left out it is what
         ``PROFILE.latency.csv`` beside the profile says, else 0
+    :param client: that will ask for the clocks: ``"any"``, or ``"harpe"``, which asks ahead
     :param min_dwell_s: between two changes of a stage's clock, at least
     :param fit: replaces noisy measurements by a smooth fit over the clocks
     :param quick: plans in milliseconds, at a slightly larger gap
@@ -259,6 +261,7 @@ def plan(
         "power-cap": power_cap_w,
         "least-energy": least_energy,
         "switch-latency": switch_latency_s,
+        "client": client,
         "min-dwell": min_dwell_s,
         "transfer-forward": transfer_forward_s,
         "transfer-backward": transfer_backward_s,

@@ -59,7 +59,7 @@ Result<Frontier> price(const PlanJob& job, const Profile& profile, ScheduleRow& 
 Status plan_fastest(const PlanJob& job, const Profile& profile, Candidate& candidate) {
   ScheduleRow& row = candidate.row;
   candidate.frontier = HARPE_TRY(price(job, profile, row));
-  const PlanOptions options = options_of(job);
+  const PlanOptions options = options_of(job, candidate.frontier->profile());
   row.all_max = cost_of(candidate.frontier->all_max(options));
   row.fastest = cost_of(HARPE_TRY(candidate.frontier->fastest_plan(options)));
   return ok_status();
@@ -136,7 +136,6 @@ const std::vector<std::string>& policy_names() {
 ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile, Seconds own_time,
                                      const std::vector<std::string>& names,
                                      const Progress& progress) {
-  const PlanOptions options = options_of(job);
   std::vector<Candidate> candidates;
   for (const std::string& name : names)
     candidates.push_back({.row = {.name = name}, .frontier = {}});
@@ -158,6 +157,7 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
       [&](std::size_t i) {
         Candidate& candidate = candidates[i];
         if (candidate.row.is_priced()) {
+          const PlanOptions options = options_of(job, candidate.frontier->profile());
           candidate.row.at_fastest = plan_by(candidate, comparison.fastest_time, options);
           candidate.row.at_own = plan_by(candidate, comparison.own_time, options);
         }

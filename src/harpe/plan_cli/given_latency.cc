@@ -15,7 +15,8 @@ bool is_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, no_file);
 }
 
-/// Returns "10 ms", "10 to 30 ms", "0.5 to 2 s".
+}  // namespace
+
 std::string range_text(const LatencyByClock& latency) {
   constexpr int kMicroseconds = 3;  // decimals of milliseconds
   const Seconds least = latency.shortest(), most = latency.longest();
@@ -23,8 +24,6 @@ std::string range_text(const LatencyByClock& latency) {
   const std::string text = shortest(1e3 * most.value, kMicroseconds) + " ms";
   return least == most ? text : shortest(1e3 * least.value, kMicroseconds) + " to " + text;
 }
-
-}  // namespace
 
 bool is_latency_table(const std::string& value) {
   if (parse_seconds(value).ok()) return false;

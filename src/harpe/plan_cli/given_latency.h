@@ -30,6 +30,9 @@ Result<GivenLatency> given_latency(const std::string& value);
 /// none. Errors of the table name the option that leaves it out.
 Result<GivenLatency> found_latency(const std::filesystem::path& profile);
 
+/// Returns "10 ms", "10 to 30 ms", "0.5 to 2 s".
+std::string range_text(const LatencyByClock& latency);
+
 /// Returns "late as gpt3.latency.csv says (10 to 30 ms)", "10 ms late", or "at once".
 std::string lateness_text(const GivenLatency& given);
 

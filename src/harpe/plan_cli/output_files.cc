@@ -159,8 +159,8 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
                        profile_csv(frontier.profile(), job.fit ? "fitted" : "shared by chunks"));
   }
   if (job.certificate) {
-    const Certificate certificate =
-        HARPE_TRY(frontier.certificate(planned.chosen.iteration_time, options_of(job)));
+    const Certificate certificate = HARPE_TRY(
+        frontier.certificate(planned.chosen.iteration_time, options_of(job, frontier.profile())));
     files.emplace_back(kCertificate, certificate_json(certificate));
   }
   return files;

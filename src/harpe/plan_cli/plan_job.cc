@@ -142,6 +142,15 @@ Status set_switch_latency(PlanJob& job, Values values) {
   return ok_status();
 }
 
+Status set_client(PlanJob& job, Values values) {
+  HARPE_TRY(expect_one(values));
+  const std::string word = lower(values.front());
+  if (word != "any" && word != "harpe")
+    return Error::invalid("expected any or harpe, found " + in_quotes(values.front()));
+  job.client = word == "harpe" ? ClockClient::kHarpe : ClockClient::kAny;
+  return ok_status();
+}
+
 Status set_carbon(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
   job.cluster.carbon = HARPE_TRY(parse_source(values.front()));
@@ -233,10 +242,14 @@ std::vector<JobKey> make_keys() {
        }},
       {"switch-latency", "SECONDS|FILE", kSwitching,
        "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
-       "(MHz), latency (s); changes are then made only where they pay (default: "
-       "PROFILE.latency.csv "
-       "beside PROFILE.csv, as harpe profile measure writes it, else 0)",
+       "(MHz), latency (s), least_latency (s); changes are then made only where they pay (default: "
+       "PROFILE.latency.csv beside PROFILE.csv, as harpe profile measure writes it, else 0)",
        false, false, set_switch_latency},
+      {"client", "any|harpe", kSwitching,
+       "Program that will ask for the clocks. any: when their instructions begin, and the whole "
+       "switch latency counts; harpe: Harpe's client, which asks ahead, and what remains counts "
+       "(default any)",
+       false, false, set_client},
       {"min-dwell", "SECONDS", kSwitching,
        "Least time between two clock changes of a stage, s (default 0)", false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.min_dwell, parse_seconds); }},

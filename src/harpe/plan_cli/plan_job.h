@@ -12,6 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/gpu_model/gpu_model.h"
+#include "harpe/instruction/asking_ahead.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/plan_cli/cluster_options.h"
@@ -40,6 +41,7 @@ struct PlanJob {
   Objective objective;
   GivenLatency switch_latency;  ///< a table has yet to be read, see `read_job_latency`
   bool states_latency = false;  ///< also a latency of 0
+  ClockClient client = ClockClient::kAny;  ///< that will ask for the clocks
   Seconds min_dwell{0};
   bool quick = false;
   Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`

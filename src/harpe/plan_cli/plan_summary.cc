@@ -11,6 +11,7 @@
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/profile/counted_latency.h"
 
 namespace harpe {
 namespace {
@@ -81,6 +82,18 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
          percent_text(gap, 3) + " below this one (proof: " + proof + ")\n";
 }
 
+/// Returns a line on what Harpe's client leaves of the latency; none if it leaves all of it.
+std::string client_text(const Frontier& frontier, const PlanJob& job) {
+  const LatencyByClock& given = job.switch_latency.by_clock;
+  const LatencyByClock remaining = counted_latency(given, ClockClient::kHarpe, frontier.profile());
+  if (range_text(remaining) == range_text(given)) return "";
+  if (job.client == ClockClient::kHarpe)
+    return "Harpe's client asks ahead: the plan counts the " + range_text(remaining) +
+           " that remain (--client harpe)\n";
+  return "Harpe's client asks ahead, so that " + range_text(remaining) +
+         " remain: --client harpe plans for these\n";
+}
+
 std::string switching_text(const Planned& planned) {
   const Plan& free = *planned.free_switching;
   return "Clock changes: " + std::to_string(planned.chosen.clock_changes()) + " instead of " +
@@ -149,6 +162,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   const std::string lateness = latency_sentence(job.switch_latency);
   if (!lateness.empty()) text += lateness + '\n';
   if (planned.free_switching) {
+    if (job.switch_latency.by_clock.longest() > Seconds{0}) text += client_text(frontier, job);
     text += switching_text(planned);
     text += late_bound_text(planned, proof);
   } else {
@@ -203,6 +217,12 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
         {"clock_changes", planned.free_switching->clock_changes()}};
   }
   if (planned.late_replay) plans["late_replay"] = late_replay_json(planned);
+  if (job.switch_latency.by_clock.longest() > Seconds{0}) {
+    const LatencyByClock counted =
+        counted_latency(job.switch_latency.by_clock, job.client, frontier.profile());
+    document["client"] = job.client == ClockClient::kHarpe ? "harpe" : "any";
+    document["counted_latency_s"] = counted.longest().value;
+  }
   plans["chosen"]["tight_bound_j"] = planned.tight_bound.value;
   document["plans"] = std::move(plans);
   document["rivals"] = rivals_json(frontier, planned);

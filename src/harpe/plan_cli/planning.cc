@@ -13,6 +13,7 @@
 #include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
 #include "harpe/profile/chunks.h"
+#include "harpe/profile/counted_latency.h"
 #include "harpe/schedule/fixed_times.h"
 #include "harpe/schedule/schedule.h"
 
@@ -57,9 +58,9 @@ void add_all(const Error& from, Error& to) {
 
 }  // namespace
 
-PlanOptions options_of(const PlanJob& job) {
+PlanOptions options_of(const PlanJob& job, const Profile& profile) {
   return {.effort = job.quick ? Effort::kQuick : Effort::kFull,
-          .switch_latency = job.switch_latency.by_clock,
+          .switch_latency = counted_latency(job.switch_latency.by_clock, job.client, profile),
           .min_dwell = job.min_dwell};
 }
 
@@ -274,7 +275,7 @@ Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given) {
 
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress, LongPlanSearch& search) {
-  const PlanOptions options = options_of(job);
+  const PlanOptions options = options_of(job, frontier.profile());
   const PlanOptions for_chosen = search.applied_to(options);
   const Objective& objective = job.objective;
   Planned planned;

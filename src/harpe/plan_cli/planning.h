@@ -41,7 +41,8 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console);
 Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given);
 
 /// How the plans of a job are to be searched for.
-PlanOptions options_of(const PlanJob& job);
+/// \param profile  that the plans are made for
+PlanOptions options_of(const PlanJob& job, const Profile& profile);
 
 /// One setting for all GPUs, which the plan is compared with.
 struct NamedRivals {

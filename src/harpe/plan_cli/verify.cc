@@ -21,6 +21,7 @@
 #include "harpe/plan_cli/premises.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/profile/counted_latency.h"
 
 namespace harpe {
 namespace {
@@ -33,10 +34,10 @@ struct VerifyArguments {
 
 /// Keys of a job that describe the work and the machine. Other keys describe the search and the
 /// output.
-constexpr std::array<std::string_view, 13> kPremises = {
+constexpr std::array<std::string_view, 14> kPremises = {
     "schedule",       "stages",           "micro-batches",     "chunks",        "blocking-power",
     "gpus-per-stage", "transfer-forward", "transfer-backward", "transfer-mode", "load",
-    "reduce",         "optimizer",        "switch-latency"};
+    "reduce",         "optimizer",        "switch-latency",    "client"};
 
 constexpr const char* kExpected = "What the plan has to be for";
 
@@ -121,6 +122,9 @@ Result<VerifyInputs> read_inputs(const VerifyArguments& arguments, Console& cons
   collect(schedule);
   collect(certificate);
   if (!error.diagnostics.empty()) return error;
+  // A certificate names the latency that the plan counts.
+  expected.job.switch_latency.by_clock =
+      counted_latency(expected.job.switch_latency.by_clock, expected.job.client, *profile);
   return VerifyInputs{.expected = std::move(expected),
                       .plan = std::move(plan).take(),
                       .profile = std::move(profile).take(),
