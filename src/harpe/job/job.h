@@ -54,6 +54,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/instruction/asking_ahead.h"
 #include "harpe/job/observation.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/reported_use.h"
@@ -92,6 +93,8 @@ struct CharacterizeRequest {
   /// Slow clocks are planned with as if instructions took this share longer: plans that hold where
   /// instructions are late now and then.
   double reserve = 0;
+  /// That asks for the clocks: of the job's `switch_latency` plans count what it leaves.
+  ClockClient client = ClockClient::kAny;
 };
 
 /// What a pipeline runs, and from what that was made: enough for `Frontier::plan_of_clocks`.

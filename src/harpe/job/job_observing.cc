@@ -78,7 +78,8 @@ void Job::State::observe_iteration(const FinishedIteration& iteration) {
          .profile = assumed_profile(in.observation, work, *gpus, kAssumptions[i]),
          .blocking_power = waiting_powers(in.observation, *gpus),
          .objective = Objective{},
-         .only_objective = true});
+         .only_objective = true,
+         .client = clock_client()});
   }
 }
 

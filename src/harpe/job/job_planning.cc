@@ -146,9 +146,24 @@ bool Job::State::loses_clocks() const {
          });
 }
 
-void Job::State::plan_anew(Seconds now) {
-  add_event(JobEvent::Level::kWarning, now,
-            "GPUs have other clocks than the plans there were, so others are made");
+/// By whom the clocks of plans will be asked for. Mixed ranks leave the whole latency.
+ClockClient Job::State::clock_client() const {
+  const bool is_late = spec.switch_latency.longest() > Seconds{0};
+  return is_late && ranks.registered() > 0 && ranks.asks_ahead() ? ClockClient::kHarpe
+                                                                 : ClockClient::kAny;
+}
+
+/// Other programs ask for clocks than those that the plans were made for.
+void Job::State::fit_to_client(Seconds now) {
+  if (!profile || blocking_power.empty() || profiling() != nullptr || plans_for == clock_client())
+    return;
+  plan_anew(now, plans_for == ClockClient::kHarpe
+                     ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
+                     : "all ranks ask for clocks ahead: less of switch_latency_s counts");
+}
+
+void Job::State::plan_anew(Seconds now, const std::string& why) {
+  add_event(JobEvent::Level::kWarning, now, why + ", so other plans are made");
   plans.reset();
   forget_all_max();
   request_plans(*profile, blocking_power, now);
@@ -163,7 +178,7 @@ void Job::State::fit_to_clocks(Seconds now) {
   }
   if (loses_clocks()) {
     deployments.clear();
-    return plan_anew(now);
+    return plan_anew(now, "GPUs have other clocks than the plans there were");
   }
   const Deployment& newest = deployments.back();
   if (newest.purpose == StageAssignment::Purpose::kAllMax &&
@@ -214,6 +229,7 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
 
 void Job::State::ask_for_plans() {
   plans_due = true;
+  plans_for = clock_client();
   plans_ticket = ++ticket;
   objective_ticket = 0;
   effects.characterize = plans_request();
@@ -225,7 +241,8 @@ CharacterizeRequest Job::State::plans_request() const {
           .profile = profile.value_or(Profile()),
           .blocking_power = blocking_power,
           .objective = of_one_pipeline(aim(), overhead(), spec.shape.data),
-          .reserve = reserve};
+          .reserve = reserve,
+          .client = plans_for};
 }
 
 void Job::State::request_given_profile(Seconds now) {

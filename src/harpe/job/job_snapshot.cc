@@ -127,6 +127,7 @@ std::string Job::snapshot() const {
                {"reports_refused", s.reports_refused},
                {"energies_refused", s.energies_refused},
                {"assignments_late", s.assignments_late}};
+  if (s.plans_for == ClockClient::kHarpe) json["plans_ask_ahead"] = true;
   if (s.pace) json["pace"] = own_json(pace_json(*s.pace));
   if (s.pauses > 0) json["pauses"] = s.pauses;
   if (s.asked) json["asked_pause"] = asked_json(*s.asked);
@@ -195,6 +196,7 @@ void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds 
   read_count(fields, "retry_at", until);
   if (fields.boolean("rolled_back").value_or(false)) retry_at = until;
   reserve = fields.number("reserve", 0, 1).value_or(0);
+  if (fields.boolean("plans_ask_ahead").value_or(false)) plans_for = ClockClient::kHarpe;
   read_count(fields, "profiling_began", profiling_began);
   read_count(fields, "last_profiling", last_profiling);
   read_savings(fields, diagnostics, savings);

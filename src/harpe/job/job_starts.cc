@@ -76,6 +76,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
     } else if (entered.fewer_clocks && !spec.observe) {
       fit_to_clocks(now);
     }
+    if (entered.changed && !spec.observe) fit_to_client(now);
   }
   return RankEntry{.rank = entered.rank, .start = start};
 }
@@ -129,7 +130,9 @@ void Job::State::ranks_complete(Seconds now) {
   if (auto kept = kept_profiling()) return resume_profiling(*std::move(kept), now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
-    if (loses_clocks() || !stages_to_measure(*profile).empty()) return plan_anew(now);
+    if (loses_clocks() || !stages_to_measure(*profile).empty())
+      return plan_anew(now, "GPUs have other clocks than the plans there were");
+    if (plans_for != clock_client()) return fit_to_client(now);
     phase = Running{};
     if (retry_at) return deploy_all_max();
     deploy_choice(now, again);

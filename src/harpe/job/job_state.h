@@ -276,7 +276,9 @@ struct Job::State {
   bool may_profile() const;
   std::vector<int> stages_to_measure(const Profile& known) const;
   bool loses_clocks() const;
-  void plan_anew(Seconds now);
+  ClockClient clock_client() const;
+  void fit_to_client(Seconds now);
+  void plan_anew(Seconds now, const std::string& why);
   void fit_to_clocks(Seconds now);
   void take_profile(const Profile& from, std::vector<Watts> waiting);
   void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
@@ -337,12 +339,13 @@ struct Job::State {
   std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
   // By `profile`:
   std::optional<PipelineTimes> times;
-  Seconds usual_time{};                  ///< of a pipeline at all-max
-  std::vector<Megahertz> highest_known;  ///< clock of each stage
-  std::vector<Seconds> fastest_time;     ///< of each stage's computations at all-max
-  std::vector<Joules> fastest_energy;    ///< the same, of a GPU
-  std::vector<Watts> blocking_power;     ///< with which `plans` was made
-  double reserve = 0;                    ///< with which `plans` was made, see `CharacterizeRequest`
+  Seconds usual_time{};                       ///< of a pipeline at all-max
+  std::vector<Megahertz> highest_known;       ///< clock of each stage
+  std::vector<Seconds> fastest_time;          ///< of each stage's computations at all-max
+  std::vector<Joules> fastest_energy;         ///< the same, of a GPU
+  std::vector<Watts> blocking_power;          ///< with which `plans` was made
+  ClockClient plans_for = ClockClient::kAny;  ///< for which `plans` was made, or is being made
+  double reserve = 0;  ///< with which `plans` was made, see `CharacterizeRequest`
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
   std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
@@ -375,8 +378,7 @@ struct Job::State {
   Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
   std::uint64_t late_version = 0;    ///< assignments that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
-  /// Ranks that could not be reached for a while, until they run by the assignments that
-  /// hold.
+  /// Ranks that could not be reached for a while, until they run by what holds.
   std::vector<bool> away;
 
   AllMaxBaseline baseline;
@@ -384,8 +386,7 @@ struct Job::State {
   bool review_due = false;                       ///< pipelines are others than decided upon
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
   int probes_in_vain = 0;                        ///< in a row
-  std::int64_t newest_whole =
-      -1;  ///< iteration that all ranks have reported, by the same assignments
+  std::int64_t newest_whole = -1;  ///< iteration that all ranks have reported by one version
   std::int64_t whole_again = -1;   ///< the first after long without any; -1: it is not that long
   std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
   std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
@@ -432,8 +433,7 @@ struct Job::State {
 
   JobEffects effects;
   std::vector<float> relative;  ///< scratch: of each group
-  Seconds
-      late_at_all_max{};  ///< scratch: makespan of the latest pipeline in this iteration; 0: none
+  Seconds late_at_all_max{};    ///< scratch: makespan of this iteration's latest pipeline; 0: none
 
   static constexpr std::int64_t kNever = 9'000'000'000'000'000;  ///< iteration
   static constexpr Seconds kUsualDelivery{0.25};

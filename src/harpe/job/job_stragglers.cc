@@ -210,7 +210,8 @@ CharacterizeRequest Job::State::own_plans_request(const WatchedPipeline& one) co
           .compare_with = profile,
           .blocking_power = blocking_power,
           .times = {one.own_until},
-          .reserve = reserve};
+          .reserve = reserve,
+          .client = plans_for};
 }
 
 /// For one pipeline at a time, the slowest first.

@@ -109,6 +109,7 @@ void Job::State::succeed(State& before, Seconds now) {
       plans_due = profile.has_value() && !kept_profiling();
     }
     reserve = before.reserve;
+    plans_for = before.plans_for;
     if (spec.observe) {
       // The profile is kept: a later start that is not observed plans from it.
       plans.reset();

@@ -7,6 +7,7 @@
 #include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/job/job_size.h"
 #include "harpe/profile/check.h"
+#include "harpe/profile/counted_latency.h"
 
 namespace harpe {
 namespace {
@@ -50,8 +51,11 @@ Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
        .progress = progress});
 }
 
-PlanOptions plan_options(const JobSpec& spec, Effort effort) {
-  return {.effort = effort, .switch_latency = spec.switch_latency, .min_dwell = spec.min_dwell};
+PlanOptions plan_options(const JobSpec& spec, ClockClient client, const Profile& profile,
+                         Effort effort) {
+  return {.effort = effort,
+          .switch_latency = counted_latency(spec.switch_latency, client, profile),
+          .min_dwell = spec.min_dwell};
 }
 
 Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
@@ -63,7 +67,8 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
                                  {.plans = only_one ? 0 : std::min(most, plans_of(spec)),
                                   .times = request.times,
                                   .objective = request.objective,
-                                  .plan = plan_options(spec, only_one ? Effort::kFull : effort),
+                                  .plan = plan_options(spec, request.client, frontier.profile(),
+                                                       only_one ? Effort::kFull : effort),
                                   .wanted = wanted},
                                  progress));
   recount(spec, request, frontier, plans);
@@ -73,7 +78,7 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
 Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
                               const Frontier& frontier, std::int64_t windows,
                               const std::function<bool(const SearchProgress&)>& go_on) {
-  PlanOptions options = plan_options(spec, Effort::kFull);
+  PlanOptions options = plan_options(spec, request.client, frontier.profile());
   options.search_windows = windows;
   options.go_on = go_on;
   PlanTable plans = HARPE_TRY(PlanTable::build(

@@ -73,17 +73,23 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   if (!holder.registered()) ++registered_;
   if (holder.ended) --ended_;
   if (entered.changed || holder.gpu != registration.gpu ||
-      holder.power_limit != registration.power_limit) {
+      holder.power_limit != registration.power_limit ||
+      holder.asks_ahead != registration.asks_ahead) {
     changed_parts_.insert(shape_.index(coordinates) / RankHolders::kOfPart);
   }
   holder = {.session = registration.session,
             .gpu = registration.gpu,
             .power_limit = registration.power_limit,
-            .heard = now};
+            .heard = now,
+            .asks_ahead = registration.asks_ahead};
   clock_count_ += common.size() - clocks_[coordinates.stage].size();
   clocks_[coordinates.stage] = std::move(common);
   has_simulated_ = has_simulated_ || registration.simulated;
   return entered;
+}
+
+bool RankBook::asks_ahead() const {
+  return !holders_.any([](const Holder& one) { return !one.asks_ahead; });
 }
 
 std::size_t RankBook::memory() const {

@@ -19,7 +19,8 @@ struct RankHolder {
   std::string gpu;
   Watts power_limit{};  ///< of the GPU; 0: not stated
   Seconds heard{};
-  bool ended = false;  ///< it has said that its training is over
+  bool ended = false;       ///< it has said that its training is over
+  bool asks_ahead = false;  ///< see `RankRegistration`
   bool registered() const { return !session.empty(); }
 };
 

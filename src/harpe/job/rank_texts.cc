@@ -60,6 +60,7 @@ bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
   holder.gpu = gpus[gpu];
   holder.ended = item.items.size() > 2 && item.items[2].number == 1;
   if (item.items.size() > 3) holder.power_limit.value = std::max(0.0, item.items[3].number);
+  holder.asks_ahead = item.items.size() > 4 && item.items[4].number == 1;
   return true;
 }
 
@@ -105,8 +106,10 @@ std::string holders_text(const RankBook& ranks, std::size_t part) {
     if (is_new) gpus.push_back(holder.gpu);
     list.push_back({holder.session, name->second});
     const bool has_limit = holder.power_limit > Watts{0};
-    if (holder.ended || has_limit) list.back().push_back(holder.ended ? 1 : 0);
-    if (has_limit) list.back().push_back(holder.power_limit.value);
+    const bool asks = holder.asks_ahead;
+    if (holder.ended || has_limit || asks) list.back().push_back(holder.ended ? 1 : 0);
+    if (has_limit || asks) list.back().push_back(holder.power_limit.value);
+    if (asks) list.back().push_back(1);
   }
   return json_line({{"gpus", std::move(gpus)}, {"ranks", std::move(list)}});
 }

@@ -16,8 +16,8 @@ namespace harpe {
 
 /// The name of a part.
 std::string holders_part(std::size_t part);
-/// In the order of their ranks: [session, which of the names its GPU has, 1 if it has ended], null
-/// where no rank is.
+/// In the order of their ranks: [session, which of the names its GPU has, 1 if it has ended, power
+/// limit, 1 if it asks for clocks ahead], what is 0 left out at the end, null where no rank is.
 std::string holders_text(const RankBook& ranks, std::size_t part);
 Status read_holders(const std::string& text, std::size_t part, RankHolders& holders);
 
