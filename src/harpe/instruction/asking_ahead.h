@@ -74,7 +74,7 @@ class AskingAhead {
 };
 
 /// Returns r(c), see above. One time for all clocks stays one.
-/// \param clocks    those of the plan, not empty: the result has an entry for each
+/// \param clocks    those of the plan: of a table, the result has an entry for each
 /// \param shortest  the least time of a computation of the plan
 LatencyByClock remaining_latency(const LatencyByClock& latency, std::span<const Megahertz> clocks,
                                  Seconds shortest);

@@ -92,6 +92,21 @@ TEST(ClockClient, OfOneRankMayChangeWhileTheOthersTrain) {
   EXPECT_EQ(planned_for(job), ClockClient::kAny);
 }
 
+TEST(ClockClient, MayChangeWhilePlansAreMade) {
+  Job job = *Job::create(spec_of(), kNow);
+  register_all(job, "first", 0);
+  const CharacterizeRequest before = *job.take_effects().characterize;
+  const PlayedTraining training(job.spec(), *job.spec().profile, {});
+  RankRegistration other = training.registration(training.places().front());
+  other.session = "other";
+  other.run = "first";
+  EXPECT_TRUE(job.register_rank(other, kNow + 2 * Job::kSilence).ok());
+  const auto request = job.take_effects().characterize;
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->client, ClockClient::kAny);
+  EXPECT_NE(request->ticket, before.ticket) << "the plans that are being made do not count";
+}
+
 TEST(ClockClient, IsStored) {
   Job job = *Job::create(spec_of(), kNow);
   register_all(job, "first", 0);

@@ -153,17 +153,20 @@ ClockClient Job::State::clock_client() const {
                                                                  : ClockClient::kAny;
 }
 
-/// Other programs ask for clocks than those that the plans were made for.
-void Job::State::fit_to_client(Seconds now) {
-  if (!profile || blocking_power.empty() || profiling() != nullptr || plans_for == clock_client())
-    return;
-  plan_anew(now, plans_for == ClockClient::kHarpe
-                     ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
-                     : "all ranks ask for clocks ahead: less of switch_latency_s counts");
+/// \returns  whether other plans are made, as other programs ask for clocks than those that the
+/// plans were made for
+bool Job::State::fit_to_client(Seconds now) {
+  if (spec.observe || profiling() != nullptr || !profile || (!plans && !plans_due)) return false;
+  if (plans_for == clock_client()) return false;
+  const bool is_late = plans_for == ClockClient::kHarpe;
+  plan_anew(is_late ? JobEvent::Level::kWarning : JobEvent::Level::kInfo, now,
+            is_late ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
+                    : "all ranks ask for clocks ahead: less of switch_latency_s counts");
+  return true;
 }
 
-void Job::State::plan_anew(Seconds now, const std::string& why) {
-  add_event(JobEvent::Level::kWarning, now, why + ", so other plans are made");
+void Job::State::plan_anew(JobEvent::Level level, Seconds now, const std::string& why) {
+  add_event(level, now, why + ", so other plans are made");
   plans.reset();
   forget_all_max();
   request_plans(*profile, blocking_power, now);
@@ -178,7 +181,8 @@ void Job::State::fit_to_clocks(Seconds now) {
   }
   if (loses_clocks()) {
     deployments.clear();
-    return plan_anew(now, "GPUs have other clocks than the plans there were");
+    return plan_anew(JobEvent::Level::kWarning, now,
+                     "GPUs have other clocks than the plans there were");
   }
   const Deployment& newest = deployments.back();
   if (newest.purpose == StageAssignment::Purpose::kAllMax &&

@@ -76,7 +76,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
     } else if (entered.fewer_clocks && !spec.observe) {
       fit_to_clocks(now);
     }
-    if (entered.changed && !spec.observe) fit_to_client(now);
+    if (entered.changed) fit_to_client(now);
   }
   return RankEntry{.rank = entered.rank, .start = start};
 }
@@ -131,8 +131,9 @@ void Job::State::ranks_complete(Seconds now) {
   if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
     if (loses_clocks() || !stages_to_measure(*profile).empty())
-      return plan_anew(now, "GPUs have other clocks than the plans there were");
-    if (plans_for != clock_client()) return fit_to_client(now);
+      return plan_anew(JobEvent::Level::kWarning, now,
+                       "GPUs have other clocks than the plans there were");
+    if (fit_to_client(now)) return;
     phase = Running{};
     if (retry_at) return deploy_all_max();
     deploy_choice(now, again);

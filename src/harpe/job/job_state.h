@@ -277,8 +277,8 @@ struct Job::State {
   std::vector<int> stages_to_measure(const Profile& known) const;
   bool loses_clocks() const;
   ClockClient clock_client() const;
-  void fit_to_client(Seconds now);
-  void plan_anew(Seconds now, const std::string& why);
+  bool fit_to_client(Seconds now);
+  void plan_anew(JobEvent::Level level, Seconds now, const std::string& why);
   void fit_to_clocks(Seconds now);
   void take_profile(const Profile& from, std::vector<Watts> waiting);
   void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
