@@ -21,6 +21,7 @@ LATE = {"switch-latency": 0.005, "min-dwell": 0.01}
 class Entrances(ServerTest):
     def setUp(self):
         super().setUp()
+        self.asks_ahead = False  # as ranks of Harpe's client do
         self.profile = self.folder / "profile.csv"
         self.harpe_does("synth", "--gpu", "a100-sxm", "--stages", STAGES, "--imbalance", 1.3, "--out", self.profile)
         sys.path.insert(0, str(PYTHON))
@@ -44,14 +45,16 @@ class Entrances(ServerTest):
         out = self.folder / f"file-{name}"
         key, value = objective[0][2:], f'"{objective[1]}"' if len(objective) > 1 else "true"
         lines = {"profile": '"profile.csv"', "microbatches": MICRO_BATCHES, "blocking-power": BLOCKING_W,
-                 "gpus-per-stage": TENSOR, "job": '"entrances"', "points": 0, key: value, **model}
+                 "gpus-per-stage": TENSOR, "job": '"entrances"', "points": 0, key: value,
+                 **{name: json.dumps(value) for name, value in model.items()}}
         file = self.folder / f"{name}.toml"
         file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         self.harpe_does("plan", file, "--out", out)
         return out
 
     def train(self, model, plans=10, blocking=BLOCKING_W, **more):
-        members = {key.replace("-", "_") + "_s": value for key, value in model.items()}
+        members = {key.replace("-", "_") + "_s": value for key, value in model.items() if key != "client"}
+        self.asks_ahead = model.get("client") == "harpe"
         self.begin("j", name="entrances", stages=STAGES, tensor=TENSOR, micro_batches=MICRO_BATCHES, plans=plans,
                    blocking_power_w=blocking, profile=self.profile.read_text(), **members, **more)
         self.wait_for_phase("running")
@@ -64,7 +67,8 @@ class Entrances(ServerTest):
         for stage in range(STAGES):
             for tensor in range(TENSOR):
                 self.good("POST", f"/v1/jobs/{job}/ranks", {"data": 0, "stage": stage, "tensor": tensor,
-                                                            "session": f"s{stage}-{tensor}", "clocks_mhz": clocks})
+                                                            "session": f"s{stage}-{tensor}", "clocks_mhz": clocks,
+                                                            "asks_ahead": self.asks_ahead})
 
     def wait_for(self, holds, seconds=240):
         """Plans are made with low precedence: beside other work they take their time."""
@@ -155,6 +159,14 @@ class Entrances(ServerTest):
         self.start()
         self.train(LATE, plans=1)  # each takes a search
         self.check("late", LATE, ("--slowdown", "5%"), {"slowdown": 0.05})
+
+    def test_with_ranks_that_ask_for_clocks_ahead(self):
+        self.start()
+        model = {"switch-latency": 0.01, "client": "harpe"}
+        self.train(model, plans=1)
+        self.check("ahead", model, ("--slowdown", "5%"), {"slowdown": 0.05})
+        proof = json.loads((self.folder / "options-ahead" / "certificate.json").read_text())
+        self.assertEqual(proof["latency"], [[0, 0.003]])
 
     def test_with_a_blocking_power_for_each_stage(self):
         self.start()
