@@ -6,14 +6,16 @@
 // pauses, as between stages. The clock of each instruction is asked for
 //   at its start      through the agent's channel, as without a client
 //   at the last end   by the client, when the instruction before has ended
-//   ahead             by the client, the shortest switch before that end
+//   ahead             by the client, 0.7 of a switch before that end (instruction/asking_ahead.h)
 // The same again where training runs ahead of its device, an iteration at a time, with the client
 //   at the calls      asked for when training puts the work into the device's queue
 //   on the device     following the queue (RankClient::follow_stream), and asking ahead
 // Beside it stands the plan: what the same instructions take and use if each runs at its clock
 // throughout. The agent, its channel and the server's assignments are real; the GPU is simulated,
 // its queue is what looks like CUDA's driver (scripted_cuda.cc), and what is told of the GPU is the
-// simulation's truth. Exits with 1 if asking ahead is no better than asking at the start, or
+// simulation's truth. How late a clock comes is told from how long its instruction takes, and held
+// against what a plan counts: the whole of the longest switch, or what remains of it where the
+// client asks ahead. Exits with 1 if asking ahead is no better than asking at the start, or
 // following the queue no better than not.
 
 #include <chrono>
@@ -34,6 +36,7 @@
 #include "harpe/hw/devices.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/instruction/asking_ahead.h"
 #include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
@@ -44,6 +47,10 @@ constexpr Megahertz kForwardClock{1410}, kBackwardClock{1050};
 constexpr Seconds kForwardTime{0.03}, kBackwardTime{0.06};  // at the highest clock
 constexpr double kMemoryBound = 0.15;
 constexpr int kWarmUp = 2;  // iterations
+/// The longest of some hundred switches over their median: their logarithms have a deviation of
+/// 0.05 (`switch_spread`).
+constexpr double kLongestSwitch = 1.15;
+constexpr Seconds kToCall{0.001};  // `call_ms`, and what the bench cannot tell from none
 
 enum class Asking { kAtItsStart, kAtTheLastEnd, kAhead, kAtTheCalls, kOnTheDevice };
 constexpr const char* kNames[] = {"at its start", "at the last end", "ahead", "at the calls",
@@ -53,7 +60,15 @@ struct Outcome {
   double time = 0, energy = 0;  ///< of an iteration
   int began = 0, at_clock = 0;  ///< instructions, and those that began at their clock
   double wrong = 0;             ///< seconds of all instructions at the clock of a neighbour
+  int as_counted = 0;           ///< instructions that are at that clock no longer than plans count
 };
+
+/// What plans count of the longest switch.
+Seconds counted(Asking asking, double switch_ms) {
+  const LatencyByClock longest = Seconds{kLongestSwitch * switch_ms / 1000};
+  const bool is_ahead = asking == Asking::kAhead || asking == Asking::kOnTheDevice;
+  return is_ahead ? remaining_latency(longest, {}, kForwardTime).longest() : longest.longest();
+}
 
 struct Bench {
   ScriptedCuda cuda;
@@ -143,7 +158,8 @@ struct Bench {
       options.clock_socket = agent.clock_socket;
       options.measured = measured.get();
       options.log = [](const std::string&) {};  // that the stream is not followed, on purpose
-      options.look_ahead = Seconds{asking == Asking::kAtTheLastEnd ? 0 : 0.0007 * switch_ms};
+      options.spec.switch_latency = Seconds{kLongestSwitch * switch_ms / 1000};
+      if (asking == Asking::kAtTheLastEnd) options.look_ahead = Seconds{0};
       auto started = RankClient::start(options);
       if (!started.ok()) std::abort();
       client = *std::move(started);
@@ -181,7 +197,10 @@ struct Bench {
           }
           const auto span = simulation->run(0, is_forward ? forward : backward);
           if (!span.ok()) std::abort();
-          if (iteration >= kWarmUp) outcome.wrong += wrong_time(is_forward, *span);
+          if (iteration < kWarmUp) return;
+          const double wrong = wrong_time(is_forward, *span);
+          outcome.wrong += wrong;
+          outcome.as_counted += wrong <= (counted(asking, switch_ms) + kToCall).value ? 1 : 0;
         });
         if (client) client->on_instruction_end();
       }
@@ -209,9 +228,12 @@ int run(int iterations, double switch_ms) {
       const Outcome outcome = bench.run(static_cast<Asking>(how), iterations, pause, switch_ms);
       wrong[how] = 1000 * outcome.wrong / outcome.began;
       std::printf(
-          "  %-16s %5.1f %% began at their clock; %5.2f ms each at the clock of a neighbour; "
-          "time %+5.2f %%, energy %+5.2f %%\n",
+          "  %-16s %5.1f %% began at their clock; %5.2f ms each at the clock of a neighbour, %5.1f "
+          "%% "
+          "of them no longer than the %.1f ms of a plan; time %+5.2f %%, energy %+5.2f %%\n",
           kNames[how], 100.0 * outcome.at_clock / outcome.began, wrong[how],
+          100.0 * outcome.as_counted / outcome.began,
+          1000 * counted(static_cast<Asking>(how), switch_ms).value,
           100 * (outcome.time / time - 1), 100 * (outcome.energy / energy - 1));
     }
     good = good && wrong[2] < 0.6 * wrong[0] && wrong[4] < 0.6 * wrong[3];
