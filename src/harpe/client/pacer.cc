@@ -8,7 +8,9 @@ namespace harpe {
 namespace {
 
 constexpr Seconds kLook = AskingAhead::kSeenWithin, kIdleLook{0.01};
-constexpr Seconds kIdleAfter{1};
+/// Longer than a stage waits between two instructions: until then the client sees in time that one
+/// has begun (`AskingAhead::kSeenWithin`).
+constexpr Seconds kIdleAfter{10};
 
 }  // namespace
 

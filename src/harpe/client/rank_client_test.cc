@@ -520,6 +520,39 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on"), HasSubstr("responds again")));
 }
 
+// Plans count on it, so that it holds by the job's own words alone.
+TEST_F(ClientTest, TellsTheServerThatItAsksForClocksAheadByTheJobsLatency) {
+  Mutex mutex;
+  std::optional<bool> asks_ahead;
+  server_.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+    if (!request.path.ends_with("/ranks")) return std::nullopt;
+    const MutexLock lock(mutex);
+    asks_ahead = parse_rank_registration(request.body)->asks_ahead;
+    return std::nullopt;
+  });
+  const auto told = [&](RankClientOptions given) {
+    {
+      const MutexLock lock(mutex);
+      asks_ahead.reset();
+    }
+    given.take_over = true;
+    const auto client = started(std::move(given));
+    const auto is_told = [&] {
+      const MutexLock lock(mutex);
+      return asks_ahead.has_value();
+    };
+    EXPECT_TRUE(eventually(is_told));
+    const MutexLock lock(mutex);
+    return asks_ahead.value_or(false);
+  };
+  EXPECT_FALSE(told(options())) << "no clock is late";
+  spec_.switch_latency = Seconds{0.01};
+  EXPECT_TRUE(told(options()));
+  RankClientOptions fixed = options();
+  fixed.look_ahead = Seconds{0.007};
+  EXPECT_FALSE(told(fixed)) << "a time of the user's";
+}
+
 TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
   start_agent();
   const std::string file = ::testing::TempDir() + "harpe_rank_token_" + std::to_string(::getpid());
