@@ -14,7 +14,7 @@ constexpr Seconds kIdleAfter{10};
 
 }  // namespace
 
-Pacer::Pacer(Parts parts, Options options, std::function<void(IterationRecord)> ended)
+Pacer::Pacer(Parts parts, const Options& options, std::function<void(IterationRecord)> ended)
     : parts_(parts),
       options_(options),
       ended_(std::move(ended)),

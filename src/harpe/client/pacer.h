@@ -36,7 +36,7 @@ class Pacer {
   static constexpr std::size_t kTeller = 1;  ///< of the clock link
 
   /// \param ended  hears each iteration that has ended, on this thread
-  Pacer(Parts parts, Options options, std::function<void(IterationRecord)> ended);
+  Pacer(Parts parts, const Options& options, std::function<void(IterationRecord)> ended);
   ~Pacer() { stop(); }
   Pacer(const Pacer&) = delete;
   Pacer& operator=(const Pacer&) = delete;

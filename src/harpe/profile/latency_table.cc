@@ -133,7 +133,7 @@ std::string latency_table_csv(const LatencyByClock& latency) {
   for (const LatencyByClock::Entry& entry : latency.entries()) {
     text += std::to_string(entry.clock.value) + "," + shortest(entry.latency.value);
     if (has_least) text += "," + (entry.least ? shortest(entry.least->value) : std::string());
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
