@@ -14,20 +14,24 @@
 /// instruction ahead of its own has begun. A plan for clocks that are late by up to r(c) then holds
 /// for every delay from l(c) to L(c):
 ///
-/// * Not too early. c cannot come before the end of the longest of the last few durations of the
-///   running instruction, as they vary (its own clock comes at another moment each time). Of the
-///   0.3 l(c) that are left for that, changes that are quicker than any that was measured take
-///   what durations leave.
-/// * Not too late. The running instruction is expected to take the shortest of its last few
-///   durations, where they vary by less than 0.3 l(c); else as much longer as not to be too early.
-///   The plan counts for it the longest that late clocks make it, T, which is no shorter. So c is
-///   asked for by T - a(c) after its begin, or at its end if that comes first, and is in force by T
-///   + r(c): r(c) after the begin of the next instruction that the plan counts, though that may
-///   have begun earlier. By induction each instruction ends when the plan says, or earlier.
-/// * Energy. If an instruction ends earlier by d, since its clock came late and the clock before
-///   was faster, the next clock is late by up to r(c) + d after the actual begin. These d seconds
-///   cost energy that is not counted only at a second falling clock in a row. The plan counts all
-///   changes of an iteration as late as can be, so that its energy holds all the same.
+/// * Not too early. c is never asked for so early that it could come before the end of the longest
+///   of the running instruction's last few durations. That leaves 0.3 l(c) for durations to vary,
+///   as they do where the instruction's own clock comes at another moment each time, and for
+///   changes that are quicker than any that was measured.
+/// * Not too late. As long as the last few durations differ by less than 0.3 l(c), the instruction
+///   is expected to take the shortest of them. The plan counts the longest that late clocks make
+///   it, T. So c is asked for by T - a(c) after the begin, or at the end if that comes first, and
+///   is in force by T + r(c): r(c) after the begin of the next instruction that the plan counts,
+///   though that one may have begun earlier. By induction each instruction ends when the plan says,
+///   or earlier. (One that begins earlier than the plan says may take longer than T, and end in
+///   time. The next clock is late by that much only if all of its last few runs did so, and this
+///   one does not.)
+/// * Energy. If an instruction ends earlier by d, since its own clock came late and the clock
+/// before
+///   was faster, the next clock is late by up to r(c) + d after the actual begin. The plan does not
+///   count these d seconds at the clock before. They cost energy only where clocks fall twice in a
+///   row, and far less than the plan counts too much, as it counts every change of an iteration as
+///   late as can be.
 ///
 /// Not covered: durations that vary by more than 0.3 l(c), by as much as they do; and the first
 /// time that an instruction runs at a clock, whose duration is not known: the next clock is then
