@@ -35,7 +35,9 @@
 ///
 /// Not covered: durations that vary by more than 0.3 l(c), by as much as they do; and the first
 /// time that an instruction runs at a clock, whose duration is not known: the next clock is then
-/// asked for at its end. Waking the client's timer and the agent takes some tens of microseconds.
+/// asked for at its end. Like plans for any client, this takes a change to end within its latency
+/// also if another one is asked for meanwhile, which happens after computations shorter than L(c).
+/// Waking the client's timer and the agent takes some tens of microseconds.
 
 #include <span>
 #include <utility>
