@@ -27,7 +27,7 @@ LateBound::LateBound(const SearchOrder& layout, const LateCosts& costs, Seconds 
     : layout_(layout),
       costs_(costs),
       problem_(layout.problem()),
-      round_(costs),
+      round_(costs, LateRound::Late::kFirst),
       deadline_(deadline.value),
       lag_(problem_.network.arcs.size(), 0),
       length_(problem_.network.arcs.size(), 0),
@@ -112,14 +112,10 @@ void LateBound::set_lengths() {
       length_[problem_.node_arc[i]] =
           problem_.tables[problem_.table[i]].options.front().point.time.value;
   }
+  std::vector<double> time(problem_.table.size(), 0);
   for (const LateCosts::Stage& stage : costs_.stages()) {
-    if (stage.nodes.empty()) continue;
-    auto before = static_cast<std::size_t>(setting_[stage.nodes.back()]);
-    for (const int node : stage.nodes) {
-      const auto now = static_cast<std::size_t>(setting_[node]);
-      length_[problem_.node_arc[node]] = costs_.table(node).times_after(before)[now];
-      before = now;
-    }
+    costs_.set_times(stage, setting_, time);
+    for (const int node : stage.nodes) length_[problem_.node_arc[node]] = time[node];
   }
 }
 
@@ -219,6 +215,9 @@ void LateBound::climb(int steps) {
     }
   }
   if (centre.proves > best_.proves) best_ = std::move(centre);
+  if (!costs_.outlasts()) return;
+  LateRound round(costs_);
+  best_.proves = proven_by(best_, Ends::kOpen, longest_, round, setting_);
 }
 
 std::optional<LateBound::Proof> LateBound::proof() {
@@ -246,7 +245,9 @@ std::optional<LateBound::Proof> LateBound::proof() {
       left -= given;
     }
   }
-  proof.effective = Joules{evaluate(rounded, Ends::kMeet)};
+  for (const std::int32_t arc : problem_.node_arc) rounded.price.push_back(rounded.arc[arc]);
+  LateRound round(costs_);
+  proof.effective = Joules{proven_by(rounded, Ends::kMeet, longest_, round, setting_)};
   return proof;
 }
 

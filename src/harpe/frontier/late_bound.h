@@ -21,6 +21,7 @@
 
 #include "harpe/flow/network.h"
 #include "harpe/frontier/late_costs.h"
+#include "harpe/frontier/late_round.h"
 #include "harpe/frontier/search_order.h"
 
 namespace harpe {

@@ -421,6 +421,23 @@ TEST(LateCertificate, ProvesTheBoundThatPlansComeNear) {
   }
 }
 
+TEST(LateCertificate, ProvesWhatClocksCostThatOutlastInstructions) {
+  // Computations take from 0.03 s on.
+  Joules before{0};
+  for (const Seconds latency : {0.03_s, 0.06_s, 0.12_s}) {
+    const ProvenPlan one = proven_plan(latency, 1.05);
+    const Verification found = verify_plan(one.plan, one.frontier.profile(), &one.certificate);
+    EXPECT_EQ(diagnostics_of(found), "");
+    ASSERT_TRUE(found.proven_bound);
+    EXPECT_LE(*found.proven_bound, one.plan.iteration_energy);
+    const Joules bound = one.frontier.tight_lower_bound(one.plan.iteration_time, one.options);
+    EXPECT_NEAR(found.proven_bound->value / bound.value, 1, 1e-9);
+    const Joules here = one.frontier.tight_lower_bound(one.frontier.min_time() * 1.2, one.options);
+    EXPECT_GE(here, before * (1 - 1e-4));
+    before = here;
+  }
+}
+
 TEST(LateCertificate, IsRefusedForAPlanThatCountsLessOrLeavesOutWhatFits) {
   const ProvenPlan one = proven_plan(0.01_s, 1.04);
   ASSERT_GT(one.plan.clock_changes(), 0);

@@ -3,6 +3,8 @@
 /// What computations take when their setting comes late, see switching.h: as tables, for searches
 /// along the list of a stage.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -15,21 +17,40 @@ namespace harpe {
 
 /// Seconds and joules (effective energy) of every computation at every setting after every other.
 /// Rounded nowhere, so that they are never above what a plan counts in integers.
+///
+/// If a change outlasts its instruction, tables count it for that instruction alone; `carried` says
+/// what it costs those after it. Of several settings that are old at once only the last one counts
+/// here, which is never more than what a plan counts (late_settings.h).
 class LateCosts {
  public:
   /// No choice costs as much.
   static constexpr double kNever = 1e30;
 
+  /// A change of setting that is late in the instructions after it.
+  struct Carried {
+    std::size_t before = 0, now = 0;  ///< settings of the stage
+    double left = 0;                  ///< s: for how long the one before may still be in force
+  };
+  /// What an instruction takes and costs.
+  struct Taken {
+    double time = 0, cost = 0;
+  };
+
   struct Stage {
     std::vector<int> nodes;                    ///< its computations, in order
     std::vector<InstructionSetting> settings;  ///< of all of them, rising
+    std::vector<double> latency;               ///< of each setting, s
+    bool outlasts = false;  ///< true if a change can outlast the computation it was asked for
   };
   /// Of all computations with the same points. Rows are settings before, columns settings now.
   struct Table {
     std::size_t settings = 0;
     std::vector<double> time, cost;  ///< `cost` is `kNever` where now is not measured
     std::vector<int> point;          ///< of each setting, in the profile; -1: not measured
-    double longest = 0;              ///< of all times
+    /// Points that stand for each setting while it is old: its own, or its neighbours; -1: none.
+    std::vector<std::array<int, 2>> old;
+    std::vector<Taken> points;  ///< of the profile
+    double longest = 0;         ///< of all times
     /// The most that a late change adds, seconds and joules: of each setting, a change to it
     /// (`into`) and a change from it to another one (`after`).
     std::vector<double> time_into, cost_into, time_after, cost_after;
@@ -52,60 +73,23 @@ class LateCosts {
   const Table& table(int node) const { return tables_[problem_.table[node]]; }
   const Problem& problem() const { return problem_; }
 
+  /// True if a change on some stage can outlast the computation it was asked for.
+  bool outlasts() const { return std::ranges::any_of(stages_, &Stage::outlasts); }
+  /// Returns what an instruction takes and costs while a change is late, and takes the change past
+  /// it. Requires that its new setting was measured.
+  Taken carried(int node, Carried& change) const;
+  /// Sets the seconds of all computations of a stage, by the settings of its nodes. What is late at
+  /// the end of the list counts at its beginning for the first instruction alone.
+  void set_times(const Stage& stage, std::span<const int> setting, std::vector<double>& time) const;
+
  private:
-  void fill(Table& table, const Stage& stage, int node, const LatencyByClock& latency) const;
+  void fill(Table& table, const Stage& stage, int node) const;
+  void set_latency(Stage& stage, const LatencyByClock& latency) const;
   static void set_most(Table& table);
 
   const Problem& problem_;
   std::vector<Stage> stages_;
   std::vector<Table> tables_;  // as in the problem; empty where there is no choice
-};
-
-/// The least of cost plus price times time over one round of a stage: of its list, whose first
-/// computation follows its last. Of each computation, only settings near its best one are tried: no
-/// other can be in the best round. O(list x settings^2) in the worst case, and a few times that if
-/// the best open list does not end with the setting that it began after.
-class LateRound {
- public:
-  explicit LateRound(const LateCosts& costs) : costs_(costs) {}
-
-  /// \param price    of a second, W, one a node of the pipeline
-  /// \param longest  seconds, one a node: what takes longer is left out
-  /// \param setting  of each node of the stage, in its `settings`: the choices (output)
-  /// \returns  joules; `LateCosts::kNever` where nothing is left
-  double cheapest(int stage, std::span<const double> price, std::span<const double> longest,
-                  std::vector<int>& setting);
-  /// The same with any setting before the first computation, not that of the last. Returns at most
-  /// what `cheapest` returns, and less by at most the cost of one late change.
-  /// O(list x settings^2)
-  double cheapest_open(int stage, std::span<const double> price, std::span<const double> longest,
-                       std::vector<int>& setting);
-
- private:
-  /// Settings of a computation that can be in the best round: from `first` to before `end`.
-  struct Range {
-    std::size_t first = 0, end = 0;
-  };
-  Range range_of(const LateCosts::Stage& stage, std::size_t k, std::span<const double> price,
-                 std::span<const double> longest) const;
-  void set_ranges(const LateCosts::Stage& stage, std::span<const double> price,
-                  std::span<const double> longest);
-  void run(const LateCosts::Stage& stage, std::span<const double> price,
-           std::span<const double> longest);
-  /// Runs with any setting before the first; returns the setting of the last that costs least.
-  std::size_t run_open(const LateCosts::Stage& stage, std::span<const double> price,
-                       std::span<const double> longest);
-  /// Returns the cost of the best choices that end with each setting.
-  std::span<const double> ends(const LateCosts::Stage& stage) const {
-    return std::span(least_).subspan(stage.nodes.size() * stage.settings.size());
-  }
-  /// Sets the best choices that end with `last`. Returns the setting before the first of them.
-  int trace(const LateCosts::Stage& stage, std::span<const double> price,
-            std::span<const double> longest, int last, std::vector<int>& setting) const;
-
-  const LateCosts& costs_;
-  std::vector<double> least_;  // after so many computations, at each setting
-  std::vector<Range> ranges_;  // of each computation
 };
 
 }  // namespace harpe

@@ -9,7 +9,7 @@ namespace harpe {
 
 /// Returns how many computations from `k` on a change can be late in.
 std::size_t LateRound::reach(const LateCosts::Stage& stage, std::size_t k) const {
-  if (!stage.outlasts) return 1;
+  if (!carries(stage)) return 1;
   const double longest = *std::ranges::max_element(stage.latency);
   double passed = 0;
   std::size_t count = 0;
@@ -92,7 +92,7 @@ void LateRound::set_ranges(const LateCosts::Stage& stage, std::span<const double
 
 void LateRound::run(const LateCosts::Stage& stage, std::span<const double> price,
                     std::span<const double> longest) {
-  if (stage.outlasts) return run_outlasting(stage, price, longest);
+  if (carries(stage)) return run_outlasting(stage, price, longest);
   const std::size_t settings = stage.settings.size();
   for (std::size_t k = 0; k < stage.nodes.size(); ++k) {
     const int node = stage.nodes[k];
@@ -195,7 +195,7 @@ int LateRound::trace_outlasting(const LateCosts::Stage& stage, int last,
 
 int LateRound::trace(const LateCosts::Stage& stage, std::span<const double> price,
                      std::span<const double> longest, int last, std::vector<int>& setting) const {
-  if (stage.outlasts) return trace_outlasting(stage, last, setting);
+  if (carries(stage)) return trace_outlasting(stage, last, setting);
   const std::size_t settings = stage.settings.size();
   for (std::size_t k = stage.nodes.size(); k-- > 0;) {
     const int node = stage.nodes[k];

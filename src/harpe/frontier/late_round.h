@@ -21,7 +21,10 @@ namespace harpe {
 /// sum is never more than the least of what plans count.
 class LateRound {
  public:
-  explicit LateRound(const LateCosts& costs) : costs_(costs) {}
+  /// Instructions in which a change counts that outlasts its own. `kFirst` proves less and takes a
+  /// fraction of the time.
+  enum class Late : unsigned char { kAll, kFirst };
+  explicit LateRound(const LateCosts& costs, Late late = Late::kAll) : costs_(costs), late_(late) {}
 
   /// \param price    of a second, W, one a node of the pipeline
   /// \param longest  seconds, one a node: what takes longer is left out
@@ -80,7 +83,12 @@ class LateRound {
   int trace(const LateCosts::Stage& stage, std::span<const double> price,
             std::span<const double> longest, int last, std::vector<int>& setting) const;
 
+  bool carries(const LateCosts::Stage& stage) const {
+    return stage.outlasts && late_ == Late::kAll;
+  }
+
   const LateCosts& costs_;
+  Late late_;
   std::vector<double> least_;  // after so many computations, at each setting
   std::vector<Range> ranges_;  // of each computation
   // If changes outlast their instructions: the least with nothing late any more, and origins.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "harpe/frontier/late_costs.h"
+#include "harpe/frontier/late_round.h"
 #include "harpe/frontier/switching.h"
 
 namespace harpe {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "harpe/frontier/verify_parts.h"
@@ -24,17 +25,28 @@ double rounded_down(double value) {
   return less >= 0x1p-60 ? less : 0;
 }
 
-/// What the setting before costs more while it still runs, however long that is up to the latency:
+/// A setting that was asked for while another one still runs.
+struct Change {
+  InstructionSetting before;
+  double left = 0;  ///< s: the longest that it still runs
+};
+
+/// What the setting before costs more while it still runs, however long that is up to what is left:
 /// nothing where it costs less. Of one that was not measured, what its neighbours cost. Rounded
-/// down.
-Extra late_extra(std::span<const OperatingPoint> points, Watts power, const LatencyByClock& latency,
-                 const InstructionSetting& before, const OperatingPoint& now) {
+/// down, also what is left after the shortest time that the instruction can take.
+Extra late_extra(std::span<const OperatingPoint> points, Watts power, const OperatingPoint& now,
+                 Change& change) {
   Extra extra;
-  if (before == now.setting()) return extra;
-  const NearestPoints near = nearest_points(points, before);
+  if (change.before == now.setting()) {
+    change.left = 0;
+    return extra;
+  }
+  double shortest = now.time.value;
+  const NearestPoints near = nearest_points(points, change.before);
   for (const OperatingPoint* const old : {near.below, near.above}) {
     if (old == nullptr) continue;
-    const double share = std::min(1.0, latency.to(now.clock) / old->time);
+    shortest = std::min(shortest, old->time.value);
+    const double share = std::min(1.0, change.left / old->time.value);
     const double longer = (Exact(old->time.value) - Exact(now.time.value)).rounded_down();
     const double more =
         (effective(old->energy, power, old->time) - effective(now.energy, power, now.time))
@@ -42,6 +54,7 @@ Extra late_extra(std::span<const OperatingPoint> points, Watts power, const Late
     extra.time = std::max(extra.time, rounded_down(share * longer));
     extra.cost = std::max(extra.cost, std::min(rounded_down(share * more), 0x1p40));
   }
+  change.left = rounded_down((Exact(change.left) - Exact(shortest)).rounded_down());
   return extra;
 }
 
@@ -79,7 +92,10 @@ class LateRounds {
   std::optional<Exact> least() {
     if (list_.empty()) return Exact();
     std::size_t number = 0;
-    for (auto& [setting, place] : settings_) place = number++;
+    for (auto& [setting, place] : settings_) {
+      place = number++;
+      numbered_.push_back(&setting);
+    }
     for (Instruction& i : list_) {
       const auto [at, is_new] = tables_.try_emplace(i.kind);
       if (is_new) at->second = table_of(i.kind);
@@ -102,24 +118,63 @@ class LateRounds {
  private:
   static constexpr Fixed kNone = static_cast<Fixed>(1) << 126;
   using Kind = std::pair<int, InstructionKind>;  // chunk and kind
-  /// Time and effective energy of a kind of instruction, for each setting before it and its own.
+  /// What an instruction takes at a setting while another one still runs, and for how long that one
+  /// may after it.
+  struct Entry {
+    WideInteger time;  ///< in units of 2^-kTimeBits s
+    Fixed cost;
+    double left;  ///< s
+  };
+  struct Pair {
+    std::size_t before, now;
+    Entry entry;
+  };
+  /// Of a kind of instruction: for each setting before it and its own, as these are asked for, and
+  /// on demand for what is left of a change by setting before, own setting and time left.
   struct Table {
-    struct Entry {
-      std::size_t before, now;
-      WideInteger time;  ///< in units of 2^-kTimeBits s
-      Fixed cost;
-    };
-    std::vector<Entry> entries;
+    std::vector<Pair> pairs;
+    std::map<std::tuple<std::size_t, std::size_t, double>, std::optional<Entry>> carried;
   };
   struct Instruction {
     Kind kind;
     WideInteger flow;     ///< in units of 2^-kFlowBits W
     WideInteger longest;  ///< in units of 2^-kTimeBits s
-    const Table* table = nullptr;
+    Table* table = nullptr;
+  };
+  /// A change that outlasts the instructions so far.
+  struct Pending {
+    std::size_t before, now;
+    double left;
+    Fixed sum;
+  };
+  /// The least sums after some instructions, by the setting of the last; kNone if no way leads
+  /// there. Whatever still runs, with nothing else running, and of each change that goes on.
+  struct Sums {
+    std::vector<Fixed> any, settled;
+    std::vector<Pending> pending = {};
+
+    void arrive(const Pending& change) {
+      any[change.now] = std::min(any[change.now], change.sum);
+      if (change.left > 0) {
+        pending.push_back(change);
+      } else {
+        settled[change.now] = std::min(settled[change.now], change.sum);
+      }
+    }
   };
 
   std::span<const OperatingPoint> points_of(const Kind& kind) const {
     return profile_.points(stage_, kind.first, kind.second);
+  }
+
+  Entry entry_of(std::span<const OperatingPoint> points, const OperatingPoint& point,
+                 Change change) {
+    const Extra extra = late_extra(points, power_, point, change);
+    const Exact time = Exact(point.time.value) + Exact(extra.time);
+    const Exact cost = effective(point.energy, power_, point.time) + Exact(extra.cost);
+    const Fixed counted = std::min(cost.count_down(kFixedBits), kMostCost);
+    is_below_range_ |= counted < -kMostCost;
+    return {std::min(time.count_down(kTimeBits), kMostTime), counted, change.left};
   }
 
   Table table_of(const Kind& kind) {
@@ -127,34 +182,55 @@ class LateRounds {
     const auto points = points_of(kind);
     for (const OperatingPoint& point : points) {
       const std::size_t now = settings_.at(point.setting());
-      for (const auto& [setting, before] : settings_) {
-        const Extra extra = late_extra(points, power_, *certificate_.latency, setting, point);
-        const Exact time = Exact(point.time.value) + Exact(extra.time);
-        const Exact cost = effective(point.energy, power_, point.time) + Exact(extra.cost);
-        const Fixed counted = std::min(cost.count_down(kFixedBits), kMostCost);
-        is_below_range_ |= counted < -kMostCost;
-        table.entries.push_back({.before = before,
-                                 .now = now,
-                                 .time = std::min(time.count_down(kTimeBits), kMostTime),
-                                 .cost = counted});
-      }
+      const double late = certificate_.latency->to(point.clock).value;
+      for (const auto& [setting, before] : settings_)
+        table.pairs.push_back({before, now, entry_of(points, point, {setting, late})});
     }
     return table;
   }
 
-  /// Least sums up to the last instruction, by its setting; kNone if no way leads there.
-  std::vector<Fixed> run(std::vector<Fixed> sums) const {
+  /// Returns what an instruction takes while a change goes on; none if its setting was not
+  /// measured.
+  const std::optional<Entry>& carried(const Instruction& i, const Pending& change) {
+    const auto [at, is_new] =
+        i.table->carried.try_emplace({change.before, change.now, change.left});
+    if (!is_new) return at->second;
+    const auto points = points_of(i.kind);
+    const OperatingPoint* const now = find_point(points, *numbered_[change.now]);
+    if (now != nullptr)
+      at->second = entry_of(points, *now, {*numbered_[change.before], change.left});
+    return at->second;
+  }
+
+  /// Goes through one instruction with a change that it begins or that goes on.
+  static void go(const Instruction& i, const Entry& entry, Pending change, Sums& next) {
+    if (entry.time > i.longest) return;
+    const Fixed price = (i.flow * entry.time) >> (kFlowBits + kTimeBits - kFixedBits);
+    change.sum += std::min(entry.cost + price, kMostCost);
+    change.left = entry.left;
+    next.arrive(change);
+  }
+
+  /// Least sums up to the last instruction, by its setting. A new change counts, and those before
+  /// it no more: together they cost no less.
+  std::vector<Fixed> run(std::vector<Fixed> begin) {
+    Sums sums{.any = begin, .settled = std::move(begin)};
     for (const Instruction& i : list_) {
-      std::vector<Fixed> next(sums.size(), kNone);
-      for (const Table::Entry& entry : i.table->entries) {
-        if (sums[entry.before] == kNone || entry.time > i.longest) continue;
-        const Fixed price = (i.flow * entry.time) >> (kFlowBits + kTimeBits - kFixedBits);
-        const Fixed cost = std::min(entry.cost + price, kMostCost);
-        next[entry.now] = std::min(next[entry.now], sums[entry.before] + cost);
+      Sums next{.any = std::vector<Fixed>(sums.any.size(), kNone),
+                .settled = std::vector<Fixed>(sums.any.size(), kNone)};
+      for (const Pair& pair : i.table->pairs) {
+        const Fixed sum = (pair.before == pair.now ? sums.settled : sums.any)[pair.before];
+        if (sum != kNone) go(i, pair.entry, {pair.before, pair.now, 0, sum}, next);
       }
+      for (const Pending& change : sums.pending) {
+        if (const auto& entry = carried(i, change)) go(i, *entry, change, next);
+      }
+      std::erase_if(next.pending, [&](const Pending& change) {
+        return change.sum >= next.settled[change.now];  // all that follows costs no less
+      });
       sums = std::move(next);
     }
-    return sums;
+    return sums.any;
   }
 
   const Profile& profile_;
@@ -163,6 +239,7 @@ class LateRounds {
   int stage_;
   std::vector<Instruction> list_;
   std::map<InstructionSetting, std::size_t> settings_;  // with their places in sums
+  std::vector<const InstructionSetting*> numbered_;     // by place
   std::map<Kind, Table> tables_;
   bool is_below_range_ = false;
 };
@@ -182,7 +259,8 @@ std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts bloc
   std::vector<Exact> times;
   for (const OperatingPoint& now : points) {
     for (const OperatingPoint& old : points) {
-      const Extra extra = late_extra(points, blocking, latency, old.setting(), now);
+      Change change{old.setting(), latency.to(now.clock).value};
+      const Extra extra = late_extra(points, blocking, now, change);
       times.push_back(Exact(now.time.value) + Exact(extra.time));
     }
   }
