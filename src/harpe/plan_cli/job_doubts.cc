@@ -192,16 +192,6 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
   return ok_status();
 }
 
-std::string note_on_latency(const PlanJob& job, const PlanInputs& inputs) {
-  const LatencyByClock& latency = job.switch_latency.by_clock;
-  const double longest = computing_of(inputs.profile).longest;
-  if (!latency.is_table() || latency.longest().value <= longest) return "";
-  return "some clocks come up to " + four_digits(latency.longest().value) +
-         " s late, longer than the longest computation takes at its fastest, " +
-         seconds_text(longest) +
-         ": the plan counts as late the first computation after a change, not those after it";
-}
-
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,
                        Console& console) {
   switch (job.objective.kind) {

@@ -17,10 +17,6 @@ namespace harpe {
 /// transfers and loading of over 20 times the longest computation.
 Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& console);
 
-/// Returns what a plan with a table of latencies promises less, if some outlast every computation;
-/// empty if none do.
-std::string note_on_latency(const PlanJob& job, const PlanInputs& inputs);
-
 /// The objective against the frontier. Refuses a deadline or slowdown past the least energy that is
 /// over 5 times the fastest iteration.
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,

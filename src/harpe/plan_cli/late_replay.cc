@@ -13,16 +13,6 @@ namespace {
 
 constexpr double kLeastShown = 0.005;  // %, the least that two decimals show
 
-/// Returns true if clocks that are so late outlast each computation: the first one after a change
-/// is then not the only late one, and the replay would count too little.
-bool outlasts_computations(Seconds latency, const Plan& all_max) {
-  for (const auto& list : all_max.instructions) {
-    for (const PlannedInstruction& i : list)
-      if (!is_fixed_time(i.kind) && i.time >= latency) return false;
-  }
-  return true;
-}
-
 /// Against all-max, whose changes are free as those of the table's row are, %.
 double saving_of(const Plan& plan, const Planned& planned) {
   return 100 * (1 - plan.iteration_energy / planned.all_max.iteration_energy);
@@ -47,7 +37,6 @@ std::string saving_words(double late, double free) {
 
 std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& planned) {
   if (planned.free_switching || planned.chosen.clock_changes() == 0) return std::nullopt;
-  if (outlasts_computations(kTypicalLatency, planned.all_max)) return std::nullopt;
   std::vector<std::vector<Megahertz>> clocks;
   std::vector<std::vector<Knobs>> knobs;
   for (const auto& list : planned.chosen.instructions) {
@@ -66,11 +55,7 @@ std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& plann
 std::string free_changes_words(const Planned& planned, const std::string& plan) {
   const std::string latency = shortest(1e3 * kTypicalLatency.value) + " ms";
   std::string words = "taken as free";
-  if (!planned.late_replay) {
-    return outlasts_computations(kTypicalLatency, planned.all_max)
-               ? words + ", though one can take " + latency + " and no computation does"
-               : words;
-  }
+  if (!planned.late_replay) return words;
   const Plan& late = *planned.late_replay;
   words += "; with " + latency + " each " + plan + ' ' +
            saving_words(saving_of(late, planned), saving_of(planned.chosen, planned));

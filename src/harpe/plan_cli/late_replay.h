@@ -15,8 +15,7 @@ namespace harpe {
 inline constexpr Seconds kTypicalLatency{0.01};
 
 /// Returns the chosen plan with each of its clock changes `kTypicalLatency` late, at worst
-/// (`Frontier::plan_of_clocks`). Returns nullopt if its clocks are late already or never change,
-/// and if the latency outlasts every computation, of which the model does not hold.
+/// (`Frontier::plan_of_clocks`). Returns nullopt if its clocks are late already or never change.
 /// O(instructions).
 std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& planned);
 

@@ -83,11 +83,14 @@ TEST(LateReplay, WaitsForAStragglerAsThePlanDoes) {
   EXPECT_EQ(planned.late_replay->iteration_time, wait_until);
 }
 
-TEST(LateReplay, IsNotMadeWhereTheModelDoesNotHoldOrNothingIsFree) {
-  const Planned fast = replayed(0.002).planned;
-  EXPECT_FALSE(fast.late_replay) << "10 ms outlast each computation";
-  EXPECT_EQ(free_changes_words(fast, "it"),
-            "taken as free, though one can take 10 ms and no computation does");
+TEST(LateReplay, CountsClocksThatOutlastComputationsInThoseAfterThem) {
+  const auto [frontier, planned] = replayed(0.002);
+  ASSERT_TRUE(planned.late_replay);
+  // Nearly all of a stage runs at old clocks.
+  EXPECT_GT(planned.late_replay->iteration_time, planned.chosen.iteration_time * 1.01);
+}
+
+TEST(LateReplay, IsNotMadeWhereNothingIsFree) {
   auto [frontier, planned] = replayed(0.05);
   planned.free_switching = planned.chosen;
   EXPECT_FALSE(replayed_late(frontier, planned));

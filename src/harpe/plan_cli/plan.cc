@@ -38,8 +38,6 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
   std::vector<std::string> notes = inputs.notes;
   if (job.out) std::ranges::move(left_out(frontier, job), std::back_inserter(notes));
   if (planned.search) notes.push_back(sentence_of(*planned.search));
-  const std::string late = note_on_latency(job, inputs);
-  if (!late.empty() && planned.chosen.clock_changes() > 0) notes.push_back(late);
   if (job.out && planned.chosen.runs_in_parts()) {
     notes.emplace_back(
         "the plan runs instructions of the schedule as several, for which a plan for Zeus has no "

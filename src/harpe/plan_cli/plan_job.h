@@ -39,8 +39,8 @@ struct PlanJob {
   std::vector<Seconds> load, reduce, optimizer;
 
   Objective objective;
-  GivenLatency switch_latency;  ///< a table has yet to be read, see `read_job_latency`
-  bool states_latency = false;  ///< also a latency of 0
+  GivenLatency switch_latency;             ///< a table has yet to be read, see `read_job_latency`
+  bool states_latency = false;             ///< also a latency of 0
   ClockClient client = ClockClient::kAny;  ///< that will ask for the clocks
   Seconds min_dwell{0};
   bool quick = false;
