@@ -46,18 +46,18 @@ struct Planned {
 
 std::vector<Planned> planned_of(const std::vector<PlannedInstruction>& list) {
   std::vector<Planned> planned;
-  std::optional<Seconds> begin;
+  Seconds late{0};  // that the entry before allows for a change
   for (const PlannedInstruction& one : list) {
     if (one.kind == InstructionKind::kSwitch) {
-      begin = one.start;
+      late = one.time;
       continue;
     }
     planned.push_back({.position = static_cast<int>(planned.size()),
                        .kind = one.kind,
                        .clock = one.clock,
-                       .begin = begin.value_or(one.start),
+                       .begin = one.start - late,
                        .end = one.start + one.time});
-    begin.reset();
+    late = Seconds{0};
   }
   return planned;
 }
