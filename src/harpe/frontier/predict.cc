@@ -18,12 +18,13 @@ struct Cost {
 /// Replays one stage: what each of its instructions takes, late changes of settings included.
 class StageReplay {
  public:
-  StageReplay(const Plan& plan, const Profile& profile, const PredictOptions& options, int stage)
-      : list_(plan.instructions[stage]),
+  StageReplay(std::span<const PlannedInstruction> list, const Profile& profile, int stage,
+              const LatencyByClock& latency, Seconds load = {}, Watts blocking_power = {})
+      : list_(list),
         profile_(profile),
-        latency_(options.switch_latency),
-        load_(options.load.empty() ? Seconds{0} : options.load[stage]),
-        blocking_power_(plan.blocking_power[stage]),
+        latency_(latency),
+        load_(load),
+        blocking_power_(blocking_power),
         stage_(stage) {
     for (const PlannedInstruction& i : list_) {
       if (i.clock != Megahertz{0}) asked_ = i.setting();
@@ -108,7 +109,7 @@ class StageReplay {
     return {cost.time + (1 - done) * on_time.time, cost.energy + (1 - done) * on_time.energy};
   }
 
-  const std::vector<PlannedInstruction>& list_;
+  std::span<const PlannedInstruction> list_;
   const Profile& profile_;
   LatencyByClock latency_;
   Seconds load_;
@@ -169,7 +170,9 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
   Watts blocking{0};
   for (int stage = 0; stage < plan.stages; ++stage) {
     const Watts power = plan.blocking_power[stage];
-    StageReplay replay(plan, fitting, options, stage);
+    const Seconds load = options.load.empty() ? Seconds{0} : options.load[stage];
+    StageReplay replay(plan.instructions[stage], fitting, stage, options.switch_latency, load,
+                       power);
     bool goes_on = false;  // the whole that the instruction before is a part of
     for (const PlannedInstruction& i : plan.instructions[stage]) {
       const Cost cost = replay.replay(i);
@@ -187,6 +190,15 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
   prediction.iteration_energy =
       (effective + blocking * prediction.iteration_time) * plan.gpus_per_stage;
   return prediction;
+}
+
+std::vector<Seconds> replay_stage(std::span<const PlannedInstruction> list, const Profile& profile,
+                                  int stage, const LatencyByClock& switch_latency) {
+  StageReplay replay(list, profile, stage, switch_latency);
+  std::vector<Seconds> times;
+  times.reserve(list.size());
+  for (const PlannedInstruction& i : list) times.push_back(replay.replay(i).time);
+  return times;
 }
 
 }  // namespace harpe

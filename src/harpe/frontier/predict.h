@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "harpe/frontier/plan.h"
@@ -44,5 +45,11 @@ struct Prediction {
 /// changes and are left out here, where the changes themselves are replayed. GPUs draw blocking
 /// power in all waiting, loading and the fixed extra. O(instructions).
 Result<Prediction> predict(const Plan& plan, const Profile& profile, const PredictOptions& options);
+
+/// Returns what each instruction of a stage takes, by the replay above. Fixed-time instructions
+/// that the profile lacks take what they say.
+/// \param list  of the stage, without `switch` instructions; one iteration follows another
+std::vector<Seconds> replay_stage(std::span<const PlannedInstruction> list, const Profile& profile,
+                                  int stage, const LatencyByClock& switch_latency);
 
 }  // namespace harpe

@@ -49,6 +49,12 @@ Seconds LatencyByClock::least_to(Megahertz clock) const {
   return std::min(below.least.value_or(unknown), above.least.value_or(unknown));
 }
 
+LatencyByClock LatencyByClock::at_least(Seconds least) const {
+  LatencyByClock later = *this;
+  for (Entry& entry : later.entries_) entry.latency = std::max(entry.latency, least);
+  return later;
+}
+
 LatencyByClock LatencyByClock::at_most() const {
   LatencyByClock most = *this;
   for (Entry& entry : most.entries_) entry.least.reset();

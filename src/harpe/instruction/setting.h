@@ -50,6 +50,8 @@ class LatencyByClock {
   bool is_table() const { return entries_.front().clock != Megahertz{0}; }
   /// By rising clock; one alone holds for all clocks.
   std::span<const Entry> entries() const { return entries_; }
+  /// The same with no clock sooner than `least`.
+  LatencyByClock at_least(Seconds least) const;
   /// The same without what is known of least latencies.
   LatencyByClock at_most() const;
   friend bool operator==(const LatencyByClock&, const LatencyByClock&) = default;

@@ -95,6 +95,8 @@ struct CharacterizeRequest {
   double reserve = 0;
   /// That asks for the clocks: of the job's `switch_latency` plans count what it leaves.
   ClockClient client = ClockClient::kAny;
+  /// That plans count at least, learned from what ranks take (late_clocks.h).
+  Seconds learned_latency{0};
 };
 
 /// What a pipeline runs, and from what that was made: enough for `Frontier::plan_of_clocks`.

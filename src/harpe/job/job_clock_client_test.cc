@@ -63,7 +63,9 @@ TEST(ClockClient, IsHarpesWhereAllRanksAskAhead) {
 TEST(ClockClient, PlansCountWhatItLeavesOfTheLatency) {
   const JobSpec spec = spec_of();
   const auto counted = [&](ClockClient client) {
-    return plan_options(spec, client, *spec.profile).switch_latency.longest();
+    CharacterizeRequest request;
+    request.client = client;
+    return plan_options(spec, request, *spec.profile).switch_latency.longest();
   };
   EXPECT_EQ(counted(ClockClient::kAny), Seconds{0.01});
   EXPECT_DOUBLE_EQ(counted(ClockClient::kHarpe).value, 0.003);

@@ -73,4 +73,19 @@ struct Observing {
 
 using Phase = std::variant<Registering, Profiling, Characterizing, Running, Observing>;
 
+/// A profile that was made slower or faster on a stage.
+struct Rescaling {
+  std::int64_t iteration = 0;
+  int stage = 0;
+  bool slower = false;
+};
+
+/// A stage, of one pipeline or of all, that was found to be slow or faster.
+struct Finding {
+  std::int64_t iteration = 0;
+  int stage = 0;
+  std::optional<int> pipeline;
+  bool faster = false;
+};
+
 }  // namespace harpe

@@ -246,7 +246,8 @@ CharacterizeRequest Job::State::plans_request() const {
           .blocking_power = blocking_power,
           .objective = of_one_pipeline(aim(), overhead(), spec.shape.data),
           .reserve = reserve,
-          .client = plans_for};
+          .client = plans_for,
+          .learned_latency = late_clocks.learned()};
 }
 
 void Job::State::request_given_profile(Seconds now) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "harpe/base/statistics.h"
 #include "harpe/base/text.h"
 #include "harpe/job/job_state.h"
+#include "harpe/job/make_plans.h"
 
 namespace harpe {
 namespace {
@@ -135,6 +137,7 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
     }
     return;
   }
+  note_late_clocks(iteration, deployment);
   account_savings(iteration, deployment, time, now);
   watch_energy(iteration, deployment, time);
   if (probe() != nullptr || most <= Seconds{0}) return;
@@ -343,6 +346,7 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
 void Job::State::broken_promise(double by, Seconds now) {
   calm_since = collector.newest();
   guard.reset();
+  if (learn_late_clocks(by, now)) return;
   // A late instruction delays what follows it too.
   const double late = detector.random() ? detector.random()->median - 1 : 0;
   const double least = std::max(by, kPerLateness * late);
@@ -380,6 +384,51 @@ void Job::State::retry_when_due(Seconds now) {
   if (review_stages(now)) return;
   add_event(JobEvent::Level::kInfo, now, "plans are tried again");
   request_plans(*profile, blocking_power, now);
+}
+
+/// Keeps what the computations of pipelines with the plan of the first one took.
+void Job::State::note_late_clocks(const FinishedIteration& iteration,
+                                  const Deployment& deployment) {
+  std::vector<double> items;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    for (std::size_t k = 0; k < work.stage(stage).size(); ++k) {
+      std::vector<double> known;
+      for (int p = 0; p < spec.shape.data; ++p) {
+        const double time = iteration.item_time[iteration.item(p, work.first(stage) + k)];
+        if (std::isfinite(time) && &deployment.plan(p) == &deployment.plan(0))
+          known.push_back(time);
+      }
+      items.push_back(known.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                    : quantile(known, 0.5));
+    }
+  }
+  late_clocks.add(deployment.version, std::move(items));
+}
+
+/// Where late clocks explain what computations take by the plan, plans count them.
+/// \returns  whether other plans are made
+bool Job::State::learn_late_clocks(double by, Seconds now) {
+  // Changes differ from each other; what is late now and then should hold, too.
+  constexpr double kMargin = 1.2;
+  constexpr double kLearnedMore = 1.1;  // relative
+  const Deployment* deployment = with_version(late_clocks.version());
+  const std::vector<double> items = late_clocks.measured();
+  if (deployment == nullptr || items.empty() ||
+      deployment->purpose != StageAssignment::Purpose::kPlan)
+    return false;
+  const auto latency = latency_of(pipeline.schedule(), work, *profile, deployment->plan(0), items);
+  if (!latency) return false;
+  const Seconds counted = plan_options(spec, plans_request(), *profile).switch_latency.shortest();
+  const Seconds learned = *latency * kMargin;
+  if (learned < counted * kLearnedMore) return false;
+  late_clocks.learn(learned);
+  const auto milliseconds = [](Seconds time) { return shortest(1e3 * time.value, 1) + " ms"; };
+  add_event(JobEvent::Level::kWarning, now,
+            "iterations take " + percent(by) + " longer than at all-max, as clocks come about " +
+                milliseconds(*latency) + " late: plans that count " + milliseconds(learned) +
+                " are made (harpe switch-latency --table measures it)");
+  request_plans(*profile, blocking_power, now);
+  return true;
 }
 
 }  // namespace harpe

@@ -128,6 +128,8 @@ std::string Job::snapshot() const {
                {"energies_refused", s.energies_refused},
                {"assignments_late", s.assignments_late}};
   if (s.plans_for == ClockClient::kHarpe) json["plans_ask_ahead"] = true;
+  if (s.late_clocks.learned() > Seconds{0})
+    json["learned_latency_s"] = s.late_clocks.learned().value;
   if (s.pace) json["pace"] = own_json(pace_json(*s.pace));
   if (s.pauses > 0) json["pauses"] = s.pauses;
   if (s.asked) json["asked_pause"] = asked_json(*s.asked);
@@ -189,6 +191,8 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
     watch(slow).slow.factors = std::move(factors);
 }
 
+constexpr double kMostLearned = 10;  // s
+
 /// What has become of plans, and what was counted.
 void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds now) {
   read_count(fields, "rollbacks", rollbacks);
@@ -197,6 +201,7 @@ void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds 
   if (fields.boolean("rolled_back").value_or(false)) retry_at = until;
   reserve = fields.number("reserve", 0, 1).value_or(0);
   if (fields.boolean("plans_ask_ahead").value_or(false)) plans_for = ClockClient::kHarpe;
+  late_clocks.learn(Seconds{fields.number("learned_latency_s", 0, kMostLearned).value_or(0)});
   read_count(fields, "profiling_began", profiling_began);
   read_count(fields, "last_profiling", last_profiling);
   read_savings(fields, diagnostics, savings);

@@ -17,6 +17,7 @@
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
 #include "harpe/job/job_phases.h"
+#include "harpe/job/late_clocks.h"
 #include "harpe/job/notice_book.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
@@ -130,6 +131,7 @@ struct Job::State {
 
   // Another specification: job_succession.cc.
   void succeed(State& before, Seconds now);
+  void inherit_counts(const State& before);
   void inherit_measured(const State& before);
 
   /// Returns the all-max clock of each stage; 0 if clocks are left as they are.
@@ -262,6 +264,8 @@ struct Job::State {
   double learn(const Probe& done);
   bool judge_outside(const Probe& done, Seconds now);
   void broken_promise(double by, Seconds now);
+  void note_late_clocks(const FinishedIteration& iteration, const Deployment& deployment);
+  bool learn_late_clocks(double by, Seconds now);
   void roll_back(Seconds now, const std::string& why);
   void hold(std::int64_t iterations, Seconds now, const std::string& why);
   void retry_when_due(Seconds now);
@@ -350,6 +354,7 @@ struct Job::State {
   std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
   StragglerDetector detector;
+  LateClocks late_clocks;
   DriftWatch drift;
 
   std::deque<Deployment> deployments;  ///< by rising version
@@ -398,22 +403,10 @@ struct Job::State {
   /// Iteration from which plans are tried again: they did not keep the promise, so it is all-max
   /// until then, also where training starts again meanwhile. None: plans are in force.
   std::optional<std::int64_t> retry_at;
-  int rollbacks = 0;  ///< that make the next one longer; fewer after calm
-  struct Rescaling {
-    std::int64_t iteration = 0;
-    int stage = 0;
-    bool slower = false;
-  };
+  int rollbacks = 0;                  ///< that make the next one longer; fewer after calm
   std::vector<Rescaling> rescalings;  ///< the last ones
   int holds = 0;                      ///< for these, in a row
-  /// A stage, of one pipeline or of all, that was found to be slow or faster.
-  struct Finding {
-    std::int64_t iteration = 0;
-    int stage = 0;
-    std::optional<int> pipeline;
-    bool faster = false;
-  };
-  std::vector<Finding> findings;  ///< the last ones
+  std::vector<Finding> findings;      ///< the last ones
   /// Of stages whose GPUs were held to a clock, what they cost before.
   std::map<int, std::vector<InstructionProfile>> unheld;
   /// For each group, one bit for each of the newest iterations: set if the group was held to a

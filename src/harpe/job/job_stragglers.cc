@@ -211,7 +211,8 @@ CharacterizeRequest Job::State::own_plans_request(const WatchedPipeline& one) co
           .blocking_power = blocking_power,
           .times = {one.own_until},
           .reserve = reserve,
-          .client = plans_for};
+          .client = plans_for,
+          .learned_latency = late_clocks.learned()};
 }
 
 /// For one pipeline at a time, the slowest first.

@@ -66,6 +66,14 @@ std::string successor_of(const std::string& incarnation) {
 
 }  // namespace
 
+void Job::State::inherit_counts(const State& before) {
+  reports = before.reports;
+  reports_unused = before.reports_unused;
+  reports_refused = before.reports_refused;
+  energies_refused = before.energies_refused;
+  assignments_late = before.assignments_late;
+}
+
 /// Takes over from the state of the specification before. No rank holds a place yet.
 void Job::State::succeed(State& before, Seconds now) {
   effects = std::exchange(before.effects, {});
@@ -81,11 +89,7 @@ void Job::State::succeed(State& before, Seconds now) {
   delivery = before.delivery;
   savings.inherit(before.savings);
   reported_energy = before.reported_energy;
-  reports = before.reports;
-  reports_unused = before.reports_unused;
-  reports_refused = before.reports_refused;
-  energies_refused = before.energies_refused;
-  assignments_late = before.assignments_late;
+  inherit_counts(before);
   gatherings = std::move(before.gatherings);
   proposals = std::move(before.proposals);
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
@@ -110,6 +114,7 @@ void Job::State::succeed(State& before, Seconds now) {
     }
     reserve = before.reserve;
     plans_for = before.plans_for;
+    late_clocks.learn(before.late_clocks.learned());
     if (spec.observe) {
       // The profile is kept: a later start that is not observed plans from it.
       plans.reset();

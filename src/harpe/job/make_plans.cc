@@ -51,10 +51,11 @@ Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
        .progress = progress});
 }
 
-PlanOptions plan_options(const JobSpec& spec, ClockClient client, const Profile& profile,
-                         Effort effort) {
+PlanOptions plan_options(const JobSpec& spec, const CharacterizeRequest& request,
+                         const Profile& profile, Effort effort) {
   return {.effort = effort,
-          .switch_latency = counted_latency(spec.switch_latency, client, profile),
+          .switch_latency = counted_latency(spec.switch_latency, request.client, profile)
+                                .at_least(request.learned_latency),
           .min_dwell = spec.min_dwell};
 }
 
@@ -62,15 +63,14 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
                              const Frontier& frontier, Effort effort, int most,
                              const std::function<bool()>& wanted, const Progress& progress) {
   const bool only_one = request.only_objective;
-  PlanTable plans =
-      HARPE_TRY(PlanTable::build(frontier,
-                                 {.plans = only_one ? 0 : std::min(most, plans_of(spec)),
-                                  .times = request.times,
-                                  .objective = request.objective,
-                                  .plan = plan_options(spec, request.client, frontier.profile(),
-                                                       only_one ? Effort::kFull : effort),
-                                  .wanted = wanted},
-                                 progress));
+  PlanTable plans = HARPE_TRY(PlanTable::build(
+      frontier,
+      {.plans = only_one ? 0 : std::min(most, plans_of(spec)),
+       .times = request.times,
+       .objective = request.objective,
+       .plan = plan_options(spec, request, frontier.profile(), only_one ? Effort::kFull : effort),
+       .wanted = wanted},
+      progress));
   recount(spec, request, frontier, plans);
   return plans;
 }
@@ -78,7 +78,7 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
 Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
                               const Frontier& frontier, std::int64_t windows,
                               const std::function<bool(const SearchProgress&)>& go_on) {
-  PlanOptions options = plan_options(spec, request.client, frontier.profile());
+  PlanOptions options = plan_options(spec, request, frontier.profile());
   options.search_windows = windows;
   options.go_on = go_on;
   PlanTable plans = HARPE_TRY(PlanTable::build(

@@ -15,10 +15,9 @@ namespace harpe {
 Result<Pipeline> planned_pipeline(const JobSpec& spec);
 
 /// How the plans of the job are made.
-/// \param client   of the request
 /// \param profile  of the frontier
-PlanOptions plan_options(const JobSpec& spec, ClockClient client, const Profile& profile,
-                         Effort effort = Effort::kFull);
+PlanOptions plan_options(const JobSpec& spec, const CharacterizeRequest& request,
+                         const Profile& profile, Effort effort = Effort::kFull);
 
 /// The frontier of one pipeline of the job, by the profile of the request with its reserve.
 /// \param pipeline  `planned_pipeline`

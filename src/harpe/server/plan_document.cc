@@ -17,7 +17,7 @@ struct PlannedAgain {
 Result<PlannedAgain> planned_again(const JobSpec& spec, const PlanInForce& in_force) {
   const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
   const Frontier frontier = HARPE_TRY(characterize(spec, pipeline, in_force.made_from));
-  const PlanOptions options = plan_options(spec, in_force.made_from.client, frontier.profile());
+  const PlanOptions options = plan_options(spec, in_force.made_from, frontier.profile());
   Plan plan = HARPE_TRY(
       frontier.plan_of_clocks(in_force.clocks, in_force.wait_until, options, in_force.knobs));
   return PlannedAgain{.frontier = frontier, .plan = std::move(plan), .options = options};
