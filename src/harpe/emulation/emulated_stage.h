@@ -32,7 +32,8 @@ struct StageRun {
 };
 
 /// A clock is asked for when its instruction begins. Until it is in force the one before still
-/// runs, as `predict` has it: a share w = min(1, latency / t_old) of the instruction.
+/// runs: a share w = min(1, latency / t_old) of the instruction. A latency that outlasts the
+/// instruction is not carried on to the next one, as `predict` does.
 /// \param costs   have every computation of the stage; between their clocks see `at_setting`.
 ///                Fixed-time instructions take the first point, or nothing where there is none
 /// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is
