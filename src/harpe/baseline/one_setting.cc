@@ -24,12 +24,11 @@ std::vector<OneSettingPoint> only_best(std::vector<OneSettingPoint> points) {
   return points;
 }
 
-}  // namespace
-
-std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob) {
+/// Returns the points that differ in that knob alone; of each power limit one.
+std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, Knob knob) {
   if (knob == Knob::kClock) {
     std::erase_if(points, [](const auto& point) { return !point.setting.knobs.empty(); });
-    return only_best(std::move(points));
+    return points;
   }
   std::map<double, OneSettingPoint> of_limit;
   for (const OneSettingPoint& point : points) {
@@ -41,35 +40,44 @@ std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> poin
   }
   std::vector<OneSettingPoint> limits;
   for (auto& [limit, point] : of_limit) limits.push_back(point);
-  return only_best(std::move(limits));
+  return limits;
 }
 
-std::vector<OneSettingPoint> waiting(std::vector<OneSettingPoint> points, Seconds waits_until,
-                                     Watts waiting_power) {
+}  // namespace
+
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+                                               const StragglerWait& wait) {
+  points = differing_in(std::move(points), knob);
+  // Before the best are kept: a setting that needs more than a faster one may wait for less.
   for (OneSettingPoint& point : points) {
-    if (point.iteration_time >= waits_until) continue;
-    point.iteration_energy += waiting_power * (waits_until - point.iteration_time);
-    point.iteration_time = waits_until;
+    if (point.iteration_time >= wait.until) continue;
+    point.iteration_energy += wait.power * (wait.until - point.iteration_time);
+    point.iteration_time = wait.until;
   }
   return only_best(std::move(points));
 }
 
 Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,
                  Joules all_max) {
+  // Along a curve energy falls: the slowest takes the least, and the first within is the fastest.
+  const auto fastest_within = [&](Joules most) -> std::optional<OneSettingPoint> {
+    const auto place = std::ranges::find_if(
+        curve, [&](const OneSettingPoint& point) { return point.iteration_energy <= most; });
+    return place == curve.end() ? std::nullopt : std::optional(*place);
+  };
   Rivals rivals;
   for (const OneSettingPoint& point : curve) {
-    const bool is_cheaper = point.iteration_energy <= all_max * (1 - kAlike);
-    if (point.iteration_time <= time * (1 + kAlike)) {
-      rivals.no_slower = point;  // the slowest of a curve takes the least energy
-    } else if (is_cheaper && !rivals.next_cheaper) {
-      rivals.next_cheaper = point;
-    } else if (point.iteration_energy <= energy) {
-      rivals.as_cheap = point;
-      break;
-    }
+    if (point.iteration_time <= time * (1 + kAlike)) rivals.no_slower = point;
   }
-  if (rivals.no_slower && rivals.no_slower->iteration_energy <= all_max * (1 - kAlike))
-    rivals.next_cheaper.reset();
+  const auto takes_no_more = [&](Joules most) {
+    return rivals.no_slower && rivals.no_slower->iteration_energy <= most;
+  };
+  const Joules cheaper = all_max * (1 - kAlike);
+  if (!takes_no_more(cheaper)) rivals.next_cheaper = fastest_within(cheaper);
+  if (!takes_no_more(energy)) rivals.as_cheap = fastest_within(energy);
+  if (rivals.as_cheap && rivals.next_cheaper &&
+      rivals.as_cheap->setting == rivals.next_cheaper->setting)
+    rivals.as_cheap.reset();
   return rivals;
 }
 

@@ -21,16 +21,17 @@ namespace harpe {
 /// The control that the whole job sets. All other controls keep their values.
 enum class Knob : unsigned char { kClock, kPowerLimit };
 
-/// Returns the points that differ in that knob alone and that no other beats in time and energy,
-/// fastest first. Of the clocks of a power limit it takes the highest: a limit leaves the choice of
-/// the clock to the GPU. O(n log n).
-std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob);
+/// The wait of an iteration for a straggler.
+struct StragglerWait {
+  Seconds until{0};  ///< iteration time of the straggler; 0: none
+  Watts power{0};    ///< of all waiting GPUs of the pipeline together
+};
 
-/// Returns the points as they are if the iteration waits for a straggler.
-/// \param waits_until    iteration time of the straggler; 0: none
-/// \param waiting_power  power of all waiting GPUs of the pipeline together
-std::vector<OneSettingPoint> waiting(std::vector<OneSettingPoint> points, Seconds waits_until,
-                                     Watts waiting_power);
+/// Returns the points that differ in that knob alone and that no other beats in time and energy,
+/// fastest first, the wait included in both. Of the clocks of a power limit it takes the highest: a
+/// limit leaves the choice of the clock to the GPU. O(n log n).
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+                                               const StragglerWait& wait = {});
 
 /// The points of a curve that a plan is compared with.
 struct Rivals {
@@ -38,7 +39,8 @@ struct Rivals {
   std::optional<OneSettingPoint> no_slower;
   /// The fastest that takes at least 0.1 % less energy than all-max, if `no_slower` does not.
   std::optional<OneSettingPoint> next_cheaper;
-  /// The fastest that takes no more energy than the plan, if that is another one.
+  /// The fastest that takes no more energy than the plan. nullopt if `no_slower` takes no more, or
+  /// if it is `next_cheaper`.
   std::optional<OneSettingPoint> as_cheap;
 };
 /// \param curve         fastest first

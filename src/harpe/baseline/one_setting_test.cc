@@ -50,12 +50,32 @@ TEST(OneSetting, RivalsAreNoSlowerOrTheNextThatSaves) {
   EXPECT_FALSE(rivals_of({}, Seconds{1}, Joules{75}, Joules{100}).next_cheaper);
 }
 
+TEST(OneSetting, WhatSavesAsMuchAsThePlanIsTheFastestThatDoes) {
+  const std::vector<OneSettingPoint> curve = {point(1400, 1.0, 100), point(1300, 1.1, 80),
+                                              point(1200, 1.2, 75), point(1100, 1.3, 70)};
+  const auto as_cheap = [&](double time, double energy) {
+    const Rivals rivals = rivals_of(curve, Seconds{time}, Joules{energy}, Joules{100});
+    return rivals.as_cheap ? rivals.as_cheap->setting.clock : Megahertz{0};
+  };
+  EXPECT_EQ(as_cheap(1.1, 76), Megahertz{1200}) << "the first that is slower";
+  EXPECT_EQ(as_cheap(1.0, 81), Megahertz{0}) << "it is the next that saves anything";
+  EXPECT_EQ(as_cheap(1.1, 80), Megahertz{0}) << "the one that is no slower saves as much";
+}
+
 TEST(OneSetting, AllWaitForAStraggler) {
-  const auto waits = waiting({point(1400, 1.0, 100), point(1300, 1.1, 80), point(1100, 1.3, 70)},
-                             Seconds{1.2}, Watts{50});
+  const auto waits =
+      one_setting_curve({point(1400, 1.0, 100), point(1300, 1.1, 80), point(1100, 1.3, 70)},
+                        Knob::kClock, {.until = Seconds{1.2}, .power = Watts{50}});
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_EQ(waits[0].setting.clock, Megahertz{1300});
   EXPECT_NEAR(waits[0].iteration_energy.value, 85, 1e-9);
+}
+
+TEST(OneSetting, ASlowerClockMayBeTheBestThatWaits) {
+  const auto waits = one_setting_curve({point(1400, 1.0, 80), point(1300, 1.1, 82)}, Knob::kClock,
+                                       {.until = Seconds{1.2}, .power = Watts{50}});
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].setting.clock, Megahertz{1300}) << "it needs more, but waits for less";
 }
 
 /// Against the plans of a pipeline: no single clock is better than the plan made for its time.

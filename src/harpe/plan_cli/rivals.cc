@@ -45,23 +45,23 @@ Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Plann
   const Plan& chosen = planned.chosen;
   Watts waiting_power{0};
   for (const Watts power : chosen.blocking_power) waiting_power += power * chosen.gpus_per_stage;
+  const StragglerWait wait{.until = planned.waits_until, .power = waiting_power};
   std::vector<NamedRivals> found;
   const auto add = [&](const std::string& name, const std::string& source,
-                       std::vector<OneSettingPoint> curve) {
-    curve = waiting(std::move(curve), planned.waits_until, waiting_power);
+                       const std::vector<OneSettingPoint>& points, Knob knob) {
+    std::vector<OneSettingPoint> curve = one_setting_curve(points, knob, wait);
     const Rivals rivals = rivals_of(curve, chosen.iteration_time, chosen.iteration_energy,
                                     planned.all_max.iteration_energy);
     if (!curve.empty()) found.push_back({name, source, std::move(curve), rivals});
   };
   const std::vector<OneSettingPoint> settings = frontier.one_setting();
-  add("one clock", "profile", one_setting_curve(settings, Knob::kClock));
-  std::vector<OneSettingPoint> limits = one_setting_curve(settings, Knob::kPowerLimit);
-  std::string source = "profile";
-  if (limits.empty() && gpu != nullptr) {
-    source = "model of " + std::string(gpu->name);
-    limits = one_setting_curve(HARPE_TRY(modelled_limits(frontier, *gpu)), Knob::kPowerLimit);
+  add("one clock", "profile", settings, Knob::kClock);
+  if (gpu != nullptr && one_setting_curve(settings, Knob::kPowerLimit).empty()) {
+    add("one power limit", "model of " + std::string(gpu->name),
+        HARPE_TRY(modelled_limits(frontier, *gpu)), Knob::kPowerLimit);
+  } else {
+    add("one power limit", "profile", settings, Knob::kPowerLimit);
   }
-  add("one power limit", source, std::move(limits));
   return found;
 }
 
