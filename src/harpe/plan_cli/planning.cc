@@ -83,13 +83,19 @@ bool beats(const Plan& a, const Plan& b) {
 }
 
 /// Searches under late clocks may find for one objective what they missed for another.
-void drop_beaten(Planned& planned, const Frontier& frontier, const PlanOptions& options) {
+void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& objective,
+                 const PlanOptions& options) {
+  // A plan that beats the chosen one may draw more: it ends sooner by more than it needs less.
+  const auto may_replace = [&](const Plan& plan, const Plan* weaker) {
+    return weaker != &planned.chosen || objective.kind != Objective::Kind::kPowerCap ||
+           plan.iteration_energy / plan.iteration_time <= Watts{objective.value};
+  };
   const Seconds bounded_until = planned.chosen.iteration_time;
   std::vector<Plan> all = planned.along;
   all.insert(all.end(), {planned.fastest, planned.chosen, planned.least_energy});
   for (const Plan& plan : all) {
     for (Plan* weaker : {&planned.fastest, &planned.chosen, &planned.least_energy}) {
-      if (beats(plan, *weaker)) *weaker = plan;
+      if (beats(plan, *weaker) && may_replace(plan, weaker)) *weaker = plan;
     }
   }
   // A bound holds for the time that it was made for: a plan that ends sooner may need less.
@@ -328,7 +334,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   if (objective.is_straggler()) {
     wait_for_straggler(planned, frontier);
   } else if (options.switching()) {
-    drop_beaten(planned, frontier, options);
+    drop_beaten(planned, frontier, objective, options);
   }
   bound_late_plans(planned, frontier, options);
   return planned;
