@@ -353,7 +353,8 @@ TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
                                          path("late.csv"), "--quick", "--certificate",
                                          "--points",       "0",       "--out",
                                          path("out")};
-  EXPECT_THAT(plan(late).out, HasSubstr("No plan whose clocks come so late needs less than"));
+  EXPECT_THAT(plan(late).out,
+              HasSubstr("No plan that ends as soon and whose clocks come so late needs less than"));
   const Said verified =
       harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
                   "--certificate", path("out/certificate.json")});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "harpe/base/text.h"
 #include "harpe/command/console.h"
@@ -17,6 +18,7 @@ namespace harpe {
 namespace {
 
 constexpr double kShownSlowdown = 5e-5;  ///< the least that the table shows as other than 0.00 %
+constexpr double kShownDifference = 100 * kShownSlowdown;  ///< %
 
 /// The figures of one plan, against the fastest possible iteration and all-max.
 struct Figures {
@@ -76,10 +78,11 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const Joules least = planned.tight_bound;
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
-  return "No plan whose clocks come so late needs less than " + grouped(least.value, 1) + " J,\n" +
-         (cost >= 0.0005 ? percent_text(cost, 3) + " above the plan with free switching and "
-                         : "") +
-         percent_text(gap, 3) + " below this one (proof: " + proof + ")\n";
+  return "No plan that ends as soon and whose clocks come so late needs less than " +
+         grouped(least.value, 1) +
+         (cost >= 0.0005 ? " J,\n" + percent_text(cost, 3) + " above the plan with free switching; "
+                         : " J;\n") +
+         "this one needs " + percent_text(gap, 3) + " more (proof: " + proof + ")\n";
 }
 
 /// Returns a line on what Harpe's client leaves of the latency; none if it leaves all of it.
@@ -94,12 +97,25 @@ std::string client_text(const Frontier& frontier, const PlanJob& job) {
          " remain: --client harpe plans for these\n";
 }
 
+/// Returns "1.511 % more"; `decimals` of the percentage are shown.
+std::string difference_text(double percent, int decimals) {
+  std::string text = percent_text(std::abs(percent), decimals);
+  const bool is_less = percent < 0 && text != percent_text(0, decimals);
+  return text + (is_less ? " less" : " more");
+}
+
 std::string switching_text(const Planned& planned) {
   const Plan& free = *planned.free_switching;
-  return "Clock changes: " + std::to_string(planned.chosen.clock_changes()) + " instead of " +
-         std::to_string(free.clock_changes()) + " with free switching, for " +
-         percent_text(100 * (planned.chosen.iteration_energy / free.iteration_energy - 1), 3) +
-         " more energy than its " + grouped(free.iteration_energy.value, 1) + " J\n";
+  const Plan& chosen = planned.chosen;
+  const double cost = 100 * (chosen.iteration_energy / free.iteration_energy - 1);
+  std::string text = "Clock changes: " + std::to_string(chosen.clock_changes()) + " instead of " +
+                     std::to_string(free.clock_changes()) + " with free switching, for " +
+                     difference_text(cost, 3) + " energy than its " +
+                     grouped(free.iteration_energy.value, 1) + " J";
+  // Under a power cap the late plan is the slower one, and may need less.
+  const double longer = 100 * (chosen.iteration_time / free.iteration_time - 1);
+  if (std::abs(longer) >= kShownDifference) text += " and " + difference_text(longer, 2) + " time";
+  return text + '\n';
 }
 
 /// Returns a sentence on the clock changes that a plan for free switching takes as free.
@@ -118,9 +134,10 @@ std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
   return "Of the chosen plan's gap, " + percent_text(gap - tight_gap, 3) +
-         " lies in the bound, which mixes clocks as no plan can: none needs less\nthan " +
-         grouped(planned.tight_bound.value, 1) + " J, " + percent_text(tight_gap, 3) +
-         " below this one (proof: " + proof + ")\n";
+         " lies in the bound, which mixes clocks as no plan can: none that ends as soon\n"
+         "needs less than " +
+         grouped(planned.tight_bound.value, 1) + " J; this one needs " +
+         percent_text(tight_gap, 3) + " more (proof: " + proof + ")\n";
 }
 
 }  // namespace

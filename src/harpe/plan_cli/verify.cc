@@ -160,8 +160,8 @@ Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
   text += gap && !std::isfinite(*gap) ? "the certificate proves nothing: its bound is " +
                                             grouped(found.proven_bound->value, 1) + " J\n"
           : gap ? "the certificate proves that no plan ending by then needs less than " +
-                      grouped(found.proven_bound->value, 1) + " J, " + percent(*gap) +
-                      " below this one\n"
+                      grouped(found.proven_bound->value, 1) + " J; this one needs " +
+                      percent(*gap) + " more\n"
                 : "no certificate given: the plan's lower bound is its own word" +
                       certificate_beside(plan_file(arguments.plan)) + "\n";
   return {.text = text, .json = json_text(document)};
