@@ -58,6 +58,7 @@ class Page:
         self.summary = json.loads(run([*self.arguments, "--json"], folder))
         self.plan = json.loads((folder / "out/plan.json").read_text())
         self.written = json.loads((folder / "out/frontier.json").read_text())
+        self.html = (folder / "out/report.html").read_text()
         self.verified = json.loads(run([harpe, "verify", "out/plan.json", "--profile", options[1], "--certificate",
                                         "out/certificate.json", "--json"], folder))  # fmt: skip
         self.makespan = self.verified["makespan_s"]

@@ -1,8 +1,10 @@
-"""The summary of `harpe plan` as text, whose every figure is that of the run's files, rounded as it is printed."""
+"""The summary of `harpe plan` as text and the sentences of its page, whose every figure is that of the run's files, rounded
+as it is printed."""
 
+import json
 import re
 
-from planned_page import require
+from planned_page import EXACT, require
 
 SMALLEST_SHOWN = 0.0051  # %
 NUMBER = r"(-?\d{1,3}(?: \d{3})*(?:\.\d+)?|-?\d+\.\d+)"
@@ -17,7 +19,7 @@ def is_rounded(text, value):
 
 def compare(page, name, texts, values):
     for text, value in zip(texts, values, strict=True):
-        require(page, is_rounded(text, value), f"{name}: printed {text}, not {value}:\n{page.text}")
+        require(page, is_rounded(text, value), f"{name.strip()}: printed {text}, not {value}")
 
 
 def check_table(page):
@@ -92,6 +94,27 @@ def check_free(page):
         found = search(page, r"Of the chosen plan's gap, # % lies in the bound, which mixes clocks as no plan can: none that"
                              r" ends as soon\nneeds less than # J; this one needs # % more")  # fmt: skip
         compare(page, found[0], found.groups(), [chosen["gap_percent"] - gap, chosen["tight_bound_j"], gap])
+
+
+def check_report(page):
+    """The page compares each plan with an all-max that waits for the straggler if the plan does."""
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.html, re.DOTALL)[1])
+    require(page, len(data["points"]) == len(page.points), "the page has the plans of frontier.json")
+    for point, written in zip(data["points"], page.points, strict=True):
+        time, energy = written["iteration_time_s"], written["iteration_energy_j"]
+        require(page, (point["time"], point["energy"]) == (time, energy), f"{point['headline']}: not {written}")
+        waits = time >= page.rows["all_max"]["iteration_time_s"]
+        base = page.rows["all_max"] if waits or not page.is_straggler else page.written["all_max"]
+        if data["allMaxAlone"] is not None:
+            same = abs(data["allMaxAlone"]["energy"] / page.written["all_max"]["iteration_energy_j"] - 1) < EXACT
+            require(page, same, "all-max without the wait is that of frontier.json")
+        saving, slowdown = 100 * (1 - energy / base["iteration_energy_j"]), 100 * (time / base["iteration_time_s"] - 1)
+        words = point["headline"].replace("\u00a0", " ")
+        if found := re.search(rf"{NUMBER} % (less|more) energy", words):
+            compare(page, words, [found[1]], [saving if found[2] == "less" else -saving])
+        if found := re.search(rf", {NUMBER} % (slower|faster)", words):
+            compare(page, words, [found[1]], [abs(slowdown)])
+            require(page, (found[2] == "slower") == (slowdown > 0), words)
 
 
 def check(page):

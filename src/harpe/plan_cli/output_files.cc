@@ -61,6 +61,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
   input.subtitle = subtitle_of(chosen, job);
   input.all_max = planned.all_max;
+  input.all_max_alone = planned.all_max_alone;
   for (std::size_t i = 0; i < planned.along.size(); ++i) {
     const bool is_bounded = i < planned.along_bounds.size();
     input.points.push_back(

@@ -117,6 +117,7 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& ob
 /// Lets the plans beside the chosen one wait for the straggler, as the chosen one does.
 void wait_for_straggler(Planned& planned, const Frontier& frontier) {
   planned.waits_until = planned.chosen.iteration_time;
+  if (planned.all_max.iteration_time < planned.waits_until) planned.all_max_alone = planned.all_max;
   for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
     *plan = waiting_until(std::move(*plan), planned.waits_until, frontier);
   // The least energy at that time is that of the plan made for it, not of one that waits.

@@ -55,6 +55,7 @@ struct NamedRivals {
 /// The plans that a summary and a report show.
 struct Planned {
   Plan all_max;
+  std::optional<Plan> all_max_alone;  ///< without its wait for a straggler, if it waits
   Plan fastest;
   Plan chosen;
   Plan least_energy;

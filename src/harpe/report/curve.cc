@@ -80,6 +80,11 @@ Joules drawn_bound(const ReportInput& input, const ReportPoint& point) {
   return is_late ? point.tight_bound : point.lower_bound;
 }
 
+const Plan& all_max_for(const ReportInput& input, const ReportPoint& point) {
+  const bool is_alone = input.all_max_alone && point.time < input.all_max.iteration_time;
+  return is_alone ? *input.all_max_alone : input.all_max;
+}
+
 const ReportPoint& chosen_point(const ReportInput& input) {
   return input.points[std::min(input.chosen, input.points.size() - 1)];
 }

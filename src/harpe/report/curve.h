@@ -33,6 +33,9 @@ bool has_tight_bound(const ReportPoint& point);
 /// Returns the bound that the chart draws below the point: its higher one if its settings are late.
 Joules drawn_bound(const ReportInput& input, const ReportPoint& point);
 
+/// Returns the all-max that a point is compared with: one that waits for a straggler if it does.
+const Plan& all_max_for(const ReportInput& input, const ReportPoint& point);
+
 /// The point the user asked for.
 const ReportPoint& chosen_point(const ReportInput& input);
 

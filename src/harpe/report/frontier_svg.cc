@@ -65,7 +65,9 @@ class FrontierDrawing {
 
   std::string draw() {
     svg_.text(kLeft, 24, "t", input_.title.empty() ? "Frontier" : input_.title);
-    if (has_all_max_) svg_.text(kLeft, 42, "", headline(input_.all_max, chosen_point(input_)));
+    if (has_all_max_)
+      svg_.text(kLeft, 42, "",
+                headline(all_max_for(input_, chosen_point(input_)), chosen_point(input_)));
     svg_.text(kLeft, 58, "w", synthetic_remark(chosen_point(input_).plan));
     axes_.draw(svg_, "iteration energy", 28);
     relative_axes();

@@ -177,6 +177,10 @@ Json plan_json(const Plan& plan, Seconds time, Joules energy, Joules lower_bound
           {"changes", plan.clock_changes()}};
 }
 
+Json reference_json(const Plan& plan) {
+  return plan_json(plan, plan.iteration_time, plan.iteration_energy, plan.lower_bound);
+}
+
 Json bound_json(std::span<const CurvePoint> bound) {
   Json json = Json::array();
   for (const auto& [time, energy] : shown_bound(bound)) {
@@ -253,16 +257,14 @@ std::string page_data(const ReportInput& input) {
     return json;
   };
   const Plan& all_max = input.all_max;
-  Json baseline = with_drawing(
-      plan_json(all_max, all_max.iteration_time, all_max.iteration_energy, all_max.lower_bound),
-      all_max);
+  Json baseline = with_drawing(reference_json(all_max), all_max);
   const bool is_late = !input.late_bound.empty();
   Json points = Json::array();
   for (std::size_t i = 0; i < input.points.size(); ++i) {
     const ReportPoint& point = input.points[i];
     Json json = plan_json(point.plan, point.time, point.energy, point.lower_bound);
-    json["headline"] = headline(all_max, point);
-    json["explanation"] = explanation(all_max, point, is_late);
+    json["headline"] = headline(all_max_for(input, point), point);
+    json["explanation"] = explanation(all_max_for(input, point), point, is_late);
     if (has_tight_bound(point)) json["tightBound"] = point.tight_bound.value;
     const bool is_drawn = std::binary_search(drawn.begin(), drawn.end(), i);
     points.push_back(is_drawn ? with_drawing(std::move(json), point.plan) : std::move(json));
@@ -274,24 +276,26 @@ std::string page_data(const ReportInput& input) {
   Json blocking = Json::array();
   for (const Watts power : all_max.blocking_power) blocking.push_back(power.value);
 
-  const Json data = {{"gpus", all_max.stages * all_max.gpus_per_stage},
-                     {"chunks", all_max.chunks},
-                     {"blockingPower", std::move(blocking)},
-                     {"kinds", std::move(kinds)},
-                     {"firstFixedKind", static_cast<int>(InstructionKind::kLoad)},
-                     {"tick", tick},
-                     {"span", span.value},
-                     {"power", power_json(plans)},
-                     {"modes", modes.json()},
-                     {"shapes", shapes.json()},
-                     {"allMax", std::move(baseline)},
-                     {"points", std::move(points)},
-                     {"chosen", std::min(input.chosen, input.points.size() - 1)},
-                     {"fastest", fastest_time(input).value},
-                     {"leastEnergy", least_energy_time(input).value},
-                     {"bound", bound_json(is_late ? input.late_bound : input.bound)},
-                     {"freeBound", is_late ? bound_json(input.bound) : Json::array()},
-                     {"comparisons", comparisons_json(input)}};
+  const Json data = {
+      {"gpus", all_max.stages * all_max.gpus_per_stage},
+      {"chunks", all_max.chunks},
+      {"blockingPower", std::move(blocking)},
+      {"kinds", std::move(kinds)},
+      {"firstFixedKind", static_cast<int>(InstructionKind::kLoad)},
+      {"tick", tick},
+      {"span", span.value},
+      {"power", power_json(plans)},
+      {"modes", modes.json()},
+      {"shapes", shapes.json()},
+      {"allMax", std::move(baseline)},
+      {"allMaxAlone", input.all_max_alone ? reference_json(*input.all_max_alone) : Json()},
+      {"points", std::move(points)},
+      {"chosen", std::min(input.chosen, input.points.size() - 1)},
+      {"fastest", fastest_time(input).value},
+      {"leastEnergy", least_energy_time(input).value},
+      {"bound", bound_json(is_late ? input.late_bound : input.bound)},
+      {"freeBound", is_late ? bound_json(input.bound) : Json::array()},
+      {"comparisons", comparisons_json(input)}};
   return embeddable_json(json_line(data));
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,9 +53,12 @@ struct PageSource {
 
 /// Everything a report shows.
 struct ReportInput {
-  std::string title = {};                ///< the job
-  std::string subtitle = {};             ///< what was read: profile, schedule, GPUs
-  Plan all_max = {};                     ///< every instruction at its highest clock
+  std::string title = {};     ///< the job
+  std::string subtitle = {};  ///< what was read: profile, schedule, GPUs
+  Plan all_max = {};          ///< every instruction at its highest clock
+  /// If `all_max` waits for a straggler: all-max without that wait. Points that end before
+  /// `all_max` do not wait either, and are compared with this one.
+  std::optional<Plan> all_max_alone = {};
   std::vector<ReportPoint> points = {};  ///< fastest first; at least one
   std::size_t chosen = 0;                ///< index of the plan the user asked for
   /// The exact frontier of the relaxation: (time, energy) of the lower bound, fastest first.

@@ -60,16 +60,24 @@ std::string table_rows(const ReportInput& input) {
   std::string rows;
   const Plan& all_max = input.all_max;
   const bool with_tight_bound = std::ranges::any_of(input.points, has_tight_bound);
-  const auto add = [&](const TableRow& row) { rows += table_row(row, all_max, with_tight_bound); };
-  add({"all-max", " class=\"reference\"", all_max.iteration_time, all_max.iteration_energy,
-       all_max.lower_bound});
+  const auto add = [&](const TableRow& row, const Plan& base) {
+    rows += table_row(row, base, with_tight_bound);
+  };
+  const auto add_all_max = [&](const std::string& name, const Plan& plan) {
+    add({name, " class=\"reference\"", plan.iteration_time, plan.iteration_energy,
+         plan.lower_bound},
+        plan);
+  };
+  add_all_max("all-max", all_max);
+  if (input.all_max_alone) add_all_max("all-max without the wait", *input.all_max_alone);
   for (const auto& other : input.comparisons)
-    add({other.name, " class=\"reference\"", other.time, other.energy, Joules{0}});
+    add({other.name, " class=\"reference\"", other.time, other.energy, Joules{0}}, all_max);
   for (std::size_t i = 0; i < input.points.size(); ++i) {
     const ReportPoint& point = input.points[i];
     const std::string number = std::to_string(i);
     add({number, concat({" data-point=\"", number, "\""}), point.time, point.energy,
-         point.lower_bound, has_tight_bound(point) ? point.tight_bound : Joules{0}});
+         point.lower_bound, has_tight_bound(point) ? point.tight_bound : Joules{0}},
+        all_max_for(input, point));
   }
   return rows;
 }
@@ -139,8 +147,9 @@ std::string whole_page(const ReportInput& input) {
   if (synthetic) frame.banners.emplace_back(kSyntheticRemark);
   frame.premises = input.premises;
   const std::string pipeline = escape(pipeline_words(input.all_max));
-  const std::string sentence = escape(headline(input.all_max, chosen));
-  const std::string words = escape(explanation(input.all_max, chosen, !input.late_bound.empty()));
+  const std::string sentence = escape(headline(all_max_for(input, chosen), chosen));
+  const std::string words =
+      escape(explanation(all_max_for(input, chosen), chosen, !input.late_bound.empty()));
   const std::string facts = fact_rows(input);
   const std::string rows = table_rows(input);
   const std::string more_columns =

@@ -7,6 +7,7 @@
 
 #include "harpe/profile/profile.h"
 #include "harpe/report/report.h"
+#include "harpe/report/sentences.h"
 #include "harpe/report/test_markup.h"
 #include "harpe/report/test_plans.h"
 
@@ -109,6 +110,20 @@ TEST(ReportHtml, TableHoldsTheFiguresOfEveryPlan) {
     EXPECT_NEAR(std::stod(cell(page, row, 5)), point.lower_bound.value, 1e-3);
     EXPECT_NEAR(std::stod(cell(page, row, 6)), 100 * (point.energy / point.lower_bound - 1), 1e-4);
   }
+}
+
+TEST(ReportHtml, ComparesPlansWithoutAWaitWithAllMaxWithoutOne) {
+  ReportInput input = make_report({}, 4);
+  input.all_max_alone = input.all_max;
+  const ReportPoint& first = input.points.front();
+  const Seconds until = input.points.back().time + Seconds{1};
+  input.all_max.iteration_energy += Joules{1000} * (until - input.all_max.iteration_time).value;
+  input.all_max.iteration_time = until;
+  ASSERT_LT(first.time, until);
+  const std::string page = report_html(input);
+  EXPECT_THAT(page, HasSubstr(headline(*input.all_max_alone, first)));
+  EXPECT_THAT(page, Not(HasSubstr(headline(input.all_max, first))));
+  EXPECT_THAT(page, HasSubstr(">all-max without the wait</th>"));
 }
 
 TEST(ReportHtml, ShowsATightenedBoundBesideTheOtherWhereTheyDiffer) {

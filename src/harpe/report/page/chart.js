@@ -247,8 +247,8 @@ const chart = (() => {
     const point = data.points[nearest(event, all)];
     const rows = [
       ['energy', energyText(point.energy)],
-      ['energy, against all-max', changeText(point.energy / data.allMax.energy - 1, 2)],
-      ['time, against all-max', changeText(point.time / data.allMax.time - 1, 2)],
+      ['energy, against all-max', changeText(point.energy / allMaxFor(point).energy - 1, 2)],
+      ['time, against all-max', changeText(point.time / allMaxFor(point).time - 1, 2)],
       ['average power', `${fixed(point.energy / point.time / data.gpus, 1)}${NBSP}W/GPU`],
     ];
     if (point.bound > 0) {

@@ -30,6 +30,9 @@ function inUnit(value, unit, like = value) {
 const energyText = joules => inUnit(joules, energyUnit, data.allMax.energy);
 const timeText = seconds => inUnit(seconds, timeUnit, data.allMax.time);
 
+/** The all-max that a plan is compared with: one that waits for a straggler if the plan does. */
+const allMaxFor = point => (data.allMaxAlone && point.time < data.allMax.time ? data.allMaxAlone : data.allMax);
+
 /** A change in percent, always with its sign. */
 function changeText(fraction, decimals = 1) {
   const text = fixed(100 * fraction, decimals);

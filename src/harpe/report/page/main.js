@@ -69,7 +69,9 @@ function select(stop, keepAddress) {
   showFigures(point);
   showCaptions(point);
   planPicture.selected = null;
-  planPicture.show(decode(point), data.allMax.time / data.tick);
+  const marker = allMaxFor(point).time / data.tick;
+  planPicture.show(decode(point), marker);
+  if (data.allMaxAlone) allMaxPicture.show(decode(data.allMax), marker);
   for (const [i, row] of rows) {
     if (i === index) row.setAttribute('aria-current', 'true');
     else row.removeAttribute('aria-current');
@@ -78,7 +80,7 @@ function select(stop, keepAddress) {
 }
 
 function showFigures(point) {
-  const base = data.allMax;
+  const base = allMaxFor(point);
   const body = document.querySelector('#figures tbody');
   const fastest = data.points[0];
   const above = (energy, bound) => (bound > 0 ? fixed(100 * (energy / bound - 1), 3) + NBSP + '%' : '');
@@ -114,9 +116,10 @@ function showFigures(point) {
 }
 
 function showCaptions(point) {
+  const base = allMaxFor(point);
   const caption = plan => `${timeText(plan.time)}, ${energyText(plan.energy)}`;
-  document.getElementById('caption-all-max').textContent = `${caption(data.allMax)} (dotted line: where it ends)`;
-  document.getElementById('caption-plan').textContent = `${caption(point)}, ${changeText(point.energy / data.allMax.energy - 1)} energy`;
+  document.getElementById('caption-all-max').textContent = `${caption(base)} (dotted line: where it ends)`;
+  document.getElementById('caption-plan').textContent = `${caption(point)}, ${changeText(point.energy / base.energy - 1)} energy`;
 }
 
 function paintLegend() {
