@@ -78,9 +78,9 @@ class Page:
         return time + more, energy + len(self.lists) * BLOCKING_W * more
 
     def known_plans(self):
-        """Plans whose clocks are as late as this page's. Of all-max no dwell is asked; one clock never changes."""
+        """Plans whose clocks are as late as this page's. Of all-max no dwell is asked."""
         rows = [row for name, row in self.rows.items() if name != "all_max" or not self.is_switching]
-        return rows + self.points + (self.written["one_setting"] if self.clocks != "dwell" else [])
+        return rows + self.points + self.written["one_setting"]
 
     def bound_at(self, time):
         """The bound of frontier.json, J, linear between its points and rising by what waiting draws after them."""

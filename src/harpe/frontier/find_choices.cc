@@ -88,6 +88,7 @@ SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task)
     cheapest.consider(search.from(task.free_plan(std::max(limit - sooner, task.min_time))));
   };
   if (!fastest.empty()) cheapest.consider(fastest);
+  for (PointChoices& choices : search.at_one_setting()) cheapest.offer(std::move(choices));
   for (const double share : {0.0, 0.15, 0.4, 1.0}) consider_free_plan(share);
   response.choices = cheapest.take();
   return response;

@@ -193,6 +193,23 @@ std::vector<PointChoices> SwitchingSearch::simple() const {
   return found;
 }
 
+std::vector<PointChoices> SwitchingSearch::at_one_setting() const {
+  std::vector<PointChoices> found;
+  const PointChoices highest = all_max();
+  for (int setting = 0; setting < static_cast<int>(settings_.size()); ++setting) {
+    PointChoices choices = highest;
+    bool is_measured = true;
+    for (const auto& list : stage_nodes_) {
+      for (const int node : list) {
+        choices[node] = choice_at(node, setting);
+        is_measured = is_measured && choices[node] >= 0;
+      }
+    }
+    if (is_measured) found.push_back(std::move(choices));
+  }
+  return found;
+}
+
 void SwitchingSearch::settle(PointChoices& choices, std::int64_t deadline) {
   std::int64_t least = cost(choices);
   const auto consider = [&](std::span<const int> run, int wanted) {

@@ -69,6 +69,8 @@ class SwitchingSearch {
   /// All-max; every instruction at its fastest point; every stage at one setting, that of its least
   /// total time (not where a stage has no setting common to all its instructions).
   std::vector<PointChoices> simple() const;
+  /// All computations at one setting, for each that all of them have. No clock ever changes.
+  std::vector<PointChoices> at_one_setting() const;
 
   /// Gives every stage in turn, but for some of its first and last instructions, the one
   /// setting at which the whole costs least and ends by `deadline`, as long as that helps.

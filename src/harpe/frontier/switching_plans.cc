@@ -160,13 +160,26 @@ Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
       return plans.least_energy_by(end, search_of(*this, plans, deadline, options));
     });
   }
-  const Seconds sooner = std::min(deadline, least_energy_time);
-  Result<Plan> plan = search_dwelling(sooner, options);
-  if (sooner == deadline) return plan;
-  Result<Plan> slower = search_dwelling(deadline, options);
-  const bool is_better =
-      slower.ok() && (!plan.ok() || slower->iteration_energy < plan->iteration_energy);
-  return is_better ? std::move(slower) : std::move(plan);
+  std::vector<Seconds> times{std::min(deadline, least_energy_time), deadline};
+  // One setting never changes: the time at which it needs the least is worth a search, too.
+  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  std::optional<Joules> least;
+  for (const PointChoices& choices : search.at_one_setting()) {
+    const Plan plan = plan_of(search.points(choices), {});
+    if (plan.iteration_time > deadline || (least && plan.iteration_energy >= *least)) continue;
+    least = plan.iteration_energy;
+    times[1] = plan.iteration_time;
+  }
+  if (times[1] != deadline && times[0] != deadline) times.push_back(deadline);
+  std::optional<Result<Plan>> best;
+  for (const Seconds time : times) {
+    if (best && time == times.front()) continue;
+    Result<Plan> plan = search_dwelling(time, options);
+    const bool is_better =
+        plan.ok() && best && best->ok() && plan->iteration_energy < (*best)->iteration_energy;
+    if (!best || (plan.ok() && !best->ok()) || is_better) best = std::move(plan);
+  }
+  return *std::move(best);
 }
 
 std::vector<Joules> Frontier::tight_bounds_along(std::span<const Seconds> deadlines,
