@@ -45,7 +45,7 @@ struct BranchTask {
 };
 
 struct BranchAnswer {
-  PointChoices choices;   ///< empty if no plan was found
+  PointChoices choices;     ///< empty if no plan was found
   bool is_complete = true;  ///< false if `most_steps` was reached
   bool is_proven = true;    ///< false if not complete, or as said above
 };
