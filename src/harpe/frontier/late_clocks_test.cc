@@ -13,6 +13,7 @@
 #include "harpe/frontier/predict.h"
 #include "harpe/frontier/random_pipelines_testing.h"
 #include "harpe/frontier/steady_plans.h"
+#include "harpe/profile/synth.h"
 
 namespace harpe {
 namespace {
@@ -340,6 +341,23 @@ TEST(LateFrontier, EveryPlanIsAsGoodAsWhatItsDeadlineAloneFinds) {
       EXPECT_GE(bounds[i].value, frontier.tight_lower_bound(times[i], options).value * 0.99);
     }
   }
+}
+
+TEST(LateFrontier, FindsAPlanByTheTimeOfTheFastestOne) {
+  // The search for the fastest plan found one here that ends 3 us before all that it began from.
+  const Profile profile = synthesize({.gpu = "a100-sxm", .stages = 8}).value();
+  const Frontier frontier = characterize(one_f_one_b({.stages = 8, .micro_batches = 12}), profile,
+                                         {.blocking_power = 80_W})
+                                .value();
+  const PlanOptions options{.switch_latency =
+                                LatencyByClock({{210_MHz, 0.14_s}, {1410_MHz, 0.012_s}})};
+  const Plan fastest = frontier.fastest_plan(options).value();
+  const Result<Plan> again = frontier.plan(fastest.iteration_time, options);
+  ASSERT_TRUE(again.ok()) << again.error().text();
+  EXPECT_EQ(again->iteration_time, fastest.iteration_time);
+  const std::vector<Seconds> times{fastest.iteration_time};
+  EXPECT_TRUE(frontier.plans_along(times, {}, options).ok());
+  EXPECT_FALSE(frontier.plan(fastest.iteration_time - 1_s * 1e-6, options).ok());
 }
 
 TEST(LateFrontier, GivesTheSamePlansWhateverWasAskedBefore) {

@@ -81,8 +81,15 @@ Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& opti
                                        const FindLate& find) const {
   const LateFrontier& plans = late(options);
   const std::int64_t end = picoseconds(deadline);
-  if (end < plans.fastest()) return no_plan_by(deadline, options, plans.fastest());
-  const TimedChoices found = find(plans, end);
+  TimedChoices found;
+  if (end >= plans.fastest()) {
+    found = find(plans, end);
+  } else {
+    // The fastest plan was searched for from the fastest of the set, and may end before it.
+    const Seconds fastest = seconds_of(plans.fastest());
+    found = plans.cheapest_by(plans.fastest(), search_of(*this, plans, fastest, options));
+    if (found.end > end) return no_plan_by(deadline, options, found.end);
+  }
   return plan_of(plans.switching().points(found.choices), plans.switching().changes(found.choices));
 }
 
