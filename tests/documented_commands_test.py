@@ -140,7 +140,7 @@ class Shell:
     def __init__(self, folder):
         self.folder = folder
         (folder / "home").mkdir()
-        (folder / "home" / ".curlrc").write_text('fail-with-body\nsilent\nshow-error\nmax-time = 3\n')
+        (folder / "home" / ".curlrc").write_text('fail-with-body\nsilent\nshow-error\nmax-time = 20\n')
         (folder / "bin").mkdir()
         (folder / "bin" / "harpe").symlink_to(HARPE)
         (folder / "bin" / "python").symlink_to(sys.executable)

@@ -104,6 +104,17 @@ class ServerTest(unittest.TestCase):
         self.assertIn(response.status, (200, 201), response.body)
         return response.json()
 
+    def good_in_time(self, *arguments, seconds=60):
+        """The same where a server may not have the job yet, or not be sure of it: it says to ask again."""
+        responses = []
+
+        def responds():
+            responses.append(self.ask(*arguments))
+            return responses[-1].status != 503
+        self.wait_for(responds, seconds)
+        self.assertIn(responses[-1].status, (200, 201), responses[-1].body)
+        return responses[-1].json()
+
     def begin(self, job="j", **changes):
         spec = specification(**changes)
         self.good("PUT", f"/v1/jobs/{job}", spec)

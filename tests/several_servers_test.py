@@ -364,12 +364,12 @@ class SeveralServers(unittest.TestCase):
             def declare(node, factor):
                 """To one server; all ranks know it, or a newer word, some iterations later: but for those of which
                 the response says that they may not."""
-                response = node.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
+                response = node.good_in_time("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
                 trains()
                 known = [rank.known() for rank in training.ranks]
-                told = node.good("GET", "/v1/jobs/j")["epoch"], response["version"]
+                told = node.good_in_time("GET", "/v1/jobs/j")["epoch"], response["version"]
                 self.assertLessEqual(sum(one < told for one in known), response["ranks_unheard"], (told, known))
-                status = node.good("GET", "/v1/jobs/j")
+                status = node.good_in_time("GET", "/v1/jobs/j")
                 self.assertEqual([one["factor"] for one in status["stragglers"]], [factor])
 
             trains()
