@@ -83,7 +83,7 @@ const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) 
   slot = std::make_unique<StageWork>();
   const Schedule& schedule = pipeline_.front().schedule();
   const Megahertz highest = profile_.entries().front().points.back().clock;
-  const StageRun run = run_stage(schedule, profile_, stage, clocks, {.clock = highest});
+  const StageRun run = run_stage(schedule, profile_, stage, clocks, {.clock = {highest}});
   for (const OperatingPoint& point : run.instructions) {
     slot->durations.push_back(point.time);
     slot->time += point.time;

@@ -74,9 +74,13 @@ EmulatedMachines::PipelineRun EmulatedMachines::run(std::int64_t iteration, int 
   for (int stage = 0; stage < spec_.shape.stages; ++stage) {
     const Megahertz highest = std::ranges::max(clocks(stage));
     StageConditions now = conditions(iteration, pipeline, stage);
-    run.at_all_max.push_back(run_stage(spec_.schedule, truth_, stage, std::span(&highest, 1), now));
+    StageConditions at_once = now;
+    at_once.clock = {.in_force = now.clock.asked()};
+    run.at_all_max.push_back(
+        run_stage(spec_.schedule, truth_, stage, std::span(&highest, 1), at_once));
     now.switch_latency = options_.switch_latency;
-    if (now.clock == Megahertz{0}) now.clock = std::min(highest, now.cap.value_or(highest));
+    if (now.clock.in_force == Megahertz{0})
+      now.clock.in_force = std::min(highest, now.cap.value_or(highest));
     const StageAssignment* assignment = assignment_of({pipeline, stage, 0});
     run.stages.push_back(run_stage(
         spec_.schedule, truth_, stage,

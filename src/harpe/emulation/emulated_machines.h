@@ -101,7 +101,7 @@ class EmulatedMachines {
   const Pipeline pipeline_;
   std::mt19937_64 random_;
   std::vector<Megahertz> clocks_;
-  std::vector<Megahertz> running_;  ///< the clock of each group; 0 MHz: no iteration was played
+  std::vector<GpuClock> running_;  ///< of each group; 0 MHz: no iteration was played
 };
 
 }  // namespace harpe

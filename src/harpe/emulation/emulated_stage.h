@@ -16,9 +16,22 @@
 
 namespace harpe {
 
+/// The clock of a GPU between two instructions.
+struct GpuClock {
+  /// A clock that was asked for and is not in force yet.
+  struct Pending {
+    Megahertz clock;
+    Seconds left;  ///< until it is, waiting left out
+  };
+  Megahertz in_force = {};
+  std::vector<Pending> pending = {};  ///< in the order in which they were asked for
+
+  Megahertz asked() const { return pending.empty() ? in_force : pending.back().clock; }
+};
+
 /// Of one GPU in one iteration.
 struct StageConditions {
-  Megahertz clock;                    ///< that it has before the first instruction
+  GpuClock clock;                     ///< before the first instruction
   std::optional<Megahertz> cap = {};  ///< it never runs above, whatever is asked for
   double slowness = 1;                ///< factor on all its times and energies
   Seconds switch_latency{0};          ///< from asking for a clock until it is in force
@@ -27,13 +40,12 @@ struct StageConditions {
 struct StageRun {
   /// What each instruction took, as the stage's list.
   std::vector<OperatingPoint> instructions;
-  Megahertz clock;         ///< that the GPU has after the last one
+  GpuClock clock;          ///< after the last one
   bool throttled = false;  ///< it ran below a clock that was asked for
 };
 
-/// A clock is asked for when its instruction begins. Until it is in force the one before still
-/// runs: a share w = min(1, latency / t_old) of the instruction. A latency that outlasts the
-/// instruction is not carried on to the next one, as `predict` does.
+/// A clock is asked for when its instruction begins. Until it is in force those before still run,
+/// in this instruction and in the next ones, as `predict` has it.
 /// \param costs   have every computation of the stage; between their clocks see `at_setting`.
 ///                Fixed-time instructions take the first point, or nothing where there is none
 /// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is

@@ -43,42 +43,52 @@ std::vector<double> times(const StageRun& run) {
 }
 
 TEST(EmulatedStage, OneClockIsForAllInstructionsAndAListIsOneForEach) {
-  EXPECT_THAT(times(run({kHigh}, {.clock = kHigh})), ElementsAre(1, 2, 1, 2));
-  EXPECT_THAT(times(run({kHigh, kLow, kLow, kHigh}, {.clock = kHigh})), ElementsAre(1, 4, 2, 2));
+  EXPECT_THAT(times(run({kHigh}, {.clock = {kHigh}})), ElementsAre(1, 2, 1, 2));
+  EXPECT_THAT(times(run({kHigh, kLow, kLow, kHigh}, {.clock = {kHigh}})), ElementsAre(1, 4, 2, 2));
 }
 
 TEST(EmulatedStage, NoClockLeavesTheClockAsItIs) {
-  const StageRun left = run({{}, kLow, {}, {}}, {.clock = kHigh});
+  const StageRun left = run({{}, kLow, {}, {}}, {.clock = {kHigh}});
   EXPECT_THAT(times(left), ElementsAre(1, 4, 2, 4));
-  EXPECT_EQ(left.clock, kLow);
+  EXPECT_EQ(left.clock.in_force, kLow);
 }
 
 TEST(EmulatedStage, ALateClockCostsItsShareOfTheInstruction) {
   const StageRun late =
-      run({kLow, kLow, kHigh, kHigh}, {.clock = kHigh, .switch_latency = Seconds{0.5}});
+      run({kLow, kLow, kHigh, kHigh}, {.clock = {kHigh}, .switch_latency = Seconds{0.5}});
   // Half of the first runs at the high clock, a quarter of the third at the low one.
   EXPECT_THAT(times(late), ElementsAre(1.5, 4, 1.25, 2));
   EXPECT_EQ(late.instructions[0].energy, Joules{15});
   EXPECT_EQ(late.instructions[2].energy, Joules{17.5});
-  EXPECT_THAT(times(run({kLow}, {.clock = kHigh, .switch_latency = 9_s})), ElementsAre(1, 4, 2, 4))
-      << "no more than the instruction that it is asked for";
+}
+
+TEST(EmulatedStage, AClockThatOutlastsItsInstructionIsLateInTheNextOnes) {
+  const StageRun late = run({kLow}, {.clock = {kHigh}, .switch_latency = 2_s});
+  // The first and half of the second run at the high clock.
+  EXPECT_THAT(times(late), ElementsAre(1, 1 + 2, 2, 4));
+  const StageRun later = run({kLow}, {.clock = {kHigh}, .switch_latency = 9_s});
+  EXPECT_THAT(times(later), ElementsAre(1, 2, 1, 2));
+  EXPECT_EQ(later.clock.in_force, kHigh);
+  // 3 s of the latency are left for the next iteration.
+  EXPECT_THAT(times(run({kLow}, {.clock = later.clock, .switch_latency = 9_s})),
+              ElementsAre(1, 2, 2, 4));
 }
 
 TEST(EmulatedStage, ACapHoldsTheClockDownAndIsSeen) {
-  const StageRun capped = run({kHigh}, {.clock = kHigh, .cap = kLow});
+  const StageRun capped = run({kHigh}, {.clock = {kHigh}, .cap = kLow});
   EXPECT_THAT(times(capped), ElementsAre(2, 4, 2, 4));
   EXPECT_TRUE(capped.throttled);
-  EXPECT_FALSE(run({kLow}, {.clock = kHigh, .cap = kLow}).throttled);
+  EXPECT_FALSE(run({kLow}, {.clock = {kHigh}, .cap = kLow}).throttled);
 }
 
 TEST(EmulatedStage, SlownessIsAFactorOnTimesAndEnergies) {
-  const StageRun slow = run({kHigh}, {.clock = kHigh, .slowness = 1.5});
+  const StageRun slow = run({kHigh}, {.clock = {kHigh}, .slowness = 1.5});
   EXPECT_THAT(times(slow), ElementsAre(1.5, 3, 1.5, 3));
   EXPECT_EQ(slow.instructions[0].energy, Joules{30});
 }
 
 TEST(EmulatedStage, TotalsAreOfEachKindOfComputation) {
-  const auto totals = totals_of(schedule(), 0, run({kHigh}, {.clock = kHigh}).instructions);
+  const auto totals = totals_of(schedule(), 0, run({kHigh}, {.clock = {kHigh}}).instructions);
   ASSERT_EQ(totals.size(), 2U);
   EXPECT_EQ(totals[0].kind, InstructionKind::kForward);
   EXPECT_THAT(totals, ElementsAre(Field(&InstructionTotals::count, 2),
@@ -97,7 +107,7 @@ TEST(EmulatedStage, FixedTimeInstructionsTakeTheirTimeAndAreNotReported) {
                      .kind = InstructionKind::kOptimizer,
                      .points = {{{}, Seconds{0.1}, Joules{7}}}});
   const StageRun done =
-      run_stage(full, own.with_entries(entries), 0, std::vector{kHigh}, {.clock = kHigh});
+      run_stage(full, own.with_entries(entries), 0, std::vector{kHigh}, {.clock = {kHigh}});
   EXPECT_EQ(done.instructions.back().time, Seconds{0.1});
   EXPECT_EQ(totals_of(full, 0, done.instructions).size(), 2U);
 }
