@@ -226,7 +226,7 @@ TEST(SmallPlans, AreTheBestWithFreeClocks) {
 }
 
 TEST(SmallPlans, AreTheBestWithLateClocks) {
-  expect_all_exact(true, false, 20'000);
+  expect_all_exact(true, false, 20'000, 250);  // each takes longer: proofs need more
 }
 
 TEST(SmallPlans, AreTheBestWithADwell) {
@@ -234,7 +234,7 @@ TEST(SmallPlans, AreTheBestWithADwell) {
 }
 
 TEST(SmallPlans, AreTheBestWithLateClocksAndADwell) {
-  expect_all_exact(true, true, 40'000, 200);  // each takes longer: proofs need more
+  expect_all_exact(true, true, 40'000, 100);
 }
 
 }  // namespace
