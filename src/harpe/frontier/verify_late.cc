@@ -306,9 +306,9 @@ class LateStage {
     return {rounded_down(extra.time), rounded_down(extra.cost)};
   }
 
-  bool operator==(const LateStage& other) const {
-    return asked_ == other.asked_ && still_ == other.still_;
-  }
+  using State = std::pair<InstructionSetting, std::map<InstructionSetting, double>>;
+  /// Returns the setting that was asked for last, and those that may still be in force.
+  State state() const { return {asked_, still_}; }
 
  private:
   struct Piece {
@@ -358,19 +358,19 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
     for (const PlannedInstruction& i : list) {
       if (i.clock != Megahertz{0}) last = i.setting();
     }
-    LateStage stage_state(latency, power, last);
+    LateStage late(latency, power, last);
     const auto run = [&](const PlannedInstruction& i) -> std::optional<Extra> {
       if (i.clock == Megahertz{0}) return std::nullopt;
       const auto points = profile.points(stage, i.chunk, i.kind);
       const OperatingPoint* const now = find_point(points, i.setting());
       if (now == nullptr) return std::nullopt;  // which is a diagnostic of its own
-      return stage_state.run(points, *now);
+      return late.run(points, *now);
     };
     // What is late at the end of the list is late at its beginning, in the next iteration.
     for (int round = 0; round < kMostRounds; ++round) {
-      const LateStage begin = stage_state;
+      const LateStage::State begin = late.state();
       for (const PlannedInstruction& i : list) run(i);
-      if (stage_state == begin) break;
+      if (late.state() == begin) break;
     }
     Extra counted;
     for (const PlannedInstruction& i : list) {
