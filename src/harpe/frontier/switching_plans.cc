@@ -167,26 +167,25 @@ Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
       return plans.least_energy_by(end, search_of(*this, plans, deadline, options));
     });
   }
-  std::vector<Seconds> times{std::min(deadline, least_energy_time), deadline};
+  std::vector<Seconds> times{std::min(deadline, least_energy_time)};
+  if (times.front() < deadline) times.push_back(deadline);
   // One setting never changes: the time at which it needs the least is worth a search, too.
-  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
-  std::optional<Joules> least;
+  const SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  std::optional<Plan> steady;
   for (const PointChoices& choices : search.at_one_setting()) {
-    const Plan plan = plan_of(search.points(choices), {});
-    if (plan.iteration_time > deadline || (least && plan.iteration_energy >= *least)) continue;
-    least = plan.iteration_energy;
-    times[1] = plan.iteration_time;
+    Plan plan = plan_of(search.points(choices));
+    if (plan.iteration_time > deadline) continue;
+    if (!steady || plan.iteration_energy < steady->iteration_energy) steady = std::move(plan);
   }
-  if (times[1] != deadline && times[0] != deadline) times.push_back(deadline);
-  std::optional<Result<Plan>> best;
-  for (const Seconds time : times) {
-    if (best && time == times.front()) continue;
+  if (steady) times.push_back(steady->iteration_time);
+  Result<Plan> best = search_dwelling(times.front(), options);
+  for (const Seconds time : std::span(times).subspan(1)) {
     Result<Plan> plan = search_dwelling(time, options);
     const bool is_better =
-        plan.ok() && best && best->ok() && plan->iteration_energy < (*best)->iteration_energy;
-    if (!best || (plan.ok() && !best->ok()) || is_better) best = std::move(plan);
+        plan.ok() && (!best.ok() || plan->iteration_energy < best->iteration_energy);
+    if (is_better) best = std::move(plan);
   }
-  return *std::move(best);
+  return best;
 }
 
 std::vector<Joules> Frontier::tight_bounds_along(std::span<const Seconds> deadlines,
