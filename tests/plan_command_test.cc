@@ -521,6 +521,12 @@ TEST_F(PlanCommandWithATableBeside, ClocksMayOutlastComputationsAndMillisecondsA
   EXPECT_THAT(plan({"--quick"}).err, HasSubstr("are these milliseconds?"));
 }
 
+TEST_F(PlanCommandWithLateClocks, AClientThatIsNotKnownIsRefused) {
+  const Said said = plan({"--switch-latency", "10ms", "--client", "perseus"});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("expected any or harpe, found 'perseus'"));
+}
+
 // Harpe's client asks for clocks ahead: a plan for it counts what remains of the latency.
 TEST_F(PlanCommandWithLateClocks, PlansForHarpesClientCountWhatItLeaves) {
   const json any = summary({"--slowdown", "1%", "--switch-latency", "10ms", "--quick"});
