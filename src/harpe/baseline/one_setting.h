@@ -39,8 +39,8 @@ struct Rivals {
   std::optional<OneSettingPoint> no_slower;
   /// The fastest that takes at least 0.1 % less energy than all-max, if `no_slower` does not.
   std::optional<OneSettingPoint> next_cheaper;
-  /// The fastest that takes no more energy than the plan. nullopt if `no_slower` takes no more, or
-  /// if it is `next_cheaper`.
+  /// The fastest setting that takes no more energy than the plan. nullopt if `no_slower` takes no
+  /// more either, or if that setting is `next_cheaper`.
   std::optional<OneSettingPoint> as_cheap;
 };
 /// \param curve         fastest first

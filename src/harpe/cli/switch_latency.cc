@@ -204,8 +204,8 @@ std::string csv_text(const std::vector<Measured>& all) {
   return text;
 }
 
-/// The longest and the shortest transition to each clock of any GPU; what came later than that can
-/// be told counts as the time that it was waited for.
+/// Returns the longest and the shortest transition to each clock of any GPU. A transition that did
+/// not end within the timeout counts as the timeout.
 std::vector<LatencyByClock::Entry> latencies_by_clock(const std::vector<Measured>& all,
                                                       Seconds timeout) {
   struct Range {

@@ -28,12 +28,12 @@ constexpr int kIterations = 40;
 /// Share of the way from the least latency to the latency, 0 to 1, of each change.
 using Draw = std::function<double(std::mt19937_64&)>;
 
-/// What a replay came to, against the plan.
+/// Differences between a replay and its plan.
 struct Outcome {
-  Seconds latest;        ///< the most that an instruction ended after the plan's time, of all
-  Seconds latest_clock;  ///< the same of clocks, beyond what the plan counts
-  Seconds earliest;      ///< the most that a clock came before the end of the instruction before
-  double energy = 0;     ///< over the plan's
+  Seconds latest;        ///< longest time from an instruction's planned end to its end
+  Seconds latest_clock;  ///< longest time from the latest landing that the plan counts to a landing
+  Seconds earliest;      ///< longest time from a landing to the end of the instruction before
+  double energy = 0;     ///< ratio to the plan's energy
 };
 
 /// A plan's computation with its late change.
@@ -128,7 +128,7 @@ class Stage {
     landings_.push_back({last_landing_, clock});
   }
 
-  /// How an instruction goes on by the clocks that are on their way.
+  /// Returns when an instruction ends if no clock is asked for from now on, and its energy.
   Progress progress(InstructionKind kind, Instant begin) const {
     const auto points = profile_.points(stage_, 0, kind);
     Progress done{.end = begin, .effective = {}};

@@ -12,11 +12,11 @@
 //   on the device     following the queue (RankClient::follow_stream), and asking ahead
 // Beside it stands the plan: what the same instructions take and use if each runs at its clock
 // throughout. The agent, its channel and the server's assignments are real; the GPU is simulated,
-// its queue is what looks like CUDA's driver (scripted_cuda.cc), and what is told of the GPU is the
-// simulation's truth. How late a clock comes is told from how long its instruction takes, and held
-// against what a plan counts: the whole of the longest switch, or what remains of it where the
-// client asks ahead. Exits with 1 if asking ahead is no better than asking at the start, or
-// following the queue no better than not.
+// its queue is a look-alike of CUDA's driver (scripted_cuda.cc), and figures of the GPU are the
+// simulation's truth. The lateness of a clock follows from the time of its instruction. It is
+// compared with what a plan counts: the longest switch, or if the client asks ahead what remains of
+// it. Exits with 1 if asking ahead is no better than asking at the start, or following the queue no
+// better than not.
 
 #include <chrono>
 #include <cmath>
@@ -63,7 +63,7 @@ struct Outcome {
   int as_counted = 0;           ///< instructions that are at that clock no longer than plans count
 };
 
-/// What plans count of the longest switch.
+/// Returns the lateness that plans count, of the longest switch.
 Seconds counted(Asking asking, double switch_ms) {
   const LatencyByClock longest = Seconds{kLongestSwitch * switch_ms / 1000};
   const bool is_ahead = asking == Asking::kAhead || asking == Asking::kOnTheDevice;

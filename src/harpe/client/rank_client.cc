@@ -52,7 +52,7 @@ AskingAhead asking_of(const RankClientOptions& options) {
                             : AskingAhead(options.spec.switch_latency);
 }
 
-/// Whether plans may count on what is asked ahead: it is by the job's own words.
+/// Returns true if the client asks ahead by the latency that the job states, as plans assume.
 bool plans_count_on(const RankClientOptions& options) {
   return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
 }

@@ -89,7 +89,7 @@ TEST(Emulation, LateClocksCostWhatTheSwitchLatencySays) {
     options.switch_latency = Seconds{latency};
     EmulatedTraining training(spec(), truth(), options);
     give(training, plan);
-    // What comes before the first instruction of later iterations is the plan's last.
+    // In later iterations the last instruction of the plan precedes the first.
     for (int i = 0; i < 4; ++i) (void)training.iterate();
     const Prediction late = *predict(plan, truth(), {.switch_latency = options.switch_latency});
     EXPECT_GT(late.clock_changes, 0U);

@@ -1,4 +1,4 @@
-// What late changes of settings cost, see switching.h and late_settings.h.
+// The costs of late changes of settings, see switching.h and late_settings.h.
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 namespace harpe {
 namespace {
 
-/// What may stand for an instruction at a setting that was not measured for it: the points next to
-/// it with the same knobs; where there are none, those next to it with any.
+/// Calls `consider` with the points that stand for a setting that was not measured: those next to
+/// it with the same knobs, or if there are none, with any knobs.
 template <class Consider>
 void each_nearest(std::span<const OperatingPoint> points, const InstructionSetting& setting,
                   const Consider& consider) {
@@ -150,8 +150,9 @@ void SwitchingSearch::set_changes(int stage, const PointChoices& choices,
     }
     return;
   }
-  // What is late at the end of the list is late at its beginning. That only grows from round to
-  // round, and no more when every latency has run out within the rounds before.
+  // A change that is late at the end of the list is late at its beginning, in the next iteration.
+  // So the list is gone through until its end repeats, which it does when all latencies have run
+  // out.
   constexpr int kMostRounds = 64;
   for (int round = 0; round < kMostRounds; ++round) {
     const LateSettings begin = state;

@@ -31,7 +31,7 @@ class LateCosts {
     std::size_t before = 0, now = 0;  ///< settings of the stage
     double left = 0;                  ///< s: for how long the one before may still be in force
   };
-  /// What an instruction takes and costs.
+  /// Seconds and joules (effective energy) of an instruction.
   struct Taken {
     double time = 0, cost = 0;
   };

@@ -145,8 +145,8 @@ void LateRound::run_outlasting(const LateCosts::Stage& stage, std::span<const do
       if (before >= LateCosts::kNever || table.own_time(now) > longest[node]) continue;
       const double sum = before + (table.own_cost(now) + price[node] * table.own_time(now));
       const std::size_t at = (k + 1) * settings + now;
-      settle(at, sum, {});
-      reach_with(at, sum, {});
+      offer_settled(at, sum, {});
+      offer_any(at, sum, {});
     }
     for (std::size_t old = range_before.first; old < range_before.end; ++old) {
       if (least_[k * settings + old] >= LateCosts::kNever) continue;
@@ -171,9 +171,9 @@ void LateRound::run_change(const LateCosts::Stage& stage, std::size_t k, LateCos
     const std::size_t at = (j + 1) * settings + change.now;
     // With nothing late any more and at the same cost, all that follows costs no more.
     if (taken.time > longest[node] || sum >= settled_[at]) return;
-    reach_with(at, sum, origin);
+    offer_any(at, sum, origin);
     if (change.left > 0) continue;
-    settle(at, sum, origin);
+    offer_settled(at, sum, origin);
     return;
   }
 }

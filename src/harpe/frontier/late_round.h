@@ -17,8 +17,8 @@ namespace harpe {
 /// instructions that a change outlasts.
 ///
 /// A change that outlasts its instruction counts in those after it (`LateCosts::carried`), up to
-/// the end of the list or to the next change. What is late beyond these does not count, so that the
-/// sum is never more than the least of what plans count.
+/// the end of the list or to the next change. Lateness beyond these does not count, so that the sum
+/// is a lower bound of what plans count.
 class LateRound {
  public:
   /// Instructions in which a change counts that outlasts its own. `kFirst` proves less and takes a
@@ -61,12 +61,12 @@ class LateRound {
                       std::span<const double> longest);
   void run_change(const LateCosts::Stage& stage, std::size_t k, LateCosts::Carried change,
                   std::span<const double> price, std::span<const double> longest);
-  void reach_with(std::size_t at, double sum, Origin origin) {
+  void offer_any(std::size_t at, double sum, Origin origin) {
     if (sum >= least_[at]) return;
     least_[at] = sum;
     least_from_[at] = origin;
   }
-  void settle(std::size_t at, double sum, Origin origin) {
+  void offer_settled(std::size_t at, double sum, Origin origin) {
     if (sum >= settled_[at]) return;
     settled_[at] = sum;
     settled_from_[at] = origin;

@@ -10,8 +10,8 @@
 ///   * an instruction reduces every R_x by the least time that it can take. Waiting and fixed-time
 ///     instructions do not: the time they take is not certain.
 ///
-/// What an instruction may cost more than at the setting asked for, with t_x its time and v_x its
-/// time or effective energy at x, d the setting asked for:
+/// An instruction may cost more than at the setting asked for, d. With t_x its time and v_x its
+/// time or effective energy at x, it costs at most this much more:
 ///   the integral over s >= 0 of max over {x: R_x > s} of (v_x - v_d) / t_x, and at most
 ///   max over x of v_x - v_d; where this is negative, 0. With one old setting this is
 ///   min(1, R_x / t_x) (v_x - v_d). It is never too little, and may be too much where settings

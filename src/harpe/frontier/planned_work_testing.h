@@ -44,7 +44,7 @@ std::vector<Instruction> runs_as(const Instruction& instruction, int stage,
 /// Place of a part on its stage; 0 if the instruction has no part.
 int chunk_of(const Schedule& schedule, int part);
 
-/// What late settings cost an instruction beside its own time and effective energy.
+/// Time and effective energy that late settings add to an instruction.
 struct LateCost {
   long double time = 0;    ///< s
   long double energy = 0;  ///< J, effective

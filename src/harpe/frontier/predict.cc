@@ -30,7 +30,7 @@ class StageReplay {
       if (i.clock != Megahertz{0}) asked_ = i.setting();
     }
     in_force_ = asked_;
-    // What is late at the end of an iteration is late at the beginning of the next one.
+    // A change that is late at the end of an iteration is late at the beginning of the next one.
     constexpr int kMostRounds = 64;
     for (int round = 0; round < kMostRounds; ++round) {
       const std::vector<Pending> begin = pending_;

@@ -40,8 +40,8 @@ class SwitchingSearch {
     std::int64_t time = 0, cost = 0;  ///< as in `Option`
   };
 
-  /// What it is for. One choice is priced without the table that a search asks again and again:
-  /// all its changes, which are settings times settings for each instruction of the profile.
+  /// A search looks up late changes in a table of settings times settings for each instruction of
+  /// the profile. To price one choice, the table would take longer than the changes themselves.
   enum class Use : unsigned char { kSearch, kPriceOnce };
 
   SwitchingSearch(const SearchOrder& layout, LatencyByClock latency, Seconds min_dwell,

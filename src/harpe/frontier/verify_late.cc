@@ -31,9 +31,10 @@ struct Change {
   double left = 0;  ///< s: the longest that it still runs
 };
 
-/// What the setting before costs more while it still runs, however long that is up to what is left:
-/// nothing where it costs less. Of one that was not measured, what its neighbours cost. Rounded
-/// down, also what is left after the shortest time that the instruction can take.
+/// Returns the most that an instruction costs more while the setting before still runs, for any
+/// time up to `change.left`; 0 if that setting costs less. A setting that was not measured counts
+/// as its neighbours do. Reduces `change.left` by the shortest time of the instruction. Rounds
+/// down.
 Extra late_extra(std::span<const OperatingPoint> points, Watts power, const OperatingPoint& now,
                  Change& change) {
   Extra extra;
@@ -118,8 +119,8 @@ class LateRounds {
  private:
   static constexpr Fixed kNone = static_cast<Fixed>(1) << 126;
   using Kind = std::pair<int, InstructionKind>;  // chunk and kind
-  /// What an instruction takes at a setting while another one still runs, and for how long that one
-  /// may after it.
+  /// Time and cost of an instruction at a setting while another one still runs, and how long that
+  /// one may run after it.
   struct Entry {
     WideInteger time;  ///< in units of 2^-kTimeBits s
     Fixed cost;
@@ -148,7 +149,7 @@ class LateRounds {
     Fixed sum;
   };
   /// The least sums after some instructions, by the setting of the last; kNone if no way leads
-  /// there. Whatever still runs, with nothing else running, and of each change that goes on.
+  /// there: `any` whatever setting still runs, `settled` if none does, and of each pending change.
   struct Sums {
     std::vector<Fixed> any, settled;
     std::vector<Pending> pending = {};
@@ -202,7 +203,7 @@ class LateRounds {
     return at->second;
   }
 
-  /// Goes through one instruction with a change that it begins or that goes on.
+  /// Adds an instruction to a change, a new one or a pending one.
   static void go(const Instruction& i, const Entry& entry, Pending change, Sums& next) {
     if (entry.time > i.longest) return;
     const Fixed price = (i.flow * entry.time) >> (kFlowBits + kTimeBits - kFixedBits);
@@ -366,7 +367,7 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
       if (now == nullptr) return std::nullopt;  // which is a diagnostic of its own
       return late.run(points, *now);
     };
-    // What is late at the end of the list is late at its beginning, in the next iteration.
+    // A change that is late at the end of the list is late at its beginning, in the next iteration.
     for (int round = 0; round < kMostRounds; ++round) {
       const LateStage::State begin = late.state();
       for (const PlannedInstruction& i : list) run(i);

@@ -26,12 +26,11 @@
 ///   or earlier. (One that begins earlier than the plan says may take longer than T, and end in
 ///   time. The next clock is late by that much only if all of its last few runs did so, and this
 ///   one does not.)
-/// * Energy. If an instruction ends earlier by d, since its own clock came late and the clock
-/// before
-///   was faster, the next clock is late by up to r(c) + d after the actual begin. The plan does not
-///   count these d seconds at the clock before. They cost energy only where clocks fall twice in a
-///   row, and far less than the plan counts too much, as it counts every change of an iteration as
-///   late as can be.
+/// * Energy. If an instruction ends earlier by d because its own clock came late and the clock
+///   before was faster, the next clock is late by up to r(c) + d after the actual begin. The plan
+///   does not count these d seconds at the clock before. They cost energy only if clocks fall twice
+///   in a row, and less than the plan counts too much: it takes every change to be as late as can
+///   be.
 ///
 /// Not covered: durations that vary by more than 0.3 l(c), by as much as they do; and the first
 /// time that an instruction runs at a clock, whose duration is not known: the next clock is then
@@ -67,7 +66,7 @@ class AskingAhead {
   Seconds time(Megahertz clock) const { return share_ * least(clock); }
   /// The least time from asking for the clock until it is in force.
   Seconds least(Megahertz clock) const { return latency_.least_to(clock); }
-  /// Whether it ever asks before the end.
+  /// True if some clock is asked for before the end.
   bool is_ahead() const { return latency_.longest() > Seconds{0}; }
 
  private:

@@ -93,9 +93,9 @@ struct CharacterizeRequest {
   /// Slow clocks are planned with as if instructions took this share longer: plans that hold where
   /// instructions are late now and then.
   double reserve = 0;
-  /// That asks for the clocks: of the job's `switch_latency` plans count what it leaves.
+  /// The client that asks for clocks. Plans count what it leaves of the job's `switch_latency`.
   ClockClient client = ClockClient::kAny;
-  /// That plans count at least, learned from what ranks take (late_clocks.h).
+  /// The least latency that plans count, learned from what computations take (late_clocks.h).
   Seconds learned_latency{0};
 };
 

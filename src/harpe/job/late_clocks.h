@@ -24,7 +24,7 @@ namespace harpe {
 /// Not thread-safe.
 class LateClocks {
  public:
-  /// Adds an iteration by a plan. Those by assignments of another version are forgotten.
+  /// Adds an iteration by a plan. Forgets iterations by assignments of another version.
   /// \param items  seconds of one instruction of each work item of all stages
   void add(std::uint64_t version, std::vector<double> items);
   std::uint64_t version() const { return version_; }

@@ -56,7 +56,7 @@ class RankBook {
   bool all_silent(Seconds since) const;
   /// Whether the GPU of any rank there has been is simulated.
   bool has_simulated() const { return has_simulated_; }
-  /// Whether all registered ranks ask for clocks ahead. O(ranks).
+  /// Returns true if all registered ranks ask for clocks ahead. O(ranks).
   bool asks_ahead() const;
   /// Returns the clocks that all ranks of the stage have, highest first. Empty before the first
   /// rank registers, and if no clocks are set and the ranks have none in common.

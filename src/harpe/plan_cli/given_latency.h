@@ -15,7 +15,7 @@ namespace harpe {
 /// `.csv`.
 bool is_latency_table(const std::string& value);
 
-/// What a command plans or predicts with.
+/// The latency that a command plans or predicts with.
 struct GivenLatency {
   LatencyByClock by_clock = {};
   std::filesystem::path table = {};  ///< that it was read from; empty if it was not

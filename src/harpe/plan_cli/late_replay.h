@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What is left of a plan that takes clock changes as free where clocks come late: the same clocks
-/// replayed, not another plan.
+/// A plan that takes clock changes as free, replayed with late ones: the same clocks, not another
+/// plan.
 
 #include <optional>
 #include <string>
