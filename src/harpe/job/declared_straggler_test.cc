@@ -96,6 +96,23 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
   }
 }
 
+TEST(DeclaredStraggler, ThatIsHealthyIsNotWaitedForAgainAfterAllMaxHasShownIt) {
+  Declared played(0.002);
+  const std::size_t before = played.training.iterations().size();
+  played.declare(1.4);
+  played.training.run(played.job, 40);
+  ASSERT_EQ(played.warnings("is declared to be"), 1);
+  int waits = 0;  // times that the others began to wait
+  bool waited = false;
+  const auto& all = played.training.iterations();
+  for (std::size_t i = before; i < all.size(); ++i) {
+    const bool is_waiting = all[i].time > all[i].all_max_time * 1.1;
+    waits += is_waiting && !waited ? 1 : 0;
+    waited = is_waiting;
+  }
+  EXPECT_EQ(waits, 1) << "once, before all-max was seen";
+}
+
 TEST(DeclaredStraggler, WhoseDelayIsOlderThanItsDeclarationIsNotSlowedDown) {
   Played played(small_spec(4), {.noise = 0.002, .seed = 1});
   const Seconds delay{0.3};

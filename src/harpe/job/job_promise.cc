@@ -197,12 +197,15 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   }
   const std::int64_t from = next_from();
   const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
+  // What a look shows of a declared straggler arrives `lead()` iterations after it. Until then all
+  // stay at all-max: the plan in force waits, maybe for a pipeline that is healthy.
+  const std::int64_t resumes = unseen_outside() != nullptr ? until + lead() : until;
   const bool will_pause = asked && asked->is_placed() && !asked->given_up;
-  if (will_pause && collector.newest() + 1 < asked->from && asked->from < until) return;
+  if (will_pause && collector.newest() + 1 < asked->from && asked->from < resumes) return;
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
   put(all_max_deployment(), from);
-  log_probe(from, until, why, now);
+  log_probe(from, resumes, why, now);
   running()->look = Probe{.version = deployments.back().version,
                           .until = until,
                           .alarmed = alarmed,
@@ -210,17 +213,17 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
                           .compared = kCompared,
                           .times = {},
                           .late = {}};
-  deploy(std::move(plan), until);
+  deploy(std::move(plan), resumes);
 }
 
 /// A person who watches clocks or power sees them rise. Looks that are repeated soon, because the
 /// one before showed nothing, get no line each.
-void Job::State::log_probe(std::int64_t from, std::int64_t until, const std::string& why,
+void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::string& why,
                            Seconds now) {
   if (!why.empty()) return add_event(JobEvent::Level::kInfo, now, why);
   if (probes_in_vain > 0) return;
   add_event(JobEvent::Level::kInfo, now,
-            "iterations " + std::to_string(from) + " to " + std::to_string(until - 1) +
+            "iterations " + std::to_string(from) + " to " + std::to_string(resumes - 1) +
                 " run at all-max: what the machines take without a plan is measured again");
 }
 

@@ -258,7 +258,7 @@ struct Job::State {
   void probe_when_due(Seconds now);
   const WatchedPipeline* unseen_outside() const;
   void begin_probe(bool alarmed, Seconds now, const std::string& why);
-  void log_probe(std::int64_t from, std::int64_t until, const std::string& why, Seconds now);
+  void log_probe(std::int64_t from, std::int64_t resumes, const std::string& why, Seconds now);
   void probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
   void judge(const Probe& done, Seconds now);
   double learn(const Probe& done);
