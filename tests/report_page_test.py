@@ -122,7 +122,8 @@ class Pages(unittest.TestCase):
 
     def plan(self, profile, *goal):
         out = self.directory / "plan"
-        run("plan", "--profile", profile, "--micro-batches", "12", "--blocking-power", "83.64", "--out", out, *goal)
+        run("plan", "--profile", profile, "--blocking-power", "83.64", "--out", out, *goal,
+            *([] if "--micro-batches" in goal else ["--micro-batches", "12"]))
         return out / "report.html"
 
     def written(self, name, page):
@@ -130,8 +131,9 @@ class Pages(unittest.TestCase):
         file.write_text(page, encoding="utf-8")
         return file
 
-    def look_at(self, page, doubtful, figures):
-        """What holds of every page."""
+    def look_at(self, page, doubtful, figures, doubts=None):
+        """What holds of every page. `doubts`: captions that repeat the banner, by default all."""
+        doubts = figures if doubts is None else doubts
         markup = page.read_text(encoding="utf-8")
         self.assertEqual(Markup(markup).faults, [])
         for width, dark in ((DESK, False), (DESK, True), (PHONE, True), (PHONE, False)):
@@ -144,7 +146,7 @@ class Pages(unittest.TestCase):
                 shown = "[...document.querySelectorAll('%s')].filter(one => one.offsetHeight > 0).length"
                 self.assertEqual(self.browser.evaluate(shown % ".banner"), 1 if doubtful else 0)
                 self.assertEqual(self.browser.evaluate(shown % "figcaption"), figures)
-                self.assertEqual(self.browser.evaluate(shown % "figcaption .doubt"), figures if doubtful else 0)
+                self.assertEqual(self.browser.evaluate(shown % "figcaption .doubt"), doubts if doubtful else 0)
                 self.assertEqual(self.browser.evaluate(
                     "[...document.querySelectorAll('svg[role=img]')].filter(one => !one.querySelector('title') && "
                     "!one.getAttribute('aria-label')).length"), 0)
@@ -155,11 +157,58 @@ class Pages(unittest.TestCase):
             self.assertEqual(self.browser.evaluate(PALE_TEXT), [])
             self.assertEqual(self.browser.evaluate("document.querySelectorAll('.banner').length"), 1 if doubtful else 0)
 
-    def test_the_report_of_a_synthetic_profile_says_so_in_every_figure(self):
-        self.look_at(self.plan(self.profile, "--certificate"), doubtful=True, figures=3)
+    def test_the_report_of_a_synthetic_profile_says_so_however_far_one_scrolls(self):
+        page = self.plan(self.profile, "--certificate")
+        self.look_at(page, doubtful=True, figures=4, doubts=0)
+        for width in (DESK, PHONE):
+            self.browser.open(page, width=width)
+            self.browser.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+            self.assertGreater(self.browser.evaluate("window.scrollY"), 500)
+            self.assertEqual(self.browser.evaluate("document.querySelector('.banner').getBoundingClientRect().top"), 0)
 
     def test_the_report_of_a_measured_profile_does_not(self):
-        self.look_at(self.plan(self.measured), doubtful=False, figures=3)
+        self.look_at(self.plan(self.measured), doubtful=False, figures=4)
+
+    def test_a_report_shows_the_clocks_of_each_stage_for_the_plan_under_the_slider(self):
+        self.browser.open(self.plan(self.profile))
+        means = "[...document.querySelectorAll('#clocks .strong')].map(text => Number(text.textContent))"
+        fastest = self.browser.evaluate(means)
+        self.browser.evaluate(MOVE_SLIDER % 1)
+        slowest = self.browser.evaluate(means)
+        self.assertEqual([len(fastest), len(slowest)], [8, 8])
+        self.assertTrue(all(slow < fast for fast, slow in zip(fastest, slowest, strict=True)))
+        self.assertTrue(all(900 < mean <= 1410 for mean in fastest), fastest)
+
+    def test_a_report_says_one_gap_and_one_number_of_clock_changes(self):
+        for goal in ([], ["--switch-latency", "10ms"]):
+            self.browser.open(self.plan(self.profile, *goal))
+            names = self.browser.evaluate("[...document.querySelectorAll('#figures th, dt')].map(name => name.textContent)")
+            self.assertEqual([name for name in names if "bound" in name and "," not in name], ["above the bound"])
+            numbers = self.browser.evaluate("[...document.querySelectorAll('.figures dd')].map(value => value.textContent)")
+            changes = self.browser.evaluate("document.querySelector('#figures tr:last-child .ours').textContent")
+            self.assertFalse([text for text in numbers if text.split(",")[0].replace("\u00a0", "") == changes], numbers)
+
+    def test_a_report_opens_at_the_start_where_the_whole_is_a_wall(self):
+        pressed = "[...document.querySelectorAll('#views [aria-pressed=true]')].map(one => one.textContent)"
+        self.browser.open(self.plan(self.profile))
+        self.assertNotEqual(self.browser.evaluate(pressed), ["Start"], "12 micro-batches can be read as a whole")
+        self.browser.open(self.plan(self.profile, "--micro-batches", "96", "--points", "3"))
+        self.assertEqual(self.browser.evaluate(pressed), ["Start"])
+
+    def test_on_a_phone_nothing_of_a_report_is_cut_off(self):
+        self.browser.open(self.plan(self.profile), width=PHONE)
+        cut = "[...document.querySelectorAll('body *')].filter(one => one.scrollWidth > one.clientWidth + 1 && "
+        self.assertEqual(self.browser.evaluate(cut + "getComputedStyle(one).overflowX !== 'visible').map(one => one.id || one.tagName)"),
+                         [])
+
+    def test_a_word_that_is_followed_leaves_the_plan_where_it_is(self):
+        self.browser.open(self.plan(self.profile))
+        self.browser.evaluate(MOVE_SLIDER % 0.5)
+        headline = "document.getElementById('headline').textContent"
+        before = self.browser.evaluate(headline)
+        self.browser.evaluate("document.querySelector('a[href=\"#word-bound\"]').click()")
+        self.assertEqual(self.browser.evaluate("new Promise(done => setTimeout(done, 100, location.hash))"), "#word-bound")
+        self.assertEqual(self.browser.evaluate(headline), before)
 
     def test_a_report_draws_frontier_and_pipelines_whatever_the_objective(self):
         for goal in GOALS:

@@ -169,11 +169,11 @@ std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerm
        grouped(plan.power.value / 1000, 1) + " kW; " +
            amounts_text(terms, plan.energy, plan.co2, plan.money) + " for " +
            grouped(plan.iterations, 0) + " iterations"},
-      {"Saved there against all-max", saved(bills.all_max)}};
+      {"Saved against all-max", saved(bills.all_max)}};
   if (bills.one_clock) {
-    facts.emplace_back("Saved there against one clock for all, " +
-                           std::to_string(costs.one_clock->clock.value) + " MHz",
-                       saved(*bills.one_clock));
+    facts.emplace_back(
+        "Saved against one clock for all, " + std::to_string(costs.one_clock->clock.value) + " MHz",
+        saved(*bills.one_clock));
   }
   facts.emplace_back("Counted with", terms_words(terms, plan));
   return facts;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -12,6 +11,7 @@
 #include "harpe/frontier/verify.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/late_replay.h"
+#include "harpe/plan_cli/next_steps.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/table.h"
@@ -88,11 +88,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
   if (!latency_sentence(job.switch_latency).empty())
     input.facts.emplace_back("Clock changes come", lateness_text(job.switch_latency));
-  input.facts.emplace_back("Clock changes in an iteration",
-                           grouped(chosen.clock_changes(), 0) +
-                               (planned.free_switching || chosen.clock_changes() == 0
-                                    ? ""
-                                    : ", " + free_changes_words(planned, "the chosen plan")));
+  if (!planned.free_switching && chosen.clock_changes() > 0)
+    input.facts.emplace_back("Clock changes", free_changes_words(planned, "the chosen plan"));
   if (planned.free_switching) {
     const Plan& free = *planned.free_switching;
     input.facts.emplace_back(
@@ -101,9 +98,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
             fixed(100 * (chosen.iteration_energy / free.iteration_energy - 1), 3) +
             " %) against free switching with " + std::to_string(free.clock_changes()) + " changes");
   }
-  if (planned.cluster)
-    std::ranges::move(cluster_facts(*planned.cluster, cluster_costs(planned)),
-                      std::back_inserter(input.facts));
+  input.worth = cluster_facts(planned.cluster.value_or(ClusterTerms{}), cluster_costs(planned));
   return input;
 }
 
@@ -139,6 +134,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
                                                   const Planned& planned, PageSource source) {
   ReportInput input = report_input(frontier, job, planned);
+  input.next = next_steps(job, planned, source.command);
   input.source = std::move(source);
   std::vector<Plan> shown;
   std::vector<Joules> tight_bounds;

@@ -14,7 +14,7 @@ namespace harpe::report {
 
 struct Frame {
   std::string title = {}, subtitle = {};   ///< text
-  std::vector<std::string> banners = {};   ///< text: what must not be overlooked, above all figures
+  std::vector<std::string> banners = {};   ///< text: what must stay in sight on the whole page
   std::vector<std::string> premises = {};  ///< text: what the figures rest on, below the banners
   std::string body = {}, notes = {};       ///< markup; notes stand in the footer
   PageSource source = {};
@@ -24,11 +24,10 @@ struct Frame {
 
 std::string framed_page(const Frame& frame);
 
-/// The words of a caption under a figure of such a kind, as markup: "Synthetic profile, not
-/// measured."; nothing where `remark` is empty.
+/// The words of a caption under a figure of such a kind, as markup: "Simulated GPUs, not real
+/// ones."; nothing where `remark` is empty.
 std::string doubt_markup(std::string_view remark);
 
-inline constexpr std::string_view kSyntheticCaption = "Synthetic profile, not measured.";
 inline constexpr std::string_view kSimulatedCaption = "Simulated GPUs, not real ones.";
 
 }  // namespace harpe::report

@@ -264,7 +264,7 @@ std::string page_data(const ReportInput& input) {
     const ReportPoint& point = input.points[i];
     Json json = plan_json(point.plan, point.time, point.energy, point.lower_bound);
     json["headline"] = headline(all_max_for(input, point), point);
-    json["explanation"] = explanation(all_max_for(input, point), point, is_late);
+    json["explanation"] = explanation(all_max_for(input, point), point);
     if (has_tight_bound(point)) json["tightBound"] = point.tight_bound.value;
     const bool is_drawn = std::binary_search(drawn.begin(), drawn.end(), i);
     points.push_back(is_drawn ? with_drawing(std::move(json), point.plan) : std::move(json));

@@ -2,8 +2,8 @@
 /// \file
 /// Pictures and pages of a planned pipeline, for people. Nothing here plans or decides: what is
 /// shown is what the plans say. Every text is complete in itself: no picture or page names another
-/// resource. Same input, same bytes. All text of the input is escaped. Figures of a synthetic
-/// profile are said to be so (`kSyntheticRemark`) above them all.
+/// resource. Same input, same bytes. All text of the input is escaped. A page of a synthetic
+/// profile says so (`kSyntheticRemark`) in a banner that stays in sight.
 ///
 ///   const harpe::ReportInput input{.title = "gpt3", .all_max = frontier.all_max(),
 ///                                  .points = {{time, energy, bound, plan}}};
@@ -41,6 +41,12 @@ struct ReportComparison {
   Joules energy;
 };
 
+/// A step that leads from the page to a training: words, and a command if there is one.
+struct ReportStep {
+  std::string words;
+  std::string command = {};
+};
+
 /// What made a page, for its footer: one that was handed on can be made again. No time of day, for
 /// the same input gives the same bytes.
 struct PageSource {
@@ -68,6 +74,9 @@ struct ReportInput {
   std::vector<std::pair<Seconds, Joules>> late_bound = {};
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
+  /// What the chosen plan is worth over a longer time: names and values.
+  std::vector<std::pair<std::string, std::string>> worth = {};
+  std::vector<ReportStep> next = {};  ///< how to run the chosen plan
   std::vector<std::string> premises =
       {};  ///< sentences that must not be overlooked, above all figures
   std::vector<ReportComparison> comparisons = {};

@@ -82,12 +82,30 @@ std::string table_rows(const ReportInput& input) {
   return rows;
 }
 
-std::string fact_rows(const ReportInput& input) {
+std::string rows_of(const std::vector<std::pair<std::string, std::string>>& list) {
   std::string rows;
-  for (const auto& [name, value] : input.facts) {
+  for (const auto& [name, value] : list) {
     rows += concat({"<dt>", escape(name), "</dt><dd>", escape(value), "</dd>\n"});
   }
   return rows;
+}
+
+/// Returns the section with what the chosen plan is worth and how to run it; empty if the input
+/// has neither.
+std::string next_markup(const ReportInput& input) {
+  if (input.worth.empty() && input.next.empty()) return {};
+  std::string steps;
+  for (const ReportStep& step : input.next) {
+    steps += concat({"<li>", escape(step.words)});
+    if (!step.command.empty())
+      steps += concat({"<pre><code>", escape(step.command), "</code></pre>"});
+    steps += "</li>\n";
+  }
+  std::string markup = "<section aria-label=\"Next\">\n<h2>Next, with the chosen plan</h2>\n";
+  if (!input.worth.empty())
+    markup += concat({"<dl class=\"worth\">\n", rows_of(input.worth), "</dl>\n"});
+  if (!steps.empty()) markup += concat({"<ol class=\"steps\">\n", steps, "</ol>\n"});
+  return markup += "</section>\n\n";
 }
 
 std::string pipeline_words(const Plan& plan) {
@@ -148,9 +166,9 @@ std::string whole_page(const ReportInput& input) {
   frame.premises = input.premises;
   const std::string pipeline = escape(pipeline_words(input.all_max));
   const std::string sentence = escape(headline(all_max_for(input, chosen), chosen));
-  const std::string words =
-      escape(explanation(all_max_for(input, chosen), chosen, !input.late_bound.empty()));
-  const std::string facts = fact_rows(input);
+  const std::string words = escape(explanation(all_max_for(input, chosen), chosen));
+  const std::string facts = rows_of(input.facts);
+  const std::string next = next_markup(input);
   const std::string rows = table_rows(input);
   const std::string more_columns =
       std::ranges::any_of(input.points, has_tight_bound)
@@ -159,7 +177,6 @@ std::string whole_page(const ReportInput& input) {
   const std::string letters = letter_words(input.all_max);
   const std::string transfers = transfer_words(input.all_max);
   const std::string drawn = drawn_words(input, drawn_points(input).size());
-  const std::string doubt = doubt_markup(synthetic ? kSyntheticCaption : std::string_view());
   const std::string still = frontier_picture(input, Ground::kPage);  // where scripts do not run
   frame.body = fill(kPlanHtml, {{"pipeline", pipeline},
                                 {"headline", sentence},
@@ -170,8 +187,8 @@ std::string whole_page(const ReportInput& input) {
                                 {"letters", letters},
                                 {"transfers", transfers},
                                 {"drawn", drawn},
-                                {"still", still},
-                                {"doubt", doubt}});
+                                {"next", next},
+                                {"still", still}});
   frame.notes = fill(
       kPlanNotesHtml,
       {{"source",

@@ -56,7 +56,7 @@ std::string headline(const Plan& all_max, const ReportPoint& point) {
   return concat({"Same computation, ", speed(time_change), ": ", saving_words(saving), "."});
 }
 
-std::string explanation(const Plan& all_max, const ReportPoint& point, bool is_late) {
+std::string explanation(const Plan& all_max, const ReportPoint& point) {
   const DisplayUnit energy = energy_unit(all_max.iteration_energy.value);
   const DisplayUnit time = time_unit(all_max.iteration_time.value);
   const int gpus = all_max.stages * all_max.gpus_per_stage;
@@ -67,17 +67,11 @@ std::string explanation(const Plan& all_max, const ReportPoint& point, bool is_l
               in_unit(all_max.iteration_energy.value, energy), " and ",
               in_unit(all_max.iteration_time.value, time), "."});
   // A plan below its bound would be a defect elsewhere: nothing is claimed then.
-  const bool is_tight = has_tight_bound(point);
-  const Joules bound = is_tight ? point.tight_bound : point.lower_bound;
+  const Joules bound = has_tight_bound(point) ? point.tight_bound : point.lower_bound;
   if (bound > Joules{0} && point.energy >= (1 - 1e-9) * bound) {
     words += concat({" No choice of settings that ends in that time can need less than ",
                      in_unit(bound.value, energy), ": this plan is within ",
                      gap_words(point, bound), " of the best possible."});
-    if (is_tight) {
-      words += concat({is_late ? " If changes were free, the bound would be the dashed curve, "
-                               : " The curve in the chart is a weaker bound, ",
-                       gap_words(point, point.lower_bound), " below this plan."});
-    }
   }
   return words;
 }

@@ -25,7 +25,6 @@ std::string_view synthetic_remark(const Plan& plan);
 std::string headline(const Plan& all_max, const ReportPoint& point);
 
 /// The same in joules, and how far the plan is from the best possible.
-/// \param is_late  true if the chart draws the bound of late settings above that of free changes
-std::string explanation(const Plan& all_max, const ReportPoint& point, bool is_late = false);
+std::string explanation(const Plan& all_max, const ReportPoint& point);
 
 }  // namespace harpe::report

@@ -101,9 +101,10 @@ inline std::vector<std::string> outside_references(std::string_view document) {
   note("http", [&](std::string_view rest) {
     return starts(rest, "http://www.w3.org/2000/svg") || starts(rest, "http-equiv");
   });
+  note("href", [&](std::string_view rest) { return starts(rest, "href=\"#"); });
   note("url(", [&](std::string_view rest) { return starts(rest, "url(#"); });
-  for (const std::string_view never : {"src=", "href", "@import", "fetch(", "XMLHttpRequest",
-                                       "WebSocket", "import(", "sendBeacon", "//cdn"}) {
+  for (const std::string_view never : {"src=", "@import", "fetch(", "XMLHttpRequest", "WebSocket",
+                                       "import(", "sendBeacon", "//cdn"}) {
     note(never, [](std::string_view) { return false; });
   }
   return found;

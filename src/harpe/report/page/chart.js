@@ -6,6 +6,8 @@ const chart = (() => {
 
   /** The bound that is drawn below the plan. */
   const boundOf = point => (isLate && point.tightBound) || point.bound;
+  /** The highest bound that is known for the plan. */
+  const bestBoundOf = plan => plan.tightBound || plan.bound;
   const gapOf = point => (point.bound > 0 ? point.energy / boundOf(point) - 1 : null);
   const widestGap = Math.max(0, ...data.points.map(gapOf).filter(gap => gap !== null));
 
@@ -252,12 +254,8 @@ const chart = (() => {
       ['average power', `${fixed(point.energy / point.time / data.gpus, 1)}${NBSP}W/GPU`],
     ];
     if (point.bound > 0) {
-      rows.push([boundName, energyText(point.bound)]);
-      rows.push(['gap to it', changeText(point.energy / point.bound - 1, 3)]);
-      if (point.tightBound) {
-        rows.push([tightBoundName, energyText(point.tightBound)]);
-        rows.push(['gap to it', changeText(point.energy / point.tightBound - 1, 3)]);
-      }
+      rows.push(['bound', energyText(bestBoundOf(point))]);
+      rows.push(['gap to it', changeText(point.energy / bestBoundOf(point) - 1, 3)]);
     }
     return showTip(event, timeText(point.time), rows);
   }
@@ -267,5 +265,5 @@ const chart = (() => {
     moveTo(nearest(event, stops));
   }
 
-  return {draw, select};
+  return {draw, select, bestBoundOf};
 })();

@@ -4,7 +4,6 @@ const data = JSON.parse(document.getElementById('data').textContent);
 
 /** Of plans whose clocks come late "the bound" is their own, the tightened one; the other takes changes as free. */
 const isLate = data.freeBound.length > 0;
-const [boundName, tightBoundName] = isLate ? ['bound if changes were free', 'bound'] : ['bound', 'tightened bound'];
 
 const VALUE_OF_CHARACTER = new Uint8Array(128);
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'

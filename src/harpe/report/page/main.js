@@ -70,7 +70,9 @@ function select(stop, keepAddress) {
   showCaptions(point);
   planPicture.selected = null;
   const marker = allMaxFor(point).time / data.tick;
-  planPicture.show(decode(point), marker);
+  const decoded = decode(point);
+  planPicture.show(decoded, marker);
+  clocks.draw(decoded);
   if (data.allMaxAlone) allMaxPicture.show(decode(data.allMax), marker);
   for (const [i, row] of rows) {
     if (i === index) row.setAttribute('aria-current', 'true');
@@ -84,7 +86,6 @@ function showFigures(point) {
   const body = document.querySelector('#figures tbody');
   const fastest = data.points[0];
   const above = (energy, bound) => (bound > 0 ? fixed(100 * (energy / bound - 1), 3) + NBSP + '%' : '');
-  const gap = plan => above(plan.energy, plan.bound);
   const perGpu = plan => plan.energy / plan.time / data.gpus;
   const watts = value => `${fixed(value, 1)}${NBSP}W`;
   const share = value => `${fixed(100 * value, 1)}${NBSP}%`;
@@ -96,8 +97,7 @@ function showFigures(point) {
     ['of it waiting', energyText(base.blocking), energyText(point.blocking), change(point.blocking, base.blocking)],
     ['GPU time waiting', share(base.waiting), share(point.waiting), ''],
     ['power per GPU', watts(perGpu(base)), watts(perGpu(point)), change(perGpu(point), perGpu(base))],
-    [`above the ${boundName}`, gap(base), gap(point), ''],
-    ...(point.tightBound ? [[`above the ${tightBoundName}`, '', above(point.energy, point.tightBound), '']] : []),
+    ['above the bound', above(base.energy, chart.bestBoundOf(base)), above(point.energy, chart.bestBoundOf(point)), ''],
     ['clock changes', String(base.changes), String(point.changes), ''],
   ];
   body.replaceChildren(...lines.map(([name, ...cells]) => {
@@ -165,6 +165,8 @@ function makeViews() {
     views.push({name, button});
     document.getElementById('views').append(button);
   }
+  // Blocks of half that width are a wall.
+  if (length() < view.whole / 2) views.find(each => each.name === 'Start').button.click();
   markView();
 }
 
@@ -241,12 +243,17 @@ function layout(print = 1) {
   paintLegend();
   chart.draw();
   for (const picture of pictures) picture.layout(print);
-  chart.select(data.points[stops[currentStop]]);
+  const point = data.points[stops[currentStop]];
+  chart.select(point);
+  clocks.draw(decode(point));
   for (const picture of pictures) picture.draw();
 }
 
+/** True of the address of a plan; others are of words. */
+const isPlan = hash => /^#\d+$/.test(hash);
+
 function stopFromAddress() {
-  const index = /^#\d+$/.test(location.hash) ? Number(location.hash.slice(1)) : data.chosen;
+  const index = isPlan(location.hash) ? Number(location.hash.slice(1)) : data.chosen;
   return nearestStop(Math.min(index, data.points.length - 1));
 }
 
@@ -256,7 +263,7 @@ slider.addEventListener('keydown', keySlider);
 reset.addEventListener('click', () => moveTo(data.chosen));
 document.getElementById('copy').addEventListener('click', copyTable);
 for (const [index, row] of rows) row.addEventListener('click', () => { if (getSelection().isCollapsed) moveTo(index); });
-window.addEventListener('hashchange', () => select(stopFromAddress(), true));
+window.addEventListener('hashchange', () => { if (isPlan(location.hash)) select(stopFromAddress(), true); });
 window.addEventListener('resize', () => layout());
 function setPrinting(isPrinting) {
   theme.isPrinting = isPrinting;
