@@ -147,7 +147,8 @@ class Pipeline:
         self.optimizer = torch.optim.SGD(self.module.parameters(), lr=0.05)
         # Later stages have less to do: that is the slack that a plan uses.
         share = 1.0 - 0.4 * self.stage / max(1, self.stages - 1)
-        self.gpu = SimulatedGpu(int(os.environ.get("HARPE_GPU", rank)), arguments.seconds * share)
+        local = os.environ.get("HARPE_GPU") or os.environ.get("LOCAL_RANK", rank)
+        self.gpu = SimulatedGpu(int(local), arguments.seconds * share)
         self.groups = [
             dist.new_group([p * self.stages + s for p in range(self.pipelines)])
             for s in range(self.stages)
