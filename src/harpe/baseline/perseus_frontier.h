@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// Perseus's frontier as its authors published it (SOSP'24, section 5; the library lowtime), for
+/// comparisons with Harpe's exact one. Pure.
+///
+///   const auto published = harpe::PerseusFrontier::find(frontier);
+///   if (published.ok()) const harpe::Result<harpe::Plan> plan = published->plan_by(deadline);
+///
+/// Algorithm. Points of each instruction that another beats in time and energy are dropped; times
+/// are rounded down to whole units; effective energy over units is fitted by a falling exponential;
+/// from the slowest plan the iteration becomes one unit shorter a step, by a minimum cut over the
+/// critical instructions. At last each instruction gets the slowest clock whose units are at most
+/// the planned ones.
+///
+/// The times that a step plans are rounded down, and its energies are those of the fit, so that
+/// some cannot be reached by any clocks: `points` has what is planned, `plan` what its clocks take.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/frontier/frontier.h"
+
+namespace harpe {
+
+struct PerseusOptions {
+  Seconds unit{1e-3};
+  /// Where three points or fewer are left, they are chosen anew: a point is dropped only if another
+  /// beats this share of its time and energy.
+  double noise_factor = 0.95;
+};
+
+class PerseusFrontier {
+ public:
+  struct Point {
+    Seconds planned_time;
+    Joules planned_energy;  ///< whole pipeline, blocking included, by the fitted curves
+  };
+
+  /// \returns  `kInvalidInput` if some instruction has too few points for a curve
+  static Result<PerseusFrontier> find(const Frontier& frontier, const PerseusOptions& options = {});
+
+  /// Slowest first, one unit apart.
+  std::span<const Point> points() const { return points_; }
+  /// Returns the plan of a point with the profile's times and energies. O(points x changes).
+  Result<Plan> plan(std::size_t point) const;
+  /// Returns the slowest plan that ends by `deadline` in real times; the fastest of all if none
+  /// does.
+  Result<Plan> plan_by(Seconds deadline) const;
+
+ private:
+  struct Data;
+  explicit PerseusFrontier(std::shared_ptr<const Data> data);
+
+  std::shared_ptr<const Data> data_;
+  std::vector<Point> points_;
+};
+
+}  // namespace harpe
