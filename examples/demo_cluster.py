@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -43,6 +44,18 @@ slow_pair_share = 0
 """
 POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210, 1410]\n'
 LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # by a demonstration before
+
+
+def wrapped(text, columns=80):
+    """Sentences in lines of so many columns; lines with paths, such as commands to type, stay whole."""
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= columns or "/" in line:
+            lines.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) or 3)
+        lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def end_on_signals():

@@ -22,7 +22,16 @@ import urllib.error
 
 sys.dont_write_bytecode = True  # nothing beside an installed copy
 import carbon_demo_report  # noqa: E402
-from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster, add_program_options, find_programs, temporary_folder  # noqa: E402
+from demo_cluster import (  # noqa: E402
+    JOB,
+    PIPELINES,
+    STAGES,
+    DemoCluster,
+    add_program_options,
+    find_programs,
+    temporary_folder,
+    wrapped,
+)
 
 HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid; whole, for a file tells seconds
 DAYS = 4  # of it
@@ -71,7 +80,7 @@ class CarbonDemo(DemoCluster):
 
     def say(self, text):
         if not self.quiet:
-            print(text, flush=True)
+            print(wrapped(text), flush=True)
 
     def run(self):
         # Hours begin at whole multiples of their length, as those of every grid do.

@@ -20,7 +20,6 @@ import os
 import pathlib
 import statistics
 import sys
-import textwrap
 import time
 import urllib.request
 
@@ -37,6 +36,7 @@ from demo_cluster import (  # noqa: E402
     busy,
     find_programs,
     temporary_folder,
+    wrapped,
 )
 
 FACTOR = 1.2
@@ -51,7 +51,7 @@ class Demo(DemoCluster):
 
     def say(self, text):
         if not self.arguments.json:
-            print(text, flush=True)
+            print(wrapped(text), flush=True)
 
     def run(self):
         self.start_agent_and_server()
@@ -234,7 +234,7 @@ def table(result):
     yield "Predicted: by the plan, and by what ranks were measured to take between its computations."
     yield "Saved: against all-max, where it would have waited for the straggler, too."
     if not all(result[phase]["as_predicted"] for phase in SPANS):
-        yield textwrap.fill(demo_report.UNQUIET + busy(), 120)
+        yield wrapped(demo_report.UNQUIET + busy())
 
 
 def main():
@@ -259,8 +259,8 @@ def main():
         print(json.dumps(result, indent=1))
     else:
         print()
-        print("\n".join(table(result)))
-        print(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real.")
+        print(wrapped("\n".join(table(result))))
+        print(wrapped(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real."))
         if arguments.out:
             print(f"Open the report in a browser: {demo.folder / 'report.html'}")
     if arguments.check:

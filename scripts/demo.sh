@@ -25,6 +25,10 @@ for argument in "$@"; do
 done
 out=${out:-out/demo${running:+-$running}}
 
+say() {  # say TEXT: a paragraph in lines of at most 80 columns
+  printf '%s\n' "$*" | fold -s -w 80 | sed 's/ *$//'
+}
+
 if [ -n "$installed" ]; then
   harpe=$(command -v harpe) || { echo "there is no harpe on the PATH: docs/install.md says how to get it" >&2; exit 1; }
   # By the file of a command that may be a link elsewhere.
@@ -39,7 +43,7 @@ else
     trainer=$build/examples/trainer
   fi
   ./scripts/install-dependencies.sh --build
-  echo "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"
+  say "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"
   ./scripts/build-release.sh build/demo.log "${targets[@]}"
 fi
 
@@ -55,22 +59,23 @@ if [ -n "$running" ]; then
   python3 examples/$script.py --harpe "$harpe" --trainer "$trainer" --out "$out"
   [ -n "$installed" ] || say_where ""
   echo "The profile of this training in one command, without a server to set up:"
-  echo "  harpe profile measure --stop --simulate $out/simulation.toml --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\"
+  echo "  harpe profile measure --stop --simulate $out/simulation.toml \\"
+  echo "      --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\"
   echo "      $trainer --simulation $out/simulation.toml --data 1 --stages 4 --iterations 1000"
   exit
 fi
 mkdir -p "$out"
 echo
-echo "1. A profile: what forward and backward of 8 stages cost at each clock of an A100 (synthetic)."
+say "1. A profile: what forward and backward of 8 stages cost at each clock of an A100 (synthetic)."
 "$harpe" synth --gpu a100-sxm --stages 8 --imbalance 1.1 --out "$out/profile.csv"
 
 echo
-echo "2. A plan that is no slower than the fastest possible iteration, with its certificate."
+say "2. A plan that is no slower than the fastest possible iteration, with its certificate."
 "$harpe" plan --profile "$out/profile.csv" --schedule 1f1b --micro-batches 32 --blocking-power 83.64 \
   --slowdown 0 --certificate --job demo --out "$out"
 
 echo
-echo "3. The plan checked by code that knows nothing of the solver."
+say "3. The plan checked by code that knows nothing of the solver."
 "$harpe" verify "$out/plan.json" --profile "$out/profile.csv" --certificate "$out/certificate.json"
 
 summary=$("$harpe" plan --profile "$out/profile.csv" --micro-batches 32 --blocking-power 83.64 --json)
@@ -78,15 +83,17 @@ field() {  # field PLAN KEY: a number of the summary
   sed -n "/\"$1\": {/,/}/{s/.*\"$2\": \([-0-9.e+]*\).*/\1/;T;p;q}" <<<"$summary"
 }
 echo
-LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an iteration needs %.1f %% less energy than at\nmaximum clocks (%.0f J instead of %.0f J). No choice of clocks at this speed can save more than another %.3f %%.\n' \
+say "$(LC_ALL=C printf 'In plain words: with the same work done and no slowdown, an iteration needs %.1f %% less energy than at maximum clocks (%.0f J instead of %.0f J). No choice of clocks at this speed can save more than another %.3f %%.' \
   "$(field chosen saving_percent)" "$(field chosen iteration_energy_j)" "$(field all_max iteration_energy_j)" \
-  "$(LC_ALL=C awk -v needs="$(field chosen iteration_energy_j)" -v bound="$(field chosen tight_bound_j)" 'BEGIN { print 100 * (1 - bound / needs) }')"
+  "$(LC_ALL=C awk -v needs="$(field chosen iteration_energy_j)" -v bound="$(field chosen tight_bound_j)" 'BEGIN { print 100 * (1 - bound / needs) }')")"
 echo "Open the report in a browser: $out/report.html"
 [ -n "$installed" ] || say_where "with the commands that plan"
 echo "Next:"
 echo "  harpe plan --profile $out/profile.csv --micro-batches 32 --blocking-power 83.64 --slowdown 5"
 if [ -n "$installed" ]; then
-  echo "  harpe profile measure -- python3 train.py     # the profile of your own training (docs/tutorial.md)"
+  echo "  # the profile of your own training (docs/tutorial.md)"
+  echo "  harpe profile measure -- python3 train.py"
 else
-  echo "  ./scripts/demo.sh run     # builds all commands (run, serve, job, profile measure ...), and trains under a plan"
+  echo "  # builds all commands (run, serve, job, profile measure ...), trains by a plan"
+  echo "  ./scripts/demo.sh run"
 fi

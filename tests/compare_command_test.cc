@@ -144,6 +144,9 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   std::istringstream lines(said.out.substr(said.out.find("Not priced")));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   EXPECT_THAT(said.out, HasSubstr("\n    "));  // what a reason has beyond its first line
+  EXPECT_THAT(says("compare", {"--schedules", "1f1b,zb-h1,zb-h2"}, "whole.csv").out,
+              HasSubstr("\n  zb-h1, zb-h2: no weight rows"))
+      << "one sentence for one reason";
   const Said odd = harpe_says(
       {"compare", path("whole.csv"), "--micro-batches", "7", "--schedules", "interleaved-1f1b"});
   EXPECT_THAT(odd.out, HasSubstr("interleaved-1f1b: "));

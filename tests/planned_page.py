@@ -3,11 +3,13 @@
 import csv
 import functools
 import json
+import re
 import shlex
 import subprocess
 
 EXACT = 1e-9  # relative: what sums of doubles and picoseconds may differ by
 BLOCKING_W = 80
+TEXT_COLUMNS = 80
 
 
 class Failure(AssertionError):
@@ -69,7 +71,13 @@ class Page:
 
     @functools.cached_property
     def text(self):
-        return run(self.arguments, self.folder)
+        """The summary, each of whose sentences is one line; as printed, lines end by column 80."""
+        printed = run(self.arguments, self.folder)
+        for line in printed.splitlines():
+            is_of_table = line.startswith("   ") or "  " in line.strip()
+            fits = len(line) <= TEXT_COLUMNS or is_of_table or "/" in line
+            require(self, fits, f"a line of {len(line)} columns: {line}")
+        return re.sub(r"\n  (?=\S)", " ", printed)
 
     def waiting(self, plan):
         """Seconds and joules of a plan that waits for the straggler, if there is one."""

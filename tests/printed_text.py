@@ -67,7 +67,7 @@ def check_switching(page):
     require(page, longer is not None or abs(time) < SMALLEST_SHOWN, f"{found[0]}: not in the same time")
     if longer is not None:
         compare(page, found[0], [signed(longer, time_way)], [time])
-    found = search(page, r"No plan that ends as soon and whose clocks come so late needs less than # J[,;]\n"
+    found = search(page, r"No plan that ends as soon and whose clocks come so late needs less than # J[,;] "
                          r"(?:# % above the plan with free switching; )?this one needs # % more")  # fmt: skip
     bound, above, gap = found.groups()
     tight = chosen["tight_bound_j"]
@@ -92,7 +92,7 @@ def check_free(page):
     gap = 100 * (chosen["iteration_energy_j"] / chosen["tight_bound_j"] - 1)
     if chosen["gap_percent"] - gap >= 0.002:
         found = search(page, r"Of the chosen plan's gap, # % lies in the bound, which mixes clocks as no plan can: none that"
-                             r" ends as soon\nneeds less than # J; this one needs # % more")  # fmt: skip
+                             r" ends as soon needs less than # J; this one needs # % more")  # fmt: skip
         compare(page, found[0], found.groups(), [chosen["gap_percent"] - gap, chosen["tight_bound_j"], gap])
 
 

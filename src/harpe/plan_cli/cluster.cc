@@ -69,7 +69,7 @@ std::string terms_words(const ClusterTerms& terms, const ClusterBill& bill) {
     text += "; no power of hosts (--host-power)";
   }
   if (const auto& intensity = terms.intensity) {
-    text += ";\n" + shortest(intensity->grams_per_kwh, 1) + " g/kWh (" +
+    text += "; " + shortest(intensity->grams_per_kwh, 1) + " g/kWh (" +
             (intensity->zone.empty() ? "" : intensity->zone + ", ") +
             (intensity->kind == IntensityKind::kUnstated
                  ? ""
@@ -83,7 +83,7 @@ std::string terms_words(const ClusterTerms& terms, const ClusterBill& bill) {
   text += '.';
   if (terms.intensity && terms.intensity->kind == IntensityKind::kMarginal) {
     text +=
-        "\nThe intensity is marginal: it tells the CO2 saved, but of the CO2 in all makes no "
+        " The intensity is marginal: it tells the CO2 saved, but of the CO2 in all makes no "
         "inventory.";
   }
   return text;
@@ -185,7 +185,7 @@ std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs) {
   std::string text = "In plain words: " + gpus_words(terms, plan, costs) + " draw " +
                      grouped(plan.power.value / 1000, 1) + " kW under this plan. In " +
                      (terms.time == kMonth ? "a month of " : "") + hours_words(plan.time) +
-                     " they do\n" + grouped(plan.iterations, 0) + " iterations for " +
+                     " they do " + grouped(plan.iterations, 0) + " iterations for " +
                      amounts_text(terms, plan.energy, plan.co2, plan.money) + ".\n";
   text += saving_words(terms, plan, bills.all_max, "all-max");
   if (bills.one_clock) {

@@ -32,12 +32,12 @@ TEST(Cluster, IsSaidInPlainWords) {
   // By hand: see cluster_bill_test.cc.
   EXPECT_EQ(cluster_text(large_cluster(), kCosts),
             "In plain words: 1 024 GPUs (16 pipelines of 64) draw 537.6 kW under this plan. "
-            "In a month of 720 h they do\n"
+            "In a month of 720 h they do "
             "259 200 iterations for 387 072 kWh, 155 t of CO2 and 38 707 EUR.\n"
             "Against all-max, this plan saves 69 120 kWh, 27.6 t of CO2 and 6 912 EUR (15.2 %).\n"
             "Against the best one clock for all GPUs that is no slower (1395 MHz), this plan saves "
             "55 296 kWh, 22.1 t of CO2 and 5 530 EUR (12.5 %).\n"
-            "Counted with: PUE 1.2; 1000 W beside the GPUs of each of 128 nodes;\n400 g/kWh "
+            "Counted with: PUE 1.2; 1000 W beside the GPUs of each of 128 nodes; 400 g/kWh "
             "(given); 0.1 EUR/kWh.\n");
 }
 

@@ -16,8 +16,6 @@
 namespace harpe {
 namespace {
 
-constexpr int kTextWidth = 80;  ///< columns of sentences
-
 /// Fractions against all-max and the fastest possible iteration of the job's own schedule.
 struct Against {
   IterationCost all_max;
@@ -57,7 +55,7 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) {
       table.rows.push_back({row.policy, "-", "-", "-", "-", "-"});
-      remarks += wrapped_text(row.policy + ": " + row.why_not, kTextWidth);
+      remarks += wrapped_text(row.policy + ": " + row.why_not, kTextColumns);
       continue;
     }
     misses = misses || !row.meets_objective;
@@ -83,6 +81,23 @@ const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
   return least;
 }
 
+/// Schedules that lack the same.
+struct Unpriced {
+  std::string names, why;
+};
+
+void add_unpriced(const ScheduleRow& row, std::vector<Unpriced>& reasons) {
+  std::string why = row.why_not;
+  // Errors of a schedule's own options begin with its name.
+  if (why.starts_with(row.name + ": ")) why.erase(0, row.name.size() + 2);
+  const auto same = std::ranges::find(reasons, why, &Unpriced::why);
+  if (same == reasons.end()) {
+    reasons.push_back({row.name, why});
+  } else {
+    same->names += ", " + row.name;
+  }
+}
+
 std::string schedules_text(const JobComparison& comparison, bool coloured) {
   const ScheduleComparison& schedules = comparison.schedules;
   if (schedules.rows.empty()) return "";
@@ -97,10 +112,10 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   heading.push_back("J by " + fixed(schedules.own_time.value, 3) + " s");
   heading.emplace_back("activations");
   Table table{.rows = {heading}};
-  std::string reasons;
+  std::vector<Unpriced> reasons;
   for (const ScheduleRow& row : schedules.rows) {
     if (!row.is_priced()) {
-      reasons += wrapped_text("  " + row.name + ": " + row.why_not, kTextWidth, 4);
+      add_unpriced(row, reasons);
       continue;
     }
     if (row.name == own) table.marked = static_cast<int>(table.rows.size());
@@ -118,19 +133,23 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   std::string text = "Schedules\n";
   if (table.rows.size() > 1) {
     text += table.text(coloured);
-    text +=
-        "\nfastest: Harpe's plan without slowdown, and what it saves against all-max of the "
-        "same schedule;\nby: least energy by the time of " +
-        (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") + own +
-        "; activations: most that a stage holds\nat once, in whole stages\n";
+    text += '\n' + wrapped_text(
+                       "fastest: Harpe's plan without slowdown, and what it saves against "
+                       "all-max of the same schedule; by: least energy by the time of " +
+                           (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") +
+                           own + "; activations: most that a stage holds at once, in whole stages",
+                       kTextColumns);
     const ScheduleRow* least = least_at_own(schedules);
     if (least != nullptr && least->name != own) {
-      text += "As fast as " + own + ", " + least->name + " needs the least energy: " +
-              percent_text(100 * (1 - least->at_own->energy / own_all_max), 1) + " less than " +
-              own + " at all-max\n";
+      text += wrapped_text("As fast as " + own + ", " + least->name + " needs the least energy: " +
+                               percent_text(100 * (1 - least->at_own->energy / own_all_max), 1) +
+                               " less than " + own + " at all-max",
+                           kTextColumns);
     }
   }
-  if (!reasons.empty()) text += "Not priced by this profile:\n" + reasons;
+  if (!reasons.empty()) text += "Not priced by this profile:\n";
+  for (const Unpriced& one : reasons)
+    text += wrapped_text("  " + one.names + ": " + one.why, kTextColumns, 4);
   return text;
 }
 
@@ -245,12 +264,14 @@ std::string comparison_text(const JobComparison& comparison, const PlanJob& job,
   const Plan& chosen = comparison.planned.chosen;
   std::string text = synthetic_line(chosen.synthetic, coloured) + subtitle_of(chosen, job) + '\n';
   for (const std::string& note : comparison.notes)
-    text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
+    text += painted("note:", Paint::kBold, coloured) +
+            wrapped_text("note: " + note, kTextColumns).substr(std::string_view("note:").size());
   const std::string policies = policies_text(comparison, job, coloured);
   const std::string schedules = schedules_text(comparison, coloured);
   text += policies + (policies.empty() || schedules.empty() ? "" : "\n") + schedules;
   if (const auto& cluster = comparison.planned.cluster)
-    text += '\n' + cluster_text(*cluster, cluster_costs(comparison.planned));
+    text += '\n' +
+            wrapped_lines(cluster_text(*cluster, cluster_costs(comparison.planned)), kTextColumns);
   return text;
 }
 

@@ -67,6 +67,14 @@ std::string wrapped_text(const std::string& text, int width, std::size_t indent)
   return result + line + '\n';
 }
 
+std::string wrapped_lines(const std::string& text, int width, std::size_t indent) {
+  std::string wrapped;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    wrapped += line.empty() ? "\n" : wrapped_text(line, width, indent);
+  return wrapped;
+}
+
 std::string FittedTable::text(int width, bool coloured) const {
   std::vector<const FittedColumn*> shown;
   for (const FittedColumn& column : columns) shown.push_back(&column);

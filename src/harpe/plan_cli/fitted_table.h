@@ -35,5 +35,10 @@ std::string cut_to(const std::string& text, std::size_t width);
 /// Broken at spaces into lines of at most `width`, those after the first with an indent; a word
 /// that is longer is not broken. 0: one line. Ends in a line end.
 std::string wrapped_text(const std::string& text, int width, std::size_t indent = 2);
+/// Each line of a text, wrapped by itself.
+std::string wrapped_lines(const std::string& text, int width, std::size_t indent = 2);
+
+/// Columns of sentences that are as wide in files as on terminals.
+inline constexpr int kTextColumns = 80;
 
 }  // namespace harpe

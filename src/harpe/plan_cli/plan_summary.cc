@@ -6,6 +6,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/plan_output.h"
 #include "harpe/plan_cli/premises.h"
@@ -80,8 +81,8 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
   return "No plan that ends as soon and whose clocks come so late needs less than " +
          grouped(least.value, 1) +
-         (cost >= 0.0005 ? " J,\n" + percent_text(cost, 3) + " above the plan with free switching; "
-                         : " J;\n") +
+         (cost >= 0.0005 ? " J, " + percent_text(cost, 3) + " above the plan with free switching; "
+                         : " J; ") +
          "this one needs " + percent_text(gap, 3) + " more (proof: " + proof + ")\n";
 }
 
@@ -123,7 +124,7 @@ std::string free_switching_text(const Planned& planned) {
   const int changes = planned.chosen.clock_changes();
   if (changes == 0) return "";
   return grouped(changes, 0) + (changes == 1 ? " clock change " : " clock changes ") +
-         free_changes_words(planned, "this plan") + (planned.late_replay ? ";\n" : "; ") +
+         free_changes_words(planned, "this plan") + "; " +
          "--switch-latency 10ms plans for clocks that come late\n";
 }
 
@@ -134,25 +135,19 @@ std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
   return "Of the chosen plan's gap, " + percent_text(gap - tight_gap, 3) +
-         " lies in the bound, which mixes clocks as no plan can: none that ends as soon\n"
+         " lies in the bound, which mixes clocks as no plan can: none that ends as soon "
          "needs less than " +
          grouped(planned.tight_bound.value, 1) + " J; this one needs " +
          percent_text(tight_gap, 3) + " more (proof: " + proof + ")\n";
 }
 
-}  // namespace
+std::string note_text(const std::string& note, bool coloured) {
+  const std::string plain = "note:";
+  return painted(plain, Paint::kBold, coloured) +
+         wrapped_text(plain + ' ' + note, kTextColumns).substr(plain.size());
+}
 
-std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
-                         const std::vector<std::string>& notes,
-                         const std::vector<std::string>& files, bool coloured) {
-  std::string text = synthetic_line(planned.chosen.synthetic, coloured);
-  text += heading(planned.chosen, frontier.profile().stages()) + '\n';
-  // The warning about stages was printed before.
-  const auto warned = note_on_stages(frontier.pipeline().schedule(), frontier.profile());
-  for (const std::string& premise : planned.premises) {
-    if (premise != warned) text += painted("note:", Paint::kBold, coloured) + ' ' + premise + '\n';
-  }
-  text += '\n';
+Table figures_table(const Frontier& frontier, const Planned& planned, const PlanJob& job) {
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
   for (const Figures& f :
@@ -162,20 +157,21 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
                           percent_text(f.saving, 2), grouped(f.power.value, 1),
                           percent_text(100 * f.plan.gap(), 3)});
   }
-  text += table.text(coloured);
-  text +=
-      "\nslowdown: against the fastest possible iteration; saving: against all-max"
-      " (every clock at its maximum);\ngap: proven distance to the least energy possible at "
-      "that time\n";
+  return table;
+}
+
+/// What the table means and what follows from it: a sentence or two on each line.
+std::string sentences(const Frontier& frontier, const PlanJob& job, const Planned& planned,
+                      const std::string& proof) {
+  std::string text =
+      "slowdown: against the fastest possible iteration; saving: against all-max (every clock at "
+      "its maximum); gap: proven distance to the least energy possible at that time\n";
   if (job.objective.is_straggler()) {
     text += "All of them wait for the straggler, in time and energy\n";
   } else if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown)) {
     text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
   }
   text += rivals_text(frontier, planned);
-  const auto is_proof = [](const std::string& file) { return file.ends_with("certificate.json"); };
-  const auto written = std::ranges::find_if(files, is_proof);
-  const std::string proof = written == files.end() ? "--certificate" : *written;
   const std::string lateness = latency_sentence(job.switch_latency);
   if (!lateness.empty()) text += lateness + '\n';
   if (planned.free_switching) {
@@ -186,16 +182,35 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
     text += free_switching_text(planned);
     text += tight_bound_text(planned, proof);
   }
-  for (const std::string& note : notes) {
-    text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
+                         const std::vector<std::string>& notes,
+                         const std::vector<std::string>& files, bool coloured) {
+  std::string text = synthetic_line(planned.chosen.synthetic, coloured);
+  text += wrapped_text(heading(planned.chosen, frontier.profile().stages()), kTextColumns);
+  // The warning about stages was printed before.
+  const auto warned = note_on_stages(frontier.pipeline().schedule(), frontier.profile());
+  for (const std::string& premise : planned.premises) {
+    if (premise != warned) text += note_text(premise, coloured);
   }
+  text += '\n' + figures_table(frontier, planned, job).text(coloured);
+  std::string proof = "--certificate";
+  for (const std::string& file : files)
+    if (file.ends_with("certificate.json")) proof = file;
+  text += '\n' + wrapped_lines(sentences(frontier, job, planned, proof), kTextColumns);
+  for (const std::string& note : notes) text += note_text(note, coloured);
   if (!files.empty()) {
     text += "\nWritten:\n";
     for (const std::string& file : files) text += "  " + file + '\n';
   }
   if (planned.cluster) {
-    text += '\n' + cluster_text(*planned.cluster, cluster_costs(planned));
-    if (job.objective.is_straggler()) text += "The straggler is counted like the others.\n";
+    std::string bill = cluster_text(*planned.cluster, cluster_costs(planned));
+    if (job.objective.is_straggler()) bill += "The straggler is counted like the others.\n";
+    text += '\n' + wrapped_lines(bill, kTextColumns);
   }
   return text;
 }

@@ -14,6 +14,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/frontier/planned_schedule.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/job_options.h"
 #include "harpe/plan_cli/plan_cli.h"
@@ -157,13 +158,15 @@ Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
                      seconds_text(found.makespan.value) + ", " + grouped(found.energy.value, 1) +
                      " J" + (gap ? ", gap " + percent(*gap) : "") + "\n" +
                      premises_text(plan, proof, found);
-  text += gap && !std::isfinite(*gap) ? "the certificate proves nothing: its bound is " +
-                                            grouped(found.proven_bound->value, 1) + " J\n"
-          : gap ? "the certificate proves that no plan ending by then needs less than " +
-                      grouped(found.proven_bound->value, 1) + " J; this one needs " +
-                      percent(*gap) + " more\n"
-                : "no certificate given: the plan's lower bound is its own word" +
-                      certificate_beside(plan_file(arguments.plan)) + "\n";
+  const std::string proven =
+      gap && !std::isfinite(*gap) ? "the certificate proves nothing: its bound is " +
+                                        grouped(found.proven_bound->value, 1) + " J\n"
+      : gap ? "the certificate proves that no plan ending by then needs less than " +
+                  grouped(found.proven_bound->value, 1) + " J; this one needs " + percent(*gap) +
+                  " more\n"
+            : "no certificate given: the plan's lower bound is its own word" +
+                  certificate_beside(plan_file(arguments.plan)) + "\n";
+  text += wrapped_lines(proven, kTextColumns);
   return {.text = text, .json = json_text(document)};
 }
 
