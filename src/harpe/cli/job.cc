@@ -17,6 +17,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/objective/objective.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/job_options.h"
 #include "harpe/plan_cli/plan_job.h"
 
@@ -53,7 +54,8 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   const char* none = arguments.all
                          ? "no jobs yet; docs/client.md says how a training script registers one"
                          : "no active or idle job; --all also lists those that have ended";
-  return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none),
+  const int columns = console.out_is_terminal ? terminal_size().columns : kTextColumns;
+  return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none, columns),
                  .json = json_text(jobs)};
 }
 
@@ -67,7 +69,7 @@ Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
   const PlanJob asked = HARPE_TRY(make_part_of_job(cluster_entries(document), arguments.cluster));
   if (!asked.cluster.given()) return shown;
   const ClusterTerms terms = HARPE_TRY(cluster_terms(asked.cluster));
-  shown.text += '\n' + job_bill_text(document, terms);
+  shown.text += '\n' + wrapped_lines(job_bill_text(document, terms), kTextColumns);
   document["cluster"] = job_bill_json(document, terms);
   shown.json = json_text(document);
   return shown;
@@ -164,7 +166,8 @@ void add_looking(Commands& commands, CLI::App& job) {
       job, "list",
       "list the jobs of a server\n"
       "Shows where each job stands, when its ranks were last heard of, what it was predicted to "
-      "take and takes, and what it has saved.",
+      "take and takes, and what it has saved: as many of these columns as the terminal has room "
+      "for (80 columns elsewhere), all with --json.",
       "harpe job list\n"
       "harpe job list --all\n"
       "harpe job list --server https://harpe.example:7787",

@@ -1,6 +1,7 @@
 #include "harpe/cli/job_view.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <optional>
@@ -8,56 +9,17 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/carbon_control_view.h"
+#include "harpe/cli/job_saving.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/wire/rank_notices.h"
 
 namespace harpe {
 namespace {
-
-/// Whether iterations take what the plan is said to.
-bool as_predicted(const Json& status) {
-  constexpr double kSame = 0.02;
-  const auto measured = number_in(status, "iteration_time_s");
-  const auto predicted = number_in(status, "predicted_time_s");
-  return !measured || !predicted || std::abs(*measured / *predicted - 1) <= kSame;
-}
-
-/// Savings are claimed where they are more than their error, and iterations are as predicted.
-bool is_claimed(const Json& status) {
-  return number_in(status, "saved_j").value_or(0) >
-             number_in(status, "saved_error_j").value_or(0) &&
-         as_predicted(status);
-}
-
-std::string saved(const Json& status) {
-  const auto joules = number_in(status, "saved_j");
-  if (!joules) return "-";
-  const auto error = number_in(status, "saved_error_j");
-  if (!error || (*joules == 0 && *error == 0)) return short_energy(*joules);
-  const EnergyUnit unit = unit_of(std::max(std::abs(*joules), *error));
-  std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
-                     fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
-  if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
-  if (!as_predicted(status)) {
-    const double ratio = number_in(status, "iteration_time_s").value_or(0) /
-                         number_in(status, "predicted_time_s").value_or(1);
-    text += " (iterations take " + fixed(100 * std::abs(ratio - 1), 0) + " % " +
-            (ratio > 1 ? "more" : "less") + " time than predicted)";
-  }
-  return text;
-}
-
-/// Of what all-max would have used since the job was registered; empty where that is not known.
-std::string saved_share(const Json& status) {
-  const auto joules = number_in(status, "saved_j");
-  const double used = number_in(status, "energy_j").value_or(0);
-  if (!joules || !is_claimed(status) || !(used + *joules > 0)) return {};
-  return " (" + fixed(100 * *joules / (used + *joules), 1) + " %)";
-}
 
 /// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
@@ -325,7 +287,7 @@ std::string plans_text(std::string_view response) {
   return view;
 }
 
-std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {
+std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none, int columns) {
   const Json response = parsed(jobs);
   const Json& list = member(response, "jobs");
   std::string missing;
@@ -335,17 +297,31 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
   if (!list.is_array() || list.empty()) {
     return missing + std::string(none) + "\n";
   }
-  Table table;
-  table.left = 2;
-  table.rows.push_back(
-      {"JOB", "PHASE", "HEARD", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
+  FittedTable table{.columns = {{.heading = "JOB", .left = true, .narrowest = 12},
+                                {.heading = "PHASE", .left = true},
+                                {.heading = "HEARD", .rank = 3},
+                                {.heading = "RANKS", .rank = 4},
+                                {.heading = "ITERATION", .rank = 1},
+                                {.heading = "TIME"},
+                                {.heading = "PREDICTED", .rank = 5},
+                                {.heading = "STRAGGLERS", .rank = 2},
+                                {.heading = "SAVED"}}};
+  std::string remarks;
   for (const Json& job : list) {
-    table.rows.push_back({text_in(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
-                          whole_in(job, "newest_iteration"), seconds_in(job, "iteration_time_s"),
-                          seconds_in(job, "predicted_time_s"), whole_in(job, "straggling"),
-                          saved(job)});
+    const std::string amount = saved_amount(job), all = saved_text(job);
+    if (all != amount) remarks += wrapped_text("* " + text_in(job, "id") + ": " + all, columns);
+    const std::array<std::string, 9> cells{text_in(job, "id"),
+                                           phase(job),
+                                           time_text(job, "heard_at"),
+                                           ranks(job),
+                                           whole_in(job, "newest_iteration"),
+                                           seconds_in(job, "iteration_time_s"),
+                                           seconds_in(job, "predicted_time_s"),
+                                           whole_in(job, "straggling"),
+                                           amount + (all == amount ? "" : " *")};
+    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
   }
-  return table.text(coloured) + missing;
+  return table.text(columns, coloured) + remarks + missing;
 }
 
 std::string job_view(std::string_view given, bool coloured) {
@@ -398,9 +374,7 @@ std::string job_view(std::string_view given, bool coloured) {
   view += "  iteration   " + seconds_in(status, "iteration_time_s") + " measured, " +
           predicted(status) + ", " + at_all_max(status) + "\n";
   view += "  saved       " +
-          painted(saved(status) + " against all-max" + saved_share(status), Paint::kGreen,
-                  coloured && is_claimed(status)) +
-          "\n";
+          painted(saving_text(status), Paint::kGreen, coloured && is_claimed(status)) + "\n";
   return view;
 }
 

@@ -10,7 +10,9 @@ namespace harpe {
 
 /// \param jobs  {"jobs": [status, ...]}
 /// \param none  said where there are none
-std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none);
+/// \param columns  of the terminal: columns that do not fit are left out; 0: as wide as it is
+std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none,
+                       int columns = 0);
 /// \param status  as `job_status_json` gives it
 std::string job_view(std::string_view status, bool coloured);
 /// The "plans" of a response, one line each.

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "harpe/plan_cli/fitted_table.h"
+
 namespace harpe {
 namespace {
 
@@ -258,6 +262,25 @@ TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
   EXPECT_EQ(warning_text(R"({"ranks_unheard": 0})"), "");
   EXPECT_EQ(warning_text(R"({"ranks_unheard": 2})"),
             "note: 2 ranks not heard of lately may not have learnt of it yet\n");
+}
+
+TEST(JobView, AListFitsTheTerminal) {
+  const std::string jobs = R"({"jobs": [
+      {"id": "llama-70b-pretraining-of-the-third-month", "phase": "straggling", "activity": "idle",
+       "heard_at": 1800000000, "ranks": 1024, "ranks_registered": 1024, "newest_iteration": 123456,
+       "iteration_time_s": 0.731, "predicted_time_s": 0.868, "straggling": 1, "saved_j": 3320,
+       "saved_error_j": 664}]})";
+  for (const int columns : {80, 120}) {
+    const std::string table = jobs_table(jobs, false, "none", columns);
+    std::istringstream lines(table);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(columns)) << table;
+    for (const char* part : {"llama-70b-p", "idle (straggling)", "731.000 ms", "3320 ± 664 J *",
+                             "* llama-70b-pretraining-of-the-third-month: 3320 ± 664 J "}) {
+      EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+    }
+    EXPECT_EQ(table.find("2027-01-15") != std::string::npos, columns == 120) << table;
+  }
 }
 
 TEST(JobView, ListsJobsInATable) {
