@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "harpe/base/text.h"
+#include "harpe/cli/job_saving.h"
 #include "harpe/cli/job_view.h"
 #include "harpe/cli/status_fields.h"
 #include "harpe/cli/terminal_text.h"
@@ -24,20 +26,23 @@ constexpr double kUntilFollowed = 6;
 constexpr std::size_t kMostTimes = 500, kLabel = 12, kEventsAtLeast = 3, kMostEvents = 12;
 constexpr std::size_t kTrendColumns = 60;
 constexpr std::size_t kAligned = 50;  // columns
+constexpr std::size_t kNarrowestBar = 24, kWidestBar = 60;
+constexpr std::size_t kMostPipelines = 16, kLinesAPipeline = 6;
 
 struct Row {
   std::string label, text = {};
   Paint paint = Paint::kDim;
   bool painted = false;
   std::pair<std::size_t, std::size_t> place = {};  ///< among the others; ties as they came
+  bool whole = false;                              ///< cut, not broken: a bar is painted itself
 };
 
 /// What one wants to know first, of all that `job_view` says.
-constexpr std::array<std::string_view, 25> kOrder{
-    "phase",  "synthetic", "ended",     "profiling", "observed",   "would save", "iteration",
-    "times",  "power",     "saved",     "straggler", "slow stage", "fast stage", "slow GPUs",
-    "clocks", "refused",   "notice",    "missing",   "pause",      "pace",       "carbon",
-    "plan",   "search",    "objective", "shape"};
+constexpr std::array<std::string_view, 26> kOrder{
+    "phase",     "synthetic", "ended",      "profiling",  "observed", "would save", "iteration",
+    "pipelines", "MHz",       "times",      "power",      "clocks",   "straggler",  "refused",
+    "missing",   "notice",    "slow stage", "fast stage", "pause",    "pace",       "carbon",
+    "slow GPUs", "plan",      "search",     "objective",  "shape"};
 
 std::size_t place_of(const std::string& label) {
   return static_cast<std::size_t>(std::ranges::find(kOrder, label) - kOrder.begin());
@@ -53,17 +58,11 @@ std::vector<Row> rows_of(const std::string& view) {
     if (line.size() < kLabel + 2) continue;
     std::string label = line.substr(2, kLabel);
     label.erase(label.find_last_not_of(' ') + 1);
-    if (label == "heard") continue;
+    if (label == "heard" || label == "saved") continue;  // the headline has what is saved
     Row row{.label = label, .text = line.substr(kLabel + 2)};
     row.text.erase(0, row.text.find_first_not_of(' '));
     if (label == "refused" || label == "clocks" || label == "missing") {
       row.paint = Paint::kRed;
-      row.painted = true;
-    }
-    if (label == "saved" && row.text.find("disting") == std::string::npos &&
-        row.text.find("than predicted") == std::string::npos && row.text[0] != '-' &&
-        row.text[0] != '0') {
-      row.paint = Paint::kGreen;
       row.painted = true;
     }
     if (label == "phase" || label == "synthetic") {
@@ -99,16 +98,101 @@ void add_trend(const Json& status, const JobTrend& trend, std::vector<Row>& rows
                     .text = line + " " + seconds_text(*least) + " to " + seconds_text(*most)});
   }
   const auto all_max = all_max_power(status);
-  std::string text;
-  if (const auto power = trend.power()) {
-    text = watts(power->value) + " over the last iterations";
-    // While profiling goes on, clocks are tried, and nothing is saved by them.
-    if (all_max && !member(status, "profiling").is_object())
-      text += ", " + change_text(power->value / *all_max - 1) + " against all-max";
+  const auto power = trend.power();
+  if (!power && !all_max) return;
+  std::string text = power ? watts(power->value) + " over the last iterations" : "not known yet";
+  // While profiling goes on, clocks are tried, and nothing is saved by them.
+  if (power && all_max && !member(status, "profiling").is_object())
+    text += ", " + change_text(power->value / *all_max - 1) + " against all-max";
+  if (all_max) text += " (" + watts(*all_max) + " at all-max)";
+  rows.push_back({.label = "power", .text = std::move(text)});
+}
+
+/// Columns of a bar beside text of so many columns, or below it.
+std::size_t bar_width(std::size_t columns, std::size_t beside) {
+  return std::clamp(columns - std::min(columns, beside), kNarrowestBar, kWidestBar);
+}
+
+/// "SAVED  12.3 ± 0.4 %   41.2 ± 1.1 kJ against all-max  [||||     ]": what users want to see
+/// first.
+std::string headline(const Json& status, std::size_t columns, bool coloured) {
+  const auto share = saved_share(status);
+  if (!share) {
+    const bool is_known = number_in(status, "saved_j").value_or(0) != 0;
+    const std::string text =
+        "  SAVED  " + (is_known ? saving_text(status) : std::string("nothing measured yet"));
+    std::istringstream lines(wrapped_text(text, static_cast<int>(columns), 9));
+    std::string headline;
+    for (std::string line; std::getline(lines, line);)
+      headline += painted(cut_to(line, columns), Paint::kBold, coloured) + '\n';
+    return headline;
   }
-  if (all_max)
-    text += (text.empty() ? "" : " ") + std::string("(") + watts(*all_max) + " at all-max)";
-  if (!text.empty()) rows.push_back({.label = "power", .text = std::move(text)});
+  const std::string percent =
+      "  SAVED  " + fixed(share->percent, 1) + " ± " + fixed(share->error, 1) + " %";
+  const std::string energy = "   " + saved_text(status) + " against all-max  ";
+  const std::size_t beside = display_width(percent) + display_width(energy);
+  std::string line = percent;
+  if (beside <= columns + 2) line += energy;
+  line = painted(painted(cut_to(line, columns), Paint::kGreen, coloured), Paint::kBold, coloured);
+  if (beside + kNarrowestBar <= columns)
+    line += bar(share->percent / 100, "", bar_width(columns, beside), Paint::kGreen, coloured);
+  return line + '\n';
+}
+
+/// Those to show of the pipelines of a status, stragglers before the others, by number.
+std::vector<Json> pipelines_of(const Json& status, std::size_t most) {
+  const Json& given = member(status, "pipelines");
+  std::vector<Json> pipelines;
+  if (!given.is_array()) return pipelines;
+  for (const Json& one : given)
+    if (number_in(one, "time_s")) pipelines.push_back(one);
+  std::ranges::sort(pipelines, {}, [](const Json& one) {
+    return std::pair(number_in(one, "factor").value_or(1) == 1, number_in(one, "pipeline"));
+  });
+  if (pipelines.size() > most) pipelines.resize(most);
+  std::ranges::sort(pipelines, {}, [](const Json& one) { return number_in(one, "pipeline"); });
+  return pipelines;
+}
+
+/// One bar for each pipeline: its iteration by its plan, of the time that the job aims at.
+void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bool coloured,
+                   std::vector<Row>& rows) {
+  const std::vector<Json> pipelines = pipelines_of(status, most);
+  double target = number_in(status, "wait_until_s").value_or(0);
+  for (const Json& one : pipelines) target = std::max(target, number_in(one, "time_s").value_or(0));
+  if (!(target > 0)) return;
+  rows.push_back(
+      {.label = "pipelines", .text = "iterations by their plans, of " + seconds_text(target)});
+  constexpr std::size_t kNumber = 5, kMark = 30;
+  for (const Json& one : pipelines) {
+    const double time = number_in(one, "time_s").value_or(0);
+    const double factor = number_in(one, "factor").value_or(1);
+    const bool straggles = factor > 1;
+    std::string text = whole_in(one, "pipeline");
+    text.resize(std::max(kNumber, text.size() + 1), ' ');
+    text += bar(time / target, "", bar_width(columns, kNumber + kMark),
+                straggles ? Paint::kYellow : Paint::kGreen, coloured);
+    text += "  " + seconds_text(time);
+    if (straggles) text += "  straggler, " + shortest(factor, 3) + "x";
+    rows.push_back({.label = "pipelines", .text = std::move(text), .whole = true});
+  }
+  const auto all = static_cast<std::size_t>(count_of(status, "data"));
+  if (all > pipelines.size())
+    rows.push_back(
+        {.label = "pipelines", .text = "and " + std::to_string(all - pipelines.size()) + " more"});
+}
+
+/// "0: 1410  1: 1095-1200": the clocks of the newest assignments, of each stage.
+void add_clocks(const Json& status, std::vector<Row>& rows) {
+  std::string text;
+  for (const Json& stage : member(status, "stage_clocks")) {
+    const std::string lowest = whole_in(stage, "lowest_mhz");
+    const std::string highest = whole_in(stage, "highest_mhz");
+    if (!text.empty()) text += ", ";
+    text += "stage " + whole_in(stage, "stage") + " " +
+            (lowest == highest ? lowest : lowest + "-" + highest);
+  }
+  if (!text.empty()) rows.push_back({.label = "MHz", .text = std::move(text)});
 }
 
 /// The newest that fit, each with its local time.
@@ -195,39 +279,70 @@ std::string sparkline(const std::deque<double>& values, std::size_t columns) {
   return spark(levels);
 }
 
+namespace {
+
+/// The lines of a row: beside its label where there is room for both.
+void append_row(const Row& row, bool repeats_label, std::size_t width, bool coloured,
+                std::vector<std::string>& body) {
+  const std::size_t indent = width >= kAligned ? kLabel + 2 : 2;
+  const bool beside = indent > 2 && !row.label.empty();
+  std::string left = beside && !repeats_label ? "  " + row.label : "";
+  left.resize(beside ? std::max(indent, left.size() + 1) : 0, ' ');
+  if (row.whole) {
+    body.push_back(cut_painted((left.empty() ? "  " : left) + row.text, width));
+    return;
+  }
+  const std::string text = beside || row.label.empty() ? row.text : row.label + " " + row.text;
+  std::istringstream broken(wrapped_text(text, static_cast<int>(width - indent), 0));
+  for (std::string line; std::getline(broken, line); left.assign(indent, ' ')) {
+    if (left.empty()) left = "  ";
+    line = cut_to(left + line, width);
+    body.push_back(row.painted ? painted(line, row.paint, coloured) : line);
+  }
+}
+
+std::vector<Row> rows_to_show(const DashboardLook& look, const Json& status, const JobTrend& trend,
+                              std::size_t width, std::size_t pipelines, bool coloured) {
+  std::vector<Row> rows = rows_of(job_view(look.status, false));
+  add_trend(status, trend, rows, width > 50 ? width - 40 : 10);
+  add_pipelines(status, width - std::min(width, kLabel + 2), pipelines, coloured, rows);
+  add_clocks(status, rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].place = {place_of(rows[i].label), i};
+  std::ranges::sort(rows, {}, &Row::place);
+  return rows;
+}
+
+}  // namespace
+
 std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int columns, int lines,
                           bool coloured) {
   const auto width = static_cast<std::size_t>(std::max(columns, 20));
+  const auto height = static_cast<std::size_t>(std::max(lines, 0));
   const Json status = parsed(look.status);
   std::string view = heading(look, status, width, coloured);
   std::vector<std::string> body;
-  // Beside labels where there is room for both.
-  const std::size_t indent = width >= kAligned ? kLabel + 2 : 2;
-  const auto add = [&](const Row& row) {
-    const bool beside = indent > 2 && !row.label.empty();
-    std::string left = beside ? "  " + row.label : "";
-    left.resize(beside ? std::max(indent, left.size() + 1) : 0, ' ');
-    const std::string text = beside || row.label.empty() ? row.text : row.label + " " + row.text;
-    std::istringstream broken(wrapped_text(text, static_cast<int>(width - indent), 0));
-    for (std::string line; std::getline(broken, line); left.assign(indent, ' ')) {
-      if (left.empty()) left = "  ";
-      line = cut_to(left + line, width);
-      body.push_back(row.painted ? painted(line, row.paint, coloured) : line);
-    }
-  };
-  if (!look.trouble.empty())
-    add({.label = {}, .text = look.trouble, .paint = Paint::kRed, .painted = true});
+  if (!look.trouble.empty()) {
+    append_row({.label = {}, .text = look.trouble, .paint = Paint::kRed, .painted = true}, false,
+               width, coloured, body);
+  }
   if (!look.status.empty()) {
-    std::vector<Row> rows = rows_of(job_view(look.status, false));
-    add_trend(status, trend, rows, width > 50 ? width - 40 : 10);
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].place = {place_of(rows[i].label), i};
-    std::ranges::sort(rows, {}, &Row::place);
-    for (const Row& row : rows) add(row);
+    if (!member(status, "observed").is_object()) {
+      std::istringstream saved(headline(status, width, coloured));
+      for (std::string line; std::getline(saved, line);) body.push_back(line);
+    }
+    const std::size_t pipelines =
+        height > 0 ? std::clamp<std::size_t>(height / kLinesAPipeline, 1, kMostPipelines)
+                   : kMostPipelines;
+    std::string before;
+    for (const Row& row : rows_to_show(look, status, trend, width, pipelines, coloured)) {
+      append_row(row, row.label == "pipelines" && row.label == before, width, coloured, body);
+      before = row.label;
+    }
   }
   // One for the heading, one for an empty line; some of the events are always there.
   std::size_t room = kMostEvents;
   if (lines > 0) {
-    const auto left = static_cast<std::size_t>(std::max(lines - 2, 2));
+    const std::size_t left = std::max<std::size_t>(height, 4) - 2;
     const std::size_t kept = left > kEventsAtLeast ? left - kEventsAtLeast : left;
     if (body.size() > kept) body.resize(kept);
     room = std::min(room, left - body.size());

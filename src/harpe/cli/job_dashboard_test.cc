@@ -17,11 +17,15 @@ std::string status(int iteration, double joules, double seconds = 0.412) {
   return R"({"id": "demo", "name": "demo", "phase": "straggling", "data": 2, "stages": 4, "tensor": 1,
              "schedule": "1f1b", "micro_batches": 4, "ranks": 8, "ranks_registered": 8,
              "objective": {"slowdown": 0}, "profiling": null, "synthetic": true,
+             "pipelines": [{"pipeline": 0, "factor": 1, "time_s": 0.36}, {"pipeline": 1, "factor": 1.2, "time_s": 0.41}],
+             "stage_clocks": [{"stage": 0, "lowest_mhz": 1095, "highest_mhz": 1200},
+                              {"stage": 1, "lowest_mhz": 1410, "highest_mhz": 1410}],
+             "wait_until_s": 0.41,
              "stragglers": [{"pipeline": 1, "factor": 1.2, "until": null, "detected": true, "seen": null}],
              "plans": [{"plan": 12, "pipelines": 2, "time_s": 0.41, "energy_j": 812, "slowdown": 0.012,
                         "slowdown_to_all_max": 0.01, "gap": 0.0003, "lower_bound_j": 811}],
              "predicted_time_s": 0.41, "measured_all_max_time_s": 0.4, "measured_all_max_energy_j": 900,
-             "saved_j": 41200, "saved_error_j": 1100, "newest_iteration": )" +
+             "saved_j": 4120, "saved_error_j": 110, "newest_iteration": )" +
          std::to_string(iteration) + R"(, "energy_j": )" + std::to_string(joules) +
          R"(, "iteration_time_s": )" + std::to_string(seconds) + "}";
 }
@@ -52,11 +56,35 @@ TEST(JobDashboard, SaysWhatOneWantsToKnowFirst) {
        {"harpe job watch  demo  14:03:59", "straggling", "412.000 ms measured",
         "▁▁▁▁▁██████ 400.000 ms",
         "1800 W over the last iterations, -60.0 % against all-max (4500 W at all-max)",
-        "41.2 ± 1.1 kJ against all-max (85.1 %)", "pipeline 1, 1.2 times slower",
+        "SAVED  36.4 ± 1.0 %   4120 ± 110 J against all-max  [|", "pipeline 1, 1.2 times slower",
         "12 on 2 pipelines", "event 30."}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
+  EXPECT_LT(view.find("SAVED"), view.find("phase  ")) << "the figure is what users look for";
   EXPECT_LT(view.find("iteration  "), view.find("plan  "));
+}
+
+TEST(JobDashboard, HasABarForEachPipelineAndTheClocksOfEachStage) {
+  const std::string view = job_dashboard(look_at(status(10, 7200, 0.41)), {}, 80, 40, false);
+  for (const char* part :
+       {"pipelines   iterations by their plans, of 410.000 ms\n              0    [|",
+        "   ]  360.000 ms\n", "||]  410.000 ms  straggler, 1.2x\n",
+        "MHz         stage 0 1095-1200, stage 1 1410\n",
+        "power       not known yet (4500 W at all-max)\n"}) {
+    EXPECT_THAT(view, HasSubstr(part));
+  }
+  EXPECT_THAT(view, Not(HasSubstr("and 0 more")));
+  std::string many = status(10, 7200, 0.41);
+  many.replace(many.find(R"("data": 2)"), 9, R"("data": 64)");
+  EXPECT_THAT(job_dashboard(look_at(many), {}, 80, 30, false), HasSubstr("and 62 more"));
+}
+
+TEST(JobDashboard, ClaimsNoSavingsThatAreNotDistinguishable) {
+  std::string small = status(10, 7200, 0.41);
+  small.replace(small.find("4120,"), 5, "41,");
+  const std::string view = job_dashboard(look_at(small), {}, 100, 0, false);
+  EXPECT_THAT(view, HasSubstr("SAVED 41 ± 110 J, not distinguishable from zero"));
+  EXPECT_THAT(view, Not(HasSubstr("SAVED  0.")));
 }
 
 TEST(JobDashboard, ClaimsNothingOfPowerWhileProfiling) {

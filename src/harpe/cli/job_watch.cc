@@ -173,8 +173,10 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
   CLI::App& watch = commands.add(
       job, "watch",
       "watch a job\n"
-      "On a terminal the view replaces itself each second: phase, iteration time, power, savings, "
-      "stragglers, plans, and what happened last. Elsewhere, and with --events, a line for each "
+      "On a terminal the view replaces itself each second: what is saved, phase, iteration time, a "
+      "bar for each pipeline, the clocks of each stage, power, stragglers, plans, and what "
+      "happened "
+      "last. Elsewhere, and with --events, a line for each "
       "thing that happens; with --json, one document a line. Until q, Ctrl-C, or the job is "
       "removed; waits for a job that is yet to come, and goes on when the server is there again.",
       "harpe job watch gpt3\n"

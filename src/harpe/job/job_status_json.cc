@@ -1,6 +1,7 @@
 #include "harpe/job/job_status_json.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
@@ -11,7 +12,7 @@ namespace harpe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kMissingShown = 16, kWorkersShown = 64;
+constexpr std::size_t kMissingShown = 16, kWorkersShown = 64, kPipelinesShown = 64;
 
 Json null_if_zero(double value) {
   return value == 0 ? Json(nullptr) : Json(value);
@@ -140,6 +141,45 @@ Json slow_workers_json(const JobStatus& status) {
   return workers;
 }
 
+/// Returns what each pipeline's iteration takes by its plan: stragglers first where there are more
+/// than are shown, then by number. A plan of other costs than the pipeline's own takes it longer.
+Json pipelines_json(const Job& job) {
+  std::vector<PipelineState> states = job.pipelines();
+  std::ranges::sort(states, {}, [](const PipelineState& one) {
+    return std::pair(one.factor == 1, one.pipeline);
+  });
+  if (states.size() > kPipelinesShown) states.resize(kPipelinesShown);
+  std::ranges::sort(states, {}, &PipelineState::pipeline);
+  Json list = Json::array();
+  for (const PipelineState& one : states) {
+    const double factor = one.plan.from == PlanRef::From::kOwn ? 1 : one.factor;
+    list.push_back({{"pipeline", one.pipeline},
+                    {"factor", one.factor},
+                    {"time_s", one.planned ? Json(one.time.value * factor) : Json(nullptr)}});
+  }
+  return list;
+}
+
+/// Returns the clocks of the newest assignments, of each stage of the first pipeline that is no
+/// straggler. Empty while there are no assignments.
+Json stage_clocks_json(const Job& job) {
+  const std::vector<PipelineState> states = job.pipelines();
+  const auto healthy = std::ranges::find(states, 1.0, &PipelineState::factor);
+  const int pipeline = healthy == states.end() ? 0 : healthy->pipeline;
+  Json list = Json::array();
+  for (int stage = 0; stage < job.spec().shape.stages; ++stage) {
+    const std::vector<StageAssignment> assignments = job.assignments(pipeline, stage);
+    if (assignments.empty()) return list;
+    std::vector<Megahertz> clocks = assignments.back().clocks;
+    std::erase(clocks, Megahertz{0});  // the clock stays as it is
+    if (clocks.empty()) continue;
+    const auto [lowest, highest] = std::ranges::minmax_element(clocks);
+    list.push_back(
+        {{"stage", stage}, {"lowest_mhz", lowest->value}, {"highest_mhz", highest->value}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json pause_json(const Job& job, const PauseState& pause, const Shown& shown) {
@@ -229,6 +269,8 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"stalls", status.stalls},
           {"cluster_terms", spec.cluster.empty() ? Json(nullptr) : own_json(spec.cluster)},
           {"plans", running_plans_json(job)},
+          {"pipelines", pipelines_json(job)},
+          {"stage_clocks", stage_clocks_json(job)},
           {"iteration_time_s", null_if_zero(status.iteration_time.value)},
           {"predicted_time_s", null_if_zero(status.predicted_time.value)},
           {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},

@@ -293,6 +293,7 @@ TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
             .ok());
   };
   const auto plan_of = [&](int pipeline) { return played.job.pipelines()[pipeline].plan; };
+  const auto shown = [&] { return job_status_json(played.job, [](Seconds at) { return at; }); };
   const auto expect_all_through = [&](const std::vector<double>& factors) {
     for (const PipelineState& state : played.job.pipelines()) {
       EXPECT_EQ(state.plan.from, PlanRef::From::kShared);
@@ -305,6 +306,11 @@ TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
   EXPECT_EQ(plan_of(3).from, PlanRef::From::kAllMax);
   EXPECT_GT(plan_of(1).plan, 0U) << "the others wait at once";
   EXPECT_EQ(plan_of(1), plan_of(2));
+  EXPECT_EQ(shown()["pipelines"].size(), 4U);
+  EXPECT_EQ(shown()["pipelines"][3]["factor"], 1.3);
+  EXPECT_NEAR(shown()["pipelines"][3]["time_s"].get<double>(), played.job.status().wait_until.value,
+              1e-6);
+  EXPECT_LE(shown()["stage_clocks"][1]["lowest_mhz"], shown()["stage_clocks"][1]["highest_mhz"]);
   played.settle();
   EXPECT_EQ(plan_of(3).plan, 0U);
   EXPECT_GT(plan_of(0).plan, 0U);
