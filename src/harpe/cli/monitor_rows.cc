@@ -24,17 +24,21 @@ struct FieldKind {
   const char* heading;
   std::size_t least, enough, most;  ///< widths: what is beyond enough is for looks
   int place;                        ///< among those of its line
+  bool only_wide = false;           ///< shown on the first line of wide terminals alone
 };
 /// In the order in which they matter.
-constexpr std::array<FieldKind, 9> kFields{{{What::kPower, "power W", 11, 11, 30, 2},
-                                            {What::kBusy, "busy", 6, 6, 20, 3},
-                                            {What::kClock, "clock MHz", 11, 11, 24, 4},
-                                            {What::kTemperature, "temp", 4, 4, 4, 5},
-                                            {What::kMemory, "mem GiB", 9, 11, 22, 6},
-                                            {What::kEnergy, "since start", 18, 18, 20, 7},
-                                            {What::kHistory, "power, last minutes", 7, 20, 60, 8},
-                                            {What::kHeldBack, "held back by", 10, 16, 24, 9},
-                                            {What::kName, "name", 8, 12, 22, 1}}};
+constexpr std::array<FieldKind, 10> kFields{
+    {{What::kPower, "power W", 11, 11, 30, 2},
+     {What::kBusy, "busy", 6, 6, 20, 3},
+     {What::kClock, "clock MHz", 11, 11, 24, 4},
+     {What::kTemperature, "temp", 4, 4, 4, 6},
+     {What::kMemory, "mem GiB", 9, 11, 22, 7},
+     {What::kEnergy, "since start", 18, 18, 20, 8},
+     {What::kHistory, "power, last minutes", 7, 20, 300, 10},
+     {What::kHeldBack, "held back by", 10, 16, 24, 9},
+     {What::kName, "name", 8, 12, 22, 1},
+     {What::kMemoryClock, "mem MHz", 7, 7, 9, 5, true}}};
+constexpr std::size_t kWide = 160;  ///< columns from which a terminal is wide
 
 const FieldKind& kind_of(What what) {
   return *std::ranges::find(kFields, what, &FieldKind::what);
@@ -112,6 +116,9 @@ std::string cell(const MonitorRow& row, const MonitorField& field, bool coloured
       return ratio(gpu.clock, gpu.highest_clock);
     case What::kTemperature:
       return padded(gpu.temperature ? fixed(*gpu.temperature, 0) + "C" : "-", field.width, false);
+    case What::kMemoryClock:
+      return padded(gpu.memory_clock ? std::to_string(gpu.memory_clock->value) : "-", field.width,
+                    false);
     case What::kMemory:
       return memory_bar(gpu.memory, field.width, coloured);
     default:
@@ -213,6 +220,7 @@ MonitorLayout monitor_layout(std::size_t columns, std::size_t lines, std::size_t
   const MonitorField label_field{.what = What::kLabel, .width = label};
   MonitorLayout layout{.lines = {{label_field}}, .complete = true};
   for (const FieldKind& kind : kFields) {
+    if (kind.only_wide && columns < kWide) continue;
     const auto fits = [&](const std::vector<MonitorField>& line) {
       return width_of(line) + 1 + kind.least <= columns;
     };
@@ -245,7 +253,8 @@ std::vector<std::string> monitor_headings(const MonitorLayout& layout, bool colo
       const bool is_label = field.what == What::kLabel;
       std::string heading = is_label ? "" : kind_of(field.what).heading;
       if (heading.size() > field.width) heading.resize(std::min(field.width, heading.find(',')));
-      const bool left = field.what != What::kEnergy && field.what != What::kTemperature;
+      const bool left = field.what != What::kEnergy && field.what != What::kTemperature &&
+                        field.what != What::kMemoryClock;
       text += (is_label ? "" : " ") + padded(heading, field.width, left);
     }
     text.erase(text.find_last_not_of(' ') + 1);

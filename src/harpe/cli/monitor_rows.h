@@ -50,7 +50,8 @@ struct MonitorField {
     kEnergy,
     kHistory,
     kHeldBack,
-    kName
+    kName,
+    kMemoryClock
   };
   What what = What::kLabel;
   std::size_t width = 0;

@@ -133,6 +133,19 @@ TEST(MonitorScreen, ColumnsStayWhateverDevicesShow) {
   EXPECT_EQ(height(), rows) << "processes come and go";
 }
 
+TEST(MonitorScreen, UsesWideTerminalsToTheirEnd) {
+  const MonitorState state = busy_node(2);
+  for (const int columns : {160, 200, 250, 320, 400}) {
+    const MonitorScreen screen = monitor_screen(state, columns, 24, false);
+    const std::string& gpu = screen.lines[3];
+    ASSERT_THAT(gpu, HasSubstr("GPU 0"));
+    EXPECT_EQ(shown_width(gpu), static_cast<std::size_t>(columns)) << gpu;
+    EXPECT_THAT(screen.lines[2], HasSubstr("mem MHz"));
+    EXPECT_THAT(gpu, HasSubstr(" 1593 "));
+  }
+  EXPECT_THAT(text_of(monitor_screen(state, 159, 24, false)), Not(HasSubstr("mem MHz")));
+}
+
 TEST(MonitorScreen, ANodeWithoutGpusShowsItsCpus) {
   const std::string text = text_of(monitor_screen(busy_node(0), 80, 24, false));
   EXPECT_THAT(text, HasSubstr("CPU 0"));
