@@ -60,7 +60,7 @@ the time you choose, and proves how close to the best that is.
 
 This package has the command and its server of training jobs, whose service
 is not enabled until you ask for it."
-  DEPENDS "${sysusers}" RECOMMENDS harpe-agent SUGGESTS "harpe-simulated-nvml, postgresql, python3")
+  DEPENDS "${sysusers}" RECOMMENDS "harpe-agent, python3" SUGGESTS "harpe-simulated-nvml, postgresql")
 harpe_package(COMPONENT agent NAME harpe-agent SECTION admin
   SUMMARY "daemon that lets jobs without privileges set GPU clocks"
   DESCRIPTION

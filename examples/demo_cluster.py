@@ -1,11 +1,13 @@
 """The processes of a demonstration: an agent on simulated GPUs, a server, a trainer of two pipelines with four stages each,
-which talk over real sockets. What run_demo.py and run_carbon_demo.py have in common."""
+which talk over real sockets. What `harpe demo` and `harpe demo carbon` have in common."""
 
+import argparse
 import contextlib
 import fcntl
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import socket
@@ -89,7 +91,9 @@ def temporary_folder():
 
 
 class DemoCluster:
-    def __init__(self, harpe, trainer, folder):
+    def __init__(self, harpe, trainer, folder, command=""):
+        """command: what the user typed in place of this script's name: "harpe demo"."""
+        self.command = command
         self.harpe, self.trainer, self.folder = harpe.resolve(), trainer.resolve(), pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / "lock", "w")
@@ -143,12 +147,15 @@ class DemoCluster:
         """What made a page of this, for framed_page."""
         said = subprocess.run([self.harpe, "--version"], capture_output=True, text=True, check=True).stdout.strip()
         near = os.path.relpath(sys.argv[0])
-        command = [sys.argv[0] if near.startswith("..") else near]
+        command = shlex.split(self.command) or [sys.argv[0] if near.startswith("..") else near]
+        left_out = ["--out"]  # where to write is no part of what it is made of
+        if self.command:
+            left_out += ["--command", "--harpe", "--trainer"]  # given by that command
         words = iter(sys.argv[1:])
         for word in words:
-            if word == "--out":
-                next(words, None)  # where to write is no part of what it is made of
-            elif not word.startswith("--out="):
+            if word in left_out:
+                next(words, None)
+            elif not word.startswith(tuple(f"{option}=" for option in left_out)):
                 command.append(word)
         simulation = (self.folder / "simulation.toml").read_text().replace(str(self.folder), ".")
         return {"program": said, "command": command, "inputs": [("simulation.toml", digest(simulation))],
@@ -231,6 +238,7 @@ class DemoCluster:
 def add_program_options(parser):
     parser.add_argument("--harpe", type=pathlib.Path, help="the command (default: that of the PATH)")
     parser.add_argument("--trainer", type=pathlib.Path, help="examples/trainer.cc, built (default: what is installed with harpe)")
+    parser.add_argument("--command", default="", help=argparse.SUPPRESS)  # by `harpe demo`: its name, for what is written
 
 
 def find_programs(arguments):
@@ -241,8 +249,7 @@ def find_programs(arguments):
     installed = arguments.harpe.resolve().parent.parent / "libexec" / "harpe" / "trainer"
     arguments.trainer = arguments.trainer or installed
     if not arguments.trainer.exists():
-        sys.exit(f"there is no {arguments.trainer}: Debian's package harpe and `cmake --install` bring it; wheels do not. "
-                 "Give --trainer, or build it: scripts/demo.sh run")
+        sys.exit(f"there is no {arguments.trainer}: give --trainer, or run `harpe demo`, which finds it")
 
 
 def progress(status):

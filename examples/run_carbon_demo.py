@@ -5,8 +5,8 @@ stages each, all real processes. The job measures itself first. Then it has a fi
 it hurries while electricity is clean, slows down where it is not, and pauses where it is dirtiest. Says what it emitted, by
 the devices' own counters, next to what one steady pace would have, and writes a page that shows it (report.html).
 
-    run_carbon_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer]
-                       [--out DIRECTORY] [--json] [--check]
+    harpe demo carbon [--out DIRECTORY] [--json] [--check]
+    run_carbon_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [as above]
 
 With --check, exits with 1 where the job misses its deadline, never pauses, or emits no less than the best steady pace.
 """
@@ -21,6 +21,8 @@ import time
 import urllib.error
 
 sys.dont_write_bytecode = True  # nothing beside an installed copy
+if sys.version_info < (3, 9):
+    sys.exit("the demonstration needs Python 3.9 or later, and this is %d.%d: put a later one first on PATH" % sys.version_info[:2])
 import carbon_demo_report  # noqa: E402
 from demo_cluster import (  # noqa: E402
     JOB,
@@ -75,7 +77,7 @@ class Grid:
 
 class CarbonDemo(DemoCluster):
     def __init__(self, arguments, folder):
-        super().__init__(arguments.harpe, arguments.trainer, folder)
+        super().__init__(arguments.harpe, arguments.trainer, folder, arguments.command)
         self.quiet = arguments.json
 
     def say(self, text):

@@ -4,8 +4,8 @@ four stages each, all real processes that talk over real sockets. The job profil
 meets a straggler and recovers. Prints what the devices' own counters say next to what was predicted, and writes a page that
 shows it (report.html).
 
-    run_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [--out DIRECTORY]
-                [--json] [--check]
+    harpe demo [--out DIRECTORY] [--json] [--check]
+    run_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [as above]
 
 With --check, exits with 1 where time is further from its prediction than --within, or energy than --energy-within, or
 nothing was saved.
@@ -24,6 +24,8 @@ import time
 import urllib.request
 
 sys.dont_write_bytecode = True  # nothing beside an installed copy
+if sys.version_info < (3, 9):
+    sys.exit("the demonstration needs Python 3.9 or later, and this is %d.%d: put a later one first on PATH" % sys.version_info[:2])
 import demo_report  # noqa: E402
 from demo_cluster import (  # noqa: E402
     BLOCKING_W,
@@ -46,7 +48,7 @@ MOST_TRIES = 4  # to measure a phase by one assignment
 
 class Demo(DemoCluster):
     def __init__(self, arguments, folder):
-        super().__init__(arguments.harpe, arguments.trainer, folder)
+        super().__init__(arguments.harpe, arguments.trainer, folder, arguments.command)
         self.arguments = arguments
 
     def say(self, text):
@@ -263,6 +265,10 @@ def main():
         print(wrapped(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real."))
         if arguments.out:
             print(f"Open the report in a browser: {demo.folder / 'report.html'}")
+            print("The profile of this training in one command, without a server to set up:")
+            simulation = demo.folder / "simulation.toml"
+            print(f"  harpe profile measure --stop --simulate {simulation} --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\\n"
+                  f"      {demo.trainer} --simulation {simulation} --data 1 --stages 4 --iterations 1000")
     if arguments.check:
         if not result["synthetic"]:
             sys.exit("the job does not say that its GPUs are simulated")

@@ -17,12 +17,13 @@ from pathlib import Path
 # Of those that manylinux takes for granted.
 SYSTEMS = {"libc.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
            "ld-linux-aarch64.so.1"}
-PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent")
+PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent", "harpe/libexec/harpe/trainer")
 LIBRARIES = ("harpe/_client.abi3.so", "harpe/simulated_nvml/libnvidia-ml.so.1")
 OTHERS = ("harpe/__init__.py", "harpe/py.typed", "harpe/_client.pyi", "harpe/_command.py", "harpe/planning.py",
-          "harpe/measuring.py", "harpe/simulations/a100x4.toml", "harpe/docs/tutorial.md", "harpe/licenses/curl.txt",
+          "harpe/measuring.py", "harpe/simulations/a100x4.toml", "harpe/docs/tutorial.md", "harpe/demo/run_demo.py",
+          "harpe/demo/run_carbon_demo.py", "harpe/demo/page_frame.py", "harpe/demo/page/page.css", "harpe/licenses/curl.txt",
           "harpe/licenses/openssl.txt")
-LARGEST = 16 << 20
+LARGEST = 18 << 20
 
 
 def needed(file):

@@ -3,9 +3,9 @@
 # pipeline of 8 A100 stages, with a report to look at.
 #
 #   scripts/demo.sh [DIRECTORY]      where to write (default: out/demo)
-#   scripts/demo.sh run [DIRECTORY]  a training job on this machine, without a GPU: agent, server and eight ranks, from
+#   scripts/demo.sh run [DIRECTORY]  harpe demo: a training job on this machine, without a GPU: agent, server and eight ranks, from
 #                                    the first iteration to a straggler and back (default: out/demo-run)
-#   scripts/demo.sh carbon [DIRECTORY]  the same job follows the carbon intensity of an invented grid for a day of two
+#   scripts/demo.sh carbon [DIRECTORY]  harpe demo carbon: the same job follows the carbon intensity of an invented grid for a day of two
 #                                    minutes (default: out/demo-carbon)
 #   scripts/demo.sh [run | carbon] --installed [DIRECTORY]  with the harpe of PATH and what is installed with it: nothing
 #                                    is installed or built
@@ -31,8 +31,6 @@ say() {  # say TEXT: a paragraph in lines of at most 80 columns
 
 if [ -n "$installed" ]; then
   harpe=$(command -v harpe) || { echo "there is no harpe on the PATH: docs/install.md says how to get it" >&2; exit 1; }
-  # By the file of a command that may be a link elsewhere.
-  trainer=$(dirname "$(dirname "$(realpath "$harpe")")")/libexec/harpe/trainer
 else
   # Planning alone needs neither agent nor server: a third of the build.
   targets=(harpe_planning)
@@ -40,7 +38,6 @@ else
   if [ -n "$running" ]; then
     targets=(harpe trainer)
     harpe=$build/src/harpe/cli/harpe
-    trainer=$build/examples/trainer
   fi
   ./scripts/install-dependencies.sh --build
   say "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"
@@ -54,14 +51,10 @@ say_where() {  # say_where WHAT: how to go on with the command itself
 }
 
 if [ -n "$running" ]; then
-  script=run_demo
-  [ "$running" = carbon ] && script=run_carbon_demo
-  python3 examples/$script.py --harpe "$harpe" --trainer "$trainer" --out "$out"
+  demo=(demo)
+  [ "$running" = carbon ] && demo+=(carbon)
+  "$harpe" "${demo[@]}" --out "$out"
   [ -n "$installed" ] || say_where ""
-  echo "The profile of this training in one command, without a server to set up:"
-  echo "  harpe profile measure --stop --simulate $out/simulation.toml \\"
-  echo "      --clocks 6 --lowest-clock 900 --max-slowdown 100% -- \\"
-  echo "      $trainer --simulation $out/simulation.toml --data 1 --stages 4 --iterations 1000"
   exit
 fi
 mkdir -p "$out"

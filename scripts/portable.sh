@@ -62,6 +62,7 @@ older bin/harpe synth --stages 4 --out "$stage/profile.csv" >/dev/null
 older bin/harpe plan --profile "$stage/profile.csv" --micro-batches 8 --slowdown 0 --certificate --out "$stage/plan" >/dev/null
 older bin/harpe verify "$stage/plan/plan.json" --profile "$stage/profile.csv" --certificate "$stage/plan/certificate.json" >/dev/null
 older bin/harpe-agent --version >/dev/null
+tests/try_demo.sh "$harpe/bin/harpe" || fail "harpe demo"
 
 version=$(sed -n 's/^project(harpe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 archive=$out/harpe-$version-linux-$(uname -m).tar.xz

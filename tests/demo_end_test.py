@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A demonstration that a signal ends leaves no process, another one does not touch what is of one that runs, and one that waits
 too long says what to do.
-Usage: demo_end_test.py RUN_DEMO HARPE TRAINER"""
+Usage: demo_end_test.py EXAMPLES HARPE"""
 
 import os
 import pathlib
@@ -13,8 +13,8 @@ import time
 import unittest
 import unittest.mock
 
-PROGRAM, HARPE, TRAINER = sys.argv[1:4]
-sys.path.insert(0, str(pathlib.Path(PROGRAM).resolve().parent))
+EXAMPLES, HARPE = sys.argv[1:3]
+sys.path.insert(0, EXAMPLES)
 
 import demo_cluster  # noqa: E402
 import processes  # noqa: E402
@@ -29,7 +29,7 @@ class DemoEnd(unittest.TestCase):
     def ended_by(self, end_signal):
         with tempfile.TemporaryDirectory() as name:
             out = pathlib.Path(name) / "demo"
-            command = [sys.executable, PROGRAM, "--harpe", HARPE, "--trainer", TRAINER, "--out", out]
+            command = [HARPE, "demo", "--out", out]
             demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             self.addCleanup(demo.kill)
             end = time.monotonic() + 60

@@ -33,7 +33,7 @@ ELSEWHERE = {
     r"python3 -m venv ~/venv/zeus|~/venv/zeus/|ZEUS_PFO_": "Zeus's server; zeus_pipeline_test.py",
     r"python3 -m venv |\. ~/venv/|pip install out/": "wheel_test.py",
     r"harpe --version$": "of the wheel; wheel_test.py",
-    r"python3 /usr/share/doc/harpe/": "packages_test.sh",
+    r"harpe demo ": "takes over a minute; run_demo, run_carbon_demo, packages_test.sh",
     r"docker run ": "needs an engine that runs, and GPUs; container_test.sh starts what is in the images",
     r"tar -xf harpe-|harpe/bin/harpe ": "scripts/portable.sh, which runs what is in its archive",
     r"sqlite3 ": "stores have tests of their own",

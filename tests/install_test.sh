@@ -58,15 +58,12 @@ if [ -e "$work/plan_by_flags" ]; then
   diff <("$work/build/plan" "$work/profile.csv") <("$work/plan_by_flags" "$work/profile.csv")
 fi
 
-# The demonstrations need no compiler: their ranks train, and what leads them finds these and its own parts.
+# The demonstrations need no compiler: their ranks train, and `harpe demo` finds these and its own parts.
 printf 'state_file = "%s"\n[[gpu]]\nmodel = "a40"\ncount = 2\n' "$work/ranks" >"$work/ranks.toml"
 "$work/installed/libexec/harpe/trainer" --simulation "$work/ranks.toml" \
   --data 1 --stages 2 --forward-s 0.001 --iterations 3 --log "$work/iterations.csv"
 [ "$(wc -l <"$work/iterations.csv")" -ge 7 ]
-for demo in run_demo run_carbon_demo; do
-  said=$(PATH=$work/installed/bin:$PATH python3 "$(find "$work/installed/share" -name $demo.py)" --help)
-  grep -q -- "--trainer TRAINER" <<<"$said"
-done
+"$source_dir/tests/try_demo.sh" "$work/installed/bin/harpe"
 
 # Units start what is installed beside them.
 for unit in harpe-agent harpe-server; do

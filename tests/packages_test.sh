@@ -95,7 +95,7 @@ use_command() {
 
 # A training job without a compiler or sources, by a user without rights: agent, server, ranks, plans.
 use_demonstration() {
-  in_root setpriv --reuid=nobody --clear-groups python3 /usr/share/doc/harpe/demo/run_demo.py --out /tmp/user/demo \
+  in_root setpriv --reuid=nobody --clear-groups harpe demo --out /tmp/user/demo \
     >"$work/used" 2>&1 || { cat "$work/used"; fail "the demonstration"; }
   grep "^planned" "$work/used"
   [ -s "$root/tmp/user/demo/report.html" ] || fail "the demonstration has no report"

@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "example
 import carbon_demo_report  # noqa: E402
 import demo_report  # noqa: E402
 
-SOURCE = {"program": "harpe 0.0.0", "command": ["examples/run_demo.py", "--harpe", "<harpe>"],
+SOURCE = {"program": "harpe 0.0.0", "command": ["harpe", "demo", "--check", "<harpe>"],
           "inputs": [("simulation.toml", "fnv1a64:0000000000000000")], "documentation": "docs/jobs.md"}  # fmt: skip
 
 
@@ -21,7 +21,7 @@ def phase(time_s, energy_j):
 
 
 def run_page():
-    """That of scripts/demo.sh run."""
+    """That of `harpe demo`."""
     result = {"all_max": {"time_s": 0.5, "energy_j": 700}, "planned": phase(0.5, 610), "straggling": phase(0.6, 500),
               "recovered": phase(0.5, 611)}  # fmt: skip
     history = {pipeline: [{"at_s": i / 2, "time_s": 0.5 + 0.1 * (40 < i < 60), "energy_j": 650 - 90 * (40 < i < 60) * pipeline}
@@ -33,7 +33,7 @@ def run_page():
 
 
 def carbon_page():
-    """That of scripts/demo.sh carbon."""
+    """That of `harpe demo carbon`."""
     names = ("Harpe, by the counters", "best steady pace", "all-max")
     result = {"begin": 0, "end": 120, "deadline": 110, "hour_s": 5, "iterations": 200, "saved_percent": 16.0, "in_time": True,
               "ways": [{"name": name, "grams": 10.0 + i, "joules": 1e5, "hours": 20} for i, name in enumerate(names)],

@@ -88,6 +88,21 @@ class Wheel(unittest.TestCase):
         self.assertIn("agent", self.check("harpe", "agent", "--help"))
         self.assertEqual(self.check("harpe", "--version"), self.check("python", "-m", "harpe", "--version"))
 
+    def test_the_demonstrations_start(self):
+        for name in ([], ["carbon"]):
+            with self.subTest(name):
+                # Not by the folder of tests: what it needs has to be in the wheel.
+                demo = subprocess.Popen([self.bin / "harpe", "demo", *name, "--out", self.folder / "demo"],
+                                        env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, text=True)
+                try:
+                    self.assertTrue(any(line.startswith("1. A job of 2 pipelines") for line in demo.stdout))
+                    demo.terminate()
+                    demo.communicate(timeout=60)
+                    self.assertEqual(demo.returncode, 128 + signal.SIGTERM)
+                finally:
+                    demo.kill()
+                    demo.wait()
+
     def test_help_says_where_the_pages_are(self):
         folder = pathlib.Path(self.check("harpe", "--help").split()[-1])
         self.assertEqual(folder, self.simulations.parent / "docs")

@@ -17,7 +17,7 @@ std::unique_ptr<Commands> harpe_commands() {
   for (const auto add :
        {add_carbon_report_command, add_profile_measure_command, add_devices_command,
         add_run_command, add_monitor_command, add_switch_latency_command, add_agent_command,
-        add_serve_command, add_clock_command, add_limit_command, add_job_command,
+        add_serve_command, add_demo_command, add_clock_command, add_limit_command, add_job_command,
         add_batch_size_command, add_completion_command, add_man_command}) {
     add(*commands);
   }

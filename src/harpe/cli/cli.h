@@ -12,6 +12,7 @@ namespace harpe {
 // One function a subcommand, each in the file of its name.
 void add_devices_command(Commands& commands);
 void add_run_command(Commands& commands);
+void add_demo_command(Commands& commands);
 void add_profile_measure_command(Commands& commands);  ///< below `profile`
 void add_carbon_report_command(Commands& commands);    ///< below `carbon`
 void add_monitor_command(Commands& commands);

@@ -56,6 +56,8 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"limit", "reset"},
                                                          {"carbon", "report"},
                                                          {"run"},
+                                                         {"demo"},
+                                                         {"demo", "carbon"},
                                                          {"devices"},
                                                          {"completion"},
                                                          {"man"}};
