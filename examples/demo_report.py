@@ -5,9 +5,11 @@ import html
 from page_frame import PALETTE, framed_page
 
 WIDTH, HEIGHT = 760, 260
+HALF_WIDTH = 580  # of a chart beside another one
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 46
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
 SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
+NEAREST_NUMBERS = 26  # px between the numbers of two events in a chart
 
 SIMULATED = "Simulated GPUs: times and energies come from a model of a GPU, not from a real one."
 
@@ -56,23 +58,23 @@ def ticks(low, high, about=5):
 
 
 class Chart:
-    def __init__(self, x, y, x_label, y_label, title):
-        self.x, self.y = x, y
+    def __init__(self, x, y, x_label, y_label, title, width=WIDTH):
+        self.x, self.y, self.width = x, y, width
         self.names = []  # of spans: from where to where
-        self.parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{html.escape(title)}</title>']
+        self.parts = [f'<svg viewBox="0 0 {width} {HEIGHT}" role="img"><title>{html.escape(title)}</title>']
         for value in ticks(*y):
-            self.parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{self.at_y(value):.1f}" y2="{self.at_y(value):.1f}"'
+            self.parts.append(f'<line x1="{LEFT}" x2="{width - RIGHT}" y1="{self.at_y(value):.1f}" y2="{self.at_y(value):.1f}"'
                               f' stroke="var(--rule)"/><text x="{LEFT - 6}" y="{self.at_y(value) + 4:.1f}"'
                               f' text-anchor="end">{value:g}</text>')
         for value in ticks(*x, 8):
             self.parts.append(f'<text x="{self.at_x(value):.1f}" y="{HEIGHT - BOTTOM + 18}"'
                               f' text-anchor="middle">{value:g}</text>')
-        self.parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{x_label}</text>'
+        self.parts.append(f'<text x="{(LEFT + width - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">{x_label}</text>'
                           f'<text x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle"'
                           f' transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">{y_label}</text>')
 
     def at_x(self, value):
-        return LEFT + (value - self.x[0]) / (self.x[1] - self.x[0]) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - self.x[0]) / (self.x[1] - self.x[0]) * (self.width - LEFT - RIGHT)
 
     def at_y(self, value):
         return HEIGHT - BOTTOM - (value - self.y[0]) / (self.y[1] - self.y[0]) * (HEIGHT - TOP - BOTTOM)
@@ -83,15 +85,32 @@ class Chart:
                              ' fill="var(--shade)"/>')
         # Where names of short spans would meet, they stand below each other.
         room = 12 + 7 * len(text)
-        begin = min(left + 4, WIDTH - RIGHT - room)
+        begin = min(left + 4, self.width - RIGHT - room)
         below = sum(begin < other_end and other < begin + room for other, other_end in self.names)
         self.names.append((begin, begin + room))
         self.parts.append(f'<text x="{begin:.1f}" y="{TOP + 14 + 15 * below}">{html.escape(text)}</text>')
 
-    def line(self, points, color, dashed=False):
+    def line(self, points, color, dashed=False, width=2):
         text = " ".join(f"{self.at_x(x):.1f},{self.at_y(y):.1f}" for x, y in points)
         dash = ' stroke-dasharray="6 4"' if dashed else ""
-        self.parts.append(f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
+        self.parts.append(f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="{width}"{dash}/>')
+
+    def number(self, moments):
+        """A vertical line at each moment, and above it its number in the list of events; those close together share one label."""
+        groups = []  # [px of the first, number of the first, number of the last]
+        for number, moment in enumerate(moments, 1):
+            if not self.x[0] <= moment <= self.x[1]:
+                continue
+            at = self.at_x(moment)
+            self.parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="var(--axis)"'
+                              ' stroke-dasharray="1 3"/>')
+            if groups and at - groups[-1][0] < NEAREST_NUMBERS:
+                groups[-1][2] = number
+            else:
+                groups.append([at, number, number])
+        for at, first, last in groups:
+            text = f"{first}" if first == last else f"{first}–{last}"
+            self.parts.append(f'<text x="{at:.1f}" y="{TOP - 3}" text-anchor="middle">{text}</text>')
 
     def mark(self, x, y, color, text, dy=-10):
         self.parts.append(f'<circle cx="{self.at_x(x):.1f}" cy="{self.at_y(y):.1f}" r="5" fill="{color}"/>'
@@ -124,30 +143,63 @@ UNQUIET = ("Measured and predicted disagree, so that these figures are no result
 def saved(one):
     """Green only where it is certain."""
     certain = " certain" if one["saved_percent"] > 0 and not doubt(one) else ""
-    return (f"<b class=\"saved{certain}\">{one['saved_percent']:.1f} ± {one['saved_error_percent']:.1f} %</b>"
-            f"{html.escape(doubt(one, ' (', ')'))}")
+    return f"<b class=\"saved{certain}\">{one['saved_percent']:.1f} ± {one['saved_error_percent']:.1f} %</b>"
 
 
-def padded(values, share=0.08):
+def saved_in_text(one):
+    return saved(one) + html.escape(doubt(one, " (", ")"))
+
+
+def objective_text(objective):
+    """What a user has asked of the job; None if that is what every job begins with."""
+    (kind, value), = objective.items()
+    if objective == {"slowdown": 0}:
+        return None
+    texts = {"slowdown": f"slowdown {100 * value:g} %", "deadline_s": f"deadline {value:g} s", "straggler_s": f"straggler {value:g} s",
+             "straggler_factor": f"straggler {value:g} x all-max", "power_cap_w": f"power cap {value:g} W"}
+    return texts.get(kind, "least energy")
+
+
+def name_of(phase, one):
+    """Of a phase, for its row. An objective that a user has set in the meantime is what the phase shows then."""
+    if not one["objective"]:
+        return NAMES[phase]
+    return f"{NAMES[phase]}, {one['objective']}" if phase == "straggling" else f"objective {one['objective']}"
+
+
+def short_name(phase, one):
+    return one["objective"] if one["objective"] and phase != "straggling" else SHORT[phase]
+
+
+def padded(values, share=0.08, above=0.08):
+    """above: the share above the highest value, where names of spans may stand."""
     low, high = min(values), max(values)
-    room = (high - low or abs(high) or 1) * share
-    return low - room, high + room
+    room = high - low or abs(high) or 1
+    return low - room * share, high + room * above
 
 
-def over_time(history, result, spans, key, label, title):
-    """One line a pipeline, and what was predicted."""
+def over_time(history, result, spans, key, label, title, width=WIDTH, moments=()):
+    """One line a pipeline, and what was predicted for pipeline 0. The line of pipeline 0 is the wider one, so that both are seen
+    where they are the same."""
     values = [row[key] for rows in history.values() for row in rows]
-    values += [result[phase][f"predicted_{key}"] for phase in spans]
+    values += [predicted(result[phase], key) for phase in spans]
     end = max(row["at_s"] for rows in history.values() for row in rows)
-    chart = Chart((0, end), padded(values), "seconds since the first iteration", label, title)
+    chart = Chart((0, end), padded(values, above=0.16), "seconds since the first iteration", label, title, width)
     for phase, (begin, until) in spans.items():
-        chart.shade(begin, until, SHORT[phase])
-    for (_, rows), color in zip(sorted(history.items()), (ONE, TWO)):
-        chart.line([(row["at_s"], row[key]) for row in rows], color)
+        chart.shade(begin, until, short_name(phase, result[phase]))
+    for (_, rows), color, wide in zip(sorted(history.items()), (ONE, TWO), (5, 1.5)):
+        chart.line([(row["at_s"], row[key]) for row in rows], color, width=wide)
     for phase, (begin, until) in spans.items():
-        predicted = result[phase][f"predicted_{key}"]
-        chart.line([(begin, predicted), (until, predicted)], PREDICTED, dashed=True)
+        value = predicted(result[phase], key)
+        chart.line([(begin, value), (until, value)], PREDICTED, dashed=True)
+    chart.number(moments)
     return chart.svg()
+
+
+def predicted(one, key):
+    if key == "power_w":
+        return one["predicted_energy_j"] / one["predicted_time_s"]
+    return one[f"predicted_{key}"]
 
 
 def picture(result, history, spans):
@@ -177,7 +229,7 @@ def frontier_chart(frontier, result):
         if point[1] == least:
             break
     chart = Chart(padded([time for time, _ in shown] + [full[0]]), padded([energy for _, energy in shown] + [full[1]]),
-                  "iteration time of a pipeline, s", "iteration energy, J", "The frontier of this job")
+                  "iteration time of a pipeline, s", "iteration energy, J", "The frontier of this job", HALF_WIDTH)
     chart.line(shown, ONE)
     chart.mark(*full, TWO, "all at all-max", 20)
     for time, energy, phase in marks:
@@ -185,45 +237,85 @@ def frontier_chart(frontier, result):
     return chart.svg()
 
 
+def measured_table(result):
+    """The cells with a prediction have it below what was measured."""
+    full = result["all_max"]
+    rows = [("", "saved", "slower", "time, s", "energy, J"),
+            ("at all-max", "", "", f"{full['time_s']:.3f}", f"{full['energy_j']:.1f}")]
+    for phase in NAMES:
+        one = result[phase]
+        rows.append((html.escape(name_of(phase, one)), saved(one) + doubt(one, "<small>", "</small>"), f"{signed(one['slowdown_percent'])} %",
+                     f"{one['time_s']:.3f}<small>{one['predicted_time_s']:.3f}</small>",
+                     f"{one['energy_j']:.1f}<small>{one['predicted_energy_j']:.1f}</small>"))
+    return table(rows).replace('class="scroll"', 'class="scroll narrow"')
+
+
+def event_table(events):
+    rows = [("", "time, s", "iteration", "what happened")]
+    for number, one in enumerate(events, 1):
+        iteration = "" if one["iteration"] is None else str(one["iteration"])
+        what = html.escape(one["text"])
+        if one["by"]:
+            what = f"<b>{html.escape(one['by'])}</b> {what}"
+        rows.append((str(number), f"{max(0, one['at_s']):.0f}", iteration, what))
+    return table(rows).replace('class="scroll"', 'class="scroll events"')
+
+
+def lead(result):
+    parts = []
+    for phase in ("planned", "recovered"):
+        one = result[phase]
+        slower = one["slowdown_percent"]
+        same = abs(slower) < max(0.25, one["slowdown_error_percent"])
+        pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+        if one["objective"]:
+            parts.append(f"After a user had set the objective <b>{html.escape(one['objective'])}</b>, it saved {saved_in_text(one)}, {pace}.")
+        elif phase == "planned":
+            parts.append(f"Pipeline 0 saved {saved_in_text(one)} of its energy with its plan, {pace}.")
+    parts.insert(1, f"It saved {saved_in_text(result['straggling'])} while the other pipeline straggled and it did not need to hurry.")
+    return " ".join(["Two pipelines of four stages trained together.", *parts])
+
+
 def page(result, history, spans, frontier, events, source):
-    """history: {pipeline: [{at_s, time_s, energy_j}]}; spans: {phase: (begin, end)}, both in s since the first iteration;
-    source: what made it, the last arguments of framed_page."""
-    planned, straggling, full = result["planned"], result["straggling"], result["all_max"]
-    rows = [("", "time, s", "predicted", "energy, J", "predicted", "saved", "slower"),
-            ("at all-max", f"{full['time_s']:.3f}", "", f"{full['energy_j']:.1f}", "", "", "")]
-    rows += [(NAMES[phase], f"{one['time_s']:.3f}", f"{one['predicted_time_s']:.3f}", f"{one['energy_j']:.1f}",
-              f"{one['predicted_energy_j']:.1f}", saved(one), f"{signed(one['slowdown_percent'])} %")
-             for phase in ("planned", "straggling", "recovered") for one in [result[phase]]]
-    log = "".join(f"<li>{html.escape(text)}</li>" for text in events)
-    slower = planned["slowdown_percent"]
-    same = abs(slower) < max(0.25, planned["slowdown_error_percent"])
-    pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+    """history: {pipeline: [{at_s, time_s, energy_j, power_w}]}; spans: {phase: (begin, end)}; events: [{at_s, iteration, by, text}],
+    where iteration is None before the first one, and by says who caused it, or is empty. All times in s since the first
+    iteration. source: what made it, the last arguments of framed_page."""
     unquiet = "" if all(result[phase]["as_predicted"] for phase in spans) else (
         f'<p class="note">{UNQUIET}</p>')
-    pipelines = legend([(0, "pipeline 0"), (1, "pipeline 1")])
-    body = f"""<div class="prose">
+    pipelines = legend([(0, "pipeline 0 (the wider line)"), (1, "pipeline 1")])
+    moments = [max(0, one["at_s"]) for one in events]
+
+    def chart(key, label, title):
+        return over_time(history, result, spans, key, label, title, HALF_WIDTH, moments)
+
+    body = f"""<div class="prose wide">
 <section>
-<p class="lead">Two pipelines of four stages trained together. Pipeline 0 saved {saved(planned)} of its
-energy with its plan, {pace}, and {saved(straggling)}
-while the other pipeline straggled and it did not need to hurry.</p>
+<p class="lead">{lead(result)}</p>
 {unquiet}
 <p class="note">The GPUs are modelled on A100 SXM whose clocks take 10 ms to change; agent, server, ranks, sockets and plans are real.
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
 </section>
+<div class="columns">
+<div>
 <section><h2>An iteration of pipeline 0, by its GPUs' own counters</h2>
-{table(rows)}
-<p class="note">Predicted: the plan, and what iterations were measured to take outside of any plan. Saved against all-max,
-where it would have waited for the straggler, too; ± is the half-width of the 95 %
+{measured_table(result)}
+<p class="note">Below each figure is what was predicted: by the plan, and by what iterations were measured to take outside of any plan.
+Saved against all-max, where it would have waited for the straggler, too; ± is the half-width of the 95 %
 interval, of the measurement at all-max and of this one. {DOUBT}</p></section>
 <section><h2>Energy of an iteration</h2>
-{figure(over_time(history, result, spans, "energy_j", "J", "Energy of an iteration over time") + pipelines,
+{figure(chart("energy_j", "energy of an iteration, J", "Energy of an iteration over time") + pipelines,
         "Means of five iterations; dashed: predicted for pipeline 0. Before the plan, the job measures what each clock costs.")}</section>
+</div>
+<section><h2>What happened, and when</h2>
+{event_table(events)}
+<p class="note">What the job's log says, and who caused it. The numbers are those in the charts.</p></section>
+<section><h2>Power</h2>
+{figure(chart("power_w", "power of four GPUs, W", "Power of each pipeline over time") + pipelines,
+        "Of each pipeline's four GPUs, by their counters. Dashed: predicted for pipeline 0.")}</section>
 <section><h2>Time of an iteration</h2>
-{figure(over_time(history, result, spans, "time_s", "s", "Time of an iteration over time") + pipelines,
-        "Both pipelines end each iteration together. Dashed: predicted.")}</section>
+{figure(chart("time_s", "time of an iteration, s", "Time of an iteration over time") + pipelines,
+        "Both pipelines end each iteration together, so that their lines are one. Dashed: predicted.")}</section>
 <section><h2>The plans that the job found</h2>
 {figure(frontier_chart(frontier, result), "Iteration energy over iteration time, of the plans of pipeline 0.")}</section>
-<section><h2>What the job said</h2>
-<ul class="method">{log}</ul></section>
-</div>"""
+</div></div>"""
     return framed_page("Harpe at work", "From the first iteration to a straggler and back", SIMULATED, body, **source)

@@ -50,6 +50,7 @@ class Demo(DemoCluster):
     def __init__(self, arguments, folder):
         super().__init__(arguments.harpe, arguments.trainer, folder, arguments.command)
         self.arguments = arguments
+        self.done = []  # what the demonstration itself has done: (s since 1970, text)
 
     def say(self, text):
         if not self.arguments.json:
@@ -70,16 +71,18 @@ class Demo(DemoCluster):
         moments["planned"] = self.steady("planned", first)
 
         self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; that is declared to the server, and the other one need not hurry.")
+        self.note(f"pipeline 1 is slowed down by {FACTOR}, and declared to straggle")
         self.control.write_text(f"slow 1 {FACTOR}\n")
         self.ask("PUT", f"/v1/jobs/{JOB}/stragglers/1", {"factor": FACTOR})
         moments["straggling"] = self.steady("straggling", self.settle(self.status(), 4))
 
         self.say("3. It recovers.")
+        self.note("pipeline 1 is let run as before, and declared to be healthy")
         self.control.write_text("slow 1 1\n")
         self.ask("DELETE", f"/v1/jobs/{JOB}/stragglers/1")
         moments["recovered"] = self.steady("recovered", self.settle(self.status(), 4))
         frontier = self.ask("GET", f"/v1/jobs/{JOB}/frontier")
-        events = [one["text"] for one in self.events()]
+        events = self.events()
         self.control.write_text("stop\n")
         trainer.wait(20)
         result = self.evaluate(moments)
@@ -87,7 +90,7 @@ class Demo(DemoCluster):
         history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
         spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
                  for phase, length in SPANS.items()}
-        page = demo_report.page(result, history, spans, frontier, events, self.source())
+        page = demo_report.page(result, history, spans, frontier, self.dated(events), self.source())
         (self.folder / "report.html").write_text(page, encoding="utf-8")
         (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result
@@ -120,6 +123,20 @@ class Demo(DemoCluster):
     def events(self, after=0):
         return [one for one in self.ask("GET", f"/v1/jobs/{JOB}/log?after={after}")["events"] if one["kind"] != "phase"]
 
+    def note(self, text):
+        self.done.append((time.time(), text))
+
+    def dated(self, events):
+        """Events of the job and what the demonstration has done, for the page: in order, with iterations."""
+        boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + self.begin[0, 0, 0]
+        last = max(iteration for _, _, iteration in self.begin)
+        found = []
+        for at, by, text in sorted([(at, BY_DEMO, text) for at, text in self.done] +
+                                   [(one["at"], by_whom(one["text"]), one["text"]) for one in events]):
+            begun = [iteration for iteration in range(last + 1) if self.begin_of(iteration) <= at - boot]
+            found.append({"at_s": at - boot, "iteration": begun[-1] if begun else None, "by": by, "text": text})
+        return found
+
     def read_iterations(self):
         self.begin, self.counter = {}, {}
         with open(self.folder / "iterations.csv") as file:
@@ -150,7 +167,7 @@ class Demo(DemoCluster):
         for first in range(last - window + 1):
             one = self.measured(first, first + window, pipeline)
             at = (self.begin_of(first) + self.begin_of(first + window)) / 2
-            rows.append({"at_s": at, "time_s": one.time_s, "energy_j": one.energy_j})
+            rows.append({"at_s": at, "time_s": one.time_s, "energy_j": one.energy_j, "power_w": one.energy_j / one.time_s})
         return rows
 
     def evaluate(self, moments):
@@ -178,10 +195,19 @@ class Demo(DemoCluster):
                                                                    full.energy_error_j / baseline)
             entry["slowdown_percent"] = 100 * (found.time_s / full.time_s - 1)
             entry["slowdown_error_percent"] = 100 * math.hypot(found.time_error_s, full.time_error_s) / full.time_s
+            entry["objective"] = demo_report.objective_text(predicted["objective"])
             entry["as_predicted"] = (abs(found.time_s / entry["predicted_time_s"] - 1) <= self.arguments.within and
                                      abs(found.energy_j / entry["predicted_energy_j"] - 1) <= self.arguments.energy_within)
             result[phase] = entry
         return result
+
+
+BY_DEMO = "This demonstration:"
+
+
+def by_whom(text):
+    """Who caused an event, as far as its text shows: this demonstration sets no objective."""
+    return "A user has set the objective:" if "the objective is now" in text else ""
 
 
 def changed(events):
@@ -230,7 +256,7 @@ def table(result):
     yield f"{'':12}{'time, s':>9}{'predicted':>11}{'energy, J':>11}{'predicted':>11}{'saved':>14}{'slower':>8}"
     for phase in ("planned", "straggling", "recovered"):
         one = result[phase]
-        yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
+        yield (f"{one['objective'] or phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
                f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
                f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
     yield "Predicted: by the plan, and by what ranks were measured to take between its computations."

@@ -17,7 +17,9 @@ EXAMPLES, HARPE = sys.argv[1:3]
 sys.path.insert(0, EXAMPLES)
 
 import demo_cluster  # noqa: E402
+import demo_report  # noqa: E402
 import processes  # noqa: E402
+import run_demo  # noqa: E402
 
 
 class DemoEnd(unittest.TestCase):
@@ -88,6 +90,25 @@ class DemoEnd(unittest.TestCase):
             self.assertIn("\nRun it again where little else runs", ended.exception.code)
             self.assertNotIn("{", ended.exception.code)
             self.assertIn("0.266", (cluster.folder / "status.json").read_text())
+
+    def test_the_page_dates_what_happened_and_says_who_did_it(self):
+        demo = run_demo.Demo.__new__(run_demo.Demo)
+        boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        demo.begin = {(0, 0, iteration): 1000 + 0.5 * iteration for iteration in range(10)}
+        demo.done = [(boot + 1001.2, "pipeline 1 is slowed down")]
+        found = demo.dated([{"at": boot + 999.0, "text": "all 8 ranks have registered"},
+                            {"at": boot + 1003.1, "text": "plan of 0.75 s: the objective is now: slowdown 5 %"}])
+        self.assertEqual([(one["iteration"], one["by"]) for one in found],
+                         [(None, ""), (2, "This demonstration:"), (6, "A user has set the objective:")])
+        self.assertEqual([round(one["at_s"], 1) for one in found], [-1.0, 1.2, 3.1])
+
+    def test_an_objective_of_a_user_names_the_phase_that_it_holds_in(self):
+        for objective, text in (({"slowdown": 0}, None), ({"slowdown": 0.05}, "slowdown 5 %"), ({"power_cap_w": 900}, "power cap 900 W"),
+                                ({"least_energy": True}, "least energy")):
+            self.assertEqual(demo_report.objective_text(objective), text)
+        self.assertEqual(demo_report.name_of("recovered", {"objective": None}), "recovered")
+        self.assertEqual(demo_report.name_of("recovered", {"objective": "slowdown 5 %"}), "objective slowdown 5 %")
+        self.assertEqual(demo_report.name_of("straggling", {"objective": "slowdown 5 %"}), "while pipeline 1 straggles, slowdown 5 %")
 
 
 if __name__ == "__main__":

@@ -17,19 +17,26 @@ SOURCE = {"program": "harpe 0.0.0", "command": ["harpe", "demo", "--check", "<ha
 def phase(time_s, energy_j):
     return {"time_s": time_s, "predicted_time_s": 1.001 * time_s, "energy_j": energy_j, "predicted_energy_j": 0.999 * energy_j,
             "saved_percent": 12.3, "saved_error_percent": 0.4, "slowdown_percent": 0.1, "slowdown_error_percent": 0.2,
-            "as_predicted": True, "predicted_plan_time_s": time_s, "predicted_plan_energy_j": energy_j}  # fmt: skip
+            "as_predicted": True, "objective": None, "predicted_plan_time_s": time_s, "predicted_plan_energy_j": energy_j}  # fmt: skip
 
 
-def run_page():
-    """That of `harpe demo`."""
+def run_page(objective=None):
+    """That of `harpe demo`; objective: one that a user sets after the straggler has recovered."""
     result = {"all_max": {"time_s": 0.5, "energy_j": 700}, "planned": phase(0.5, 610), "straggling": phase(0.6, 500),
-              "recovered": phase(0.5, 611)}  # fmt: skip
-    history = {pipeline: [{"at_s": i / 2, "time_s": 0.5 + 0.1 * (40 < i < 60), "energy_j": 650 - 90 * (40 < i < 60) * pipeline}
-                          for i in range(80)] for pipeline in (0, 1)}  # fmt: skip
+              "recovered": {**phase(0.5, 611), "objective": objective}}  # fmt: skip
+    history = {pipeline: [{"at_s": i / 2, "time_s": 0.5 + 0.1 * (40 < i < 60), "energy_j": 650 - 90 * (40 < i < 60) * pipeline,
+                           "power_w": 1300 - 180 * (40 < i < 60) * pipeline} for i in range(80)] for pipeline in (0, 1)}  # fmt: skip
     spans = {"planned": (12, 19), "straggling": (21, 29), "recovered": (31, 38)}
     plans = [{"time_s": 0.5 + 0.005 * i, "energy_j": 620 - 10 * i + 0.2 * i * i} for i in range(25)]
     frontier = {"plans": plans, "all_max": {"time_s": 0.5, "energy_j": 700}}
-    return demo_report.page(result, history, spans, frontier, ["planned", "<b>pipeline 1</b> straggles"], SOURCE)
+    events = [{"at_s": -0.2, "iteration": None, "by": "", "text": "all 8 ranks have registered"},
+              {"at_s": 12.1, "iteration": 24, "by": "", "text": "plan of 0.5 s: 22 plans are ready"},
+              {"at_s": 20.3, "iteration": 41, "by": "This demonstration:", "text": "<b>pipeline 1</b> straggles"},
+              {"at_s": 30.5, "iteration": 60, "by": "This demonstration:", "text": "pipeline 1 is let run as before"}]  # fmt: skip
+    if objective:
+        events.append({"at_s": 31, "iteration": 61, "by": "A user has set the objective:",
+                       "text": f"plan of 0.5 s: the objective is now: {objective}"})  # fmt: skip
+    return demo_report.page(result, history, spans, frontier, events, SOURCE)
 
 
 def carbon_page():

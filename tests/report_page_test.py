@@ -249,8 +249,38 @@ class Pages(unittest.TestCase):
                 self.look_at(page, doubtful=simulated, figures=2)
 
     def test_the_pages_of_the_demonstrations(self):
-        self.look_at(self.written("run.html", page_samples.run_page()), doubtful=True, figures=3)
+        self.look_at(self.written("run.html", page_samples.run_page("slowdown 5 %")), doubtful=True, figures=4)
         self.look_at(self.written("day.html", page_samples.carbon_page()), doubtful=True, figures=3)
+
+    def test_the_demonstration_says_when_what_happened_and_who_did_it(self):
+        page = self.written("run.html", page_samples.run_page("slowdown 5 %"))
+        self.assertEqual(self.browser.open(page, width=DESK), [])
+        rows = self.browser.evaluate("[...document.querySelectorAll('.events tbody tr')].map(row => "
+                                     "[...row.children].map(cell => cell.textContent))")
+        self.assertEqual(rows[0], ["1", "0", "", "all 8 ranks have registered"])
+        self.assertEqual(rows[2], ["3", "20", "41", "This demonstration: <b>pipeline 1</b> straggles"])
+        self.assertTrue(rows[4][3].startswith("A user has set the objective: "), rows[4])
+        # An objective of a user's is no recovery from a straggler.
+        text = self.browser.evaluate("document.body.innerText")
+        self.assertIn("After a user had set the objective slowdown 5 %", text)
+        self.assertNotIn("recovered", text)
+        self.browser.open(self.written("run.html", page_samples.run_page()), width=DESK)
+        text = self.browser.evaluate("document.body.innerText")
+        self.assertIn("recovered", text)
+        self.assertNotIn("objective", text)
+
+    def test_the_demonstration_uses_the_width_and_cuts_nothing_off(self):
+        page = self.written("run.html", page_samples.run_page())
+        self.browser.open(page, width=DESK)
+        right = "Math.max(...[...document.querySelectorAll('%s')].map(one => one.getBoundingClientRect().right))"
+        self.assertGreater(self.browser.evaluate(right % "figure svg"), 0.9 * DESK)
+        # Where pipelines do the same, both of their lines are seen.
+        widths = self.browser.evaluate("[...document.querySelectorAll('figure svg')].slice(0, 3).map(svg => "
+                                       "[...svg.querySelectorAll('polyline')].slice(0, 2).map(one => one.getAttribute('stroke-width')))")
+        self.assertEqual(widths, [["5", "1.5"]] * 3)
+        for width in (390, PHONE):
+            self.browser.open(page, width=width)
+            self.assertLessEqual(self.browser.evaluate(right % ".narrow .saved"), width - 16)
 
     @unittest.skipUnless(TRACES.is_dir(), "the traces are not there (HARPE_SHARED)")
     def test_the_page_of_regret(self):
