@@ -12,6 +12,7 @@ With --check, exits with 1 where the job misses its deadline, never pauses, or e
 """
 
 import argparse
+import collections
 import csv
 import datetime
 import json
@@ -63,16 +64,26 @@ class Grid:
         hour = int((when - self.begin) // HOUR_S)
         return self.series[min(max(hour, 0), len(self.series) - 1)][1]
 
-    def grams(self, begin, end, joules):
-        """Of energy that was drawn evenly."""
-        if end <= begin:
-            return 0.0
-        grams, at = 0.0, begin
+    def grams_by_hour(self, begin, end, joules):
+        """Of energy that was drawn evenly: (which hour of the grid, grams)."""
+        at = begin
         while at < end:
-            until = min(end, self.begin + HOUR_S * (int((at - self.begin) // HOUR_S) + 1))
-            grams += joules * (until - at) / (end - begin) / 3.6e6 * self.at(at)
+            hour = int((at - self.begin) // HOUR_S)
+            until = min(end, self.begin + HOUR_S * (hour + 1))
+            yield hour, joules * (until - at) / (end - begin) / 3.6e6 * self.at(at)
             at = until
-        return grams
+
+    def grams(self, begin, end, joules):
+        return sum(grams for _, grams in self.grams_by_hour(begin, end, joules))
+
+
+def grams_of_hours(grid, draws):
+    """[grams in each hour], from the hour in which the first draw begins. draws: of (begin, end, joules)."""
+    hours = collections.Counter()
+    for begin, end, joules in draws:
+        for hour, grams in grid.grams_by_hour(begin, end, joules):
+            hours[hour] += grams
+    return [hours[hour] for hour in range(min(hours), max(hours) + 1)]
 
 
 class CarbonDemo(DemoCluster):
@@ -109,7 +120,7 @@ class CarbonDemo(DemoCluster):
                  {"zone": "INVENTED", "iterations": before + work, "iterations_done": before, "deadline": utc(deadline),
                   "pause": {"stop_s": PAUSE_S, "start_s": RESUME_S, "min_dwell_s": HOUR_S, "idle_power_w": IDLE_W}})
         end = self.follow(before + work, deadline)
-        events = [one["text"] for one in self.ask("GET", f"/v1/jobs/{JOB}/log")["events"] if one["kind"] != "phase"]
+        events = [one for one in self.ask("GET", f"/v1/jobs/{JOB}/log")["events"] if one["kind"] != "phase"]
         frontier = self.ask("GET", f"/v1/jobs/{JOB}/frontier")
         self.control.write_text("stop\n")
         trainer.wait(20)
@@ -159,11 +170,11 @@ class CarbonDemo(DemoCluster):
     def evaluate(self, grid, first, last, deadline, end, frontier):
         ranks = self.read_ranks()
         spans = {}  # of each iteration: begin, end, joules of all GPUs
-        grams = 0.0
+        draws = []  # of each iteration and GPU: begin, end, joules
         for rank in ranks.values():
             for iteration in range(first, last):
                 (begin, before), (until, after) = rank[iteration], rank[iteration + 1]
-                grams += grid.grams(begin, until, after - before)
+                draws.append((begin, until, after - before))
                 span = spans.setdefault(iteration, [begin, until, 0.0])
                 span[2] += after - before
         begin = spans[first][0]
@@ -174,6 +185,7 @@ class CarbonDemo(DemoCluster):
         slower = (anyone[first][0] - anyone[earlier[0]][0]) / len(earlier) / plan["time_s"]
         joules = sum(rank[first][1] - rank[earlier[0]][1] for rank in ranks.values()) / len(earlier)
         heavier = joules / PIPELINES / plan["energy_j"]
+        grams = sum(grid.grams(*draw) for draw in draws)
         followed = {"name": "Harpe, by the counters", "grams": grams, "joules": sum(span[2] for span in spans.values()),
                     "hours": (spans[last - 1][1] - begin) / HOUR_S}
         steady = []
@@ -184,6 +196,8 @@ class CarbonDemo(DemoCluster):
                            "joules": energy * (last - first), "grams": grid.grams(begin, done, energy * (last - first)),
                            "in_time": done <= deadline})
         best = min((one for one in steady[1:] if one["in_time"]), key=lambda one: one["grams"])
+        hourly = {"harpe": grams_of_hours(grid, draws),
+                  "steady": grams_of_hours(grid, [(begin, begin + best["hours"] * HOUR_S, best["joules"])])}
         usual = sorted(span[1] - span[0] for span in spans.values())[len(spans) // 2]
         pauses = [(span[0], span[1]) for span in spans.values() if span[1] - span[0] > max(3 * usual, HOUR_S / 2)]
         power = []
@@ -192,7 +206,8 @@ class CarbonDemo(DemoCluster):
             power += [(span[0], watts), (span[1], watts)]
         return {"begin": begin, "end": end, "deadline": deadline, "hour_s": HOUR_S, "iterations": last - first,
                 "ways": [followed, best, steady[0]], "saved_percent": 100 * (1 - grams / best["grams"]),
-                "in_time": spans[last - 1][1] <= deadline, "pauses": pauses, "grid": grid.series, "power": power,
+                "in_time": spans[last - 1][1] <= deadline, "pauses": pauses, "hourly": hourly,
+                "first_hour": grid.begin + HOUR_S * int((begin - grid.begin) // HOUR_S), "grid": grid.series, "power": power,
                 "iteration_times": [(span[0], span[1] - span[0]) for span in spans.values() if span[1] - span[0] < 3 * usual]}
 
 
@@ -213,7 +228,7 @@ def main():
             demo.stop()
         took = time.monotonic() - began
     if arguments.json:
-        print(json.dumps({**{key: value for key, value in result.items() if key not in ("grid", "power", "iteration_times")},
+        print(json.dumps({**{key: value for key, value in result.items() if key not in ("grid", "power", "iteration_times", "hourly")},
                           "took_s": took}, indent=1))
     else:
         print(f"\n{'':24}{'gCO2eq':>9}{'kJ':>9}{'hours':>8}")

@@ -19,6 +19,7 @@ sys.path.insert(0, EXAMPLES)
 import demo_cluster  # noqa: E402
 import demo_report  # noqa: E402
 import processes  # noqa: E402
+import run_carbon_demo  # noqa: E402
 import run_demo  # noqa: E402
 
 
@@ -109,6 +110,14 @@ class DemoEnd(unittest.TestCase):
         self.assertEqual(demo_report.name_of("recovered", {"objective": None}), "recovered")
         self.assertEqual(demo_report.name_of("recovered", {"objective": "slowdown 5 %"}), "objective slowdown 5 %")
         self.assertEqual(demo_report.name_of("straggling", {"objective": "slowdown 5 %"}), "while pipeline 1 straggles, slowdown 5 %")
+
+    def test_grams_of_the_hours_add_up_to_those_of_the_day(self):
+        grid = run_carbon_demo.Grid([(100 + run_carbon_demo.HOUR_S * hour, 100 * (hour + 1)) for hour in range(4)])
+        draws = [(102, 109, 7e6), (109, 116, 1e6)]
+        hours = run_carbon_demo.grams_of_hours(grid, draws)
+        self.assertEqual(len(hours), 4)
+        self.assertAlmostEqual(hours[0], 3e6 / 3.6e6 * 100)
+        self.assertAlmostEqual(sum(hours), sum(grid.grams(*draw) for draw in draws))
 
 
 if __name__ == "__main__":

@@ -250,7 +250,7 @@ class Pages(unittest.TestCase):
 
     def test_the_pages_of_the_demonstrations(self):
         self.look_at(self.written("run.html", page_samples.run_page("slowdown 5 %")), doubtful=True, figures=4)
-        self.look_at(self.written("day.html", page_samples.carbon_page()), doubtful=True, figures=3)
+        self.look_at(self.written("day.html", page_samples.carbon_page()), doubtful=True, figures=4)
 
     def test_the_demonstration_says_when_what_happened_and_who_did_it(self):
         page = self.written("run.html", page_samples.run_page("slowdown 5 %"))
@@ -281,6 +281,19 @@ class Pages(unittest.TestCase):
         for width in (390, PHONE):
             self.browser.open(page, width=width)
             self.assertLessEqual(self.browser.evaluate(right % ".narrow .saved"), width - 16)
+
+    def test_the_day_of_a_grid_is_compared_hour_by_hour_and_says_why_more_energy_can_be_right(self):
+        self.browser.open(self.written("day.html", page_samples.carbon_page()), width=DESK)
+        figure = "document.querySelector('figure')"
+        self.assertEqual(self.browser.evaluate(f"[...{figure}.querySelectorAll('.legend li')].map(one => one.textContent)"),
+                         ["Harpe", "the best steady pace"])
+        self.assertEqual(self.browser.evaluate(f"[...{figure}.querySelectorAll('polyline:not([stroke-dasharray])')].length"), 2)
+        text = self.browser.evaluate("document.body.innerText")
+        self.assertIn("It emitted 9.1 % less CO2 than the best steady pace that meets the deadline, with 10.0 % more energy. More energy can be right: ", text)
+        self.assertNotIn("it trained before", text)
+        self.browser.open(self.written("day.html", page_samples.carbon_page(joules=9e4)), width=DESK)
+        self.assertIn("with 10.0 % less energy. More energy can be right, too",
+                      self.browser.evaluate("document.body.innerText"))
 
     @unittest.skipUnless(TRACES.is_dir(), "the traces are not there (HARPE_SHARED)")
     def test_the_page_of_regret(self):
