@@ -56,7 +56,7 @@ def chart(result, lines, label, title, low=None, width=WIDTH):
 def ways_table(result):
     rows = [(html.escape(one["name"]), f"{one['grams']:.2f}", f"{one['joules'] / 1000:.1f}", f"{one['hours']:.1f}")
             for one in result["ways"]]
-    return table([("", "gCO2eq", "kJ", "hours taken"), *rows])
+    return table([("", "gCO2eq", "kJ", "hours"), *rows]).replace('class="scroll"', 'class="scroll narrow"')
 
 
 def intensity_chart(result, width=WIDTH):

@@ -11,20 +11,16 @@ namespace {
 
 constexpr double kJoulesPerWattHour = 3600;
 
-struct MassUnit {
-  double grams;
-  const char* name;
-  int decimals;
-};
+constexpr int kMostDecimals = 9;
 
-MassUnit mass_unit(double grams) {
-  const double size = std::abs(grams);
-  if (size >= 1e6) return {1e6, " t", 3};
-  if (size >= 1e3) return {1e3, " kg", 3};
-  if (size >= 0.1 || size == 0) return {1, " g", size < 1 ? 3 : 2};
-  if (size >= 1e-4) return {1e-3, " mg", 2};
-  if (size >= 1e-7) return {1e-6, " µg", 2};
-  return {1e-9, " ng", 2};
+std::string text_in(double value, const TextUnit& unit) {
+  const double number = value / unit.size;
+  int decimals = unit.decimals;
+  if (const double size = std::abs(number); size > 0 && size < 0.1) {
+    const int two_digits = 1 - static_cast<int>(std::floor(std::log10(size)));
+    decimals = std::clamp(two_digits, decimals, kMostDecimals);
+  }
+  return grouped(number, decimals) + " " + unit.name;
 }
 
 std::string share_text(double share) {
@@ -38,25 +34,46 @@ Json time_json(const std::optional<UtcTime>& time) {
 
 }  // namespace
 
-std::string mass_text(Grams grams) {
-  const MassUnit unit = mass_unit(grams.value);
-  return grouped(grams.value / unit.grams, unit.decimals) + unit.name;
+TextUnit mass_unit(Grams grams) {
+  const double size = std::abs(grams.value);
+  if (size >= 1e6) return {1e6, "t", 3};
+  if (size >= 1e3) return {1e3, "kg", 3};
+  if (size >= 0.1 || size == 0) return {1, "g", size < 1 ? 3 : 2};
+  if (size >= 1e-4) return {1e-3, "mg", 2};
+  if (size >= 1e-7) return {1e-6, "µg", 2};
+  return {1e-9, "ng", 2};
 }
 
-std::string mass_text(Grams grams, Grams half_width) {
-  if (half_width.value <= 0) return mass_text(grams);
-  const MassUnit unit = mass_unit(grams.value);
-  const double error = half_width.value / unit.grams;
+TextUnit energy_unit(Joules energy) {
+  const double watt_hours = std::abs(energy.value) / kJoulesPerWattHour;
+  if (watt_hours >= 1e6) return {1e6 * kJoulesPerWattHour, "MWh", 3};
+  if (watt_hours >= 1e3) return {1e3 * kJoulesPerWattHour, "kWh", 3};
+  return {kJoulesPerWattHour, "Wh", watt_hours < 1 ? 4 : 2};
+}
+
+std::string mass_text(Grams grams) {
+  return mass_text(grams, mass_unit(grams));
+}
+
+std::string mass_text(Grams grams, const TextUnit& unit) {
+  return text_in(grams.value, unit);
+}
+
+std::string mass_text(Grams grams, Grams half_width, const TextUnit& unit) {
+  if (half_width.value <= 0) return mass_text(grams, unit);
+  const double error = half_width.value / unit.size;
   // Two digits of the error.
   const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 6);
-  return grouped(grams.value / unit.grams, decimals) + " ± " + grouped(error, decimals) + unit.name;
+  return grouped(grams.value / unit.size, decimals) + " ± " + grouped(error, decimals) + " " +
+         unit.name;
 }
 
 std::string kilowatt_hours_text(Joules energy) {
-  const double watt_hours = energy.value / kJoulesPerWattHour;
-  if (watt_hours >= 1e6) return grouped(watt_hours / 1e6, 3) + " MWh";
-  if (watt_hours >= 1e3) return grouped(watt_hours / 1e3, 3) + " kWh";
-  return grouped(watt_hours, watt_hours < 1 ? 4 : 2) + " Wh";
+  return kilowatt_hours_text(energy, energy_unit(energy));
+}
+
+std::string kilowatt_hours_text(Joules energy, const TextUnit& unit) {
+  return text_in(energy.value, unit);
 }
 
 std::string basis_text(const CarbonAccount& account) {

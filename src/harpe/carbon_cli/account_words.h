@@ -12,12 +12,27 @@
 
 namespace harpe {
 
+/// The unit that a text uses for all quantities of one kind, so that they can be compared.
+struct TextUnit {
+  double size;       ///< in grams or joules
+  const char* name;  ///< "kg"
+  int decimals;      ///< of numbers near the quantity that the unit was chosen for
+};
+
+/// The largest unit that is no larger than the mass: t, kg, g, mg, µg or ng.
+TextUnit mass_unit(Grams grams);
+/// The same of an energy: MWh, kWh or Wh.
+TextUnit energy_unit(Joules energy);
+
 /// "2.28 g", "1.340 kg", "2.125 t", "8.83 mg".
 std::string mass_text(Grams grams);
+/// In that unit; numbers below a tenth have two digits at least: "0.0024 kg".
+std::string mass_text(Grams grams, const TextUnit& unit);
 /// The same with its half-width, "1.340 ± 0.002 kg"; without where that is 0.
-std::string mass_text(Grams grams, Grams half_width);
+std::string mass_text(Grams grams, Grams half_width, const TextUnit& unit);
 /// "0.598 kWh", "12.4 Wh", "2.1 MWh".
 std::string kilowatt_hours_text(Joules energy);
+std::string kilowatt_hours_text(Joules energy, const TextUnit& unit);
 
 /// "92 % measured, 8 % nearest value", by energy.
 std::string basis_text(const CarbonAccount& account);

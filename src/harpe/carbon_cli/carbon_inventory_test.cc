@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "harpe/carbon_cli/inventory_view.h"
 
@@ -168,8 +169,24 @@ TEST(CarbonInventory, SaysEverythingThatTheNumbersStandOn) {
                   HasSubstr("example:DE"), HasSubstr("average, direct"),
                   HasSubstr("fetched 2026-11-25"), HasSubstr("33 % measured, 67 % no intensity")));
   EXPECT_THAT(text,
-              AllOf(HasSubstr("2.400 kWh have no intensity"), HasSubstr("± 4.81 Wh (95 %)"),
-                    HasSubstr("200.00 Wh more"), HasSubstr("Embodied carbon is not included")));
+              AllOf(HasSubstr("2.400 kWh have no intensity"), HasSubstr("± 0.0048 kWh (95 %)"),
+                    HasSubstr("0.200 kWh more"), HasSubstr("Embodied carbon is not included")));
+}
+
+// A row of grams beside a total of kilograms is read as the larger one.
+TEST(CarbonInventory, HasOneUnitOfEnergyAndOneOfMassThroughout) {
+  const CarbonInventory inventory = make_inventory({kilowatt("large", "alice", kMidnight, 40),
+                                                    kilowatt("small", "bob", kMidnight, 1)},
+                                                   {}, hours(), {})
+                                        .value();
+  ASSERT_GT(inventory.total.operational.value, 1000);
+  ASSERT_LT(inventory.rows.back().account.operational.value, 1000);
+  for (const std::string& text : {inventory_text(inventory, 0, false), inventory_page(inventory)}) {
+    EXPECT_THAT(text, AllOf(HasSubstr(" kg"), HasSubstr(" kWh")));
+    EXPECT_FALSE(std::regex_search(text, std::regex("[0-9] (g|mg|t|Wh|MWh)(?![/a-z])"))) << text;
+  }
+  EXPECT_THAT(inventory_page(inventory), AllOf(HasSubstr("Energy, kWh in each hour"),
+                                               HasSubstr("operation, kg in each hour")));
 }
 
 TEST(CarbonInventory, IsTheSameInEveryForm) {

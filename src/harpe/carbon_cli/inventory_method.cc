@@ -10,6 +10,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/account_words.h"
+#include "harpe/carbon_cli/inventory_table.h"
 #include "harpe/carbon_cli/inventory_view.h"
 
 namespace harpe {
@@ -56,13 +57,14 @@ std::string energy_sentence(const CarbonInventory& inventory) {
     const std::int64_t step = run.ledger.step().count();
     steps.insert(step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
   }
-  std::string text = "Energy: " + kilowatt_hours_text(used.energy) + " of devices, from " +
-                     utc_text(inventory.total.begin) + " to " + utc_text(inventory.total.end) +
-                     ", in " + count_text(inventory.runs.size(), "run") +
-                     ", kept by intervals of " + list_text(steps) + " in UTC. ";
+  std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
+                     " of devices, from " + utc_text(inventory.total.begin) + " to " +
+                     utc_text(inventory.total.end) + ", in " +
+                     count_text(inventory.runs.size(), "run") + ", kept by intervals of " +
+                     list_text(steps) + " in UTC. ";
   if (used.without_error < used.energy && used.variance > 0) {
-    text += "Errors of measurement that are known: ± " + kilowatt_hours_text(used.half_width()) +
-            " (95 %)";
+    text += "Errors of measurement that are known: ± " +
+            kilowatt_hours_text(used.half_width(), energy_unit(inventory)) + " (95 %)";
     if (used.without_error.value > 0) {
       text += "; of " + percent_text(used.without_error / used.energy) + " they are not known";
     }
@@ -71,7 +73,8 @@ std::string energy_sentence(const CarbonInventory& inventory) {
     text += "Errors of measurement are not known. ";
   }
   text += used.sensor_error.value > 0
-              ? "Sensors may be off by " + kilowatt_hours_text(used.sensor_error) +
+              ? "Sensors may be off by " +
+                    kilowatt_hours_text(used.sensor_error, energy_unit(inventory)) +
                     " more, all in one direction."
               : "How far sensors may be off is not known; their makers state about 5 %.";
   return text;
@@ -106,7 +109,7 @@ std::string site_sentence(const CarbonInventory& inventory) {
     return "Site: no PUE was given, so that energy of cooling and power supply is not included.";
   }
   return "Site: energy times a PUE of " + shortest(pue) + ", as given, " +
-         kilowatt_hours_text(inventory.total.site) + ".";
+         kilowatt_hours_text(inventory.total.site, energy_unit(inventory)) + ".";
 }
 
 void add_intensity(const std::string& word, const std::string& source,
@@ -135,7 +138,7 @@ std::string sum_sentence(const CarbonInventory& inventory) {
       "be "
       "off together; providers state no error of their intensities.";
   if (total.without_intensity().value > 0) {
-    text += " " + kilowatt_hours_text(total.without_intensity()) +
+    text += " " + kilowatt_hours_text(total.without_intensity(), energy_unit(inventory)) +
             " have no intensity and are in no gram.";
   }
   return text;
@@ -145,8 +148,8 @@ std::string embodied_sentence(const CarbonInventory& inventory) {
   const auto& embodied = inventory.terms.account.embodied;
   if (!embodied) return "Embodied carbon is not included: no mass of a device was given.";
   const double years = embodied->lifetime.value / (365.25 * 86'400);
-  return "Embodied: " + mass_text(inventory.total.embodied) + ", the share of " +
-         shortest(embodied->mass.value / 1000) + " kg a device that falls on " +
+  return "Embodied: " + mass_text(inventory.total.embodied, mass_unit(inventory)) +
+         ", the share of " + shortest(embodied->mass.value / 1000) + " kg a device that falls on " +
          hours_text(inventory.total.used.device_time) + " device-hours of " + shortest(years, 2) +
          " years of use. Mass and lifetime are the user's, an assumption unless they come from an "
          "assessment of that device.";
@@ -157,19 +160,21 @@ std::string embodied_sentence(const CarbonInventory& inventory) {
 std::string inventory_sentence(const CarbonInventory& inventory) {
   const CarbonAccount& total = inventory.total;
   std::string text = count_text(inventory.runs.size(), "run") + " used " +
-                     kilowatt_hours_text(total.site) +
+                     kilowatt_hours_text(total.site, energy_unit(inventory)) +
                      (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
   if (total.without_intensity() >= total.site)
     return text + "; there is no intensity of that time.";
-  text += " and emitted " + mass_text(total.operational, total.uncertainty()) +
+  text += " and emitted " +
+          mass_text(total.operational, total.uncertainty(), mass_unit(inventory)) +
           " CO2eq of operation, at " + shortest(total.grams_per_kwh(), 1) + " g/kWh (" +
           std::string(text_of(total.kind)) + ", " +
           inventory.source.substr(0, inventory.source.find('?')) + ")";
   if (total.without_intensity().value > 0) {
-    text +=
-        ", without " + kilowatt_hours_text(total.without_intensity()) + " that have no intensity";
+    text += ", without " + kilowatt_hours_text(total.without_intensity(), energy_unit(inventory)) +
+            " that have no intensity";
   }
-  if (inventory.terms.account.embodied) text += ", and " + mass_text(total.embodied) + " embodied";
+  if (inventory.terms.account.embodied)
+    text += ", and " + mass_text(total.embodied, mass_unit(inventory)) + " embodied";
   return text + ".";
 }
 
@@ -186,14 +191,15 @@ std::string sci_sentence(const CarbonInventory& inventory) {
   const std::string per =
       " per " + unit.name +
       " (R = " + (units == std::round(units) ? grouped(units, 0) : grouped(units, 3)) + ")";
+  const TextUnit mass = mass_unit_per_unit(inventory);
   const std::string kind = std::string(text_of(total.kind));
   if (!inventory.terms.account.embodied) {
-    return "O = E x I = " + mass_text(total.operational / units) + " CO2eq" + per + ", I " + kind +
-           ". It is the operational part of SCI alone: for SCI, M is needed (--embodied).";
+    return "O = E x I = " + mass_text(total.operational / units, mass) + " CO2eq" + per + ", I " +
+           kind + ". It is the operational part of SCI alone: for SCI, M is needed (--embodied).";
   }
-  return "SCI = (E x I + M) per R = " + mass_text(total.total() / units) + " CO2eq" + per +
-         ": E x I = " + mass_text(total.operational / units) + ", I " + kind +
-         ", M = " + mass_text(total.embodied / units) + " (ISO/IEC 21031:2024).";
+  return "SCI = (E x I + M) per R = " + mass_text(total.total() / units, mass) + " CO2eq" + per +
+         ": E x I = " + mass_text(total.operational / units, mass) + ", I " + kind +
+         ", M = " + mass_text(total.embodied / units, mass) + " (ISO/IEC 21031:2024).";
 }
 
 std::vector<std::string> method_statement(const CarbonInventory& inventory) {

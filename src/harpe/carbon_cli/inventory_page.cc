@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/account_words.h"
@@ -13,7 +12,6 @@ namespace harpe {
 namespace {
 
 constexpr std::int64_t kMostBars = 120;
-constexpr double kJoulesOfKwh = 3.6e6, kGramsOfKilogram = 1000;
 
 struct BarLength {
   WholeSeconds length;
@@ -50,14 +48,15 @@ std::string bar_label(UtcTime time, WholeSeconds length) {
 void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime first,
               WholeSeconds length, UsageSeries& series, std::vector<bool>& gaps) {
   const AccountTerms& terms = inventory.terms.account;
+  const TextUnit energy = energy_unit(inventory), mass = mass_unit(inventory);
   for (const std::size_t i : row.runs) {
     const AccountedSeries& intensity =
         inventory.stretches[inventory.stretch_of[i]].intensity.intensity;
     for (const AccountedInterval& one :
          account_by_interval(inventory.runs[i].ledger, intensity, terms)) {
       const auto bar = static_cast<std::size_t>((one.start - first) / length);
-      series.energy[bar] += one.used.energy.value * terms.pue / kJoulesOfKwh;
-      series.mass[bar] += one.operational.value;
+      series.energy[bar] += one.used.energy.value * terms.pue / energy.size;
+      series.mass[bar] += one.operational.value / mass.size;
       series.paused[bar] += one.used.paused.value / static_cast<double>(length.count());
       const bool is_gap = one.worst == IntensityBasis::kNone && one.used.energy.value > 0;
       gaps[bar] = gaps[bar] || is_gap;
@@ -80,6 +79,8 @@ std::string inventory_page(const CarbonInventory& inventory, const PageSource& s
                       .headline = inventory_sentence(inventory),
                       .explanation = sci_sentence(inventory),
                       .interval_length = bar.name,
+                      .energy_unit = energy_unit(inventory).name,
+                      .mass_unit = mass_unit(inventory).name,
                       .gaps = std::vector<bool>(bars, false),
                       .table = inventory_table(inventory),
                       .has_total = inventory.rows.size() > 1,
@@ -94,18 +95,12 @@ std::string inventory_page(const CarbonInventory& inventory, const PageSource& s
   for (std::size_t i = 0; i < bars; ++i) {
     page.intervals.push_back(bar_label(first + static_cast<std::int64_t>(i) * length, length));
   }
-  // Bars of a week are tons where those of a minute are grams.
-  const Grams bar_mass =
-      inventory.total.operational / static_cast<double>(std::max<std::size_t>(1, bars));
-  const bool in_kilograms = std::abs(bar_mass.value) >= kGramsOfKilogram;
-  if (in_kilograms) page.mass_unit = "kg";
   for (const InventoryRow& row : inventory.rows) {
     UsageSeries series{.name = row.name,
                        .energy = std::vector<double>(bars, 0),
                        .mass = std::vector<double>(bars, 0),
                        .paused = std::vector<double>(bars, 0)};
     add_bars(inventory, row, first, length, series, page.gaps);
-    for (double& mass : series.mass) mass /= in_kilograms ? kGramsOfKilogram : 1;
     page.series.push_back(std::move(series));
   }
   return usage_page(page);

@@ -47,17 +47,21 @@ using Cells = std::vector<std::string>;
 Cells cells_of(const CarbonInventory& inventory, const std::string& name,
                const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
                double units) {
-  Cells cells = {name, kilowatt_hours_text(account.site),
-                 has_grams(account) ? mass_text(account.operational, account.uncertainty()) : "-",
-                 has_grams(account) ? shortest(account.grams_per_kwh(), 1) : "-"};
+  const TextUnit mass = mass_unit(inventory);
+  Cells cells = {
+      name, kilowatt_hours_text(account.site, energy_unit(inventory)),
+      has_grams(account) ? mass_text(account.operational, account.uncertainty(), mass) : "-",
+      has_grams(account) ? shortest(account.grams_per_kwh(), 1) : "-"};
   if (inventory.total_contract) {
-    cells.push_back(contract && has_grams(*contract) ? mass_text(contract->operational) : "-");
+    cells.push_back(contract && has_grams(*contract) ? mass_text(contract->operational, mass)
+                                                     : "-");
   }
-  if (inventory.terms.account.embodied) cells.push_back(mass_text(account.embodied));
+  if (inventory.terms.account.embodied) cells.push_back(mass_text(account.embodied, mass));
   cells.push_back(grouped(account.used.device_time.value / 3600,
                           account.used.device_time.value < 3600 ? 4 : 2));
   const bool per_unit = units > 0 && account.without_intensity().value <= 0;
-  cells.push_back(per_unit ? mass_text(account.total() / units) : "-");
+  cells.push_back(per_unit ? mass_text(account.total() / units, mass_unit_per_unit(inventory))
+                           : "-");
   return cells;
 }
 

@@ -1,6 +1,7 @@
 #include "harpe/report/usage_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "harpe/report/frame.h"
@@ -11,9 +12,13 @@ namespace {
 
 constexpr std::size_t kColours = 8;
 // Of the drawing, which is stretched to the width that the page has; labels are text beside it, so
-// that they are as large on a phone. The height is that of .bars svg.
-constexpr double kBarsWidth = 1000, kBarsHeight = 196;
+// that they are as large on a phone. Height and top are those of .bars svg.
+constexpr double kBarsWidth = 1000, kBarsHeight = 196, kBarsTop = 12;
 constexpr std::size_t kTimeLabels = 8;
+// So few bars are no wider than that, and have their sums above them.
+constexpr std::size_t kFewBars = 6;
+constexpr double kWidestBar = 90, kRoomForSums = 1.12;
+constexpr double kSumHeight = 18;  // px from the top of a sum to its bar
 // Of the drawing, as much as a label takes where the page is widest.
 constexpr double kLabelShare = 0.1;
 
@@ -23,6 +28,22 @@ using Values = std::vector<double> UsageSeries::*;
 struct Extent {
   double low = 0, high = 0;
 };
+
+bool has_few_bars(const UsagePageInput& input) {
+  return input.intervals.size() <= kFewBars;
+}
+
+/// Where the bar of an interval begins and how wide it is, in the drawing.
+struct Place {
+  double x, width;
+};
+
+Place place_of(const UsagePageInput& input, std::size_t interval) {
+  const double pitch = kBarsWidth / static_cast<double>(input.intervals.size());
+  double bar = pitch > 3 ? pitch - 1 : pitch;
+  if (has_few_bars(input)) bar = std::min(bar, kWidestBar);
+  return {.x = pitch * static_cast<double>(interval), .width = bar};
+}
 
 Extent extent_of(const UsagePageInput& input, Values values) {
   Extent extent;
@@ -36,6 +57,7 @@ Extent extent_of(const UsagePageInput& input, Values values) {
     extent.low = std::min(extent.low, below);
   }
   if (extent.high <= extent.low) extent.high = extent.low + 1;
+  if (has_few_bars(input)) extent.high *= kRoomForSums;
   return extent;
 }
 
@@ -96,6 +118,33 @@ std::string pause_svg(const UsagePageInput& input, std::size_t interval, double 
                  ": paused: ", escape(who), " of it</title></rect>\n"});
 }
 
+/// Three digits, or all of those before the point: "0.458", "1257".
+std::string sum_text(double value) {
+  const double size = std::abs(value);
+  const int before_point = size >= 1 ? 1 + static_cast<int>(std::floor(std::log10(size))) : 0;
+  return fixed(value, std::max(0, 3 - before_point));
+}
+
+/// The sum of each interval above its bar.
+template <class Y>
+std::string sum_labels(const UsagePageInput& input, Values values, std::string_view unit,
+                       const Y& y_of) {
+  std::string labels;
+  for (std::size_t i = 0; i < input.intervals.size(); ++i) {
+    double sum = 0, above = 0;
+    for (const UsageSeries& one : input.series) {
+      const double value = i < (one.*values).size() ? (one.*values)[i] : 0;
+      sum += value;
+      above += std::max(0.0, value);
+    }
+    labels += concat(
+        {"<span class=\"sum\" style=\"left:", coordinate(100 * place_of(input, i).x / kBarsWidth),
+         "%;top:", coordinate(std::max(0.0, y_of(above) + kBarsTop - kSumHeight)), "px\">",
+         sum_text(sum), " ", escape(unit), "</span>\n"});
+  }
+  return labels;
+}
+
 /// When intervals begin, some of them: on narrower pages every other one, on phones every fourth.
 std::string time_labels(const UsagePageInput& input) {
   std::string labels;
@@ -132,9 +181,8 @@ std::string bars_chart(const UsagePageInput& input, Values values, std::string_v
         {"<span class=\"y\" style=\"top:", y, "px\">", fixed(value, marks.decimals), "</span>\n"});
   }
   const double pitch = kBarsWidth / static_cast<double>(input.intervals.size());
-  const double bar = pitch > 3 ? pitch - 1 : pitch;
   for (std::size_t i = 0; i < input.intervals.size(); ++i) {
-    const double x = pitch * static_cast<double>(i);
+    const auto [x, bar] = place_of(input, i);
     svg += pause_svg(input, i, x, pitch);
     svg += stack_svg(input, values, i, x, bar, unit, y_of);
     if (show_gaps && i < input.gaps.size() && input.gaps[i]) {
@@ -144,6 +192,7 @@ std::string bars_chart(const UsagePageInput& input, Values values, std::string_v
                      ": a part of the energy has no intensity</title></rect>\n"});
     }
   }
+  if (has_few_bars(input)) labels += sum_labels(input, values, unit, y_of);
   return concat(
       {"<div class=\"bars\">\n", svg, "</svg>\n", labels, time_labels(input), "</div>\n"});
 }
@@ -191,19 +240,22 @@ std::string figure_markup(const UsagePageInput& input, std::string_view heading,
 
 std::string charts_markup(const UsagePageInput& input) {
   if (input.intervals.empty()) return {};
-  const std::string each = concat({" in each ", escape(input.interval_length), ", UTC"});
+  const std::string each =
+      input.intervals.size() == 1
+          ? concat({" in one interval (", escape(input.interval_length), "), UTC"})
+          : concat({" in each ", escape(input.interval_length), ", UTC"});
   const bool several = input.series.size() > 1;
   std::string emissions = "What it emitted, by the intensity of its grid.";
   if (std::ranges::find(input.gaps, true) != input.gaps.end()) {
     emissions += " Marked below zero: a part of the energy has no intensity.";
   }
   return concat(
-      {figure_markup(input, concat({"Energy, kWh", each}),
-                     bars_chart(input, &UsageSeries::energy, "Energy over time", "kWh", false),
-                     several ? "What was used, one colour a row of the table." : "What was used.",
-                     several),
+      {figure_markup(
+           input, concat({"Energy, ", escape(input.energy_unit), each}),
+           bars_chart(input, &UsageSeries::energy, "Energy over time", input.energy_unit, false),
+           several ? "What was used, one colour a row of the table." : "What was used.", several),
        figure_markup(
-           input, concat({"CO2eq of operation, ", input.mass_unit, each}),
+           input, concat({"CO2eq of operation, ", escape(input.mass_unit), each}),
            bars_chart(input, &UsageSeries::mass, "Emissions over time", input.mass_unit, true),
            emissions, true)});
 }

@@ -70,6 +70,22 @@ TEST(UsagePage, ShadesPausesBehindTheBars) {
   EXPECT_LT(page.find("class=\"pause\" x"), page.find("2026-11-25 04:00: 2.0000 kWh"));
 }
 
+TEST(UsagePage, FewBarsAreNoWiderThanALabelAndSayTheirSums) {
+  UsagePageInput input = small_input();
+  input.energy_unit = "Wh";
+  input.intervals = {"2026-11-25 03:00"};
+  input.interval_length = "5 min";
+  input.series = {{.name = "a", .energy = {0.4582}, .mass = {0.1386}},
+                  {.name = "b", .energy = {0.1}, .mass = {1256}}};
+  const std::string page = usage_page(input);
+  EXPECT_THAT(page, AllOf(HasSubstr("<h2>Energy, Wh in one interval (5 min), UTC</h2>"),
+                          HasSubstr(">0.558 Wh</span>"), HasSubstr(">1256 g</span>")));
+  EXPECT_EQ(count_of(page, "width=\"90\""), 4U);
+  EXPECT_EQ(count_of(page, "class=\"sum\""), 2U);
+  input.intervals.resize(20, "later");
+  EXPECT_EQ(count_of(usage_page(input), "class=\"sum\""), 0U);
+}
+
 // Their size must not shrink with the drawing.
 TEST(UsagePage, LabelsAreNoPartOfTheDrawing) {
   const std::string page = usage_page(small_input());
