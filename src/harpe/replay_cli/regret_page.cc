@@ -12,7 +12,7 @@ using report::coordinate;
 using report::escape;
 
 constexpr double kWidth = 420, kHeight = 260;
-constexpr double kLeft = 46, kRight = 12, kTop = 34, kBottom = 36;
+constexpr double kLeft = 60, kRight = 12, kTop = 34, kBottom = 36;
 
 struct Way {
   const char* name;
@@ -62,8 +62,12 @@ std::string grid(const Scale& scale) {
            coordinate(kHeight - kBottom + 16) + "\" text-anchor=\"middle\">" +
            report::fixed(value, 0) + "</text>";
   }
-  return svg + "<text x=\"" + coordinate(kWidth - kRight) + "\" y=\"" + coordinate(kHeight - 4) +
-         "\" text-anchor=\"end\">recurrences</text>";
+  const std::string middle = coordinate((kTop + kHeight - kBottom) / 2);
+  return svg + "<text x=\"" + coordinate((kLeft + kWidth - kRight) / 2) + "\" y=\"" +
+         coordinate(kHeight - 4) +
+         "\" text-anchor=\"middle\">trainings of this job so far</text><text x=\"14\" y=\"" +
+         middle + "\" text-anchor=\"middle\" transform=\"rotate(-90 14 " + middle +
+         ")\">paid beyond the oracle, in trainings</text>";
 }
 
 std::string line(const Scale& scale, const Way& way, const std::vector<double>& regret) {
@@ -79,7 +83,8 @@ std::string line(const Scale& scale, const Way& way, const std::vector<double>& 
 std::string chart_svg(const RegretChart& chart) {
   const Scale scale = scale_of(chart);
   std::string svg = "<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
-                    "\" role=\"img\">\n<title>" + escape("Regret of " + chart.name) + "</title>\n" +
+                    "\" role=\"img\">\n<title>" +
+                    escape("What was paid beyond the oracle for " + chart.name) + "</title>\n" +
                     grid(scale);
   double x = kLeft;
   for (const Way& way : kWays) {
@@ -94,20 +99,25 @@ std::string chart_svg(const RegretChart& chart) {
 
 }  // namespace
 
-std::string regret_page(const std::string& title, const std::string& subtitle,
-                        const std::vector<RegretChart>& charts, const PageSource& source) {
+std::string regret_page(const RegretPageInput& input) {
   std::string body =
+      "<section aria-label=\"Result\">\n<p class=\"headline long\">" + escape(input.headline) +
+      "</p>\n<p class=\"explanation\">" + escape(input.explanation) +
+      "</p>\n<p class=\"explanation\">The unit is one training of the oracle: at 2, what was "
+      "paid beyond it so far would have paid for two more of its trainings.</p>\n</section>\n"
       "<svg class=\"shared\" width=\"0\" height=\"0\" aria-hidden=\"true\"><clipPath "
       "id=\"plot\"><rect x=\"" +
       coordinate(kLeft) + "\" y=\"" + coordinate(kTop) + "\" width=\"" +
       coordinate(kWidth - kLeft - kRight) + "\" height=\"" + coordinate(kHeight - kTop - kBottom) +
       "\"/></clipPath></svg>\n<div class=\"pictures\">\n";
-  for (const RegretChart& chart : charts) {
+  for (const RegretChart& chart : input.charts) {
     body += "<figure>" + chart_svg(chart) + "<figcaption><b>" + escape(chart.name) +
             "</b>: " + escape(chart.caption) + "</figcaption></figure>\n";
   }
-  return report::framed_page(
-      {.title = title, .subtitle = subtitle, .body = body + "</div>\n", .source = source});
+  return report::framed_page({.title = input.title,
+                              .subtitle = input.subtitle,
+                              .body = body + "</div>\n",
+                              .source = input.source});
 }
 
 }  // namespace harpe

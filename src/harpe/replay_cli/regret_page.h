@@ -18,9 +18,15 @@ struct RegretChart {
   std::vector<double> by_default, by_zeus, by_harpe;
 };
 
-/// \param title     such as "Zeus's jobs on a V100"
-/// \param subtitle  what was run
-std::string regret_page(const std::string& title, const std::string& subtitle,
-                        const std::vector<RegretChart>& charts, const PageSource& source = {});
+struct RegretPageInput {
+  std::string title = {};        ///< such as "Zeus's jobs on a V100"
+  std::string subtitle = {};     ///< what was run
+  std::string headline = {};     ///< the result in a sentence
+  std::string explanation = {};  ///< what the charts show
+  std::vector<RegretChart> charts = {};
+  PageSource source = {};
+};
+
+std::string regret_page(const RegretPageInput& input);
 
 }  // namespace harpe

@@ -76,6 +76,19 @@ class ReplayZeus : public ::testing::Test {
   TestDirectory directory_;
 };
 
+TEST_F(ReplayZeus, SaysFirstHowFarEachIsFromTheOracle) {
+  const Json means = Json::parse(replay({"--seeds", "2", "--json"}).out)["mean_cost_over_oracle"];
+  const auto beyond = [&means](const char* way) {
+    const double percent = 100 * (means[way].get<double>() - 1);
+    return grouped(std::abs(percent), std::abs(percent) < 100 ? 1 : 0) +
+           (percent < 0 ? " % less" : " % more");
+  };
+  EXPECT_THAT(replay({"--seeds", "2"}).out,
+              StartsWith("Harpe pays " + beyond("harpe") +
+                         " than an oracle that knows the best choice from the start; Zeus pays " +
+                         beyond("zeus") + " (mean of "));
+}
+
 TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
   const Said heard = replay({"--gpu", "v100", "--seeds", "2", "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
@@ -114,6 +127,7 @@ TEST_F(ReplayZeus, OfSeveralHasOneSuchDocumentForEach) {
   EXPECT_EQ(std::ranges::count(lines, '\n'), 1 + 4 * 6 * 2);
   EXPECT_THAT(lines, HasSubstr("squad,a40,1,2,"));
   const std::string html = read_file(page).value();
+  EXPECT_THAT(html, HasSubstr("<p class=\"headline long\">Harpe pays "));
   EXPECT_THAT(html, HasSubstr("squad, v100, eta 0"));
   EXPECT_THAT(html, HasSubstr("squad, a40, eta 1"));
 }

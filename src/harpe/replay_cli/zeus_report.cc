@@ -1,6 +1,7 @@
 #include "harpe/replay_cli/zeus_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -69,19 +70,46 @@ Summary summary_of(const ZeusJob& job) {
           .zeus_seeds = static_cast<int>(zeus.size())};
 }
 
-/// Of all jobs of a run; of Zeus's those that at least one seed has a figure of.
+/// Of all jobs of some runs; of Zeus's those that at least one seed has a figure of.
 struct Means {
   double zeus = 0, harpe = 0;
+  std::size_t jobs = 0, zeus_jobs = 0;  ///< that each mean is of
 };
 
-Means means_of(const ZeusRun& run) {
+Means means_of(std::span<const ZeusRun> runs) {
   std::vector<double> zeus, harpe;
-  for (const ZeusJob& job : run.jobs) {
-    const Summary summary = summary_of(job);
-    if (summary.zeus_seeds > 0) zeus.push_back(summary.zeus.mean);
-    harpe.push_back(summary.harpe.mean);
+  for (const ZeusRun& run : runs) {
+    for (const ZeusJob& job : run.jobs) {
+      const Summary summary = summary_of(job);
+      if (summary.zeus_seeds > 0) zeus.push_back(summary.zeus.mean);
+      harpe.push_back(summary.harpe.mean);
+    }
   }
-  return {.zeus = spread_of(zeus).mean, .harpe = spread_of(harpe).mean};
+  return {.zeus = spread_of(zeus).mean,
+          .harpe = spread_of(harpe).mean,
+          .jobs = harpe.size(),
+          .zeus_jobs = zeus.size()};
+}
+Means means_of(const ZeusRun& run) {
+  return means_of(std::span(&run, 1));
+}
+
+/// What a cost over the oracle's is beyond it: "1.5 % more", "130 % more", "0.2 % less".
+std::string beyond_text(double cost_over_oracle) {
+  const double percent = 100 * (cost_over_oracle - 1);
+  return grouped(std::abs(percent), std::abs(percent) < 100 ? 1 : 0) +
+         (percent < 0 ? " % less" : " % more");
+}
+
+/// The result in one sentence.
+std::string headline_of(const Means& means) {
+  if (means.jobs == 0) return "No job was replayed.";
+  std::string text = "Harpe pays " + beyond_text(means.harpe) +
+                     " than an oracle that knows the best choice from "
+                     "the start";
+  if (means.zeus_jobs > 0) text += "; Zeus pays " + beyond_text(means.zeus);
+  return text + " (mean of " + std::to_string(means.jobs) +
+         (means.jobs == 1 ? " job)." : " jobs).");
 }
 
 /// Null in place of a figure that no seed has.
@@ -152,7 +180,8 @@ std::string zeus_cell(const Summary& summary) {
 }
 
 std::string run_table(const ZeusRun& run) {
-  std::string text = row_text({"cost / oracle", "default", "grid", "Zeus", "Harpe", "deviation",
+  std::string text = headline_of(means_of(run)) + "\n\n" +
+                     row_text({"cost / oracle", "default", "grid", "Zeus", "Harpe", "deviation",
                                "J last 5", "s last 5", "Harpe settles on"});
   for (const ZeusJob& job : run.jobs) {
     const Summary summary = summary_of(job);
@@ -191,11 +220,14 @@ std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
 RegretChart chart_of(const ZeusJob& job, const std::string& name) {
   const Summary summary = summary_of(job);
   const TracedSize& oracle = job.job.oracle();
+  const std::string zeus_beyond =
+      summary.zeus_seeds > 0 ? beyond_text(summary.zeus.mean) : "has no figure";
   return {.name = name,
-          .caption = "cost over the oracle's (" + std::to_string(oracle.batch_size) + " at " +
-                     std::to_string(oracle.limits[oracle.best].watts) + " W): default " +
-                     shortest(summary.by_default.mean, 4) + ", Zeus " + zeus_cell(summary) +
-                     ", Harpe " + shortest(summary.harpe.mean, 4),
+          .caption = "in all, Harpe paid " + beyond_text(summary.harpe.mean) +
+                     " than the oracle, Zeus " + zeus_beyond + ", the default " +
+                     beyond_text(summary.by_default.mean) + ". The oracle trains with batch size " +
+                     std::to_string(oracle.batch_size) + " at " +
+                     std::to_string(oracle.limits[oracle.best].watts) + " W.",
           .by_default = mean_regret(job, [](const SeedFigures& s) { return &s.default_regret; }),
           .by_zeus = mean_regret(
               job, [](const SeedFigures& s) { return s.zeus ? &s.zeus->regret : nullptr; }),
@@ -260,14 +292,25 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
   std::string gpus, etas;
   for (const std::string& gpu : arguments.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
   for (const double eta : arguments.etas) etas += (etas.empty() ? "" : ", ") + shortest(eta);
-  std::string subtitle =
-      "What was paid beyond an oracle that knows the best batch size and power "
-      "limit, in trainings of the oracle, up to each recurrence. Mean of " +
-      std::to_string(arguments.seeds) + " seeds, eta " + etas + "; a replay of Zeus's traces.";
+  std::string explanation =
+      "Each job is trained again and again, and each time a batch size and a power limit are "
+      "chosen "
+      "for it. What is paid for a training is its energy and its time, weighed by eta (0: time "
+      "alone, 1: energy alone). The oracle is not a way to choose: it knows beforehand which "
+      "choice "
+      "is the cheapest. A line shows how much more than the oracle a way has paid by then; where "
+      "it "
+      "rises, the way still tries what costs more, and where it is flat, it has found the best.";
   if (!arguments.from.empty()) {
-    subtitle += " Harpe knows what was learned on the " + arguments.from + ".";
+    explanation += " Harpe knows what was learned on the " + arguments.from + ".";
   }
-  return regret_page("Batch sizes of recurring jobs on the " + gpus, subtitle, charts, source);
+  return regret_page({.title = "Batch sizes of recurring jobs on the " + gpus,
+                      .subtitle = "A replay of Zeus's traces; mean of " +
+                                  std::to_string(arguments.seeds) + " seeds, eta " + etas,
+                      .headline = headline_of(means_of(runs)),
+                      .explanation = explanation,
+                      .charts = std::move(charts),
+                      .source = source});
 }
 
 }  // namespace harpe
