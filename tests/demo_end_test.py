@@ -98,10 +98,11 @@ class DemoEnd(unittest.TestCase):
         demo.begin = {(0, 0, iteration): 1000 + 0.5 * iteration for iteration in range(10)}
         demo.done = [(boot + 1001.2, "pipeline 1 is slowed down")]
         found = demo.dated([{"at": boot + 999.0, "text": "all 8 ranks have registered"},
+                            {"at": boot + 1001.1, "text": "pipeline 1 is declared to be slower"},
                             {"at": boot + 1003.1, "text": "plan of 0.75 s: the objective is now: slowdown 5 %"}])
         self.assertEqual([(one["iteration"], one["by"]) for one in found],
-                         [(None, ""), (2, "This demonstration:"), (6, "A user has set the objective:")])
-        self.assertEqual([round(one["at_s"], 1) for one in found], [-1.0, 1.2, 3.1])
+                         [(None, ""), (2, "This demonstration:"), (2, ""), (6, "A user has set the objective:")])
+        self.assertEqual([round(one["at_s"], 1) for one in found], [-1.0, 1.2, 1.1, 3.1])
 
     def test_an_objective_of_a_user_names_the_phase_that_it_holds_in(self):
         for objective, text in (({"slowdown": 0}, None), ({"slowdown": 0.05}, "slowdown 5 %"), ({"power_cap_w": 900}, "power cap 900 W"),
