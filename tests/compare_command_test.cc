@@ -6,6 +6,7 @@
 #include <string>
 
 #include "command_run.h"
+#include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/schedule/schedule.h"
 
@@ -73,6 +74,41 @@ TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
               one["fastest"]["iteration_energy_j"].get<double>() * (1 + 1e-9))
         << name;
   }
+}
+
+/// Nothing beats Harpe's plan that ends as soon, and nothing is below the bound.
+TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
+  synth("plain.csv", {});
+  for (const std::vector<std::string>& goal :
+       {std::vector<std::string>{"--slowdown", "0"}, {"--slowdown", "5%"}, {"--straggler", "1.2x"},
+        {"--slowdown", "3%", "--switch-latency", "10ms"}, {"--power-cap", "900W"}}) {
+    SCOPED_TRACE(goal[1]);
+    std::vector<std::string> options = {"--schedules", "none"};
+    options.insert(options.end(), goal.begin(), goal.end());
+    const Json rows = compare(options, "plain.csv")["policies"];
+    for (const char* const policy :
+         {"one clock per stage", "envpipe", "envpipe emulated", "perseus"}) {
+      SCOPED_TRACE(policy);
+      const Json one = row(rows, "policy", policy);
+      ASSERT_FALSE(one.contains("missing")) << one["missing"];
+      ASSERT_GT(one["curve"].size(), 0U);
+      const double energy = one["iteration_energy_j"], time = one["iteration_time_s"];
+      if (one["lower_bound_j"].is_number())
+        EXPECT_GE(energy, one["lower_bound_j"].get<double>() * (1 - 1e-9));
+      std::vector<std::string> as_soon = {"--deadline", shortest(time * (1 + 1e-9)) + "s"};
+      if (goal[0] == "--straggler") as_soon = goal;
+      if (goal.size() > 2) as_soon.insert(as_soon.end(), goal.begin() + 2, goal.end());
+      const Json plans = plan(as_soon, "plain.csv")["plans"];
+      EXPECT_LE(plans["chosen"]["iteration_energy_j"].get<double>(), energy * (1 + 1e-6));
+    }
+    const Json perseus = row(rows, "policy", "perseus");
+    EXPECT_LT(perseus["fastest_as_planned"]["iteration_time_s"],
+              perseus["fastest"]["iteration_time_s"])
+        << "its times are rounded down";
+  }
+  const Json zero_bubble =
+      compare({"--schedules", "none", "--schedule", "zb-h1", "--policies", "envpipe"})["policies"];
+  EXPECT_THAT(zero_bubble[0]["missing"].get<std::string>(), HasSubstr("EnvPipe is for"));
 }
 
 /// A schedule changes who waits, not what is computed: effective energy at all-max is the same.

@@ -42,7 +42,7 @@ void balance(ForwardTimes& stage, Seconds target, Megahertz most) {
 
 }  // namespace
 
-Result<std::vector<Plan>> balanced_stages(const Frontier& frontier) {
+Result<std::vector<Plan>> balanced_stages(const Frontier& frontier, const PlanOptions& pricing) {
   const Schedule& schedule = frontier.pipeline().schedule();
   std::vector<ForwardTimes> stages;
   for (int s = 0; s < schedule.stages; ++s) stages.push_back(HARPE_TRY(forward_times(frontier, s)));
@@ -62,7 +62,7 @@ Result<std::vector<Plan>> balanced_stages(const Frontier& frontier) {
     for (std::size_t s = 0; s < stages.size(); ++s)
       clocks[s].assign(static_cast<std::size_t>(instructions[s]),
                        stages[s].clocks[stages[s].chosen]);
-    plans.push_back(HARPE_TRY(frontier.plan_of_clocks(clocks, Seconds{0})));
+    plans.push_back(HARPE_TRY(frontier.plan_of_clocks(clocks, Seconds{0}, pricing)));
     if (std::ranges::any_of(stages, [](const ForwardTimes& one) { return one.chosen == 0; })) break;
   }
   return plans;

@@ -17,6 +17,8 @@ namespace harpe {
 /// than one clock for all. The artifact does so with power limits; this with clocks, which profiles
 /// have.
 /// \returns  `kInvalidInput` if some stage has no forward with a choice of clocks
-Result<std::vector<Plan>> balanced_stages(const Frontier& frontier);
+/// \param pricing  of which latency and dwell matter
+Result<std::vector<Plan>> balanced_stages(const Frontier& frontier,
+                                          const PlanOptions& pricing = {});
 
 }  // namespace harpe

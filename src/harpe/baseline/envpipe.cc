@@ -178,7 +178,7 @@ class EnvPipe {
 
 }  // namespace
 
-Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form) {
+Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form, const PlanOptions& pricing) {
   const Schedule& schedule = frontier.pipeline().schedule();
   const auto is_plain = [&](const PipelineNode& node) {
     return node.instruction.kind == InstructionKind::kForward ||
@@ -189,7 +189,7 @@ Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form) {
     return Error::invalid("EnvPipe is for schedules of one forward and one backward on each stage");
   EnvPipe envpipe(frontier, form);
   envpipe.run();
-  return frontier.plan_of_clocks(envpipe.clocks(), Seconds{0});
+  return frontier.plan_of_clocks(envpipe.clocks(), Seconds{0}, pricing);
 }
 
 }  // namespace harpe

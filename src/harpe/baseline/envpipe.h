@@ -31,6 +31,8 @@ enum class EnvPipeForm : unsigned char {
 /// \returns  `kInvalidInput` if the schedule has more than one chunk a stage, or instructions with
 /// a
 ///           choice other than one forward and one backward for each micro-batch
-Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form);
+/// \param pricing  of which latency and dwell matter; the choice of clocks knows of neither
+Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form,
+                          const PlanOptions& pricing = {});
 
 }  // namespace harpe

@@ -159,7 +159,7 @@ Result<PerseusFrontier> PerseusFrontier::find(const Frontier& frontier,
   return result;
 }
 
-Result<Plan> PerseusFrontier::plan(std::size_t point) const {
+Result<Plan> PerseusFrontier::plan(std::size_t point, const PlanOptions& pricing) const {
   std::vector<std::int64_t> units = data_->longest;
   for (std::size_t step = 0; step < point; ++step)
     for (const UnitChange& change : data_->steps.steps[step])
@@ -174,18 +174,19 @@ Result<Plan> PerseusFrontier::plan(std::size_t point) const {
         if (choice.units <= units[i] || clock == Megahertz{}) clock = choice.clock;
     clocks[static_cast<std::size_t>(pipeline.nodes()[i].stage)].push_back(clock);
   }
-  return data_->frontier.plan_of_clocks(clocks, Seconds{0});
+  return data_->frontier.plan_of_clocks(clocks, Seconds{0}, pricing);
 }
 
-Result<Plan> PerseusFrontier::plan_by(Seconds deadline) const {
+Result<Plan> PerseusFrontier::plan_by(Seconds deadline, const PlanOptions& pricing) const {
   // Real times fall with planned ones, but for what clocks between units make of it.
   std::size_t late = 0, in_time = points_.size() - 1;
-  Plan best = HARPE_TRY(plan(in_time));
+  Plan best = HARPE_TRY(plan(in_time, pricing));
   if (best.iteration_time > deadline) return best;
-  if (Plan slowest = HARPE_TRY(plan(0)); slowest.iteration_time <= deadline) return slowest;
+  if (Plan slowest = HARPE_TRY(plan(0, pricing)); slowest.iteration_time <= deadline)
+    return slowest;
   while (in_time - late > 1) {
     const std::size_t middle = (late + in_time) / 2;
-    Plan trial = HARPE_TRY(plan(middle));
+    Plan trial = HARPE_TRY(plan(middle, pricing));
     if (trial.iteration_time <= deadline) {
       in_time = middle;
       best = std::move(trial);

@@ -45,10 +45,11 @@ class PerseusFrontier {
   /// Slowest first, one unit apart.
   std::span<const Point> points() const { return points_; }
   /// Returns the plan of a point with the profile's times and energies. O(points x changes).
-  Result<Plan> plan(std::size_t point) const;
+  /// \param pricing  of which latency and dwell matter; the choice of clocks knows of neither
+  Result<Plan> plan(std::size_t point, const PlanOptions& pricing = {}) const;
   /// Returns the slowest plan that ends by `deadline` in real times; the fastest of all if none
   /// does.
-  Result<Plan> plan_by(Seconds deadline) const;
+  Result<Plan> plan_by(Seconds deadline, const PlanOptions& pricing = {}) const;
 
  private:
   struct Data;

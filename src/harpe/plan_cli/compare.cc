@@ -149,7 +149,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
   if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty())
     comparison.notes.push_back(lateness);
-  comparison.policies = compare_policies(job, planned, compared.policies);
+  comparison.policies = compare_policies(job, frontier, planned, compared.policies);
   {
     ProgressBar bar(console, "schedules");
     comparison.schedules =
@@ -176,7 +176,9 @@ void add_compare_command(Commands& commands) {
       "compare schedules, and ways to set the GPUs\n"
       "Answers what a cluster would save, against what, and with which schedule: it prices every "
       "schedule that the profile has rows for, with and without a plan, and compares Harpe's plan "
-      "for the job's own schedule with one clock and one power limit for all GPUs. Every schedule "
+      "for the job's own schedule with one clock and one power limit for all GPUs, one clock per "
+      "stage "
+      "(ZeusPerStage), EnvPipe, and Perseus's algorithm as published. Every schedule "
       "does the same work.\n"
       "Power limits come from the profile's rows, else from a model of the GPU (--gpu), and are "
       "then marked as estimated.\n"
@@ -195,7 +197,8 @@ void add_compare_command(Commands& commands) {
            arguments->schedules)
       ->group("Comparison");
   add_text(app, "--policies", "all|none|LIST",
-           "Ways to set the GPUs: all-max, one_clock, one_power_limit, harpe (default all)",
+           "Ways to set the GPUs: all-max, one_clock, one_power_limit, one_clock_per_stage, "
+           "envpipe, envpipe_emulated, perseus, harpe (default all)",
            arguments->policies)
       ->group("Comparison");
   add_job_arguments(app, arguments, is_offered);

@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/baseline/at_objective.h"
 #include "harpe/command/on_all_processors.h"
-#include "harpe/plan_cli/rivals.h"
 
 namespace harpe {
 namespace {
-
-IterationCost cost_of(const Plan& plan) {
-  return {plan.iteration_time, plan.iteration_energy};
-}
 
 /// The first sentence of an error, and how many more there are.
 std::string why(const Error& error) {
@@ -97,40 +91,10 @@ std::optional<IterationCost> plan_by(const Candidate& candidate, Seconds deadlin
   return cost_of(*plan);
 }
 
-std::vector<IterationCost> curve_of(const std::vector<OneSettingPoint>& points) {
-  std::vector<IterationCost> curve;
-  for (const OneSettingPoint& point : points)
-    curve.push_back({point.iteration_time, point.iteration_energy});
-  return curve;
-}
-
-PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned& planned) {
-  PolicyRow row{.policy = policy};
-  const auto rival = std::ranges::find(planned.rivals, policy, &NamedRivals::name);
-  if (rival == planned.rivals.end()) {
-    row.why_not = policy == "one clock"
-                      ? "the profile has no clock that was measured for every computation"
-                  : job.gpu == nullptr
-                      ? "the profile has no rows for power limits: --gpu MODEL compares by a model "
-                        "(harpe synth --list)"
-                      : "the profile has no clocks as low as a power limit of this GPU asks for";
-    return row;
-  }
-  const auto found = at_objective(rival->curve, job.objective, planned.reference);
-  row.source = rival->source;
-  row.setting = setting_text(found->point);  // a rival's curve has points
-  row.cost = {found->point.iteration_time, found->point.iteration_energy};
-  row.meets_objective = found->meets_it;
-  row.curve = curve_of(rival->curve);
-  return row;
-}
-
 }  // namespace
 
-const std::vector<std::string>& policy_names() {
-  static const std::vector<std::string> kNames = {"all-max", "one clock", "one power limit",
-                                                  "harpe"};
-  return kNames;
+IterationCost cost_of(const Plan& plan) {
+  return {plan.iteration_time, plan.iteration_energy};
 }
 
 ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile, Seconds own_time,
@@ -166,26 +130,6 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
       [&](double share) { progress(0.5 + share / 2); });
   for (Candidate& candidate : candidates) comparison.rows.push_back(std::move(candidate.row));
   return comparison;
-}
-
-std::vector<PolicyRow> compare_policies(const PlanJob& job, const Planned& planned,
-                                        const std::vector<std::string>& policies) {
-  std::vector<PolicyRow> rows;
-  for (const std::string& policy : policies) {
-    if (policy == "all-max") {
-      rows.push_back({.policy = policy,
-                      .source = "profile",
-                      .cost = cost_of(planned.all_max),
-                      .curve = {cost_of(planned.all_max)}});
-    } else if (policy == "harpe") {
-      PolicyRow row{.policy = policy, .source = "profile", .cost = cost_of(planned.chosen)};
-      for (const Plan& plan : planned.along) row.curve.push_back(cost_of(plan));
-      rows.push_back(std::move(row));
-    } else {
-      rows.push_back(rival_row(policy, job, planned));
-    }
-  }
-  return rows;
 }
 
 }  // namespace harpe

@@ -14,6 +14,9 @@
 
 namespace harpe {
 
+/// Returns what an iteration takes by the plan.
+IterationCost cost_of(const Plan& plan);
+
 /// One schedule under the profile of a job.
 struct ScheduleRow {
   std::string name;
@@ -49,13 +52,17 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
 
 /// Another way to set the GPUs, at the job's objective.
 struct PolicyRow {
-  std::string policy;        ///< "all-max", "one clock", "one power limit", "harpe"
+  std::string policy;        ///< of `policy_names`
   std::string setting = {};  ///< "1290 MHz"; empty for Harpe
   std::string source = {};   ///< "profile", "model of a100-sxm"
   std::string why_not = {};  ///< what is missing, one sentence; empty if nothing is
   IterationCost cost = {};   ///< at the objective, or as near as the policy comes to it
   bool meets_objective = true;
   std::vector<IterationCost> curve = {};  ///< fastest first
+  Joules lower_bound{0};                  ///< at the time of `cost`; 0 if not known
+  /// The fastest plan as the policy itself counts it, where its numbers are rounded or fitted, and
+  /// what that plan takes.
+  std::optional<IterationCost> planned = {}, planned_cost = {};
 };
 
 /// The names of all policies, in the order of the table.
@@ -63,7 +70,10 @@ const std::vector<std::string>& policy_names();
 
 /// \param planned   of the job's own schedule, with plans along the frontier and rivals
 /// \param policies  of `policy_names`
-std::vector<PolicyRow> compare_policies(const PlanJob& job, const Planned& planned,
+/// Those that others have published know neither late clocks nor stragglers, and are priced with
+/// both.
+std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
+                                        const Planned& planned,
                                         const std::vector<std::string>& policies);
 
 /// Everything that `harpe compare` shows. At least one of both parts has rows.

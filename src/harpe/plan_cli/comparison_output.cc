@@ -43,18 +43,32 @@ std::string activations(const ScheduleRow& row) {
          shortest(static_cast<double>(row.peak_activations) / row.chunks, 4);
 }
 
+/// How far the policy is above the least energy at its time.
+std::string gap_text(const PolicyRow& row) {
+  if (row.lower_bound <= Joules{0}) return "-";
+  return percent_text(100 * (row.cost.energy / row.lower_bound - 1), 2);
+}
+
+/// What a policy promises beside what its clocks take.
+std::string planned_text(const PolicyRow& row) {
+  return row.policy + ": plans " + fixed(row.planned->time.value, 4) + " s and " +
+         grouped(row.planned->energy.value, 1) + " J for its fastest plan, whose clocks take " +
+         fixed(row.planned_cost->time.value, 4) + " s and " +
+         grouped(row.planned_cost->energy.value, 1) + " J";
+}
+
 std::string policies_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
   if (comparison.policies.empty()) return "";
   const Against against(comparison);
   const Plan& chosen = comparison.planned.chosen;
   std::string text = "Policies for " + chosen.schedule + ", " + text_of(job.objective) + '\n';
-  Table table{.rows = {{"policy", "setting", "time s", "slowdown", "energy J", "saving"}},
+  Table table{.rows = {{"policy", "setting", "time s", "slowdown", "energy J", "saving", "gap"}},
               .left = 2};
   std::string remarks;
   bool misses = false;
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) {
-      table.rows.push_back({row.policy, "-", "-", "-", "-", "-"});
+      table.rows.push_back({row.policy, "-", "-", "-", "-", "-", "-"});
       remarks += wrapped_text(row.policy + ": " + row.why_not, kTextColumns);
       continue;
     }
@@ -63,7 +77,8 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
     table.rows.push_back(
         {row.policy + (row.meets_objective ? "" : " *"), row.setting, fixed(row.cost.time.value, 4),
          percent_text(100 * against.slowdown(row.cost), 2), grouped(row.cost.energy.value, 1),
-         percent_text(100 * against.saving(row.cost), 2)});
+         percent_text(100 * against.saving(row.cost), 2), gap_text(row)});
+    if (row.planned) remarks += wrapped_text(planned_text(row), kTextColumns);
     if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
   }
   text += table.text(coloured);
@@ -164,13 +179,19 @@ Json policy_json(const PolicyRow& row, const Against& against) {
     json["missing"] = row.why_not;
     return json;
   }
-  json.update({{"setting", row.setting.empty() ? Json(nullptr) : Json(row.setting)},
-               {"iteration_time_s", row.cost.time.value},
-               {"iteration_energy_j", row.cost.energy.value},
-               {"slowdown", against.slowdown(row.cost)},
-               {"saving", against.saving(row.cost)},
-               {"meets_objective", row.meets_objective},
-               {"source", row.source}});
+  json.update(
+      {{"setting", row.setting.empty() ? Json(nullptr) : Json(row.setting)},
+       {"iteration_time_s", row.cost.time.value},
+       {"iteration_energy_j", row.cost.energy.value},
+       {"slowdown", against.slowdown(row.cost)},
+       {"saving", against.saving(row.cost)},
+       {"meets_objective", row.meets_objective},
+       {"lower_bound_j", row.lower_bound > Joules{0} ? Json(row.lower_bound.value) : Json(nullptr)},
+       {"source", row.source}});
+  if (row.planned) {
+    json["fastest_as_planned"] = cost_json(row.planned);
+    json["fastest"] = cost_json(row.planned_cost);
+  }
   for (const IterationCost& cost : row.curve) json["curve"].push_back(cost_json(cost));
   return json;
 }

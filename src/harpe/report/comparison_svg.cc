@@ -15,8 +15,10 @@ namespace {
 constexpr std::string_view kComparisonStyle =
     ".axis{stroke:var(--axis);fill:none}.line{fill:none;stroke-width:2}"
     ".ours{stroke:var(--ours)}.l0{stroke:var(--c1)}.l1{stroke:var(--c2)}.l2{stroke:var(--c3)}"
+    ".l3{stroke:var(--c4)}.l4{stroke:var(--c5)}.l5{stroke:var(--c6)}.l6{stroke:var(--c7)}"
     ".before{fill:var(--rule)}.after{fill:var(--ours)}";
-constexpr std::array<std::string_view, 3> kRivalColours = {"--c1", "--c2", "--c3"};
+constexpr std::array<std::string_view, 7> kRivalColours = {"--c1", "--c2", "--c3", "--c4",
+                                                           "--c5", "--c6", "--c7"};
 
 class ComparisonDrawing {
  public:
@@ -62,7 +64,8 @@ class ComparisonDrawing {
     double legend = kChartTop + 6;
     for (const PolicyCurve& curve : picture_.policies) {
       const std::string number = std::to_string(other % kRivalColours.size());
-      const std::string_view colour = curve.is_ours ? "--ours" : kRivalColours[other % 3];
+      const std::string_view colour =
+          curve.is_ours ? "--ours" : kRivalColours[other % kRivalColours.size()];
       if (!curve.is_ours) ++other;
       draw_line(curve, curve.is_ours ? "line ours" : concat({"line l", number}));
       // All-max is a ring: another setting may lie upon it.

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <utility>
+
+#include "harpe/baseline/at_objective.h"
+#include "harpe/baseline/balanced_stages.h"
+#include "harpe/baseline/envpipe.h"
+#include "harpe/baseline/perseus_frontier.h"
+#include "harpe/plan_cli/comparison.h"
+#include "harpe/plan_cli/rivals.h"
+
+namespace harpe {
+namespace {
+
+std::vector<IterationCost> curve_of(const std::vector<OneSettingPoint>& points) {
+  std::vector<IterationCost> curve;
+  for (const OneSettingPoint& point : points)
+    curve.push_back({point.iteration_time, point.iteration_energy});
+  return curve;
+}
+
+PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned& planned) {
+  PolicyRow row{.policy = policy};
+  const auto rival = std::ranges::find(planned.rivals, policy, &NamedRivals::name);
+  if (rival == planned.rivals.end()) {
+    row.why_not = policy == "one clock"
+                      ? "the profile has no clock that was measured for every computation"
+                  : job.gpu == nullptr
+                      ? "the profile has no rows for power limits: --gpu MODEL compares by a model "
+                        "(harpe synth --list)"
+                      : "the profile has no clocks as low as a power limit of this GPU asks for";
+    return row;
+  }
+  const auto found = at_objective(rival->curve, job.objective, planned.reference);
+  row.source = rival->source;
+  row.setting = setting_text(found->point);  // a rival's curve has points
+  row.cost = {found->point.iteration_time, found->point.iteration_energy};
+  row.meets_objective = found->meets_it;
+  row.curve = curve_of(rival->curve);
+  return row;
+}
+
+// --- What others have published -----------------------------------------------------------------
+
+/// A policy that chooses clocks, and how its choices are priced.
+struct Pricing {
+  const PlanJob& job;
+  const Frontier& frontier;
+  const Planned& planned;
+  PlanOptions options;
+};
+
+/// Adds the wait for a straggler and drops the points that others beat. Fastest first.
+std::vector<OneSettingPoint> curve_of(const std::vector<Plan>& plans, const Pricing& pricing) {
+  const Seconds until = pricing.planned.waits_until;
+  std::vector<OneSettingPoint> curve;
+  for (const Plan& plan : plans) {
+    OneSettingPoint point{.setting = {},
+                          .iteration_time = plan.iteration_time,
+                          .iteration_energy = plan.iteration_energy};
+    if (until > point.iteration_time) {
+      Watts waiting{0};
+      for (const Watts power : plan.blocking_power) waiting = waiting + power * plan.gpus_per_stage;
+      point.iteration_energy = point.iteration_energy + waiting * (until - point.iteration_time);
+      point.iteration_time = until;
+    }
+    curve.push_back(point);
+  }
+  std::ranges::sort(curve, [](const OneSettingPoint& a, const OneSettingPoint& b) {
+    return std::pair(a.iteration_time, a.iteration_energy) <
+           std::pair(b.iteration_time, b.iteration_energy);
+  });
+  std::vector<OneSettingPoint> kept;
+  for (const OneSettingPoint& point : curve)
+    if (kept.empty() || point.iteration_energy < kept.back().iteration_energy)
+      kept.push_back(point);
+  return kept;
+}
+
+/// Returns plans evenly along the published frontier, that for the job's deadline among them.
+Result<std::vector<Plan>> perseus_plans(const Pricing& pricing, PolicyRow& row) {
+  constexpr std::size_t kPlans = 25;
+  const PerseusFrontier published = HARPE_TRY(PerseusFrontier::find(pricing.frontier));
+  const std::size_t last = published.points().size() - 1;
+  std::vector<Plan> plans;
+  for (std::size_t i = 0; i < kPlans; ++i)
+    plans.push_back(HARPE_TRY(published.plan(i * last / (kPlans - 1), pricing.options)));
+  const PerseusFrontier::Point& fastest = published.points().back();
+  row.planned = {fastest.planned_time, fastest.planned_energy};
+  row.planned_cost = cost_of(plans.back());
+  const auto deadline = pricing.job.objective.is_straggler()
+                            ? std::optional(pricing.planned.waits_until)
+                            : time_of(pricing.job.objective, pricing.planned.reference);
+  if (deadline) plans.push_back(HARPE_TRY(published.plan_by(*deadline, pricing.options)));
+  return plans;
+}
+
+Result<std::vector<Plan>> plans_of(const Pricing& pricing, PolicyRow& row) {
+  if (row.policy == "one clock per stage")
+    return balanced_stages(pricing.frontier, pricing.options);
+  if (row.policy == "perseus") return perseus_plans(pricing, row);
+  std::vector<Plan> plans;
+  plans.push_back(HARPE_TRY(envpipe_plan(
+      pricing.frontier, row.policy == "envpipe" ? EnvPipeForm::kPublished : EnvPipeForm::kEmulated,
+      pricing.options)));
+  return plans;
+}
+
+PolicyRow published_row(const std::string& policy, const Pricing& pricing) {
+  PolicyRow row{.policy = policy, .source = "profile"};
+  const Result<std::vector<Plan>> plans = plans_of(pricing, row);
+  if (!plans.ok()) {
+    row.why_not = plans.error().diagnostics.front().message;
+    return row;
+  }
+  const std::vector<OneSettingPoint> curve = curve_of(*plans, pricing);
+  const auto found = at_objective(curve, pricing.job.objective, pricing.planned.reference);
+  row.cost = {found->point.iteration_time, found->point.iteration_energy};  // there are plans
+  row.meets_objective = found->meets_it;
+  row.curve = curve_of(curve);
+  return row;
+}
+
+PolicyRow row_of(const std::string& policy, const Pricing& pricing) {
+  const Planned& planned = pricing.planned;
+  if (policy == "all-max")
+    return {.policy = policy,
+            .source = "profile",
+            .cost = cost_of(planned.all_max),
+            .curve = {cost_of(planned.all_max)}};
+  if (policy == "harpe") {
+    PolicyRow row{.policy = policy, .source = "profile", .cost = cost_of(planned.chosen)};
+    for (const Plan& plan : planned.along) row.curve.push_back(cost_of(plan));
+    return row;
+  }
+  if (policy == "one clock" || policy == "one power limit")
+    return rival_row(policy, pricing.job, planned);
+  return published_row(policy, pricing);
+}
+
+}  // namespace
+
+const std::vector<std::string>& policy_names() {
+  static const std::vector<std::string> kNames = {
+      "all-max", "one clock",        "one power limit", "one clock per stage",
+      "envpipe", "envpipe emulated", "perseus",         "harpe"};
+  return kNames;
+}
+
+std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
+                                        const Planned& planned,
+                                        const std::vector<std::string>& policies) {
+  const Pricing pricing{.job = job,
+                        .frontier = frontier,
+                        .planned = planned,
+                        .options = options_of(job, frontier.profile())};
+  std::vector<PolicyRow> rows;
+  for (const std::string& policy : policies) {
+    PolicyRow row = row_of(policy, pricing);
+    if (row.why_not.empty() && row.cost.time >= frontier.min_time())
+      row.lower_bound = frontier.lower_bound(row.cost.time);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace harpe
