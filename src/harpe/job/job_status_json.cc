@@ -143,12 +143,12 @@ Json slow_workers_json(const JobStatus& status) {
 
 /// Returns what each pipeline's iteration takes by its plan: stragglers first where there are more
 /// than are shown, then by number. A plan of other costs than the pipeline's own takes it longer.
-Json pipelines_json(const Job& job) {
-  std::vector<PipelineState> states = job.pipelines();
-  std::ranges::sort(states, {}, [](const PipelineState& one) {
-    return std::pair(one.factor == 1, one.pipeline);
-  });
-  if (states.size() > kPipelinesShown) states.resize(kPipelinesShown);
+Json pipelines_json(std::vector<PipelineState> states) {
+  const std::size_t shown = std::min(states.size(), kPipelinesShown);
+  std::ranges::partial_sort(
+      states, states.begin() + static_cast<std::ptrdiff_t>(shown), {},
+      [](const PipelineState& one) { return std::pair(one.factor == 1, one.pipeline); });
+  states.resize(shown);
   std::ranges::sort(states, {}, &PipelineState::pipeline);
   Json list = Json::array();
   for (const PipelineState& one : states) {
@@ -162,8 +162,7 @@ Json pipelines_json(const Job& job) {
 
 /// Returns the clocks of the newest assignments, of each stage of the first pipeline that is no
 /// straggler. Empty while there are no assignments.
-Json stage_clocks_json(const Job& job) {
-  const std::vector<PipelineState> states = job.pipelines();
+Json stage_clocks_json(const Job& job, const std::vector<PipelineState>& states) {
   const auto healthy = std::ranges::find(states, 1.0, &PipelineState::factor);
   const int pipeline = healthy == states.end() ? 0 : healthy->pipeline;
   Json list = Json::array();
@@ -234,6 +233,7 @@ Json running_plans_json(const Job& job) {
 Json job_status_json(const Job& job, const Shown& shown) {
   const JobStatus status = job.status();
   const JobSpec& spec = job.spec();
+  const std::vector<PipelineState> pipelines = job.pipelines();
   return {{"name", spec.name},
           {"synthetic", status.synthetic},
           {"phase", name_of(status.phase)},
@@ -269,8 +269,8 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"stalls", status.stalls},
           {"cluster_terms", spec.cluster.empty() ? Json(nullptr) : own_json(spec.cluster)},
           {"plans", running_plans_json(job)},
-          {"pipelines", pipelines_json(job)},
-          {"stage_clocks", stage_clocks_json(job)},
+          {"pipelines", pipelines_json(pipelines)},
+          {"stage_clocks", stage_clocks_json(job, pipelines)},
           {"iteration_time_s", null_if_zero(status.iteration_time.value)},
           {"predicted_time_s", null_if_zero(status.predicted_time.value)},
           {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},
