@@ -367,6 +367,18 @@ TEST_F(Slips, ColumnsByAnotherNameAreSuggested) {
                               HasSubstr("is 'joules' meant?"), HasSubstr("is 'pp_stage' meant?")));
 }
 
+TEST_F(Slips, AnOptionBeforeACommandIsNamedNotItsValue) {
+  const auto said = [](const Words& line) { return harpe_says(line).err; };
+  EXPECT_THAT(said({"profile", "measure", "--clokcs", "6", "--", "train"}),
+              AllOf(HasSubstr("no option '--clokcs'; did you mean '--clocks'?"),
+                    Not(HasSubstr("COMMAND"))));
+  EXPECT_THAT(said({"run", "--carbn", "3", "--", "true"}), HasSubstr("did you mean '--carbon'?"));
+  EXPECT_THAT(said({"run", "--optimise", "python3", "train.py"}),
+              HasSubstr("no option '--optimise'; did you mean '--optimize'?"));
+  EXPECT_THAT(said({"run", "python3", "train.py", "--epochs", "3"}),
+              AllOf(HasSubstr("harpe run -- python3 ..."), Not(HasSubstr("--epochs"))));
+}
+
 TEST_F(Slips, APlanIsNotWrittenOverItsOwnProfile) {
   profile();
   const std::string csv = read("p.csv");

@@ -174,6 +174,20 @@ std::string in_own_words(const CLI::App& command, const CLI::ParseError& error) 
              : own;
 }
 
+/// Options that nothing takes and that stand before the first word of the command to run: that word
+/// is most likely the value of such an option.
+std::vector<std::string> unknown_options_before_command(const CLI::App& command,
+                                                        const std::vector<std::string>& arguments) {
+  const CLI::Option* const words = command.get_option_no_throw(kFollowingCommand);
+  if (words == nullptr || words->results().empty()) return {};
+  const auto begin = std::ranges::find(arguments, words->results().front());
+  std::vector<std::string> unknown;
+  for (const std::string& word : unknown_words(command))
+    if (word.starts_with('-') && std::find(arguments.begin(), begin, word) != begin)
+      unknown.push_back(word);
+  return unknown;
+}
+
 }  // namespace
 
 Status check_values(const CLI::App& root, const std::vector<std::string>& arguments) {
@@ -208,6 +222,10 @@ Error command_line_error(Commands& commands, const CLI::ParseError& error) {
     add_unknown_words(command, unknown_words(command), commands.rest(), found);
   }
   if (is_missing) add_missing(command, found);
+  if (found.diagnostics.empty()) {
+    add_unknown_words(command, unknown_options_before_command(command, commands.arguments()), {},
+                      found);
+  }
   if (found.diagnostics.empty()) {
     found.diagnostics.push_back({.message = in_own_words(command, error)});
   }

@@ -12,6 +12,9 @@
 
 namespace harpe {
 
+/// The name of the command line that follows `--`, in help and errors.
+inline constexpr const char* kFollowingCommand = "COMMAND";
+
 /// Refuses `--name=` without a value, for which the parser would take the next word, and a value
 /// for a switch.
 Status check_values(const CLI::App& root, const std::vector<std::string>& arguments);

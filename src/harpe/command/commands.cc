@@ -176,10 +176,11 @@ void Commands::let_command_follow(CLI::App& app, const std::string& help) {
   with_command_.push_back(words_of(app));
   const std::string name = full_name(app);
   app.add_option_function<std::vector<std::string>>(
-         "COMMAND",
+         kFollowingCommand,
          [name](const std::vector<std::string>& words) {
-           throw CLI::ValidationError("COMMAND", "write -- between options and the command: " +
-                                                     name + " -- " + words.front() + " ...");
+           throw CLI::ValidationError(kFollowingCommand,
+                                      "write -- between options and the command: " + name + " -- " +
+                                          words.front() + " ...");
          },
          help)
       ->type_name("-- COMMAND [ARGUMENT]...")
