@@ -13,6 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
 #include "harpe/instruction/knobs_json.h"
+#include "harpe/instruction/likely_instruction.h"
 
 namespace harpe {
 namespace {
@@ -203,7 +204,12 @@ class PlanReader {
     const JsonValue* what = member(item, "name", Type::kString, "a string");
     if (what == nullptr) return i;
     const auto kind = instruction_kind(what->string);
-    if (!kind) return add(*what, "unknown instruction " + in_quotes(what->string)), i;
+    if (!kind) {
+      const auto likely = likely_instruction(what->string);
+      add(*what, "unknown instruction " + in_quotes(what->string) +
+                     (likely ? "; did you mean '" + *likely + "'?" : ""));
+      return i;
+    }
     i.kind = *kind;
     const bool fixed_time = is_fixed_time(*kind);
     i.micro_batch = integer(item, "microbatch", fixed_time ? -1 : 0, plan_.micro_batches - 1);

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "harpe/instruction/likely_instruction.h"
+
 namespace harpe {
 namespace {
 
@@ -32,6 +34,16 @@ TEST(Instruction, OtherNamesAreUnknown) {
   for (const char* other : {"", "forwards", "for ward", " forward", "F"}) {
     EXPECT_EQ(instruction_kind(other), std::nullopt) << other;
   }
+}
+
+TEST(Instruction, WordsOfOthersAreGuessed) {
+  EXPECT_EQ(likely_instruction("fwd"), "forward");
+  EXPECT_EQ(likely_instruction("BWD"), "backward");
+  EXPECT_EQ(likely_instruction("weight-grad"), "weight");
+  EXPECT_EQ(likely_instruction("all_reduce"), "reduce");
+  EXPECT_EQ(likely_instruction("foward"), "forward");
+  EXPECT_EQ(likely_instruction("swich"), std::nullopt) << "no word of a profile";
+  EXPECT_EQ(likely_instruction("eat"), std::nullopt);
 }
 
 TEST(Instruction, ComputationsHaveAClockToChooseAndTheRestTakeAFixedTime) {

@@ -311,6 +311,15 @@ TEST(MakeSchedule, NamesTheNearestForATypo) {
   EXPECT_THAT(diagnostics_of(make_schedule("", {})), HasSubstr("unknown schedule ''"));
 }
 
+TEST(MakeSchedule, NamesTheSchedulesOfAFamily) {
+  EXPECT_THAT(diagnostics_of(make_schedule("interleaved", {})),
+              HasSubstr("did you mean 'interleaved-1f1b' (Megatron's) or "
+                        "'interleaved-1f1b-torch'?"));
+  EXPECT_THAT(diagnostics_of(make_schedule("Zero_Bubble", {})),
+              HasSubstr("did you mean 'zb-h1', 'zb-h2' or 'zb-v'?"));
+  EXPECT_THAT(diagnostics_of(make_schedule("dualpipe", {})), HasSubstr("'dualpipev'"));
+}
+
 TEST(Schedule, ChunkIsThePositionAmongThePartsOfAStage) {
   const Schedule loop = must(looped_bfs({.stages = 4, .micro_batches = 4, .chunks = 3}));
   EXPECT_EQ(loop.chunks(), 3);

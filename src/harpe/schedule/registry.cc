@@ -25,6 +25,35 @@ std::string canonical(std::string_view name) {
   return wanted;
 }
 
+/// Words for several schedules, and which these are: which of them is meant nobody can tell.
+constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
+    {"interleaved", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
+    {"interleaving", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
+    {"virtualpipeline", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
+    {"vpp", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
+    {"zerobubble", "'zb-h1', 'zb-h2' or 'zb-v'"},
+    {"interleavedzerobubble", "'zb-v'"},
+    {"zb", "'zb-h1', 'zb-h2' or 'zb-v'"},
+    {"zb1p", "'zb-h1'"},
+    {"zbh", "'zb-h1' or 'zb-h2'"},
+    {"pipedream", "'1f1b'"},
+    {"pipedreamflush", "'1f1b'"},
+    {"afab", "'gpipe'"},
+    {"dualpipe", "'dualpipev'"},
+    {"bfs", "'looped-bfs'"},
+    {"recompute", "'recompute-1f1b' or 'early-recompute-1f1b'"},
+};
+
+/// "; did you mean 'zb-h1'?", or nothing.
+std::string guess(const std::string& wanted, const std::vector<std::string>& names) {
+  std::string bare = wanted;
+  std::erase(bare, '-');
+  for (const auto& [word, schedules] : kFamilies)
+    if (bare == word) return "; did you mean " + std::string(schedules) + "?";
+  const auto likely = nearest(wanted, names);
+  return likely ? "; did you mean '" + *likely + "'?" : "";
+}
+
 }  // namespace
 
 const std::vector<ScheduleGenerator>& schedule_generators() {
@@ -59,10 +88,8 @@ Result<Schedule> make_schedule(std::string_view name, const ScheduleOptions& opt
     if (!names.empty()) known += ", ";
     known += names.emplace_back(generator.name);
   }
-  const auto likely = nearest(wanted, names);
-  return Error::invalid("unknown schedule " + in_quotes(name) +
-                        (likely ? "; did you mean '" + *likely + "'?" : "") + " (known are " +
-                        known + ")");
+  return Error::invalid("unknown schedule " + in_quotes(name) + guess(wanted, names) +
+                        " (known are " + known + ")");
 }
 
 std::int64_t most_instructions(std::string_view name, const ScheduleOptions& options) {

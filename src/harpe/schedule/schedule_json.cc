@@ -6,6 +6,7 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
+#include "harpe/instruction/likely_instruction.h"
 #include "harpe/schedule/check.h"
 #include "harpe/schedule/schedule.h"
 
@@ -111,13 +112,12 @@ class JsonReader {
   void add_unknown_op(const JsonValue& item, const JsonValue* op) {
     if (op == nullptr) return add(item, "\"op\" is missing");
     if (op->type != Type::kString) return add(*op, "expected the kind of the instruction");
-    std::vector<std::string> kinds;
     std::string known;
     for (int i = 0; i < kInstructionKinds; ++i) {
-      const auto& kind = kinds.emplace_back(name(static_cast<InstructionKind>(i)));
-      known += (known.empty() ? "" : ", ") + kind;
+      known += known.empty() ? "" : ", ";
+      known += name(static_cast<InstructionKind>(i));
     }
-    const auto likely = nearest(op->string, kinds);
+    const auto likely = likely_instruction(op->string);
     add(*op, "unknown instruction " + in_quotes(op->string) +
                  (likely ? "; did you mean '" + *likely + "'?" : "; known are " + known));
   }

@@ -8,6 +8,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/instruction/instruction.h"
+#include "harpe/instruction/likely_instruction.h"
 
 namespace harpe {
 namespace {
@@ -46,7 +47,11 @@ Status check_zeus_result(const ZeusResult& result) {
               std::ranges::all_of(result.iteration_energy, is_number);
   for (const ZeusBreakdown* breakdown : {&result.time, &result.energy}) {
     for (const auto& [name, iterations] : *breakdown) {
-      if (!instruction_kind(name)) return Error::invalid("unknown instruction " + in_quotes(name));
+      if (!instruction_kind(name)) {
+        const auto likely = likely_instruction(name);
+        return Error::invalid("unknown instruction " + in_quotes(name) +
+                              (likely ? "; did you mean '" + *likely + "'?" : ""));
+      }
       if (iterations.size() != result.iteration_time.size()) {
         return Error::invalid("the breakdown of " + name + " has not one list an iteration");
       }
