@@ -11,8 +11,10 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/instruction/knobs_json.h"
+#include "harpe/instruction/likely_instruction.h"
 #include "harpe/profile/profile.h"
 #include "harpe/profile/profile_columns.h"
+#include "harpe/profile/row_errors.h"
 
 namespace harpe {
 namespace {
@@ -93,8 +95,7 @@ struct Measurements {
 
 class Reader {
  public:
-  Reader(const ProfileColumns& columns, Diagnostics& diagnostics)
-      : columns_(columns), diagnostics_(diagnostics) {}
+  Reader(const ProfileColumns& columns, RowErrors& errors) : columns_(columns), errors_(errors) {}
 
   void read(const CsvRow& row) {
     const std::optional<int> stage = index(row, kStage, kLargestIndex);
@@ -122,7 +123,7 @@ class Reader {
   void skip() { all_stages_known_ = false; }
 
   /// A pipeline has no stage without work.
-  void check_stages() {
+  void check_stages(Diagnostics& diagnostics) {
     if (!all_stages_known_) return;
     std::vector<std::pair<int, int>> gaps;
     Place place;
@@ -135,10 +136,10 @@ class Reader {
       expected = stage + 1;
     }
     if (gaps.empty()) return;
-    diagnostics_.add(place.line, place.column,
-                     "stages count from 0 without a gap, but " + describe_gaps(gaps) +
-                         (gaps.size() == 1 && gaps[0].first == gaps[0].second ? " is" : " are") +
-                         " missing (the highest is " + std::to_string(expected - 1) + ")");
+    diagnostics.add(place.line, place.column,
+                    "stages count from 0 without a gap, but " + describe_gaps(gaps) +
+                        (gaps.size() == 1 && gaps[0].first == gaps[0].second ? " is" : " are") +
+                        " missing (the highest is " + std::to_string(expected - 1) + ")");
   }
 
   Profile profile() const {
@@ -160,7 +161,7 @@ class Reader {
   }
 
   std::nullopt_t error(const CsvRow& row, ProfileColumn column, const std::string& message) {
-    diagnostics_.add(row.line, cell(row, column).column, message);
+    errors_.add(row.line, cell(row, column).column, message);
     return std::nullopt;
   }
 
@@ -203,17 +204,15 @@ class Reader {
                    "instruction 'switch' cannot be measured alone: give the switch latency to the "
                    "planner instead");
     }
-    std::vector<std::string> names;
     std::string all;
     for (int i = 0; i < kInstructionKinds; ++i) {
       const auto candidate = static_cast<InstructionKind>(i);
       if (candidate == InstructionKind::kSwitch) continue;
-      names.emplace_back(name(candidate));
       if (i > 0) all += ", ";
-      all += names.back();
+      all += name(candidate);
     }
     if (text.empty()) return error(row, kInstruction, "instruction is empty: expected " + all);
-    const std::optional<std::string> meant = nearest(text, names);
+    const std::optional<std::string> meant = likely_instruction(text);
     return error(row, kInstruction,
                  "unknown instruction " + in_quotes(text) +
                      (meant ? "; is '" + *meant + "' meant?" : ": expected " + all));
@@ -338,11 +337,11 @@ class Reader {
     const std::string who = describe(key.instruction, columns_.has(kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
     if (!added) {
-      diagnostics_.add(
-          row.line, row.cells.front().column,
-          "the same row twice" + std::string(has_ranks() ? " for one rank" : "") + ": " + who +
-              " " + describe(key.setting) + " is already in line " + std::to_string(first->second) +
-              (has_ranks() ? "" : " (measurements of several ranks need a column 'rank')"));
+      errors_.add(row.line, row.cells.front().column,
+                  "the same row twice" + std::string(has_ranks() ? " for one rank" : "") + ": " +
+                      who + " " + describe(key.setting) + " is already in line " +
+                      std::to_string(first->second) +
+                      (has_ranks() ? "" : " (measurements of several ranks need a column 'rank')"));
       return false;
     }
     if (!is_fixed_time(key.instruction.kind)) return true;
@@ -358,7 +357,7 @@ class Reader {
   }
 
   const ProfileColumns& columns_;
-  Diagnostics& diagnostics_;
+  RowErrors& errors_;
   std::map<RowKey, int> line_of_;
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
@@ -368,18 +367,17 @@ class Reader {
 };
 
 /// Whether the row has as many cells as the header.
-bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last,
-                      Diagnostics& diagnostics) {
+bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last, RowErrors& errors) {
   const std::size_t cells = row.cells.size();
   if (cells == expected) return true;
   const std::string counts = std::to_string(cells) + (cells == 1 ? " cell" : " cells") +
                              ", the header has " + std::to_string(expected);
   if (cells > expected) {
-    diagnostics.add(row.line, row.cells[expected].column, "too many cells: " + counts);
+    errors.add(row.line, row.cells[expected].column, "too many cells: " + counts);
   } else {
     const CsvCell& last = row.cells.back();
-    diagnostics.add(row.line, last.column + static_cast<int>(last.text.size()),
-                    "too few cells: " + counts + (is_last ? "; the file may be truncated" : ""));
+    errors.add(row.line, last.column + static_cast<int>(last.text.size()),
+               "too few cells: " + counts + (is_last ? "; the file may be truncated" : ""));
   }
   return false;
 }
@@ -423,16 +421,18 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   if (rows.size() == 1) {
     diagnostics.add(rows.front().line, 1, "no rows follow the header");
   }
-  Reader reader(columns, diagnostics);
+  RowErrors errors;
+  Reader reader(columns, errors);
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const bool is_last = i + 1 == rows.size();
-    if (has_right_length(rows[i], rows.front().cells.size(), is_last, diagnostics)) {
+    if (has_right_length(rows[i], rows.front().cells.size(), is_last, errors)) {
       reader.read(rows[i]);
     } else {
       reader.skip();
     }
   }
-  reader.check_stages();
+  errors.report(diagnostics);
+  reader.check_stages(diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   Profile profile = reader.profile();
   if (says_synthetic(text)) profile.mark_synthetic();

@@ -250,6 +250,36 @@ TEST(ParseProfile, NamesTheNearestInstruction) {
   expect_row_error("0,,1410,0.5,200", 3, "instruction is empty: expected forward, backward");
 }
 
+TEST(ParseProfile, ManyRowsOfOneCauseAreOneError) {
+  std::string text = kHeader;
+  for (int i = 0; i < 608; ++i) text += "0,fwd," + std::to_string(300 + i) + ",0.5,200\n";
+  const std::vector<Diagnostic> all = diagnostics_of(text);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].text(),
+            "p.csv:2:3: unknown instruction 'fwd'; is 'forward' meant? (the same in 608 rows: "
+            "lines 2, 3, 4, ...)");
+
+  text = kHeader;
+  for (int i = 0; i < 40; ++i) {
+    text += "0,fwd," + std::to_string(300 + i) + ",0.5,200\n";
+    text += "0,bwd," + std::to_string(300 + i) + ",0.5,-" + std::to_string(1 + i) + "\n";
+  }
+  std::string said;
+  for (const Diagnostic& one : diagnostics_of(text)) said += one.text() + '\n';
+  EXPECT_EQ(said,
+            "p.csv:2:3: unknown instruction 'fwd'; is 'forward' meant? (the same in 40 rows: "
+            "lines 2, 4, 6, ...)\n"
+            "p.csv:3:3: unknown instruction 'bwd'; is 'backward' meant? (the same in 40 rows: "
+            "lines 3, 5, 7, ...)\n"
+            "p.csv:3:15: energy '-1' is negative (the same in 40 rows: lines 3, 5, 7, ...)\n");
+}
+
+TEST(ParseProfile, FewRowsOfOneCauseAreAnErrorEach) {
+  const std::string text = std::string(kHeader) +
+                           "0,forward,1410,0.5,-1\n0,forward,1395,0.5,-2\n0,forward,1380,0.5,-3\n";
+  EXPECT_EQ(diagnostics_of(text).size(), 3U);
+}
+
 TEST(ParseProfile, RefusesSwitchRows) {
   expect_row_error("0,switch,1410,0.5,200", 3, "'switch' cannot be measured");
 }
@@ -356,7 +386,10 @@ TEST(ParseProfile, ReportsAllErrorsAtOnce) {
 
 TEST(ParseProfile, CountsTheErrorsThatItLeavesOut) {
   std::string text = kHeader;
-  for (int i = 0; i < 100; ++i) text += "0,forward,x,0.5,200\n";
+  for (int i = 0; i < 100; ++i) {
+    const std::string word{'q', static_cast<char>('a' + i / 10), static_cast<char>('a' + i % 10)};
+    text += "0,qqqqqqqq" + word + ",1410,0.5,200\n";
+  }
   const std::vector<Diagnostic> diagnostics = diagnostics_of(text);
   ASSERT_EQ(diagnostics.size(), Diagnostics::kLimit + 1);
   EXPECT_THAT(diagnostics.back().message, HasSubstr("80 more"));
