@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -139,6 +140,26 @@ Status write_device(const fs::path& path, std::string_view content) {
   return ok_status();
 }
 
+/// Refuses compressed content, and names what decompresses it: nothing that is read here is binary.
+Status check_not_compressed(const fs::path& path, std::string_view content) {
+  struct Form {
+    std::string_view start, name, command;
+  };
+  constexpr std::array kForms = {
+      Form{"\x1f\x8b", "gzip", "gunzip"}, Form{"\x28\xb5\x2f\xfd", "zstd", "unzstd"},
+      Form{std::string_view("\xfd\x37zXZ\0", 6), "xz", "unxz"}, Form{"BZh", "bzip2", "bunzip2"}};
+  for (const Form& form : kForms) {
+    if (!content.starts_with(form.start)) continue;
+    const std::string command(form.command);
+    return Error::io(path.string(),
+                     "is compressed by " + std::string(form.name) + ": decompress it first (" +
+                         (path == "-" ? command + " -c FILE | harpe ..."
+                                      : command + " -k " + path.filename().string()) +
+                         ")");
+  }
+  return ok_status();
+}
+
 /// Returns the content of `file`. Errors name `path`.
 /// \param regular  anything but a regular file is an error
 Result<std::string> read_opened(const fs::path& path, const Descriptor& file, std::uint64_t limit,
@@ -174,6 +195,7 @@ Result<std::string> read_opened(const fs::path& path, const Descriptor& file, st
     if (size > limit) return too_large;
     if (count == 0) {
       content.resize(size);
+      if (Status plain = check_not_compressed(path, content); !plain.ok()) return plain.error();
       return content;
     }
   }

@@ -128,6 +128,21 @@ TEST_F(File, CannotBeReadWhereMissingOrADirectory) {
   EXPECT_THAT(directory.error().text(), HasSubstr("Is a directory"));
 }
 
+TEST_F(File, ThatIsCompressedIsRefusedWithTheCommandThatHelps) {
+  const fs::path path = directory_ / "profile.csv.gz";
+  const auto said = [&](std::string_view content) {
+    EXPECT_TRUE(write_file(path, content).ok());
+    const Result<std::string> text = read_file(path);
+    return text.ok() ? std::string() : text.error().text();
+  };
+  EXPECT_THAT(said("\x1f\x8b\x08 and more"),
+              HasSubstr("compressed by gzip: decompress it first (gunzip -k profile.csv.gz)"));
+  EXPECT_THAT(said("\x28\xb5\x2f\xfd"), HasSubstr("(unzstd -k profile.csv.gz)"));
+  EXPECT_THAT(said(std::string_view("\xfd\x37zXZ\0", 6)), HasSubstr("(unxz -k "));
+  EXPECT_THAT(said("BZh9"), HasSubstr("(bunzip2 -k "));
+  EXPECT_EQ(said("stage,instruction"), "");
+}
+
 TEST_F(File, OverTheLimitIsRefused) {
   ASSERT_TRUE(write_file(directory_ / "a", "12345").ok());
   EXPECT_TRUE(read_file(directory_ / "a", 5).ok());
