@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -63,8 +64,15 @@ class TraceWriter {
     event("M", what, stage, concat({",\"args\":", args.dump()}));
   }
 
+  /// Viewers order counters by their names: as many digits as the last stage has.
+  std::string padded(int stage) const {
+    const std::string number = std::to_string(stage);
+    const std::size_t digits = std::to_string(plan_.instructions.size() - 1).size();
+    return std::string(digits - std::min(digits, number.size()), '0') + number;
+  }
+
   void counter(int stage, Seconds at, Watts watts) {
-    event("C", concat({"power of stage ", std::to_string(stage)}), stage,
+    event("C", concat({"power of stage ", padded(stage)}), stage,
           concat({",\"ts\":", microseconds(at), ",\"args\":{\"W\":", coordinate(watts.value, 3),
                   "}"}));
   }

@@ -54,6 +54,24 @@ TEST(PerfettoTrace, HoldsEveryInstructionAtItsTime) {
   }
 }
 
+// Viewers sort counters by name: 10 comes after 2.
+TEST(PerfettoTrace, CountersSortByTheNumberOfTheStage) {
+  const auto counters = [](int stages) {
+    TestPipeline pipeline = pipeline_with_transfers();
+    pipeline.stages = stages;
+    const Plan plan = make_plan(pipeline, [](int, InstructionKind, int) { return 1400; });
+    std::map<std::string, int> stage_of;
+    const Json trace = Json::parse(perfetto_trace(plan));
+    for (const Json& event : trace["traceEvents"])
+      if (event["ph"] == "C") stage_of[event["name"]] = event["tid"];
+    return stage_of;
+  };
+  int expected = 0;
+  for (const auto& [name, stage] : counters(12)) EXPECT_EQ(stage, expected++) << name;
+  EXPECT_EQ(expected, 12);
+  EXPECT_TRUE(counters(4).contains("power of stage 3"));
+}
+
 TEST(PerfettoTrace, HasWhatIsSetBesideAClock) {
   Plan plan = plan_with_transfers();
   EXPECT_EQ(perfetto_trace(plan).find("label"), std::string::npos);
