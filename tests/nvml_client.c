@@ -99,7 +99,7 @@ static void check_before_init(void) {
   write_simulation("wrong.toml", "[[gpu]]\nmodel = \"b52\"\n");
   CHECK_EQUAL(nvmlInit_v2(), NVML_ERROR_INVALID_ARGUMENT);
   CHECK_EQUAL(harpe_sim_set_load(0, 1), NVML_ERROR_INVALID_ARGUMENT);
-  CHECK(strstr(harpe_sim_error(), "unknown model 'b52'") != NULL);
+  CHECK(strstr(harpe_sim_error(), "unknown GPU model 'b52'") != NULL);
   CHECK_EQUAL(nvmlInitWithFlags(0x80), NVML_ERROR_INVALID_ARGUMENT);
 }
 

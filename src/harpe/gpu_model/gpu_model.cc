@@ -54,21 +54,22 @@ std::string bare(std::string_view name) {
   return letters;
 }
 
-/// Models that have what was asked for in their name, or else those nearest to it.
+/// Models that begin with what was asked for or have it in their name, or else the nearest to it.
 std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std::string>& names) {
   const std::string asked = bare(wanted);
-  std::vector<std::string> meant;
+  std::vector<std::string> beginning, within;
   for (const std::string& name : names) {
     const std::string known = bare(name);
     const bool more_exact = asked.size() > known.size();  // "h100-sxm5-80gb"
-    if (asked.size() >= 3 &&
-        (more_exact ? asked : known).find(more_exact ? known : asked) != std::string::npos) {
-      meant.push_back(name);
-    }
+    const std::string &longer = more_exact ? asked : known, &shorter = more_exact ? known : asked;
+    if (asked.size() < 3 || longer.find(shorter) == std::string::npos) continue;
+    (longer.starts_with(shorter) ? beginning : within).push_back(name);
   }
-  if (!meant.empty()) return meant;
-  if (auto near = nearest(wanted, names)) meant.push_back(*std::move(near));
-  return meant;
+  if (!beginning.empty()) return beginning;  // "h200" is in "gh200", too
+  if (within.empty()) {
+    if (auto near = nearest(wanted, names)) within.push_back(*std::move(near));
+  }
+  return within;
 }
 
 /// The words in a driver's product name that identify a model.
@@ -79,9 +80,9 @@ constexpr std::array kProductNames{
     ProductName{"a100-sxm", "a100", "sxm4"},  ProductName{"a100-sxm", "a100", "sxm"},
     ProductName{"a100-pcie", "a100", "pcie"}, ProductName{"a40", "a40", ""},
     ProductName{"h100-sxm", "h100", "hbm3"},  ProductName{"h200-sxm", "h200", ""},
-    ProductName{"b200-sxm", "b200", ""},      ProductName{"gb200", "gb200", ""},
-    ProductName{"mi300x", "mi300x", ""},      ProductName{"l40s", "l40s", ""},
-    ProductName{"rtx-4090", "rtx", "4090"}};
+    ProductName{"gh200", "gh200", ""},        ProductName{"b200-sxm", "b200", ""},
+    ProductName{"gb200", "gb200", ""},        ProductName{"mi300x", "mi300x", ""},
+    ProductName{"l40s", "l40s", ""},          ProductName{"rtx-4090", "rtx", "4090"}};
 
 /// "NVIDIA A100-SXM4-80GB": nvidia, a100, sxm4, 80gb.
 std::vector<std::string> words_of(std::string_view product) {
@@ -168,6 +169,13 @@ std::vector<GpuModel> published_models() {
                  .min_clock = {345},
                  .max_clock = {1980},
                  .memory_bound = 0.042,
+                 .power_limit = {700}}),
+      like_h100({.name = "gh200",
+                 .description = "the H100 of an NVIDIA GH200 (700 W, 96 GB HBM3 at 4 TB/s), with "
+                                "h100-sxm's constants",
+                 .min_clock = {345},
+                 .max_clock = {1980},
+                 .memory_bound = 0.06,
                  .power_limit = {700}}),
       like_h100({.name = "b200-sxm",
                  .description =
@@ -275,14 +283,15 @@ const GpuModel* model_of_gpu(std::string_view product) {
 
 std::string unknown_gpu_model(std::string_view wanted) {
   std::vector<std::string> names;
+  for (const GpuModel& gpu : gpu_models()) names.emplace_back(gpu.name);
+  return unknown_gpu_model(wanted, names);
+}
+
+std::string unknown_gpu_model(std::string_view wanted, const std::vector<std::string>& known) {
   std::string all;
-  for (const GpuModel& gpu : gpu_models()) {
-    names.emplace_back(gpu.name);
-    if (!all.empty()) all += ", ";
-    all += names.back();
-  }
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
   std::string guess;
-  for (const std::string& meant : meant_by(wanted, names)) {
+  for (const std::string& meant : meant_by(wanted, known)) {
     guess += (guess.empty() ? "'" : " or '") + meant + "'";
   }
   return "unknown GPU model " + in_quotes(wanted) +

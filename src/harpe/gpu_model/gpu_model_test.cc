@@ -22,6 +22,10 @@ TEST(GpuModels, ANameWrittenInAnotherWayIsUnderstoodToBeMeant) {
   EXPECT_THAT(unknown_gpu_model("4090"), HasSubstr("is 'rtx-4090' meant?"));
   EXPECT_THAT(unknown_gpu_model("MI-300X"), HasSubstr("is 'mi300x' meant?"));
   EXPECT_THAT(unknown_gpu_model("a100"), HasSubstr("is 'a100-sxm' or 'a100-pcie' meant?"));
+  EXPECT_THAT(unknown_gpu_model("GH-200"), HasSubstr("is 'gh200' meant?"));
+  EXPECT_THAT(unknown_gpu_model("b200"), HasSubstr("is 'b200-sxm' meant?"));
+  EXPECT_THAT(unknown_gpu_model("h-100", {"h100-sxm", "other"}),
+              HasSubstr("is 'h100-sxm' meant? (known: h100-sxm, other)"));
   EXPECT_THAT(unknown_gpu_model("tpu"), testing::Not(HasSubstr("meant")));
 }
 
@@ -42,6 +46,7 @@ TEST(GpuModels, AreFoundByWhatDriversCallTheGpu) {
   EXPECT_EQ(model("NVIDIA H200"), "h200-sxm");
   EXPECT_EQ(model("NVIDIA H200 NVL"), "");
   EXPECT_EQ(model("NVIDIA B200"), "b200-sxm");
+  EXPECT_EQ(model("NVIDIA GH200 480GB"), "gh200");
   EXPECT_EQ(model("NVIDIA GB200"), "gb200");
   EXPECT_EQ(model("AMD Instinct MI300X"), "mi300x");
   EXPECT_EQ(model("NVIDIA L40S"), "l40s");

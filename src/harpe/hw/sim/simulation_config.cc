@@ -12,6 +12,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
+#include "harpe/gpu_model/gpu_model.h"
 #include "harpe/hw/device.h"
 #include "harpe/hw/sim/gpu_catalogue.h"
 
@@ -55,10 +56,10 @@ class GpuReader {
     if (!model) {
       fields_.error("model", "a gpu needs a model: " + known());
     } else if (!found) {
-      const auto meant = nearest(lower(*model), simulated_gpu_names());
-      fields_.error("model", "unknown model " + in_quotes(*model) +
-                                 (meant ? "; is '" + *meant + "' meant?" : "") + " (" + known() +
-                                 ")");
+      fields_.error("model", find_gpu_model(*model) != nullptr
+                                 ? "there is no simulated " + lower(*model) +
+                                       ", only its model for synthetic profiles (" + known() + ")"
+                                 : unknown_gpu_model(*model, simulated_gpu_names()));
     }
     spec_ = found.value_or(*catalogue_gpu("a100-sxm"));
     const auto count = fields_.integer("count", 1, kMaxSimulatedGpus);

@@ -5,6 +5,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
+#include "harpe/gpu_model/gpu_model.h"
 
 namespace harpe {
 namespace {
@@ -48,13 +49,31 @@ TEST(SimulationConfig, ShowsAllFaultsWithTheirPlaces) {
   ASSERT_FALSE(config.ok());
   const std::string text = config.error().text();
   EXPECT_THAT(text, HasSubstr("s.toml:1:"));
-  EXPECT_THAT(text, HasSubstr("s.toml:3:9: model: unknown model 'a100-smx'; is 'a100-sxm' meant?"));
+  EXPECT_THAT(text,
+              HasSubstr("s.toml:3:9: model: unknown GPU model 'a100-smx'; is 'a100-sxm' meant?"));
   EXPECT_THAT(text, HasSubstr("did you mean 'count'?"));
   EXPECT_THAT(text, HasSubstr("power_limit_w: expected 1 to 20000"));
   EXPECT_THAT(text, HasSubstr("the highest clock must be above the lowest"));
   EXPECT_THAT(text, HasSubstr("not 'explosion'"));
   EXPECT_THAT(text, HasSubstr("counter_reset begins at a time (at_s), not at a call"));
   EXPECT_THAT(text, HasSubstr("gpu: expected an integer from 0 to 1"));
+}
+
+TEST(SimulationConfig, KnowsTheModelsOfSyntheticProfiles) {
+  for (const GpuModel& gpu : gpu_models()) {
+    const auto config =
+        parse_simulation("[[gpu]]\nmodel = \"" + std::string(gpu.name) + "\"\n", "s.toml");
+    if (gpu.name == "mi300x") {  // NVML is not its driver's library
+      ASSERT_FALSE(config.ok());
+      EXPECT_THAT(config.error().text(), HasSubstr("there is no simulated mi300x, only its model"));
+      continue;
+    }
+    ASSERT_TRUE(config.ok()) << config.error().text();
+    EXPECT_EQ(model_of_gpu(config->gpus[0].name), &gpu) << config->gpus[0].name;
+  }
+  const auto config = parse_simulation("[[gpu]]\nmodel = \"H100\"\n", "s.toml");
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(config.error().text(), HasSubstr("is 'h100-sxm' meant?"));
 }
 
 TEST(SimulationConfig, RefusesWhatCannotBeSimulated) {
