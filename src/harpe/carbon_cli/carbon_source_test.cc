@@ -19,6 +19,7 @@ namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using TestJson = nlohmann::json;
 
 Said harpe_carbon(std::vector<std::string> arguments) {
@@ -197,6 +198,17 @@ TEST_F(CarbonSourceCommands, ErrorsSayWhatToDo) {
   const Said mean = harpe_carbon({"now", "uk?mean=238", "--offline"});
   EXPECT_EQ(mean.status, 0);
   EXPECT_THAT(mean.out, HasSubstr("ladder: yearly mean; too uncertain to control by"));
+}
+
+TEST_F(CarbonSourceCommands, AYearlyMeanIsNotOfAnHour) {
+  for (const char* source : {"DE", "302.5"}) {
+    const Said said = harpe_carbon({"now", source});
+    EXPECT_THAT(said.out, HasSubstr("\nthe same for every hour: no figure of the present one\n"));
+    EXPECT_THAT(said.out, Not(HasSubstr(" UTC")));
+    const TestJson document = TestJson::parse(harpe_carbon({"now", source, "--json"}).out);
+    EXPECT_TRUE(document["start"].is_null()) << document;
+    EXPECT_TRUE(document["end"].is_null()) << document;
+  }
 }
 
 TEST_F(CarbonSourceCommands, ANumberIsOfNoStatedKind) {

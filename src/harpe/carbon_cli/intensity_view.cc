@@ -72,6 +72,11 @@ std::string csv_head(const SourceView& view, const IntensitySeries& series) {
   return text;
 }
 
+/// False for a number of all hours: a yearly mean, or one that the user gave.
+bool is_of_an_hour(const LabelledIntensity& current) {
+  return current.ladder != LadderStep::kYearlyMean;
+}
+
 }  // namespace
 
 std::string current_text(const SourceView& view, const LabelledIntensity& current, bool coloured) {
@@ -82,9 +87,13 @@ std::string current_text(const SourceView& view, const LabelledIntensity& curren
       "  " + view.source + ", " + std::string(text_of(intensity.kind)) + "\n";
   text += "ladder: " + std::string(text_of(current.ladder)) +
           (control ? "" : "; too uncertain to control by: keep a plan that does not move") + "\n";
-  text += "of " + minute_text(current.start) + " to " +
-          minute_text(current.start + current.step).substr(11) + " UTC" +
-          (current.estimated ? ", estimated" : "") + "\n";
+  if (is_of_an_hour(current)) {
+    text += "of " + minute_text(current.start) + " to " +
+            minute_text(current.start + current.step).substr(11) + " UTC" +
+            (current.estimated ? ", estimated" : "") + "\n";
+  } else {
+    text += "the same for every hour: no figure of the present one\n";
+  }
   if (current.issued_at) text += "issued " + minute_text(*current.issued_at) + " UTC\n";
   if (current.fetched_at) text += "fetched " + minute_text(*current.fetched_at) + " UTC\n";
   if (!intensity.source.empty()) text += "from " + intensity.source + "\n";
@@ -95,8 +104,9 @@ std::string current_json(const SourceView& view, const LabelledIntensity& curren
   const CarbonIntensity& intensity = current.intensity;
   Json document = head_json(view, intensity.kind, intensity.zone, intensity.source);
   document["grams_per_kwh"] = number_json(intensity.grams_per_kwh);
-  document["start"] = utc_text(current.start);
-  document["end"] = utc_text(current.start + current.step);
+  const bool has_hour = is_of_an_hour(current);
+  document["start"] = has_hour ? Json(utc_text(current.start)) : Json(nullptr);
+  document["end"] = has_hour ? Json(utc_text(current.start + current.step)) : Json(nullptr);
   document["estimated"] = current.estimated;
   document["ladder"] = text_of(current.ladder);
   document["control_allowed"] = carbon_control_allowed(current.ladder);
