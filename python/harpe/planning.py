@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from ._keywords import guesses_keywords
 from ._plan_options import arguments_of, in_python, percentage
 from ._run_command import run_command
 from ._temporary_folder import temporary_folder
@@ -191,6 +192,7 @@ def _cells(figures: PlanFigures) -> tuple[str, ...]:
     )
 
 
+@guesses_keywords
 def plan(
     profile: str | os.PathLike[str] | Table,
     *,

@@ -200,6 +200,23 @@ def test_a_slowdown_in_percent_is_refused_in_words_of_fractions(
         plan(profile, slowdown=percent)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("microbatches", "micro_batches"),
+        ("num_microbatches", "micro_batches"),
+        ("deadline", "deadline_s"),
+        ("power_cap", "power_cap_w"),
+        ("gpu_per_stage", "gpus_per_stage"),
+    ],
+)
+def test_a_keyword_that_is_nearly_one_is_named(written: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"'{written}'; did you mean '{meant}'[?]"):
+        harpe.plan("profile.csv", **{written: 4})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="keyword argument 'colour'$"):
+        harpe.plan("profile.csv", colour=4)  # type: ignore[call-arg]
+
+
 def test_quantities_may_have_their_units(profile: Path) -> None:
     assert plan(profile, slowdown="5%").document == plan(profile, slowdown=0.05).document
     assert plan(profile, deadline_s="1500ms").document == plan(profile, deadline_s=1.5).document
