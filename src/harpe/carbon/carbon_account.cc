@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/check.h"
+#include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -136,8 +137,16 @@ Result<double> parse_pue(std::string_view text) {
   constexpr double kHighestPue = 10;
   const auto number = parse_number(text);
   if (number && *number >= 1 && *number <= kHighestPue) return *number;
-  return Error::invalid("a PUE is the energy of a site over that of its computers: 1 to 10, not " +
-                        in_quotes(text));
+  std::string message =
+      "a PUE is the energy of a site over that of its computers: 1 to 10, not " + in_quotes(text);
+  const std::string_view word = trim(text);
+  if (!word.ends_with('%')) return Error::invalid(message + decimal_comma_hint(text));
+  const auto percent = parse_number(trim(word.substr(0, word.size() - 1)));
+  if (percent && *percent >= 0 && *percent < 100 * (kHighestPue - 1)) {
+    const double more = *percent >= 100 ? *percent - 100 : *percent;
+    message += "; write " + shortest(1 + more / 100, 6) + " for " + shortest(more, 4) + " % more";
+  }
+  return Error::invalid(message);
 }
 
 Grams CarbonAccount::half_width() const {

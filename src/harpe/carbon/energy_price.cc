@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -68,28 +69,12 @@ std::optional<double> kilowatt_hours(std::string_view unit) {
   return std::nullopt;
 }
 
-/// Returns the first number in `text` if it has a decimal comma, with a point instead.
-std::optional<std::string> with_decimal_point(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789";
-  const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos ||
-      text.find_first_of(",.", comma + 1) != std::string_view::npos)
-    return std::nullopt;
-  const std::size_t begin = text.find_first_of(kDigits);
-  const std::size_t end = std::min(text.find_first_not_of(kDigits, comma + 1), text.size());
-  if (begin >= comma || end == comma + 1) return std::nullopt;
-  std::string number(text.substr(begin, end - begin));
-  number[comma - begin] = '.';
-  if (!parse_number(number)) return std::nullopt;
-  return number;
-}
-
 Error no_price(std::string_view text) {
-  std::string message =
+  const std::string message =
       "expected a price of a kilowatt-hour such as 0.10/kWh, 0.10 EUR/kWh or 12 ct/kWh, found " +
       in_quotes(text);
-  if (const auto number = with_decimal_point(text)) message += "; write " + *number;
-  return Error::invalid(message);
+  if (trim(text).ends_with('%')) return Error::invalid(message + "; it takes no percentage");
+  return Error::invalid(message + decimal_comma_hint(text));
 }
 
 Error no_unit(std::string_view text) {
@@ -120,6 +105,7 @@ Result<EnergyPrice> parse_energy_price(std::string_view text) {
     number = parse_number(amount.substr(first, last + 1 - first));
     if (!number) return expected;
   }
+  if (word == "%") return expected;
   const MoneyWord money = HARPE_TRY(money_of(word));
   if (*number < 0) return Error::invalid("a price of " + in_quotes(text) + " is negative");
   const double per_kwh = *number * money.share / *unit;

@@ -44,11 +44,14 @@ TEST(EnergyPrice, WhatIsNoPriceIsRefusedWithTheReason) {
     ASSERT_FALSE(price.ok()) << text;
     EXPECT_THAT(price.error().text(), HasSubstr("expected a price")) << text;
   }
-  for (const char* text : {"0,10 EUR/kWh", "0,10/kWh", "EUR 0,10/kWh", "0,10"}) {
-    EXPECT_THAT(parse_energy_price(text).error().text(), HasSubstr("write 0.10")) << text;
-  }
-  EXPECT_THAT(parse_energy_price("95,5 EUR/MWh").error().text(), HasSubstr("write 95.5"));
-  EXPECT_THAT(parse_energy_price("1,000,5 EUR/MWh").error().text(), Not(HasSubstr("write")));
+  EXPECT_THAT(parse_energy_price("0,10 EUR/kWh").error().text(),
+              HasSubstr("; use a point: 0.10 EUR/kWh"));
+  EXPECT_THAT(parse_energy_price("EUR 0,10/kWh").error().text(),
+              HasSubstr("; use a point: EUR 0.10/kWh"));
+  EXPECT_THAT(parse_energy_price("0,10").error().text(), HasSubstr("; use a point: 0.10"));
+  EXPECT_THAT(parse_energy_price("1,000,5 EUR/MWh").error().text(), Not(HasSubstr("point")));
+  EXPECT_THAT(parse_energy_price("20%").error().text(),
+              AllOf(HasSubstr("such as 0.10/kWh"), HasSubstr("it takes no percentage")));
   // A number without a unit may be meant in ct/kWh or per MWh.
   for (const char* text : {"100", "95 EUR", "$12"}) {
     EXPECT_THAT(parse_energy_price(text).error().text(),

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon_source/uk_intensity.h"
 
@@ -44,6 +45,8 @@ Error unknown_source(std::string_view text) {
   const std::string_view word = text.substr(0, text.find_first_of(":?"));
   auto near = nearest(lower(word), words);
   if (!near) near = nearest(word, words);
+  if (const std::string hint = decimal_comma_hint(text); !hint.empty())
+    return Error::invalid("there is no source " + in_quotes(text) + hint);
   return Error::invalid("there is no source " + in_quotes(text) +
                         (near ? "; did you mean " + *near + "? Otherwise, " : ": ") +
                         what_there_is());

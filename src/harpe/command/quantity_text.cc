@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -35,7 +36,9 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
   }
   const std::optional<double> value = parse_number(number);
   if (!value || !std::isfinite(*value * scale)) {
-    return Error::invalid("expected " + expected + ", found " + in_quotes(text));
+    const bool is_share = trim(text).ends_with('%') && units.data() != kPercentUnits.data();
+    return Error::invalid("expected " + expected + ", found " + in_quotes(text) +
+                          (is_share ? "; it takes no percentage" : decimal_comma_hint(text)));
   }
   if (*value < 0) return Error::invalid(in_quotes(text) + " is negative");
   return *value * scale;
@@ -87,7 +90,8 @@ bool may_be_fraction(std::string_view text) {
 Result<double> parse_share(std::string_view text) {
   const auto value = parse_number(text);
   if (value && *value >= 0 && *value <= 1) return *value;
-  return Error::invalid("expected a number from 0 to 1, found " + in_quotes(text));
+  return Error::invalid("expected a number from 0 to 1, found " + in_quotes(text) +
+                        decimal_comma_hint(text));
 }
 
 Result<int> parse_count(std::string_view text, int low, int high) {
@@ -104,7 +108,8 @@ Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
   if (word.ends_with('x')) {
     const auto factor = parse_number(word.substr(0, word.size() - 1));
     if (!factor || *factor <= 0) {
-      return Error::invalid("expected a factor such as 1.2x, found " + in_quotes(text));
+      return Error::invalid("expected a factor such as 1.2x, found " + in_quotes(text) +
+                            decimal_comma_hint(text));
     }
     return TimeOrFactor{.time = {}, .factor = factor};
   }

@@ -47,6 +47,19 @@ TEST(QuantityText, WhatIsNoQuantityIsRefusedWithWhatWasExpected) {
   EXPECT_FALSE(parse_percent("-1%").ok());
 }
 
+TEST(QuantityText, DecimalCommasAndPercentagesAreAnsweredWithWhatToWrite) {
+  EXPECT_EQ(parse_watts("2,4kW").error().text(),
+            "expected a power in watts such as 300 or 2.4kW, found '2,4kW'; use a point: 2.4kW");
+  EXPECT_EQ(parse_watts("20%").error().text(),
+            "expected a power in watts such as 300 or 2.4kW, found '20%'; it takes no percentage");
+  EXPECT_EQ(parse_percent("0,5%").error().text(),
+            "expected a percentage such as 5%, found '0,5%'; use a point: 0.5%");
+  EXPECT_EQ(parse_time_or_factor("1,2x").error().text(),
+            "expected a factor such as 1.2x, found '1,2x'; use a point: 1.2x");
+  EXPECT_EQ(parse_share("0,5").error().text(),
+            "expected a number from 0 to 1, found '0,5'; use a point: 0.5");
+}
+
 TEST(QuantityText, CountsStayInTheirRange) {
   EXPECT_EQ(*parse_count("8", 1, 10), 8);
   EXPECT_EQ(*parse_share("0"), 0);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "harpe/base/decimal_comma.h"
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon_source/mean_intensity.h"
@@ -21,7 +22,8 @@ Result<Seconds> parse_hours(std::string_view text) {
   const auto number = parse_number(text);
   const auto with_unit = parse_seconds(text);
   if (!number && !with_unit.ok()) {
-    return Error::invalid("expected hours such as 720 or 30d, found " + in_quotes(text));
+    return Error::invalid("expected hours such as 720 or 30d, found " + in_quotes(text) +
+                          decimal_comma_hint(text));
   }
   const Seconds time = number ? Seconds{*number * 3600} : *with_unit;
   if (!(time > Seconds{0}) || time > Seconds{kMost * 3600}) {

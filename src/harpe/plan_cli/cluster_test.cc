@@ -155,6 +155,11 @@ TEST(Cluster, WhatCannotBeIsRefusedByItsName) {
   EXPECT_THAT(refused("hours", "100000"), HasSubstr("at most 10 years"));
   EXPECT_THAT(refused("pue", "0.9"), HasSubstr("--pue: a PUE is"));
   EXPECT_THAT(refused("pue", "120%"), HasSubstr("--pue: a PUE is"));
+  EXPECT_THAT(refused("pue", "20%"), HasSubstr("; write 1.2 for 20 % more"));
+  EXPECT_THAT(refused("pue", "1,3"), HasSubstr("; use a point: 1.3"));
+  EXPECT_THAT(refused("hours", "0,5"), HasSubstr("; use a point: 0.5"));
+  EXPECT_THAT(refused("host-power", "20%"), HasSubstr("; it takes no percentage"));
+  EXPECT_THAT(refused("carbon", "302,5"), HasSubstr("'302,5'; use a point: 302.5"));
   EXPECT_THAT(refused("host-power", "-5"), HasSubstr("--host-power: '-5' is negative"));
   EXPECT_THAT(refused("price", "-0.10/kWh"), HasSubstr("is negative"));
   EXPECT_THAT(refused("price", "0.10 ERU/kWh"), HasSubstr("did you mean EUR?"));
