@@ -208,6 +208,9 @@ TEST_F(CarbonSourceCommands, AYearlyMeanIsNotOfAnHour) {
     const TestJson document = TestJson::parse(harpe_carbon({"now", source, "--json"}).out);
     EXPECT_TRUE(document["start"].is_null()) << document;
     EXPECT_TRUE(document["end"].is_null()) << document;
+    for (const char* rows : {"history", "forecast"})
+      EXPECT_THAT(harpe_carbon({rows, source}).out,
+                  HasSubstr("\none number, the same for every hour"));
   }
 }
 

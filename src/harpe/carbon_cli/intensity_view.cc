@@ -30,6 +30,12 @@ std::string minute_text(UtcTime time) {
   return text;
 }
 
+/// A line that keeps rows of hours from being taken for figures of these hours.
+std::string constant_text(const SourceView& view) {
+  const bool is_constant = view.identity.provider == "constant";
+  return is_constant ? "one number, the same for every hour: no figures of these hours\n" : "";
+}
+
 std::string notes_text(const SourceView& view, const std::vector<std::string>& notes) {
   std::string text;
   if (!view.method.empty()) text += "method: " + view.method + "\n";
@@ -129,7 +135,7 @@ std::string history_text(const SourceView& view, const LabelledHistory& history)
     highest = std::max(highest, grams);
   }
   std::string text = view.source + ": " + std::string(text_of(series.kind)) + "\n" +
-                     std::to_string(known) + " values of " +
+                     constant_text(view) + std::to_string(known) + " values of " +
                      shortest(static_cast<double>(series.step.count()) / 60) + " min from " +
                      minute_text(series.start) + " to " + minute_text(series.end()) + " UTC\n";
   if (known > 0) {
@@ -180,7 +186,7 @@ std::string forecast_text(const SourceView& view, const LabelledForecast& foreca
                      (carbon_control_allowed(forecast.ladder)
                           ? ""
                           : "; too uncertain to control by: keep a plan that does not move") +
-                     "\nissued " + minute_text(forecast.issued_at) + " UTC\n";
+                     "\nissued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
   const bool intervals = !forecast.lower.empty();
   text +=
       "UTC                 g/kWh" + std::string(intervals ? "   80 % of what comes" : "") + "\n";

@@ -40,7 +40,7 @@ struct Row {
 /// What one wants to know first, of all that `job_view` says.
 constexpr std::array<std::string_view, 26> kOrder{
     "phase",     "synthetic", "ended",      "profiling",  "observed", "would save", "iteration",
-    "pipelines", "MHz",       "times",      "power",      "clocks",   "straggler",  "refused",
+    "pipelines", "stage MHz", "times",      "power",      "clocks",   "straggler",  "refused",
     "missing",   "notice",    "slow stage", "fast stage", "pause",    "pace",       "carbon",
     "slow GPUs", "plan",      "search",     "objective",  "shape"};
 
@@ -182,17 +182,16 @@ void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bo
         {.label = "pipelines", .text = "and " + std::to_string(all - pipelines.size()) + " more"});
 }
 
-/// "0: 1410  1: 1095-1200": the clocks of the newest assignments, of each stage.
+/// "0:1410, 1:1095-1200": the clocks of the newest assignments, of each stage.
 void add_clocks(const Json& status, std::vector<Row>& rows) {
   std::string text;
   for (const Json& stage : member(status, "stage_clocks")) {
     const std::string lowest = whole_in(stage, "lowest_mhz");
     const std::string highest = whole_in(stage, "highest_mhz");
     if (!text.empty()) text += ", ";
-    text += "stage " + whole_in(stage, "stage") + " " +
-            (lowest == highest ? lowest : lowest + "-" + highest);
+    text += whole_in(stage, "stage") + ":" + (lowest == highest ? lowest : lowest + "-" + highest);
   }
-  if (!text.empty()) rows.push_back({.label = "MHz", .text = std::move(text)});
+  if (!text.empty()) rows.push_back({.label = "stage MHz", .text = std::move(text)});
 }
 
 /// The newest that fit, each with its local time.

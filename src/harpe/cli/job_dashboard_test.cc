@@ -69,8 +69,7 @@ TEST(JobDashboard, HasABarForEachPipelineAndTheClocksOfEachStage) {
   for (const char* part :
        {"pipelines   iterations by their plans, of 410.000 ms\n              0    [|",
         "   ]  360.000 ms\n", "||]  410.000 ms  straggler, 1.2x\n",
-        "MHz         stage 0 1095-1200, stage 1 1410\n",
-        "power       not known yet (4500 W at all-max)\n"}) {
+        "stage MHz   0:1095-1200, 1:1410\n", "power       not known yet (4500 W at all-max)\n"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
   EXPECT_THAT(view, Not(HasSubstr("and 0 more")));
