@@ -54,6 +54,14 @@ std::string bare(std::string_view name) {
   return letters;
 }
 
+/// "h100" of "h100pcie": letters and the number behind them.
+std::string_view chip_of(std::string_view bare_name) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t number = bare_name.find_first_of(kDigits);
+  if (number == std::string_view::npos) return {};
+  return bare_name.substr(0, bare_name.find_first_not_of(kDigits, number));
+}
+
 /// Models that begin with what was asked for or have it in their name, or else the nearest to it.
 std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std::string>& names) {
   const std::string asked = bare(wanted);
@@ -66,10 +74,14 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
     (longer.starts_with(shorter) ? beginning : within).push_back(name);
   }
   if (!beginning.empty()) return beginning;  // "h200" is in "gh200", too
-  if (within.empty()) {
-    if (auto near = nearest(wanted, names)) within.push_back(*std::move(near));
-  }
-  return within;
+  if (!within.empty()) return within;
+  // Boards of the same chip are nearer than names with fewer other letters: "h100-pcie" is no A100.
+  const std::string_view chip = chip_of(asked);
+  std::vector<std::string> same_chip;
+  for (const std::string& name : names)
+    if (!chip.empty() && bare(name).starts_with(chip)) same_chip.push_back(name);
+  const auto near = nearest(wanted, same_chip.empty() ? names : same_chip);
+  return near ? std::vector{*near} : same_chip;
 }
 
 /// The words in a driver's product name that identify a model.

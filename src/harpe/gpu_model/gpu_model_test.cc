@@ -22,6 +22,7 @@ TEST(GpuModels, ANameWrittenInAnotherWayIsUnderstoodToBeMeant) {
   EXPECT_THAT(unknown_gpu_model("4090"), HasSubstr("is 'rtx-4090' meant?"));
   EXPECT_THAT(unknown_gpu_model("MI-300X"), HasSubstr("is 'mi300x' meant?"));
   EXPECT_THAT(unknown_gpu_model("a100"), HasSubstr("is 'a100-sxm' or 'a100-pcie' meant?"));
+  EXPECT_THAT(unknown_gpu_model("h100-pcie"), HasSubstr("; is 'h100-sxm' meant?"));
   EXPECT_THAT(unknown_gpu_model("GH-200"), HasSubstr("is 'gh200' meant?"));
   EXPECT_THAT(unknown_gpu_model("b200"), HasSubstr("is 'b200-sxm' meant?"));
   EXPECT_THAT(unknown_gpu_model("h-100", {"h100-sxm", "other"}),
