@@ -213,7 +213,7 @@ def test_a_slowdown_in_percent_is_refused_in_words_of_fractions(
 def test_a_keyword_that_is_nearly_one_is_named(written: str, meant: str) -> None:
     with pytest.raises(TypeError, match=f"'{written}'; did you mean '{meant}'[?]"):
         harpe.plan("profile.csv", **{written: 4})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="keyword argument 'colour'$"):
+    with pytest.raises(TypeError, match=r"keyword argument 'colour'$"):
         harpe.plan("profile.csv", colour=4)  # type: ignore[call-arg]
 
 
