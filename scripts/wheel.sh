@@ -14,6 +14,8 @@ if [ "${1:-}" = --local ]; then
   ./scripts/build-release.sh build/local-wheel.log harpe_wheel
   tools=build/venv
   [ -x $tools/bin/pip ] || ./scripts/install-dependencies.sh --test
+  $tools/bin/python -c 'import scikit_build_core' 2>/dev/null ||
+    $tools/bin/pip install --quiet --disable-pip-version-check 'scikit-build-core>=0.11'
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
   # What the wheel's own build installs, beside the package's sources; nothing is left to build.
