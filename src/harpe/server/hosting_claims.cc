@@ -79,6 +79,7 @@ void Hosting::watch_lease() {
 
 /// A job that another server has, or may have.
 void Hosting::let_go(const std::string& id) {
+  removals_.forget(id);
   if (const HostedPtr hosted = find(id)) {
     log_("job " + id + " is let go: another server has it, or may have it");
     hosted->moved = true;

@@ -40,6 +40,7 @@ void Hosting::remove_all(const std::vector<std::string>& ids) {
 void Hosting::finish_removal(const std::string& id, bool gone, const Status& status) {
   const HostedPtr hosted = find(id);
   if (gone) {
+    removals_.forget(id);
     if (hosted != nullptr) {
       hosted->deleted = true;
       drop(hosted, deleted());
