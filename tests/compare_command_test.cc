@@ -79,9 +79,11 @@ TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
 /// Nothing beats Harpe's plan that ends as soon, and nothing is below the bound.
 TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
   synth("plain.csv", {});
-  for (const std::vector<std::string>& goal :
-       {std::vector<std::string>{"--slowdown", "0"}, {"--slowdown", "5%"}, {"--straggler", "1.2x"},
-        {"--slowdown", "3%", "--switch-latency", "10ms"}, {"--power-cap", "900W"}}) {
+  for (const std::vector<std::string>& goal : {std::vector<std::string>{"--slowdown", "0"},
+                                               {"--slowdown", "5%"},
+                                               {"--straggler", "1.2x"},
+                                               {"--slowdown", "3%", "--switch-latency", "10ms"},
+                                               {"--power-cap", "900W"}}) {
     SCOPED_TRACE(goal[1]);
     std::vector<std::string> options = {"--schedules", "none"};
     options.insert(options.end(), goal.begin(), goal.end());
@@ -93,8 +95,9 @@ TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
       ASSERT_FALSE(one.contains("missing")) << one["missing"];
       ASSERT_GT(one["curve"].size(), 0U);
       const double energy = one["iteration_energy_j"], time = one["iteration_time_s"];
-      if (one["lower_bound_j"].is_number())
+      if (one["lower_bound_j"].is_number()) {
         EXPECT_GE(energy, one["lower_bound_j"].get<double>() * (1 - 1e-9));
+      }
       std::vector<std::string> as_soon = {"--deadline", shortest(time * (1 + 1e-9)) + "s"};
       if (goal[0] == "--straggler") as_soon = goal;
       if (goal.size() > 2) as_soon.insert(as_soon.end(), goal.begin() + 2, goal.end());

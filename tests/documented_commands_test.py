@@ -46,7 +46,7 @@ ELSEWHERE = {
     r"harpe carbon simulate": "takes minutes; carbon_replay has its tests",
     r"harpe carbon report --server": "the operator's server; server_carbon_test.py",
     r"harpe run --carbon DE|harpe run --optimize": "asks a provider or needs an agent; run_optimize_test.py",
-    r"harpe switch-latency .* -- python3 load.py": "wants a load of the reader's; switch_latency has its tests",
+    r"harpe switch-latency .* -- python3 -c": "loads a real GPU; switch_latency has its tests",
     r"harpe monitor$": "needs a GPU that is there",
     r"harpe profile measure ": "profile_measure_test.py",
     r"harpe agent --simulate |HARPE_SERVER=.* python3 examples/|harpe job watch demo": "training; end_to_end_test.py",

@@ -734,7 +734,7 @@ TEST_F(PlanCommand, TheBillOfAClusterIsThatOfItsIterations) {
   std::vector<std::string> with_files = asked;
   with_files.insert(with_files.end(), {"--points", "3", "--out", path("bill")});
   const Said text = plan(with_files);
-  EXPECT_THAT(text.out, AllOf(HasSubstr("In plain words: 1 024 GPUs (32 pipelines of 32) draw"),
+  EXPECT_THAT(text.out, AllOf(HasSubstr("In plain words: for 1 024 GPUs (32 pipelines of 32) the"),
                               HasSubstr("Against all-max"), HasSubstr("PUE 1.2")));
   EXPECT_THAT(read("bill/report.html"),
               AllOf(HasSubstr("1 024 GPUs (32 pipelines of 32) in 100 h"), HasSubstr("t of CO2")));

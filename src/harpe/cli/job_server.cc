@@ -83,9 +83,12 @@ Result<std::string> JobServer::ask_text(const std::string& method, const std::st
 }
 
 Error JobServer::silent(const std::string& why) const {
+  const bool is_untrusted = why.find("certificate") != std::string::npos;
   return Error::of(ErrorCode::kUnavailable,
                    "the server at " + url_ + " does not respond: " + why +
-                       " (is `harpe serve` running there? --server URL names another)");
+                       (is_untrusted ? " (--ca-file or HARPE_CA_FILE names certificates to trust)"
+                                     : " (is `harpe serve` running there? --server URL names "
+                                       "another; with TLS it begins with https://)"));
 }
 
 Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,

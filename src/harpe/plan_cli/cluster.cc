@@ -182,11 +182,15 @@ std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerm
 std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs) {
   const ComparedBills bills = bills_of(terms, costs);
   const ClusterBill& plan = bills.plan;
-  std::string text = "In plain words: " + gpus_words(terms, plan, costs) + " draw " +
-                     grouped(plan.power.value / 1000, 1) + " kW under this plan. In " +
-                     (terms.time == kMonth ? "a month of " : "") + hours_words(plan.time) +
-                     " they do " + grouped(plan.iterations, 0) + " iterations for " +
-                     amounts_text(terms, plan.energy, plan.co2, plan.money) + ".\n";
+  // The power is the site's: with hosts and cooling, if the terms have them.
+  const bool is_gpus_alone = terms.pue == 1 && terms.host_power == Watts{0};
+  const std::string gpus = gpus_words(terms, plan, costs);
+  std::string text =
+      "In plain words: " + (is_gpus_alone ? gpus + " draw " : "for " + gpus + " the site draws ") +
+      grouped(plan.power.value / 1000, 1) + " kW under this plan. In " +
+      (terms.time == kMonth ? "a month of " : "") + hours_words(plan.time) + " they do " +
+      grouped(plan.iterations, 0) + " iterations for " +
+      amounts_text(terms, plan.energy, plan.co2, plan.money) + ".\n";
   text += saving_words(terms, plan, bills.all_max, "all-max");
   if (bills.one_clock) {
     text += saving_words(terms, plan, *bills.one_clock,

@@ -31,7 +31,8 @@ constexpr ClusterCosts kCosts{.gpus_per_pipeline = 64,
 TEST(Cluster, IsSaidInPlainWords) {
   // By hand: see cluster_bill_test.cc.
   EXPECT_EQ(cluster_text(large_cluster(), kCosts),
-            "In plain words: 1 024 GPUs (16 pipelines of 64) draw 537.6 kW under this plan. "
+            "In plain words: for 1 024 GPUs (16 pipelines of 64) the site draws 537.6 kW under "
+            "this plan. "
             "In a month of 720 h they do "
             "259 200 iterations for 387 072 kWh, 155 t of CO2 and 38 707 EUR.\n"
             "Against all-max, this plan saves 69 120 kWh, 27.6 t of CO2 and 6 912 EUR (15.2 %).\n"

@@ -147,8 +147,12 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                            .policies = {},
                            .notes = inputs.premises};
   comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
-  if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty())
+  if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty()) {
     comparison.notes.push_back(lateness);
+  } else if (!job.states_latency) {
+    comparison.notes.emplace_back(
+        "Clock changes are taken as free; --switch-latency 10ms prices clocks that come late");
+  }
   comparison.policies = compare_policies(job, frontier, planned, compared.policies);
   {
     ProgressBar bar(console, "schedules");

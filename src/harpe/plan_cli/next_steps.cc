@@ -48,8 +48,9 @@ std::vector<ReportStep> next_steps(const PlanJob& job, const Planned& planned,
   steps.push_back(
       {"Look first, with nothing set: work and waiting of each stage, slow GPUs, and the range of "
        "what plans would save. It takes a server and no agent:",
-       "harpe serve\nexport HARPE_SERVER=http://127.0.0.1:7787 HARPE_JOB=" + name +
-           "\nHARPE_OBSERVE=1 " + train + "\nharpe job show " + name});
+       "harpe serve    # in a terminal of its own\nexport HARPE_SERVER=http://127.0.0.1:7787 "
+       "HARPE_JOB=" +
+           name + "\nHARPE_OBSERVE=1 " + train + "\nharpe job show " + name});
   const std::string objective = objective_command(job.objective, name);
   steps.push_back(
       {"Train under plans, with an agent on each node (sudo harpe agent). A training does not read "
