@@ -113,8 +113,11 @@ class Chart:
             self.parts.append(f'<text x="{at:.1f}" y="{TOP - 3}" text-anchor="middle">{text}</text>')
 
     def mark(self, x, y, color, text, dy=-10):
+        # Half of what the text needs beside its mark, so that it is not cut off at an edge.
+        room = 3.5 * len(text)
+        middle = min(max(self.at_x(x), room), self.width - room)
         self.parts.append(f'<circle cx="{self.at_x(x):.1f}" cy="{self.at_y(y):.1f}" r="5" fill="{color}"/>'
-                          f'<text x="{self.at_x(x):.1f}" y="{self.at_y(y) + dy:.1f}"'
+                          f'<text x="{middle:.1f}" y="{self.at_y(y) + dy:.1f}"'
                           f' text-anchor="middle">{html.escape(text)}</text>')
 
     def svg(self):

@@ -234,8 +234,9 @@ def main():
         print(f"\n{'':24}{'gCO2eq':>9}{'kJ':>9}{'hours':>8}")
         for one in result["ways"]:
             print(f"{one['name']:24}{one['grams']:9.2f}{one['joules'] / 1000:9.1f}{one['hours']:8.1f}")
-        print(f"{result['saved_percent']:.1f} % less CO2 than the best steady pace, {len(result['pauses'])} pauses, "
-              f"{'in time' if result['in_time'] else 'TOO LATE'}.")
+        saved = result["saved_percent"]
+        print(f"{abs(saved):.1f} % {'less' if saved >= 0 else 'more'} CO2 than the best steady pace, "
+              f"{len(result['pauses'])} pauses, {'in time' if result['in_time'] else 'TOO LATE'}.")
         print(f"All of it took {took:.0f} s. GPUs are simulated and the grid is invented; processes, sockets and plans are real.")
         if arguments.out:
             print(f"Open the report in a browser: {demo.folder / 'report.html'}")

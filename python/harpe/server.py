@@ -483,5 +483,7 @@ def _refusal(refused: urllib.error.HTTPError) -> Exception:
 def _unavailable(url: str, error: BaseException) -> UnavailableError:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     why = str(reason) or type(reason).__name__
-    hint = "HARPE_CA_FILE names certificates to trust" if "certificate" in why else "is harpe serve running there?"
+    hint = "is harpe serve running there?"
+    if "certificate" in why:
+        hint = "HARPE_CA_FILE names certificates to trust"
     return UnavailableError(f"{url} does not respond: {why}; {hint}")

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <queue>
+#include <ranges>
 
 namespace harpe {
 namespace {
@@ -90,10 +91,10 @@ class Walk {
     }
     const std::int64_t whole = earliest[static_cast<std::size_t>(sink())];
     std::vector<std::int64_t> latest(order_.size(), whole);
-    for (auto event = order_.rbegin(); event != order_.rend(); ++event) {
-      for (const int arc : leaving_[static_cast<std::size_t>(*event)]) {
+    for (const int event : std::views::reverse(order_)) {
+      for (const int arc : leaving_[static_cast<std::size_t>(event)]) {
         const Arc& one = arcs_[static_cast<std::size_t>(arc)];
-        std::int64_t& at = latest[static_cast<std::size_t>(*event)];
+        std::int64_t& at = latest[static_cast<std::size_t>(event)];
         at = std::min(at, latest[static_cast<std::size_t>(one.to)] - length(one));
       }
     }

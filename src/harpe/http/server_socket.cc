@@ -179,7 +179,11 @@ Result<UniqueFd> listen_tcp(const TcpAddress& address) {
     ::inet_pton(AF_INET, address.host.c_str(), &to.sin_addr);
     bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
   }
-  if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) return io_error(name);
+  if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    if (errno == EADDRINUSE)
+      return Error::io(name, "another process listens there already: choose another port (--tcp)");
+    return io_error(name);
+  }
   return fd;
 }
 

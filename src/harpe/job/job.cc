@@ -318,7 +318,8 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   s.rollbacks = 0;
   s.guard.reset();
   s.effects.save = true;
-  s.deploy_choice(now, "the objective is now: " + text_of(objective));
+  s.add_event(JobEvent::Level::kInfo, now, "the objective is now: " + text_of(objective));
+  s.deploy_choice(now, "another objective");
   return ok_status();
 }
 

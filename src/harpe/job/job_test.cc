@@ -209,6 +209,24 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
   EXPECT_EQ(played.events("the objective is now: slowdown 10 %"), 1);
 }
 
+TEST(Job, AnObjectiveThatChangesNoPlanYetIsInTheLog) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = 1.4}, played.training.now()).ok());
+  for (int stage = 0; stage < 4; ++stage) played.training.slow[{1, stage}] = 1.4;
+  played.training.run(played.job, 30);
+  ASSERT_EQ(played.job.phase(), JobPhase::kStraggling);
+  const std::uint64_t version = played.job.assignments(0, 0).back().version;
+  ASSERT_TRUE(
+      played.job
+          .set_objective({.kind = Objective::Kind::kSlowdown, .value = 0.01}, played.training.now())
+          .ok());
+  EXPECT_EQ(played.job.assignments(0, 0).back().version, version) << "all wait as before";
+  played.training.run(played.job, 1);
+  EXPECT_EQ(played.events("the objective is now: slowdown 1 %"), 1);
+}
+
 TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
   Played played(small_spec(4, 1));
   PlayedTraining& training = played.training;

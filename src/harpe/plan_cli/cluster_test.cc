@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
@@ -27,6 +28,12 @@ constexpr ClusterCosts kCosts{.gpus_per_pipeline = 64,
                               .all_max = {.time = 10_s, .energy = 250'000_J},
                               .one_clock = ClusterCosts::OneClock{
                                   .cost = {.time = 10_s, .energy = 240'000_J}, .clock = 1395_MHz}};
+
+TEST(WrappedText, KeepsTheGroupsOfANumberOnALine) {
+  EXPECT_EQ(wrapped_text("needs no less than 395 448.6 J of 1 395 448 J", 22),
+            "needs no less than\n  395 448.6 J of\n  1 395 448 J\n");
+  EXPECT_EQ(wrapped_text("stage 2 of 1410 MHz", 12), "stage 2 of\n  1410 MHz\n");
+}
 
 TEST(Cluster, IsSaidInPlainWords) {
   // By hand: see cluster_bill_test.cc.
