@@ -72,95 +72,130 @@ Result<Choices> choices_of(std::span<const OperatingPoint> points, Watts blockin
 
 }  // namespace
 
+/// The network of a pipeline in units of time, and the walk along its frontier.
 struct PerseusFrontier::Data {
+  Data(const Frontier& of, const PerseusOptions& with)
+      : frontier(of), options(with), blocking_power(of.all_max().blocking_power) {}
+
+  std::int64_t units_of(Seconds time) const {
+    return static_cast<std::int64_t>(std::floor(time / options.unit));
+  }
+  Seconds time_of(std::int64_t units) const { return options.unit * static_cast<double>(units); }
+
+  Result<const Choices*> choices_at(const PipelineNode& node);
+  Result<UnitActivity> activity_of(const PipelineNode& node);
+  Status add_node(int place);
+  Status build();
+  std::vector<Point> points(int gpus_per_stage) const;
+
   Frontier frontier;
-  std::vector<const Choices*> choices;  // of each node; null: a fixed time
+  PerseusOptions options;
+  std::vector<Watts> blocking_power;    // of each stage, per GPU
+  std::vector<const Choices*> choices;  // of each node; null: a transfer
   std::map<std::tuple<int, int, InstructionKind>, Choices> tables;
-  std::vector<std::int64_t> longest;  // of each node, units
+  UnitNetwork network;
+  Joules fixed_energy{0};  // effective, of what has no choice, per GPU
   UnitSteps steps;
 };
 
-PerseusFrontier::PerseusFrontier(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-
-Result<PerseusFrontier> PerseusFrontier::find(const Frontier& frontier,
-                                              const PerseusOptions& options) {
-  const Pipeline& pipeline = frontier.pipeline();
-  const Plan all_max = frontier.all_max();
-  auto data = std::make_shared<Data>(
-      Data{.frontier = frontier, .choices = {}, .tables = {}, .longest = {}, .steps = {}});
-  UnitNetwork network;
-  const auto count = static_cast<int>(pipeline.nodes().size());
-  network.events = 2 * count + 2;
-  double fixed_energy = 0;  // effective joules of what has no choice, per GPU
-  for (int i = 0; i < count; ++i) {
-    const PipelineNode& node = pipeline.nodes()[static_cast<std::size_t>(i)];
-    const int start = 1 + 2 * i, end = start + 1;
-    UnitActivity activity{.from = start, .to = end};
-    const Choices* choices = nullptr;
-    if (node.stage < 0) {
-      activity.shortest = static_cast<std::int64_t>(std::floor(node.transfer_time / options.unit));
-    } else {
-      const Watts blocking = all_max.blocking_power[static_cast<std::size_t>(node.stage)];
-      const auto key = std::tuple(node.stage, node.chunk, node.instruction.kind);
-      auto table = data->tables.find(key);
-      if (table == data->tables.end()) {
-        Choices made = HARPE_TRY(
-            choices_of(frontier.profile().points(node.stage, node.chunk, node.instruction.kind),
-                       blocking, options));
-        table = data->tables.emplace(key, std::move(made)).first;
-      }
-      choices = &table->second;
-      activity.shortest = choices->choices.empty() ? 0 : choices->choices.front().units;
-      activity.longest = choices->choices.empty() ? 0 : choices->choices.back().units;
-      if (choices->choices.size() > 1) {
-        activity.cost = [curve = choices->curve](std::int64_t units) {
-          return curve(static_cast<double>(units));
-        };
-      } else if (!choices->choices.empty()) {
-        const Choices::Choice& only = choices->choices.front();
-        fixed_energy +=
-            (only.energy - blocking * (options.unit * static_cast<double>(only.units))).value;
-      }
-    }
-    activity.longest = std::max(activity.longest, activity.shortest);
-    data->choices.push_back(choices);
-    data->longest.push_back(activity.longest);
-    network.activities.push_back(std::move(activity));
-    network.dependencies.push_back({.from = 0, .to = start});
-    network.dependencies.push_back({.from = end, .to = network.events - 1});
+Result<const Choices*> PerseusFrontier::Data::choices_at(const PipelineNode& node) {
+  const InstructionKind kind = node.instruction.kind;
+  const auto key = std::tuple(node.stage, node.chunk, kind);
+  auto table = tables.find(key);
+  if (table == tables.end()) {
+    const Watts blocking = blocking_power[static_cast<std::size_t>(node.stage)];
+    Choices made = HARPE_TRY(
+        choices_of(frontier.profile().points(node.stage, node.chunk, kind), blocking, options));
+    table = tables.emplace(key, std::move(made)).first;
   }
-  for (const Dependency& one : pipeline.dependencies())
-    network.dependencies.push_back(
-        {.from = 2 + 2 * one.from,
-         .to = 1 + 2 * one.to,
-         .lag = static_cast<std::int64_t>(std::floor(one.lag / options.unit))});
-  data->steps = walk_unit_steps(network);
+  return &table->second;
+}
 
-  PerseusFrontier result(data);
+/// Returns how long the node may take and at what cost. Events are set by `add_node`.
+Result<UnitActivity> PerseusFrontier::Data::activity_of(const PipelineNode& node) {
+  UnitActivity activity;
+  if (node.stage < 0) {
+    choices.push_back(nullptr);
+    activity.shortest = activity.longest = units_of(node.transfer_time);
+    return activity;
+  }
+  choices.push_back(HARPE_TRY(choices_at(node)));
+  const std::vector<Choices::Choice>& list = choices.back()->choices;
+  if (list.empty()) return activity;
+  activity.shortest = list.front().units;
+  activity.longest = list.back().units;
+  if (list.size() > 1) {
+    activity.cost = [curve = choices.back()->curve](std::int64_t units) {
+      return curve(static_cast<double>(units));
+    };
+  } else {
+    const Watts blocking = blocking_power[static_cast<std::size_t>(node.stage)];
+    fixed_energy = fixed_energy + list.front().energy - blocking * time_of(list.front().units);
+  }
+  return activity;
+}
+
+/// Adds a node between two events of its own, after the beginning and before the end of all.
+Status PerseusFrontier::Data::add_node(int place) {
+  const int start = 1 + 2 * place, end = start + 1;
+  UnitActivity activity =
+      HARPE_TRY(activity_of(frontier.pipeline().nodes()[static_cast<std::size_t>(place)]));
+  activity.from = start;
+  activity.to = end;
+  network.activities.push_back(std::move(activity));
+  network.dependencies.push_back({.from = 0, .to = start});
+  network.dependencies.push_back({.from = end, .to = network.events - 1});
+  return ok_status();
+}
+
+Status PerseusFrontier::Data::build() {
+  const auto count = static_cast<int>(frontier.pipeline().nodes().size());
+  network.events = 2 * count + 2;
+  for (int place = 0; place < count; ++place) HARPE_TRY(add_node(place));
+  for (const Dependency& one : frontier.pipeline().dependencies())
+    network.dependencies.push_back(
+        {.from = 2 + 2 * one.from, .to = 1 + 2 * one.to, .lag = units_of(one.lag)});
+  steps = walk_unit_steps(network);
+  return ok_status();
+}
+
+/// Returns what each step plans: times in units, energies by the curves.
+std::vector<PerseusFrontier::Point> PerseusFrontier::Data::points(int gpus_per_stage) const {
   Watts blocking{0};
-  for (const Watts power : all_max.blocking_power) blocking = blocking + power;
-  double cost = fixed_energy;
-  std::vector<std::int64_t> units = data->longest;
-  for (std::size_t i = 0; i < units.size(); ++i)
-    if (network.activities[i].cost) cost += network.activities[i].cost(units[i]);
+  for (const Watts power : blocking_power) blocking = blocking + power;
+  std::vector<std::int64_t> units;
+  double cost = fixed_energy.value;
+  for (const UnitActivity& activity : network.activities) {
+    units.push_back(activity.longest);
+    if (activity.cost) cost += activity.cost(activity.longest);
+  }
+  std::vector<Point> points;
   for (std::size_t step = 0;; ++step) {
-    const Seconds time =
-        options.unit * static_cast<double>(data->steps.slowest - static_cast<std::int64_t>(step));
-    result.points_.push_back(
-        {.planned_time = time,
-         .planned_energy = (Joules{cost} + blocking * time) * all_max.gpus_per_stage});
-    if (step == data->steps.steps.size()) break;
-    for (const UnitChange& change : data->steps.steps[step]) {
+    const Seconds time = time_of(steps.slowest - static_cast<std::int64_t>(step));
+    points.push_back({.planned_time = time,
+                      .planned_energy = (Joules{cost} + blocking * time) * gpus_per_stage});
+    if (step == steps.steps.size()) return points;
+    for (const UnitChange& change : steps.steps[step]) {
       const auto at = static_cast<std::size_t>(change.activity);
       cost += network.activities[at].cost(change.units) - network.activities[at].cost(units[at]);
       units[at] = change.units;
     }
   }
-  return result;
+}
+
+PerseusFrontier::PerseusFrontier(std::shared_ptr<const Data> data, int gpus_per_stage)
+    : data_(std::move(data)), points_(data_->points(gpus_per_stage)) {}
+
+Result<PerseusFrontier> PerseusFrontier::find(const Frontier& frontier,
+                                              const PerseusOptions& options) {
+  auto data = std::make_shared<Data>(frontier, options);
+  HARPE_TRY(data->build());
+  return PerseusFrontier(std::move(data), frontier.all_max().gpus_per_stage);
 }
 
 Result<Plan> PerseusFrontier::plan(std::size_t point, const PlanOptions& pricing) const {
-  std::vector<std::int64_t> units = data_->longest;
+  std::vector<std::int64_t> units;
+  for (const UnitActivity& activity : data_->network.activities) units.push_back(activity.longest);
   for (std::size_t step = 0; step < point; ++step)
     for (const UnitChange& change : data_->steps.steps[step])
       units[static_cast<std::size_t>(change.activity)] = change.units;

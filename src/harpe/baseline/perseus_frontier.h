@@ -53,7 +53,7 @@ class PerseusFrontier {
 
  private:
   struct Data;
-  explicit PerseusFrontier(std::shared_ptr<const Data> data);
+  PerseusFrontier(std::shared_ptr<const Data> data, int gpus_per_stage);
 
   std::shared_ptr<const Data> data_;
   std::vector<Point> points_;
