@@ -34,7 +34,7 @@ class PlanSearch(unittest.TestCase):
 
     def repeated(self, notes):
         """The plan that a note says how to find again, as bytes."""
-        windows = re.search(r"--search-windows (\d+) finds the same plan again", notes)
+        windows = re.search(r"--search-windows\s+(\d+)\s+finds\s+the\s+same\s+plan\s+again", notes)  # lines are wrapped
         self.assertTrue(windows, notes)
         self.plan("--search-windows", windows[1], "--out", "again")
         return (self.folder / "again/plan.json").read_bytes()

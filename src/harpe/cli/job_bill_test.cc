@@ -47,7 +47,7 @@ TEST(JobBill, SaysWhatWasMeasuredAsFarAsThatIsMoreThanItsError) {
   Json status = training();
   EXPECT_THAT(
       job_bill_text(status, terms()),
-      AllOf(HasSubstr("64 GPUs (4 pipelines of 16) draw"),
+      AllOf(HasSubstr("64 GPUs (4 pipelines of 16) the site draws"),
             HasSubstr("Measured so far: its GPUs used 150 kWh, 60.0 kg of CO2 and 15.00 EUR "
                       "and saved 30.0 kWh, 12.0 kg of CO2 and 3.00 EUR against all-max.")));
   status["saved_error_j"] = 8e7;
