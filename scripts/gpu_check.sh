@@ -19,6 +19,26 @@ last_of() {
   echo "$found"
 }
 
+# The trainer of the demonstration is a sixth of the wheel, and nothing here runs it.
+without_trainer() {
+  python3 - "$1" <<'PYTHON'
+import os
+import sys
+import zipfile
+
+path, left_out = sys.argv[1], "harpe/libexec/harpe/trainer"
+with zipfile.ZipFile(path) as whole, zipfile.ZipFile(path + ".new", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as kept:
+    for member in whole.infolist():
+        content = whole.read(member)
+        if member.filename.endswith(".dist-info/RECORD"):
+            lines = content.splitlines(keepends=True)
+            content = b"".join(line for line in lines if not line.startswith(left_out.encode() + b","))
+        if member.filename != left_out:
+            kept.writestr(member, content)
+os.replace(path + ".new", path)
+PYTHON
+}
+
 pack() {
   cd "$here/.."
   local out=${1:-out/gpu_check} most=$((24 << 20)) size
@@ -28,6 +48,7 @@ pack() {
   ./scripts/wheel.sh out/wheel
   rm -f "$out"/harpe-*.tar.xz "$out"/harpe-*.whl
   cp out/portable/harpe-*.tar.xz out/wheel/harpe-*.whl "$here/gpu_check.sh" "$out"
+  without_trainer "$out"/harpe-*.whl
   size=$(du -sb "$out" | cut -f1)
   [ "$size" -le $most ] || fail "$out has $size bytes, more than $most"
   echo "$out: $size bytes. There: ./gpu_check.sh OUT"
