@@ -1,10 +1,9 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <memory>
-#include <system_error>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harpe/cli/cli.h"
 #include "harpe/cli/find_program.h"
@@ -29,13 +28,7 @@ Result<Outcome> become_agent(const std::vector<std::string>& given) {
   std::vector<std::string> words{found->string()};
   const auto agent = std::ranges::find(given, "agent");
   if (agent != given.end()) words.insert(words.end(), std::next(agent), given.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execv(words.front().c_str(), arguments.data());
-  const int why = errno;
-  return Error::of(ErrorCode::kUnavailable,
-                   words.front() + " cannot be started: " + std::generic_category().message(why));
+  return become(std::move(words));
 }
 
 }  // namespace

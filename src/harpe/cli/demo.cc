@@ -1,14 +1,13 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "harpe/cli/cli.h"
 #include "harpe/cli/demo_parts.h"
+#include "harpe/cli/find_program.h"
 #include "harpe/command/help.h"
 #include "harpe/command/options.h"
 
@@ -35,13 +34,7 @@ Result<Outcome> become_demo(const std::string& script, const std::string& comman
   if (!arguments.out.empty()) words.insert(words.end(), {"--out", arguments.out});
   if (arguments.check) words.emplace_back("--check");
   if (json) words.emplace_back("--json");
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execv(words.front().c_str(), pointers.data());
-  const int why = errno;
-  return Error::of(ErrorCode::kUnavailable,
-                   words.front() + " cannot be started: " + std::generic_category().message(why));
+  return become(std::move(words));
 }
 
 CLI::App& add_demo(Commands& commands, CLI::App& parent, const std::string& name,

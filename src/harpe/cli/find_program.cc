@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 namespace harpe {
 
@@ -46,6 +48,16 @@ Result<std::filesystem::path> find_program(const std::string& name, const Progra
   return Error::of(ErrorCode::kUnavailable,
                    name + " is missing: no such program in " +
                        (looked.empty() ? std::string("any folder: PATH is empty") : looked));
+}
+
+Error become(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(words.front().c_str(), pointers.data());
+  const int why = errno;
+  return Error::of(ErrorCode::kUnavailable,
+                   words.front() + " cannot be started: " + std::generic_category().message(why));
 }
 
 }  // namespace harpe

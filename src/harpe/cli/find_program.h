@@ -25,4 +25,9 @@ struct ProgramPlaces {
 /// The first file of this name that may be executed; an error says where it was looked for.
 Result<std::filesystem::path> find_program(const std::string& name, const ProgramPlaces& places);
 
+/// Replaces this process by a program: the same process id, so that signals and the exit status are
+/// the program's own. Returns only if the program cannot be started.
+/// \param words  absolute path of the program, then its arguments
+Error become(std::vector<std::string> words);
+
 }  // namespace harpe
