@@ -18,7 +18,8 @@ struct PointAtObjective {
 /// Returns the point that a user of that knob would choose: for an objective of time the least
 /// energy within it, for a power cap the fastest within it, else the least energy. A point meets an
 /// objective if its time or power exceeds it by at most 0.1 %.
-/// \param curve      fastest first, see `one_setting_curve`; beside a straggler, see `waiting`
+/// \param curve      fastest first, see `one_setting_curve`; with the wait for a straggler, if
+/// there is one
 /// \param reference  times that the objective is relative to
 /// \returns  nullopt for an empty curve. If no point meets the objective: the fastest point, or for
 ///           a power cap the point of least power

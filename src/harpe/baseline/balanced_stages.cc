@@ -6,7 +6,7 @@
 namespace harpe {
 namespace {
 
-/// What a forward of a stage takes at each clock, by rising clock.
+/// The times of a stage's forward at all its clocks, by rising clock.
 struct ForwardTimes {
   std::vector<Megahertz> clocks;
   std::vector<Seconds> times;

@@ -16,8 +16,8 @@ namespace harpe {
 /// than the heaviest stage's. Backwards are not looked at, as published: such plans may be worse
 /// than one clock for all. The artifact does so with power limits; this with clocks, which profiles
 /// have.
+/// \param pricing  of which latency and dwell matter; the choice of clocks ignores both
 /// \returns  `kInvalidInput` if some stage has no forward with a choice of clocks
-/// \param pricing  of which latency and dwell matter
 Result<std::vector<Plan>> balanced_stages(const Frontier& frontier,
                                           const PlanOptions& pricing = {});
 

@@ -5,9 +5,9 @@
 ///   const harpe::Result<harpe::Plan> plan = harpe::envpipe_plan(frontier, EnvPipeForm::kEmulated);
 ///
 /// Algorithm. The outer envelope (all instructions of the last stage, the first forward and the
-/// last backward of each stage) runs at the highest clock, all others begin at a low one. While a
-/// critical path leaves the envelope, those of its instructions that have its lowest clock get the
-/// next higher one. One plan results; there is no frontier and no bound.
+/// last backward of each stage) runs at the highest clock; all other instructions begin at a low
+/// one. While a critical path leaves the envelope, the instructions on it with the lowest clock get
+/// the next higher clock. The result is one plan, without a frontier or a bound.
 
 #include "harpe/base/result.h"
 #include "harpe/frontier/frontier.h"
@@ -26,12 +26,11 @@ enum class EnvPipeForm : unsigned char {
 };
 
 /// Returns the plan that EnvPipe comes to, priced with the profile's real times and energies.
-/// Always ends: where all instructions of a critical path have their highest clocks, it is done,
-/// in the envelope or not (the artifact's loop does not end then).
+/// Always ends: if all instructions of a critical path run at their highest clocks, the plan is
+/// done, even if the path leaves the envelope (the artifact's loop does not end then).
+/// \param pricing  of which latency and dwell matter; the choice of clocks ignores both
 /// \returns  `kInvalidInput` if the schedule has more than one chunk a stage, or instructions with
-/// a
-///           choice other than one forward and one backward for each micro-batch
-/// \param pricing  of which latency and dwell matter; the choice of clocks knows of neither
+///           a choice of clocks other than forward and backward
 Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form,
                           const PlanOptions& pricing = {});
 

@@ -11,19 +11,6 @@ namespace {
 // Relative difference of times or energies that counts as none.
 constexpr double kAlike = 1e-3;
 
-std::vector<OneSettingPoint> only_best(std::vector<OneSettingPoint> points) {
-  std::ranges::sort(points, {}, [](const OneSettingPoint& point) {
-    return std::pair(point.iteration_time, point.iteration_energy);
-  });
-  Joules least{std::numeric_limits<double>::infinity()};
-  std::erase_if(points, [&](const OneSettingPoint& point) {
-    if (point.iteration_energy >= least) return true;
-    least = point.iteration_energy;
-    return false;
-  });
-  return points;
-}
-
 /// Returns the points that differ in that knob alone; of each power limit one.
 std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, Knob knob) {
   if (knob == Knob::kClock) {
@@ -45,16 +32,29 @@ std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, K
 
 }  // namespace
 
-std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
-                                               const StragglerWait& wait) {
-  points = differing_in(std::move(points), knob);
+std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
+                                         const StragglerWait& wait) {
   // Before the best are kept: a setting that needs more than a faster one may wait for less.
   for (OneSettingPoint& point : points) {
     if (point.iteration_time >= wait.until) continue;
     point.iteration_energy += wait.power * (wait.until - point.iteration_time);
     point.iteration_time = wait.until;
   }
-  return only_best(std::move(points));
+  std::ranges::sort(points, {}, [](const OneSettingPoint& point) {
+    return std::pair(point.iteration_time, point.iteration_energy);
+  });
+  Joules least{std::numeric_limits<double>::infinity()};
+  std::erase_if(points, [&](const OneSettingPoint& point) {
+    if (point.iteration_energy >= least) return true;
+    least = point.iteration_energy;
+    return false;
+  });
+  return points;
+}
+
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+                                               const StragglerWait& wait) {
+  return best_points(differing_in(std::move(points), knob), wait);
 }
 
 Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,

@@ -27,9 +27,13 @@ struct StragglerWait {
   Watts power{0};    ///< of all waiting GPUs of the pipeline together
 };
 
-/// Returns the points that differ in that knob alone and that no other beats in time and energy,
-/// fastest first, the wait included in both. Of the clocks of a power limit it takes the highest: a
-/// limit leaves the choice of the clock to the GPU. O(n log n).
+/// Returns the points that no other beats in time and energy, fastest first, the wait included in
+/// both. O(n log n).
+std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
+                                         const StragglerWait& wait = {});
+
+/// Returns the `best_points` among those that differ in that knob alone. Of the clocks of a power
+/// limit it takes the highest: a limit leaves the choice of the clock to the GPU. O(n log n).
 std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
                                                const StragglerWait& wait = {});
 

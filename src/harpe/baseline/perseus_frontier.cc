@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-/// What an instruction of a stage can take, fastest first.
+/// The choices of an instruction, fastest first, and the curve through them.
 struct Choices {
   struct Choice {
     Megahertz clock;
@@ -74,8 +74,11 @@ Result<Choices> choices_of(std::span<const OperatingPoint> points, Watts blockin
 
 /// The network of a pipeline in units of time, and the walk along its frontier.
 struct PerseusFrontier::Data {
-  Data(const Frontier& of, const PerseusOptions& with)
-      : frontier(of), options(with), blocking_power(of.all_max().blocking_power) {}
+  Data(const Frontier& of, const PerseusOptions& with, const Plan& all_max)
+      : frontier(of),
+        options(with),
+        blocking_power(all_max.blocking_power),
+        gpus_per_stage(all_max.gpus_per_stage) {}
 
   std::int64_t units_of(Seconds time) const {
     return static_cast<std::int64_t>(std::floor(time / options.unit));
@@ -86,11 +89,12 @@ struct PerseusFrontier::Data {
   Result<UnitActivity> activity_of(const PipelineNode& node);
   Status add_node(int place);
   Status build();
-  std::vector<Point> points(int gpus_per_stage) const;
+  std::vector<Point> points() const;
 
   Frontier frontier;
   PerseusOptions options;
-  std::vector<Watts> blocking_power;    // of each stage, per GPU
+  std::vector<Watts> blocking_power;  // of each stage, per GPU
+  int gpus_per_stage;
   std::vector<const Choices*> choices;  // of each node; null: a transfer
   std::map<std::tuple<int, int, InstructionKind>, Choices> tables;
   UnitNetwork network;
@@ -160,7 +164,7 @@ Status PerseusFrontier::Data::build() {
 }
 
 /// Returns what each step plans: times in units, energies by the curves.
-std::vector<PerseusFrontier::Point> PerseusFrontier::Data::points(int gpus_per_stage) const {
+std::vector<PerseusFrontier::Point> PerseusFrontier::Data::points() const {
   Watts blocking{0};
   for (const Watts power : blocking_power) blocking = blocking + power;
   std::vector<std::int64_t> units;
@@ -183,14 +187,14 @@ std::vector<PerseusFrontier::Point> PerseusFrontier::Data::points(int gpus_per_s
   }
 }
 
-PerseusFrontier::PerseusFrontier(std::shared_ptr<const Data> data, int gpus_per_stage)
-    : data_(std::move(data)), points_(data_->points(gpus_per_stage)) {}
+PerseusFrontier::PerseusFrontier(std::shared_ptr<const Data> data)
+    : data_(std::move(data)), points_(data_->points()) {}
 
 Result<PerseusFrontier> PerseusFrontier::find(const Frontier& frontier,
                                               const PerseusOptions& options) {
-  auto data = std::make_shared<Data>(frontier, options);
+  auto data = std::make_shared<Data>(frontier, options, frontier.all_max());
   HARPE_TRY(data->build());
-  return PerseusFrontier(std::move(data), frontier.all_max().gpus_per_stage);
+  return PerseusFrontier(std::move(data));
 }
 
 Result<Plan> PerseusFrontier::plan(std::size_t point, const PlanOptions& pricing) const {

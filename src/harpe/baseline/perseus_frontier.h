@@ -12,8 +12,8 @@
 /// critical instructions. At last each instruction gets the slowest clock whose units are at most
 /// the planned ones.
 ///
-/// The times that a step plans are rounded down, and its energies are those of the fit, so that
-/// some cannot be reached by any clocks: `points` has what is planned, `plan` what its clocks take.
+/// Planned times are rounded down and planned energies come from the fit, so that no clocks reach
+/// some of the points: `points` returns the planned figures, `plan` those of the chosen clocks.
 
 #include <cstdint>
 #include <memory>
@@ -27,8 +27,8 @@ namespace harpe {
 
 struct PerseusOptions {
   Seconds unit{1e-3};
-  /// Where three points or fewer are left, they are chosen anew: a point is dropped only if another
-  /// beats this share of its time and energy.
+  /// If three points or fewer of an instruction are left, all its points are filtered again: a
+  /// point is then dropped only if another beats this share of its time and energy.
   double noise_factor = 0.95;
 };
 
@@ -45,7 +45,7 @@ class PerseusFrontier {
   /// Slowest first, one unit apart.
   std::span<const Point> points() const { return points_; }
   /// Returns the plan of a point with the profile's times and energies. O(points x changes).
-  /// \param pricing  of which latency and dwell matter; the choice of clocks knows of neither
+  /// \param pricing  of which latency and dwell matter; the choice of clocks ignores both
   Result<Plan> plan(std::size_t point, const PlanOptions& pricing = {}) const;
   /// Returns the slowest plan that ends by `deadline` in real times; the fastest of all if none
   /// does.
@@ -53,7 +53,7 @@ class PerseusFrontier {
 
  private:
   struct Data;
-  PerseusFrontier(std::shared_ptr<const Data> data, int gpus_per_stage);
+  explicit PerseusFrontier(std::shared_ptr<const Data> data);
 
   std::shared_ptr<const Data> data_;
   std::vector<Point> points_;

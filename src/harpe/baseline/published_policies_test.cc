@@ -89,8 +89,12 @@ TEST(EnvPipe, IsThatOfPerseussArtifact) {
   };
   for (const Published& one : {Published{"gpt3-175b_a100-sxm.csv", 12, 28.365, 503607.718},
                                Published{"gpt3-175b_a100-sxm.csv", 24, 46.712, 968871.603},
+                               Published{"gpt3-175b_a100-sxm.csv", 48, 83.406, 1899399.374},
+                               Published{"gpt3-175b_a100-sxm.csv", 96, 156.794, 3760454.915},
                                Published{"bloom-176b_a100-sxm.csv", 12, 28.235, 537975.084},
-                               Published{"bloom-176b_a100-sxm.csv", 24, 46.27, 1067445.176}}) {
+                               Published{"bloom-176b_a100-sxm.csv", 24, 46.27, 1067445.176},
+                               Published{"bloom-176b_a100-sxm.csv", 48, 82.341, 2126385.36},
+                               Published{"bloom-176b_a100-sxm.csv", 96, 154.483, 4244265.728}}) {
     SCOPED_TRACE(std::string(one.file) + " " + std::to_string(one.micro_batches));
     const Profile profile = read_profile(folder / one.file).value();
     const Plan plan =

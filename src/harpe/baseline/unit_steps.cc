@@ -10,7 +10,8 @@
 namespace harpe {
 namespace {
 
-// As published: costs are counted in millionths, and 10,000 stands for "cannot be cut".
+// The published algorithm counts costs in millionths, and gives arcs that cannot be cut a capacity
+// of 10,000.
 constexpr double kMillionth = 1e6;
 constexpr std::int64_t kUncut = 10'000'000'000;
 
@@ -104,7 +105,7 @@ class Walk {
     return whole;
   }
 
-  /// What it costs to be one unit shorter than `units`, in millionths, rounded down.
+  /// Returns the cost of one unit less than `units`, in millionths, rounded down.
   std::int64_t price(const UnitActivity& activity, std::int64_t units) const {
     const double change = std::abs(activity.cost(units - 1) - activity.cost(units));
     return static_cast<std::int64_t>(std::floor(change * kMillionth));

@@ -49,34 +49,20 @@ struct Pricing {
   PlanOptions options;
 };
 
-/// Adds the wait for a straggler and drops the points that others beat. Fastest first.
+/// Returns the plans that no other beats, fastest first, the wait for a straggler included.
 std::vector<OneSettingPoint> curve_of(const std::vector<Plan>& plans, const Pricing& pricing) {
-  const Seconds until = pricing.planned.waits_until;
-  std::vector<OneSettingPoint> curve;
-  for (const Plan& plan : plans) {
-    OneSettingPoint point{.setting = {},
-                          .iteration_time = plan.iteration_time,
-                          .iteration_energy = plan.iteration_energy};
-    if (until > point.iteration_time) {
-      Watts waiting{0};
-      for (const Watts power : plan.blocking_power) waiting = waiting + power * plan.gpus_per_stage;
-      point.iteration_energy = point.iteration_energy + waiting * (until - point.iteration_time);
-      point.iteration_time = until;
-    }
-    curve.push_back(point);
-  }
-  std::ranges::sort(curve, [](const OneSettingPoint& a, const OneSettingPoint& b) {
-    return std::pair(a.iteration_time, a.iteration_energy) <
-           std::pair(b.iteration_time, b.iteration_energy);
-  });
-  std::vector<OneSettingPoint> kept;
-  for (const OneSettingPoint& point : curve)
-    if (kept.empty() || point.iteration_energy < kept.back().iteration_energy)
-      kept.push_back(point);
-  return kept;
+  StragglerWait wait{.until = pricing.planned.waits_until};
+  const Plan& any = pricing.planned.chosen;
+  for (const Watts power : any.blocking_power) wait.power += power * any.gpus_per_stage;
+  std::vector<OneSettingPoint> points;
+  for (const Plan& plan : plans)
+    points.push_back({.setting = {},
+                      .iteration_time = plan.iteration_time,
+                      .iteration_energy = plan.iteration_energy});
+  return best_points(std::move(points), wait);
 }
 
-/// Returns plans evenly along the published frontier, that for the job's deadline among them.
+/// Returns plans evenly along the published frontier, and the plan for the job's deadline.
 Result<std::vector<Plan>> perseus_plans(const Pricing& pricing, PolicyRow& row) {
   constexpr std::size_t kPlans = 25;
   const PerseusFrontier published = HARPE_TRY(PerseusFrontier::find(pricing.frontier));
