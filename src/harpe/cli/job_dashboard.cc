@@ -139,7 +139,7 @@ std::string headline(const Json& status, std::size_t columns, bool coloured) {
   return line + '\n';
 }
 
-/// Those to show of the pipelines of a status, stragglers before the others, by number.
+/// Returns at most `most` pipelines of a status by number; stragglers are kept before others.
 std::vector<Json> pipelines_of(const Json& status, std::size_t most) {
   const Json& given = member(status, "pipelines");
   std::vector<Json> pipelines;

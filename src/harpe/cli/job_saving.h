@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a job has saved against all-max, as commands show it. Pure functions of the server's
-/// status. Only for `.cc` files: the JSON library is large.
+/// Texts for the savings of a job against all-max. Pure functions of the server's status. Only for
+/// `.cc` files: the JSON library is large.
 
 #include <optional>
 #include <string>

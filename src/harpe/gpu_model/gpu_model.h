@@ -48,7 +48,7 @@ const GpuModel* find_gpu_model(std::string_view name);
 const GpuModel* model_of_gpu(std::string_view product);
 /// "unknown GPU model 'h-100'; is 'h100-sxm' meant? (known: ...)".
 std::string unknown_gpu_model(std::string_view name);
-/// The same where other models are known.
+/// The same message for a list of known models.
 std::string unknown_gpu_model(std::string_view name, const std::vector<std::string>& known);
 
 /// Dynamic power at fraction `x` of the max clock, as a share of that at the max clock.

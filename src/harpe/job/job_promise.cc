@@ -197,8 +197,8 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   }
   const std::int64_t from = next_from();
   const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
-  // What a look shows of a declared straggler arrives `lead()` iterations after it. Until then all
-  // stay at all-max: the plan in force waits, maybe for a pipeline that is healthy.
+  // The result of a look at a declared straggler reaches the ranks `lead()` iterations after the
+  // look. Until then all stay at all-max: the plan in force waits, perhaps for a healthy pipeline.
   const std::int64_t resumes = unseen_outside() != nullptr ? until + lead() : until;
   const bool will_pause = asked && asked->is_placed() && !asked->given_up;
   if (will_pause && collector.newest() + 1 < asked->from && asked->from < resumes) return;

@@ -70,8 +70,8 @@ const std::vector<std::string>& policy_names();
 
 /// \param planned   of the job's own schedule, with plans along the frontier and rivals
 /// \param policies  of `policy_names`
-/// Those that others have published know neither late clocks nor stragglers, and are priced with
-/// both.
+/// Policies that others have published ignore late clocks and stragglers; their plans are priced
+/// with both.
 std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
                                         const Planned& planned,
                                         const std::vector<std::string>& policies);

@@ -43,13 +43,13 @@ std::string activations(const ScheduleRow& row) {
          shortest(static_cast<double>(row.peak_activations) / row.chunks, 4);
 }
 
-/// How far the policy is above the least energy at its time.
+/// Returns how far the policy is above the lower bound at its time; "-" if that is not known.
 std::string gap_text(const PolicyRow& row) {
   if (row.lower_bound <= Joules{0}) return "-";
   return percent_text(100 * (row.cost.energy / row.lower_bound - 1), 2);
 }
 
-/// What a policy promises beside what its clocks take.
+/// Returns the policy's own figures for its fastest plan, and those of that plan's clocks.
 std::string planned_text(const PolicyRow& row) {
   return row.policy + ": plans " + fixed(row.planned->time.value, 4) + " s and " +
          grouped(row.planned->energy.value, 1) + " J for its fastest plan, whose clocks take " +

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a reader of a plan does next: the steps from its page to a training that runs by plans.
+/// The steps from the page of a plan to a training that runs by plans.
 
 #include <vector>
 

@@ -48,6 +48,7 @@ void RowErrors::report(Diagnostics& diagnostics) const {
   std::ranges::sort(all, {}, &Row::number);
   for (Row& row : all)
     diagnostics.add(row.error.line, row.error.column, std::move(row.error.message));
+  // Diagnostics count errors beyond those that they show.
   for (std::size_t i = 0; i < more_; ++i) diagnostics.add("another error");
 }
 

@@ -74,7 +74,7 @@ struct ReportInput {
   std::vector<std::pair<Seconds, Joules>> late_bound = {};
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
-  /// What the chosen plan is worth over a longer time: names and values.
+  /// Savings and bill of the chosen plan over a longer time: names and values.
   std::vector<std::pair<std::string, std::string>> worth = {};
   std::vector<ReportStep> next = {};  ///< how to run the chosen plan
   std::vector<std::string> premises =

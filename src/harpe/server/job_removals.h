@@ -43,7 +43,8 @@ class JobRemovals {
     doubted_[id] = hosted == nullptr ? std::numeric_limits<std::int64_t>::max()
                                      : hosted->saving.revisions.newest();
   }
-  /// This server has the job no more. One of its name that is registered later is another one.
+  /// Ends the doubt about a job that this server no longer has. A job registered later under the
+  /// same id is another job.
   void forget(const std::string& id) { doubted_.erase(id); }
   bool was_doubted(const std::string& id) const { return doubted_.contains(id); }
   /// Whether the job may be another server's by now.

@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-/// As at the start of its life: nothing of it is stored.
+/// A job of which nothing is stored yet.
 class Registered final : public Hosted {
  public:
   using Hosted::Hosted;
