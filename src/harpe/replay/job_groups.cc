@@ -9,7 +9,7 @@
 
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
-#include "harpe/replay/trace_table.h"
+#include "harpe/base/csv_table.h"
 #include "harpe/replay/traced_job.h"
 
 namespace harpe {
@@ -28,7 +28,7 @@ Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std:
   Diagnostics diagnostics(file);
   std::vector<JobGroup> groups;
   std::map<std::string, std::size_t> by_name;
-  TraceTable table(text, kColumns, diagnostics);
+  CsvTable table(text, kColumns, diagnostics);
   table.each([&] {
     const std::string& name = table.text(0);
     const std::string& dataset = table.text(3);

@@ -5,7 +5,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/replay/trace_table.h"
+#include "harpe/base/csv_table.h"
 
 namespace harpe {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::array kPowerColumns{"dataset",     "network",        "optimizer",
                                    "power_limit", "time_per_epoch", "average_power"};
 
 /// The first columns of both files.
-TraceKey key_of(TraceTable& table) {
+TraceKey key_of(CsvTable& table) {
   return {table.text(0), table.text(1), table.text(2), table.count(3)};
 }
 
@@ -25,11 +25,11 @@ TraceKey key_of(TraceTable& table) {
 Result<std::vector<TrainRow>> parse_train_rows(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   std::vector<TrainRow> rows;
-  TraceTable table(text, kTrainColumns, diagnostics);
+  CsvTable table(text, kTrainColumns, diagnostics);
   table.each([&] {
     TrainRow row;
     row.key = key_of(table);
-    row.target_metric = table.number(4, -TraceTable::kMostNumber);
+    row.target_metric = table.number(4, -CsvTable::kMostNumber);
     const bool reached = !table.text(5).empty() && lower(table.text(5)) != "nan";
     if (reached) row.target_epoch = table.count(5);
     rows.push_back(std::move(row));
@@ -41,7 +41,7 @@ Result<std::vector<TrainRow>> parse_train_rows(std::string_view text, const std:
 Result<std::vector<PowerRow>> parse_power_rows(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   std::vector<PowerRow> rows;
-  TraceTable table(text, kPowerColumns, diagnostics);
+  CsvTable table(text, kPowerColumns, diagnostics);
   table.each([&] {
     PowerRow row;
     row.key = key_of(table);

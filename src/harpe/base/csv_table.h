@@ -1,7 +1,10 @@
 #pragma once
 /// \file
-/// Tables of traces, read cell by cell by the names of their columns; what is wrong is named with
-/// its line and column.
+/// A CSV file read by the names of its columns; diagnostics carry line and column.
+///
+///   constexpr std::array kColumns = {"time", "energy"};
+///   CsvTable table(text, kColumns, diagnostics);
+///   table.each([&] { points.push_back({table.number(0, 0), table.number(1, 0)}); });
 
 #include <algorithm>
 #include <limits>
@@ -15,13 +18,14 @@
 
 namespace harpe {
 
-/// Of one file; `diagnostics` must outlive it.
-class TraceTable {
+/// `diagnostics` must outlive it.
+class CsvTable {
  public:
   static constexpr double kMostNumber = 1e12;
 
-  /// \param columns  those that are read, by the indices that follow; others are left out
-  TraceTable(std::string_view text, std::span<const char* const> columns, Diagnostics& diagnostics)
+  /// \param columns  names of the columns to read; the functions below take an index in this list.
+  ///                 Other columns are ignored.
+  CsvTable(std::string_view text, std::span<const char* const> columns, Diagnostics& diagnostics)
       : diagnostics_(diagnostics), rows_(split_csv(text, diagnostics)) {
     if (rows_.empty()) {
       diagnostics_.add(std::string("it has no line; expected a heading with the column ") +
@@ -37,7 +41,8 @@ class TraceTable {
     }
   }
 
-  /// Calls `read` for each row, whose cells it then has.
+  /// Calls `read` for each row after the heading. Within the call the functions below return the
+  /// cells of that row. A file with any diagnostic so far is not read.
   template <class Read>
   void each(Read read) {
     if (!diagnostics_.empty()) return;
@@ -54,12 +59,14 @@ class TraceTable {
   }
 
   const std::string& text(std::size_t column) { return cell(column).text; }
+  /// A cell that is no such number adds a diagnostic and returns `lowest`.
   double number(std::size_t column, double lowest) {
     const auto value = parse_number(text(column));
     if (value && *value >= lowest && *value <= kMostNumber) return *value;
     refuse(column, "expected a number from " + shortest(lowest));
     return lowest;
   }
+  /// A cell that is no whole number from 1 adds a diagnostic and returns 1.
   int count(std::size_t column) {
     const auto value = parse_number(text(column));  // the files have "37.0", too
     if (value && *value >= 1 && *value <= std::numeric_limits<int>::max() &&
