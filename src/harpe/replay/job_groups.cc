@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "harpe/base/csv_table.h"
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
-#include "harpe/base/csv_table.h"
 #include "harpe/replay/traced_job.h"
 
 namespace harpe {

@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "harpe/base/csv_table.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/base/csv_table.h"
 
 namespace harpe {
 namespace {
