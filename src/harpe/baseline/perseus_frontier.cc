@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -21,7 +22,7 @@ struct Choices {
     Joules energy;
   };
   std::vector<Choice> choices;
-  Exponential curve;  ///< effective joules over units; if there is a choice
+  std::function<double(double)> curve = {};  ///< effective joules over units; if there is a choice
 };
 
 /// Returns the points that no other beats in `share` of their time and energy.
@@ -39,6 +40,19 @@ std::vector<OperatingPoint> unbeaten(std::span<const OperatingPoint> points, dou
 }
 
 constexpr std::size_t kFewPoints = 3;
+
+/// Returns the convex piecewise linear function through the ends of at most three points.
+std::function<double(double)> lines_through(std::vector<double> x, std::vector<double> y) {
+  const auto line = [](double x0, double y0, double x1, double y1) {
+    return [=](double at) { return y0 + (y1 - y0) * (at - x0) / (x1 - x0); };
+  };
+  const auto whole = line(x.front(), y.front(), x.back(), y.back());
+  if (x.size() < kFewPoints || y[1] >= whole(x[1])) return whole;
+  return [middle = x[1], first = line(x[0], y[0], x[1], y[1]),
+          second = line(x[1], y[1], x[2], y[2])](double at) {
+    return at < middle ? first(at) : second(at);
+  };
+}
 
 Result<Choices> choices_of(std::span<const OperatingPoint> points, Watts blocking_power,
                            const PerseusOptions& options) {
@@ -60,6 +74,10 @@ Result<Choices> choices_of(std::span<const OperatingPoint> points, Watts blockin
         (choice.energy - blocking_power * (options.unit * static_cast<double>(units))).value);
   }
   if (result.choices.size() <= 1) return result;
+  if (result.choices.size() <= kFewPoints && options.lines_through_few_points) {
+    result.curve = lines_through(std::move(x), std::move(y));
+    return result;
+  }
   if (result.choices.size() <= kFewPoints)
     return Error::invalid("too few clocks for an exponential: " +
                           std::to_string(result.choices.size()) + " worth choosing between");

@@ -30,6 +30,9 @@ struct PerseusOptions {
   /// If three points or fewer of an instruction are left, all its points are filtered again: a
   /// point is then dropped only if another beats this share of its time and energy.
   double noise_factor = 0.95;
+  /// Instructions with too few points for an exponential get straight lines through their points.
+  /// Not part of the published algorithm, which refuses them.
+  bool lines_through_few_points = false;
 };
 
 class PerseusFrontier {
