@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
-set(CPACK_COMPONENTS_ALL agent client command development simulated_nvml)
+set(CPACK_COMPONENTS_ALL agent client command development lab simulated_nvml)
 set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};harpe;ALL;/")
 set(CPACK_SET_DESTDIR ON)  # so that texts name /usr, not the folder where packages are put together
 set(CPACK_INSTALL_PREFIX /usr)
@@ -60,7 +60,7 @@ the time you choose, and proves how close to the best that is.
 
 This package has the command and its server of training jobs, whose service
 is not enabled until you ask for it."
-  DEPENDS "${sysusers}" RECOMMENDS "harpe-agent, python3" SUGGESTS "harpe-simulated-nvml, postgresql")
+  DEPENDS "${sysusers}" RECOMMENDS "harpe-agent, python3" SUGGESTS "harpe-lab, harpe-simulated-nvml, postgresql")
 harpe_package(COMPONENT agent NAME harpe-agent SECTION admin
   SUMMARY "daemon that lets jobs without privileges set GPU clocks"
   DESCRIPTION
@@ -71,6 +71,13 @@ itself ends.
 
 The policy that comes along lets everybody read, and root alone set."
   SUGGESTS "harpe, logrotate")
+harpe_package(COMPONENT lab NAME harpe-lab SECTION science
+  SUMMARY "experiments with energy plans for large-model training"
+  DESCRIPTION
+"Recomputes the published tables of the systems that Harpe implements, from
+their public data. Nothing of it touches a GPU, an agent or a server, and no
+operator needs it; `harpe lab` starts it."
+  SUGGESTS harpe)
 harpe_package(COMPONENT client NAME libharpe-client1 SECTION libs
   SUMMARY "what a training rank links to take part in Harpe's jobs"
   DESCRIPTION

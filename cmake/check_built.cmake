@@ -18,5 +18,5 @@ if(missing)
     "Build what is installed first:\n"
     "  cmake --build ${HARPE_BUILD_DIR} --target harpe_installable\n"
     "or install a part that is there:\n"
-    "  cmake --install ${HARPE_BUILD_DIR} --component command|agent|client|development|simulated_nvml\n")
+    "  cmake --install ${HARPE_BUILD_DIR} --component command|agent|lab|client|development|simulated_nvml\n")
 endif()

@@ -17,7 +17,7 @@ from pathlib import Path
 # Of those that manylinux takes for granted.
 SYSTEMS = {"libc.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
            "ld-linux-aarch64.so.1"}
-PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent", "harpe/libexec/harpe/trainer")
+PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent", "harpe/bin/harpe-lab", "harpe/libexec/harpe/trainer")
 LIBRARIES = ("harpe/_client.abi3.so", "harpe/simulated_nvml/libnvidia-ml.so.1")
 OTHERS = ("harpe/__init__.py", "harpe/py.typed", "harpe/_client.pyi", "harpe/_command.py", "harpe/planning.py",
           "harpe/measuring.py", "harpe/simulations/a100x4.toml", "harpe/docs/tutorial.md", "harpe/demo/run_demo.py",

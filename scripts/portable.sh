@@ -24,9 +24,9 @@ build_and_stage() {
   # The folder is what units of services name.
   cmake --preset release -B $build -DHARPE_STANDALONE=ON "-DHARPE_OLDER_GLIBC=$parts/glibc" "-DCMAKE_PREFIX_PATH=$parts/curl" \
     -DCMAKE_INSTALL_PREFIX=/opt/harpe -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF || return
-  cmake --build $build --parallel "$jobs" --target harpe harpe-agent trainer harpe_pages harpe_client_shared \
+  cmake --build $build --parallel "$jobs" --target harpe harpe-agent harpe-lab trainer harpe_pages harpe_client_shared \
     harpe_simulated_nvml || return
-  for component in command agent client simulated_nvml license; do
+  for component in command agent lab client simulated_nvml license; do
     DESTDIR=$stage cmake --install $build --strip --component $component || return
   done
 }
@@ -46,7 +46,7 @@ echo "Checking it"
 harpe=$stage/opt/harpe
 fail() { echo "portable: $1" >&2; exit 1; }
 mapfile -t programs < <(find "$harpe" -type f \( -perm -100 -o -name '*.so*' \) -exec sh -c 'head -c 4 "$1" | grep -q ELF' - {} \; -print)
-[ ${#programs[@]} = 5 ] || fail "its programs and libraries are ${programs[*]}"
+[ ${#programs[@]} = 6 ] || fail "its programs and libraries are ${programs[*]}"
 for program in "${programs[@]}"; do
   libraries=$(readelf --dynamic --wide "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
     grep -Ev '^(lib(c|m|gcc_s|pthread|dl|rt)\.so|ld-linux)' || true)
@@ -62,6 +62,7 @@ older bin/harpe synth --stages 4 --out "$stage/profile.csv" >/dev/null
 older bin/harpe plan --profile "$stage/profile.csv" --micro-batches 8 --slowdown 0 --certificate --out "$stage/plan" >/dev/null
 older bin/harpe verify "$stage/plan/plan.json" --profile "$stage/profile.csv" --certificate "$stage/plan/certificate.json" >/dev/null
 older bin/harpe-agent --version >/dev/null
+older bin/harpe-lab --version >/dev/null
 tests/try_demo.sh "$harpe/bin/harpe" || fail "harpe demo"
 
 version=$(sed -n 's/^project(harpe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)

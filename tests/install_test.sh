@@ -85,7 +85,13 @@ grep -q -- "--target harpe_installable" <<<"$said" || { echo "not built: $said";
 said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1
 grep -q "needs a --socket of its own" <<<"$said" || { echo "installed agent: $said"; exit 1; }
 
-for command in "" plan schedule verify profile synth predict agent; do
+# `harpe lab` starts the installed program; without it the package is named, whatever follows.
+PATH=/usr/bin:/bin "$harpe" lab reproduce --help | grep -q sosp24
+cp "$harpe" "$work/harpe"
+said=$(PATH=/usr/bin:/bin "$work/harpe" lab reproduce sosp24 "$work" --out "$work/none.csv" 2>&1) && exit 1
+grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }
+
+for command in "" plan schedule verify profile synth predict agent lab lab-reproduce-sosp24; do
   page=$work/installed/share/man/man1/harpe${command:+-$command}.1
   [ -s "$page" ] || { echo "missing: $page"; exit 1; }
   if command -v man >/dev/null; then

@@ -83,6 +83,7 @@ use_command() {
   if in_root ldconfig -p | grep nvidia-ml; then fail "the simulated NVML is found by programs that did not ask for it"; fi
   in_root ldconfig -p | grep libharpe_client.so.1 >/dev/null || fail "libharpe_client.so.1 is not found"
   in_root sh -c 'test -f "$(harpe --help | tail -1 | tr -d " ")/tutorial.md"' || fail "harpe --help names no pages"
+  in_root harpe lab --version | grep -q "^harpe-lab " || fail "harpe lab"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
   # A program against libharpe-dev.
@@ -131,7 +132,7 @@ life() {
   rm -f "$root/etc/harpe/agent.toml.dpkg-dist" "$root/etc/harpe/server.env.dpkg-dist"
   enabled multi-user.target.wants/harpe-server.service || fail "the upgrade disabled the server"
   ! enabled multi-user.target.wants/harpe-agent.service || fail "the upgrade enabled the agent again"
-  in_root sh -c 'dpkg --verify harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml' |
+  in_root sh -c 'dpkg --verify harpe harpe-agent harpe-lab libharpe-client1 libharpe-dev harpe-simulated-nvml' |
     grep -v "c /etc/harpe/\(agent.toml\|server.env\)" && fail "files differ from their package"
   # Of other units it says what this Debian lacks.
   in_root systemd-analyze verify --man=no harpe-agent.service harpe-agent.socket harpe-server.service >"$work/said" 2>&1 || true
@@ -160,10 +161,10 @@ life() {
     [ $? = 77 ] || fail "the units"
 
   step "remove and purge"
-  in_root dpkg --remove harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
+  in_root dpkg --remove harpe harpe-agent harpe-lab libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --remove"; }
   [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.toml" ] || fail "removal took the configuration"
-  in_root dpkg --purge harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
+  in_root dpkg --purge harpe harpe-agent harpe-lab libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --purge"; }
   umount "$root/proc" "$root/dev/shm"
   rm -rf "$root/packages"

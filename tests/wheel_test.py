@@ -86,6 +86,10 @@ class Wheel(unittest.TestCase):
     def test_the_agent_is_there_too(self):
         self.assertIn("harpe-agent", self.check("harpe-agent", "--help"))
         self.assertIn("agent", self.check("harpe", "agent", "--help"))
+
+    def test_the_experiments_are_there_too(self):
+        self.assertIn("sosp24", self.check("harpe", "lab", "reproduce", "--help"))
+        self.assertEqual(self.check("harpe-lab", "--help"), self.check("harpe", "lab", "--help"))
         self.assertEqual(self.check("harpe", "--version"), self.check("python", "-m", "harpe", "--version"))
 
     def test_the_demonstrations_start(self):

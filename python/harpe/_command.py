@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import NoReturn
 
-__all__ = ["agent", "command_path", "main"]
+__all__ = ["agent", "command_path", "lab", "main"]
 
 # What Python ignores from its start on, and what it starts would, too.
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
@@ -33,6 +33,11 @@ def main() -> NoReturn:
 def agent() -> NoReturn:
     """The same for the agent of a node."""
     _become("harpe-agent")
+
+
+def lab() -> NoReturn:
+    """The same for experiments."""
+    _become("harpe-lab")
 
 
 def _become(name: str) -> NoReturn:

@@ -17,16 +17,23 @@ std::unique_ptr<Commands> harpe_commands() {
   for (const auto add :
        {add_carbon_report_command, add_profile_measure_command, add_devices_command,
         add_run_command, add_monitor_command, add_switch_latency_command, add_agent_command,
-        add_serve_command, add_demo_command, add_clock_command, add_limit_command, add_job_command,
-        add_batch_size_command, add_completion_command, add_man_command}) {
+        add_lab_command, add_serve_command, add_demo_command, add_clock_command, add_limit_command,
+        add_job_command, add_batch_size_command, add_completion_command}) {
     add(*commands);
   }
+  add_man_command(*commands, "schedule show");
   return commands;
 }
 
 }  // namespace
 
 int run_harpe(const std::vector<std::string>& arguments, Console& console) {
+  // Another program has the options and subcommands of `harpe lab`. If it cannot be started, the
+  // subcommand reports why, whatever follows it.
+  if (!arguments.empty() && arguments.front() == kLab) {
+    (void)become_lab(arguments);
+    return run_program(harpe_commands, {kLab}, console);
+  }
   return run_program(harpe_commands, arguments, console);
 }
 

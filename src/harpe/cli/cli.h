@@ -18,13 +18,20 @@ void add_carbon_report_command(Commands& commands);    ///< below `carbon`
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
 void add_agent_command(Commands& commands);
+void add_lab_command(Commands& commands);
 void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
 void add_job_command(Commands& commands);
 void add_batch_size_command(Commands& commands);
 void add_completion_command(Commands& commands);
-void add_man_command(Commands& commands);
+
+/// The subcommand that is a program of its own, for experiments.
+inline constexpr const char* kLab = "lab";
+/// Replaces this process by `harpe-lab` with the arguments after `lab`. Returns only if that program
+/// cannot be started: the reason, and how to get it.
+/// \param given  arguments of `harpe`, beginning with `lab`
+Error become_lab(const std::vector<std::string>& given);
 
 /// Runs `harpe` with these arguments; returns the exit status. Nothing is thrown.
 int run_harpe(const std::vector<std::string>& arguments, Console& console);

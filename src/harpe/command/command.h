@@ -90,6 +90,10 @@ class Commands {
   std::string rest_;
 };
 
+/// Adds the subcommand that prints manual pages of this program.
+/// \param example  words of a subcommand: "schedule show"
+void add_man_command(Commands& commands, const std::string& example);
+
 /// "harpe 0.9.0", of whichever program this is.
 std::string program_version(const Commands& commands);
 
