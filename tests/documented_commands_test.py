@@ -50,6 +50,7 @@ ELSEWHERE = {
     r"harpe monitor$": "needs a GPU that is there",
     r"harpe profile measure ": "profile_measure_test.py",
     r"harpe agent --simulate |HARPE_SERVER=.* python3 examples/|harpe job watch demo": "training; end_to_end_test.py",
+    r"harpe lab reproduce ": "reads data that are not in the repository; reproduce/sosp24_test",
     r"harpe replay power-limit": "wants a file of Zeus's dataset; limit_replay_test",
     r"curl --unix-socket /run/harpe": "the node's own agent; packages_test.sh",
     r"rm /dev/shm": "takes what other tests use",

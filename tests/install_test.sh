@@ -86,7 +86,8 @@ said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && e
 grep -q "needs a --socket of its own" <<<"$said" || { echo "installed agent: $said"; exit 1; }
 
 # `harpe lab` starts the installed program; without it the package is named, whatever follows.
-PATH=/usr/bin:/bin "$harpe" lab reproduce --help | grep -q sosp24
+said=$(PATH=/usr/bin:/bin "$harpe" lab reproduce --help)
+grep -q sosp24 <<<"$said" || { echo "installed harpe-lab: $said"; exit 1; }
 cp "$harpe" "$work/harpe"
 said=$(PATH=/usr/bin:/bin "$work/harpe" lab reproduce sosp24 "$work" --out "$work/none.csv" 2>&1) && exit 1
 grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }

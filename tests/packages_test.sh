@@ -83,7 +83,7 @@ use_command() {
   if in_root ldconfig -p | grep nvidia-ml; then fail "the simulated NVML is found by programs that did not ask for it"; fi
   in_root ldconfig -p | grep libharpe_client.so.1 >/dev/null || fail "libharpe_client.so.1 is not found"
   in_root sh -c 'test -f "$(harpe --help | tail -1 | tr -d " ")/tutorial.md"' || fail "harpe --help names no pages"
-  in_root harpe lab --version | grep -q "^harpe-lab " || fail "harpe lab"
+  [[ $(in_root harpe lab --version) = "harpe-lab "* ]] || fail "harpe lab"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
   # A program against libharpe-dev.

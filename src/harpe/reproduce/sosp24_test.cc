@@ -63,16 +63,18 @@ TEST(Sosp24, IsWhatThePaperPrints) {
     EXPECT_NEAR(*intrinsic.published, printed.intrinsic, 0.0051);
     EXPECT_NEAR(*row_of(rows, "envpipe_intrinsic_saving_percent").published, printed.envpipe,
                 0.051);
-    if (printed.job)
+    if (printed.job) {
       EXPECT_NEAR(*row_of(rows, "job_saving_percent", 1.2).published, *printed.job, 0.051);
+    }
     for (const ReproducedRow& row : rows) {
       SCOPED_TRACE(row.what);
       ASSERT_TRUE(row.published && row.recomputed && row.by_clocks);
       const double tolerance = row.what.starts_with("envpipe") ? 0.3 : 1e-4;
       EXPECT_NEAR(*row.recomputed, *row.published, tolerance);
       // With real times and energies, Harpe's plans are the better ones.
-      if (row.what.ends_with("saving_percent") && row.harpe && row.straggler > 1)
+      if (row.what.ends_with("saving_percent") && row.harpe && row.straggler > 1) {
         EXPECT_GT(*row.harpe, *row.by_clocks);
+      }
     }
   }
 }
