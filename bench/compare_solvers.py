@@ -55,7 +55,7 @@ class Pipeline:
         self.harpe = Harpe(arguments.harpe, arguments.profile, stages, micro_batches, BLOCKING_POWER, directory)
         self.fastest = self.harpe.summary("--quick")["frontier"]["min_time_s"]
         self.model = optimum_test.Comparison(arguments.harpe, arguments.profile, stages, micro_batches, directory)
-        plans, self.lowtime_seconds = perseus.frontier(arguments.profile, stages, micro_batches, BLOCKING_POWER)
+        plans, _, self.lowtime_seconds = perseus.frontier(arguments.profile, stages, micro_batches, BLOCKING_POWER)
         self.lowtime = sorted({self.harpe.price(clocks) for clocks in plans})
 
     def solve(self, deadline, mixed):

@@ -46,7 +46,8 @@ def operation_spec(lowtime, points, blocking_power, unit):
 
 
 def frontier(profile, stages, micro_batches, blocking_power, unit=0.001):
-    """Its plans, slowest first, and the seconds of CPU time that all of them took together.
+    """Its plans, slowest first, what it plans for each (seconds and joules of an iteration, by floored durations and fitted
+    costs), and the seconds of CPU time that all of them took together.
 
     A plan: of each stage, the clock (MHz) of each instruction in the order of the list. unit: seconds."""
     lowtime = import_lowtime()
@@ -68,5 +69,8 @@ def frontier(profile, stages, micro_batches, blocking_power, unit=0.001):
     graph_utils.add_source_node(dag, 0)
     graph_utils.add_sink_node(dag, 1)
     dag.graph.update(source_node=0, sink_node=1)
-    plans = [[[one.assigned_knob for one in stage] for stage in lists] for _ in solver.PhillipsDessouky(dag).run()]
-    return plans, time.process_time() - start
+    plans, planned = [], []
+    for step in solver.PhillipsDessouky(dag).run():
+        plans.append([[one.assigned_knob for one in stage] for stage in lists])
+        planned.append((step.real_time, step.cost + stages * blocking_power * step.real_time))
+    return plans, planned, time.process_time() - start

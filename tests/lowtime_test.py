@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""At the time of any plan of Perseus's released solver, Harpe's plan needs no more.
+"""At the time of any plan of Perseus's released solver, Harpe's plan needs no more; and the policy `perseus` of `harpe
+compare` plans what the solver plans.
 
 usage: lowtime_test.py HARPE
 
@@ -41,7 +42,7 @@ def holds(harpe_program, profile, directory):
     """Whether Harpe needs no more anywhere; prints by how much less."""
     harpe = Harpe(harpe_program, profile, STAGES, MICRO_BATCHES, BLOCKING_POWER, directory)
     _, ours = cpu_seconds(harpe.summary)
-    plans, theirs = perseus.frontier(profile, STAGES, MICRO_BATCHES, BLOCKING_POWER)
+    plans, planned, theirs = perseus.frontier(profile, STAGES, MICRO_BATCHES, BLOCKING_POWER)
     priced = sorted({harpe.price(clocks) for clocks in plans})
     least = harpe.summary()["frontier"]["min_time_s"]
     savings = []
@@ -55,7 +56,18 @@ def holds(harpe_program, profile, directory):
     print(f"{profile.stem}, {STAGES} x {MICRO_BATCHES}: {len(priced)} plans of lowtime; Harpe needs "
           f"{100 * min(savings):.3f} to {100 * max(savings):.3f} % less energy, and 1/{theirs / ours:.0f} of its CPU time "
           f"({ours:.2f} s)")  # fmt: skip
-    return min(savings) > -1e-9 and len(priced) >= LEAST_FRONTIER and theirs > ours
+    return (min(savings) > -1e-9 and len(priced) >= LEAST_FRONTIER and theirs > ours
+            and is_the_same_policy(harpe, planned[-1]))  # fmt: skip
+
+
+def is_the_same_policy(harpe, fastest):
+    """Whether Harpe's form of the published algorithm plans the same fastest iteration."""
+    found = harpe.json("compare", *harpe.options[:4], *harpe.options[6:], "--policies", "perseus", "--schedules", "none")
+    ours = next(row for row in found["policies"] if row["policy"] == "perseus")["fastest_as_planned"]
+    seconds, joules = ours["iteration_time_s"], ours["iteration_energy_j"]
+    print(f"fastest plan: lowtime {fastest[0]:.6f} s, {fastest[1]:.3f} J; harpe compare {seconds:.6f} s, {joules:.3f} J")
+    # Both fit the exponentials by least squares, from other starting points.
+    return abs(seconds - fastest[0]) < NANOSECOND and abs(joules / fastest[1] - 1) < 1e-5
 
 
 def main():
