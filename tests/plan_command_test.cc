@@ -700,6 +700,23 @@ TEST_F(PlanCommand, AJobFileAsksForTheSameAsOptions) {
   EXPECT_EQ(json::parse(replaced.out), summary({"--slowdown", "4"}));
 }
 
+TEST_F(PlanCommand, ComparesWithPublishedPoliciesWhereAsked) {
+  EXPECT_FALSE(summary({})["rivals"].contains("perseus"));
+  const json said = summary({"--slowdown", "3", "--compare"});
+  for (const char* const policy : {"one_clock_per_stage", "envpipe", "perseus"}) {
+    SCOPED_TRACE(policy);
+    const json& no_slower = said["rivals"][policy]["no_slower"];
+    ASSERT_TRUE(no_slower.is_object());
+    EXPECT_FALSE(no_slower.contains("frequency_mhz")) << "each instruction has its own";
+    EXPECT_LE(no_slower["iteration_time_s"].get<double>(),
+              1.001 * chosen(said, "iteration_time_s"));
+    EXPECT_GE(no_slower["iteration_energy_j"].get<double>(), chosen(said, "iteration_energy_j"));
+  }
+  const Said page = plan({"--compare", "--points", "3", "--out", path("compared")});
+  EXPECT_THAT(page.out, AllOf(HasSubstr("EnvPipe: saves"), HasSubstr("Perseus: saves")));
+  EXPECT_THAT(read("compared/report.html"), HasSubstr("EnvPipe"));
+}
+
 TEST_F(PlanCommand, TheBillOfAClusterIsThatOfItsIterations) {
   const std::vector<std::string> asked = {
       "--slowdown",   "3",       "--gpus-per-stage", "8",        "--pipelines", "32",    "--hours",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <system_error>
@@ -136,9 +137,11 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   }
   std::optional<ClusterTerms> cluster;
   if (job.cluster.given()) cluster = HARPE_TRY(cluster_terms(job.cluster));
+  const auto start = std::chrono::steady_clock::now();
   const Frontier frontier = HARPE_TRY(own_frontier(job, inputs, console));
   HARPE_TRY(check_objective(job, inputs, frontier, console));
   Planned planned = HARPE_TRY(own_plans(frontier, job, console));
+  const Seconds harpe_time = seconds_since(start);
   planned.cluster = std::move(cluster);
 
   JobComparison comparison{.frontier = frontier,
@@ -153,7 +156,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
     comparison.notes.emplace_back(
         "Clock changes are taken as free; --switch-latency 10ms prices clocks that come late");
   }
-  comparison.policies = compare_policies(job, frontier, planned, compared.policies);
+  comparison.policies = compare_policies(job, frontier, planned, compared.policies, harpe_time);
   {
     ProgressBar bar(console, "schedules");
     comparison.schedules =

@@ -93,6 +93,10 @@ std::optional<IterationCost> plan_by(const Candidate& candidate, Seconds deadlin
 
 }  // namespace
 
+Seconds seconds_since(std::chrono::steady_clock::time_point start) {
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
 IterationCost cost_of(const Plan& plan) {
   return {plan.iteration_time, plan.iteration_energy};
 }

@@ -3,6 +3,7 @@
 /// The rows of `harpe compare`: time and energy of every schedule, and of every way to set the
 /// GPUs, by a profile.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "harpe/plan_cli/planning.h"
 
 namespace harpe {
+
+Seconds seconds_since(std::chrono::steady_clock::time_point start);
 
 /// Returns what an iteration takes by the plan.
 IterationCost cost_of(const Plan& plan);
@@ -63,6 +66,8 @@ struct PolicyRow {
   /// The fastest plan as the policy itself counts it, where its numbers are rounded or fitted, and
   /// what that plan takes.
   std::optional<IterationCost> planned = {}, planned_cost = {};
+  /// Until all plans of `curve` were found; nullopt if they need no search.
+  std::optional<Seconds> computing_time = {};
 };
 
 /// The names of all policies, in the order of the table.
@@ -70,11 +75,18 @@ const std::vector<std::string>& policy_names();
 
 /// \param planned   of the job's own schedule, with plans along the frontier and rivals
 /// \param policies  of `policy_names`
+/// \param harpe_time  until `frontier` and `planned` were found
 /// Policies that others have published ignore late clocks and stragglers; their plans are priced
 /// with both.
 std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
                                         const Planned& planned,
-                                        const std::vector<std::string>& policies);
+                                        const std::vector<std::string>& policies,
+                                        Seconds harpe_time);
+
+/// Adds the policies that others have published to `planned.rivals`.
+/// \returns  a sentence for each policy that the profile or the schedule is not enough for
+std::vector<std::string> add_published_rivals(const PlanJob& job, const Frontier& frontier,
+                                              Planned& planned);
 
 /// Everything that `harpe compare` shows. At least one of both parts has rows.
 struct JobComparison {

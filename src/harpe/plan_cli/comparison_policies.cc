@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "harpe/baseline/at_objective.h"
@@ -47,19 +48,17 @@ struct Pricing {
   const Frontier& frontier;
   const Planned& planned;
   PlanOptions options;
+  Seconds harpe_time;
 };
 
 /// Returns the plans that no other beats, fastest first, the wait for a straggler included.
 std::vector<OneSettingPoint> curve_of(const std::vector<Plan>& plans, const Pricing& pricing) {
-  StragglerWait wait{.until = pricing.planned.waits_until};
-  const Plan& any = pricing.planned.chosen;
-  for (const Watts power : any.blocking_power) wait.power += power * any.gpus_per_stage;
   std::vector<OneSettingPoint> points;
   for (const Plan& plan : plans)
     points.push_back({.setting = {},
                       .iteration_time = plan.iteration_time,
                       .iteration_energy = plan.iteration_energy});
-  return best_points(std::move(points), wait);
+  return best_points(std::move(points), wait_of(pricing.planned));
 }
 
 /// Returns plans evenly along the published frontier, and the plan for the job's deadline.
@@ -93,7 +92,9 @@ Result<std::vector<Plan>> plans_of(const Pricing& pricing, PolicyRow& row) {
 
 PolicyRow published_row(const std::string& policy, const Pricing& pricing) {
   PolicyRow row{.policy = policy, .source = "profile"};
+  const auto start = std::chrono::steady_clock::now();
   const Result<std::vector<Plan>> plans = plans_of(pricing, row);
+  row.computing_time = seconds_since(start);
   if (!plans.ok()) {
     row.why_not = plans.error().diagnostics.front().message;
     return row;
@@ -115,6 +116,7 @@ PolicyRow row_of(const std::string& policy, const Pricing& pricing) {
             .curve = {cost_of(planned.all_max)}};
   if (policy == "harpe") {
     PolicyRow row{.policy = policy, .source = "profile", .cost = cost_of(planned.chosen)};
+    row.computing_time = pricing.harpe_time;
     for (const Plan& plan : planned.along) row.curve.push_back(cost_of(plan));
     return row;
   }
@@ -134,11 +136,13 @@ const std::vector<std::string>& policy_names() {
 
 std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
                                         const Planned& planned,
-                                        const std::vector<std::string>& policies) {
+                                        const std::vector<std::string>& policies,
+                                        Seconds harpe_time) {
   const Pricing pricing{.job = job,
                         .frontier = frontier,
                         .planned = planned,
-                        .options = options_of(job, frontier.profile())};
+                        .options = options_of(job, frontier.profile()),
+                        .harpe_time = harpe_time};
   std::vector<PolicyRow> rows;
   for (const std::string& policy : policies) {
     PolicyRow row = row_of(policy, pricing);
@@ -147,6 +151,30 @@ std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& fron
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<std::string> add_published_rivals(const PlanJob& job, const Frontier& frontier,
+                                              Planned& planned) {
+  std::vector<std::string> missing;
+  const std::vector<PolicyRow> rows = compare_policies(
+      job, frontier, planned, {"one clock per stage", "envpipe", "perseus"}, Seconds{0});
+  for (const PolicyRow& row : rows) {
+    const std::string name = row.policy == "envpipe"   ? "EnvPipe"
+                             : row.policy == "perseus" ? "Perseus"
+                                                       : row.policy;
+    if (!row.why_not.empty()) {
+      missing.push_back(name + ": " + row.why_not);
+      continue;
+    }
+    NamedRivals rival{.name = name, .source = row.source, .curve = {}, .rivals = {}};
+    for (const IterationCost& cost : row.curve)
+      rival.curve.push_back(
+          {.setting = {}, .iteration_time = cost.time, .iteration_energy = cost.energy});
+    rival.rivals = rivals_of(rival.curve, planned.chosen.iteration_time,
+                             planned.chosen.iteration_energy, planned.all_max.iteration_energy);
+    planned.rivals.push_back(std::move(rival));
+  }
+  return missing;
 }
 
 }  // namespace harpe

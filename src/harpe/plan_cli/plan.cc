@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
+#include "harpe/plan_cli/comparison.h"
 #include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/job_options.h"
 #include "harpe/plan_cli/late_replay.h"
@@ -51,7 +52,11 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
   return notes;
 }
 
-Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& commands,
+struct PlanArguments : PlanJobArguments {
+  bool compares = false;  ///< with policies that others have published
+};
+
+Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,
                          Console& console) {
   PlanJob job = HARPE_TRY(read_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
@@ -90,6 +95,8 @@ Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& comm
   planned->cluster = std::move(cluster);
   planned->late_replay = replayed_late(*frontier, *planned);
   planned->rivals = HARPE_TRY(rivals_of(*frontier, *planned, job.gpu));
+  std::vector<std::string> not_compared;
+  if (arguments.compares) not_compared = add_published_rivals(job, *frontier, *planned);
 
   WrittenFiles done;
   std::optional<Result<KeptResult>> kept;
@@ -99,7 +106,8 @@ Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& comm
                           page_source(commands, arguments.job_file, *frontier, job, *planned)));
     kept = write_files(*job.out, files, done, console);
   }
-  const std::vector<std::string> notes = notes_on(inputs, *frontier, job, *planned);
+  std::vector<std::string> notes = notes_on(inputs, *frontier, job, *planned);
+  std::ranges::move(not_compared, std::back_inserter(notes));
   Outcome outcome{
       .text = summary_text(*frontier, job, *planned, notes, done.written, console.colour_out),
       .json = summary_json(*frontier, job, *planned, notes, done.written)};
@@ -110,7 +118,7 @@ Result<Outcome> run_plan(const PlanJobArguments& arguments, const Commands& comm
 }  // namespace
 
 void add_plan_command(Commands& commands) {
-  const auto arguments = std::make_shared<PlanJobArguments>();
+  const auto arguments = std::make_shared<PlanArguments>();
   CLI::App& app = commands.add(
       commands.root(), "plan",
       "plan the clocks of one training iteration\n"
@@ -136,6 +144,9 @@ void add_plan_command(Commands& commands) {
       "harpe plan job.toml --deadline 16.5s",
       [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });
   add_job_arguments(app, arguments, [](const JobKey&) { return true; });
+  app.add_flag("--compare", arguments->compares,
+               "Compare with policies that others have published, too: one clock per stage, "
+               "EnvPipe, Perseus's algorithm (harpe compare shows their whole curves)");
 }
 
 }  // namespace harpe

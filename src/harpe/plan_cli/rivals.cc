@@ -22,11 +22,11 @@ double slowdown(const OneSettingPoint& point, const Frontier& frontier) {
 Json point_json(const std::optional<OneSettingPoint>& point, const Frontier& frontier,
                 const Planned& planned) {
   if (!point) return nullptr;
-  Json json = {{"frequency_mhz", point->setting.clock.value},
-               {"iteration_time_s", point->iteration_time.value},
+  Json json = {{"iteration_time_s", point->iteration_time.value},
                {"iteration_energy_j", point->iteration_energy.value},
                {"slowdown_percent", slowdown(*point, frontier)},
                {"saving_percent", saving(*point, planned)}};
+  if (point->setting.clock != Megahertz{}) json["frequency_mhz"] = point->setting.clock.value;
   if (point->setting.knobs.power_limit != Watts{})
     json["power_limit_w"] = point->setting.knobs.power_limit.value;
   return json;
@@ -35,17 +35,23 @@ Json point_json(const std::optional<OneSettingPoint>& point, const Frontier& fro
 }  // namespace
 
 std::string setting_text(const OneSettingPoint& point) {
+  if (point.setting.clock == Megahertz{}) return {};
   const Watts limit = point.setting.knobs.power_limit;
   return limit == Watts{} ? std::to_string(point.setting.clock.value) + " MHz"
                           : shortest(limit.value, 4) + " W";
 }
 
+StragglerWait wait_of(const Planned& planned) {
+  StragglerWait wait{.until = planned.waits_until};
+  const Plan& plan = planned.chosen;
+  for (const Watts power : plan.blocking_power) wait.power += power * plan.gpus_per_stage;
+  return wait;
+}
+
 Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
                                            const GpuModel* gpu) {
   const Plan& chosen = planned.chosen;
-  Watts waiting_power{0};
-  for (const Watts power : chosen.blocking_power) waiting_power += power * chosen.gpus_per_stage;
-  const StragglerWait wait{.until = planned.waits_until, .power = waiting_power};
+  const StragglerWait wait = wait_of(planned);
   std::vector<NamedRivals> found;
   const auto add = [&](const std::string& name, const std::string& source,
                        const std::vector<OneSettingPoint>& points, Knob knob) {
@@ -72,8 +78,9 @@ std::string rivals_text(const Frontier& frontier, const Planned& planned) {
     const auto add = [&](const std::optional<OneSettingPoint>& point, const std::string& saves) {
       if (!point) return;
       const double slower = slowdown(*point, frontier);
-      line += (line.empty() ? " " : ", ") + setting_text(*point) + " saves " + saves + " at " +
-              fixed(slower, 1) + " % slowdown";
+      const std::string setting = setting_text(*point);
+      line += (line.empty() ? " " : ", ") + setting + (setting.empty() ? "" : " ") + "saves " +
+              saves + " at " + fixed(slower, 1) + " % slowdown";
     };
     const auto saved = [&](const std::optional<OneSettingPoint>& point) {
       return point ? fixed(std::max(0.0, saving(*point, planned)), 1) + " %" : "";
@@ -83,8 +90,9 @@ std::string rivals_text(const Frontier& frontier, const Planned& planned) {
     add(rival.as_cheap, "as much as this plan");
     if (line.empty()) continue;
     const std::string by = source == "profile" ? "" : " (" + source + ")";
-    std::string sentence = name + " for all GPUs" + by + ":" + line;
-    sentence.front() = 'O';
+    const bool is_setting = !setting_text(curve.front()).empty();  // a rival's curve has points
+    std::string sentence = name + (is_setting ? " for all GPUs" : "") + by + ":" + line;
+    if (sentence.front() == 'o') sentence.front() = 'O';
     text += sentence + '\n';
   }
   return text;
@@ -93,7 +101,7 @@ std::string rivals_text(const Frontier& frontier, const Planned& planned) {
 Json rivals_json(const Frontier& frontier, const Planned& planned) {
   Json json = Json::object();
   for (const NamedRivals& one : planned.rivals) {
-    std::string key = one.name;
+    std::string key = lower(one.name);
     std::ranges::replace(key, ' ', '_');
     json[key] = {{"source", one.source},
                  {"no_slower", point_json(one.rivals.no_slower, frontier, planned)},
@@ -109,8 +117,13 @@ std::vector<ReportComparison> rival_comparisons(const Planned& planned) {
   for (const NamedRivals& one : planned.rivals) {
     for (const auto& point : {one.rivals.no_slower, one.rivals.next_cheaper, one.rivals.as_cheap}) {
       if (!point || saving(*point, planned) < kApart) continue;
-      comparisons.push_back(
-          {one.name + ", " + setting_text(*point), point->iteration_time, point->iteration_energy});
+      const std::string setting = setting_text(*point);
+      // A curve of plans lies along the frontier, where the chart has room for one label.
+      const bool is_named =
+          !comparisons.empty() && setting.empty() && comparisons.back().name == one.name;
+      if (is_named) continue;
+      comparisons.push_back({one.name + (setting.empty() ? "" : ", " + setting),
+                             point->iteration_time, point->iteration_energy});
     }
   }
   return comparisons;

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The comparison of a plan with one clock and one power limit for all GPUs.
+/// The comparison of a plan with one clock and one power limit for all GPUs, and with policies that
+/// others have published.
 
 #include <string>
 #include <vector>
@@ -11,8 +12,12 @@
 
 namespace harpe {
 
-/// Returns "1290 MHz" or "400 W".
+/// Returns "1290 MHz" or "400 W"; empty for a point of plans, which have a clock for each
+/// instruction.
 std::string setting_text(const OneSettingPoint& point);
+
+/// Returns the wait that all plans of the comparison share.
+StragglerWait wait_of(const Planned& planned);
 
 /// Returns one entry for each kind. A profile without rows for power limits has those of the model
 /// of `gpu`, none if that is null.
