@@ -372,7 +372,7 @@ class Job {
   static constexpr Seconds kSilence{60};
   /// Ranks of Harpe's client are heard of every 20 s at least.
   static constexpr Seconds kUnheard{25};
-  static constexpr int kMostPending = 3;
+  static constexpr int kMostPending = 6;
   static constexpr std::size_t kMostRefusals = 16;
 
  private:

@@ -32,11 +32,12 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   return true;
 }
 
-/// Returns the newest deployment in which training does not pause; null if there is none.
+/// Returns where the newest plans first come into force without a pause; null if they never do.
 const Deployment* newest_before_pause(const std::deque<Deployment>& deployments) {
-  const auto found = std::find_if(deployments.rbegin(), deployments.rend(),
-                                  [](const Deployment& one) { return !one.pause; });
-  return found == deployments.rend() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(deployments, [&](const Deployment& one) {
+    return !one.pause && one.first_version == deployments.back().first_version;
+  });
+  return found == deployments.end() ? nullptr : &*found;
 }
 
 constexpr Seconds kLongestDelivery{10};
@@ -102,7 +103,7 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
 }
 
 std::int64_t Job::State::next_from() const {
-  return collector.newest() < 0 ? 0 : std::max(collector.newest() + lead(), not_before);
+  return collector.newest() < 0 ? 0 : collector.newest() + lead();
 }
 
 /// Where ranks are asked to pause at a later iteration, they still are.
@@ -113,10 +114,21 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
   if (asked && !asked->given_up && !deployments.back().pause && !redeploy) place_pause();
 }
 
+/// What comes into force before a withdrawn pause goes on in its iteration, with the pause, and
+/// after it: plans by 40, plans and pause at 100, plans by 101.
 void Job::State::put(Deployment deployment, std::int64_t from) {
+  const bool is_before_held = holds_pause() && from <= held_pause->from;
+  push(std::move(deployment), from);
+  if (!is_before_held) return;
+  push(Deployment(deployments.back()), held_pause->from);
+  push(Deployment(deployments.back()), held_pause->from + 1);
+}
+
+void Job::State::push(Deployment deployment, std::int64_t from) {
   deployment.pause.reset();
   if (asked && asked->is_placed() && !asked->given_up && from >= asked->from)
     deployment.pause = asked->request;
+  if (held_pause && from == held_pause->from) deployment.pause = held_pause->request;
   deployment.version = ++version;
   if (deployment.first_version == 0) deployment.first_version = version;
   deployment.from = from;

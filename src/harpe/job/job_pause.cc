@@ -4,9 +4,9 @@
 // iteration or none does. They decide by what the newest assignment says that holds in it, and
 // nothing makes one rank wait for what another has heard. So a pause is asked for from an iteration
 // so far ahead of where they say they are that reports show in time whether all ranks know of it.
-// If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn;
-// ranks that wait then go on at once. If they do not, it is moved, far enough ahead that ranks hear
-// of that first.
+// If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn
+// (`HeldPause`); ranks that wait then go on at once. If they do not, it is moved, far enough ahead
+// that ranks hear of that first.
 
 #include <algorithm>
 #include <cstdint>
@@ -53,7 +53,12 @@ bool Job::State::ended_to_pause() const {
 
 /// It was withdrawn when ranks were already on their way out: they went no further.
 bool Job::State::stopped_at_pause() const {
-  return not_before > 0 && collector.newest() + 1 < not_before;
+  return holds_pause();
+}
+
+/// A withdrawn pause lies ahead that assignments must not undo.
+bool Job::State::holds_pause() const {
+  return held_pause && collector.newest() < held_pause->from;
 }
 
 void Job::State::ask_to_pause(Seconds now) {
@@ -95,7 +100,7 @@ void Job::State::place_pause() {
 
 /// Training is elsewhere, or has other processes, than when all of them were told.
 void Job::State::void_pause() {
-  not_before = 0;
+  held_pause.reset();
   if (!asked) return;
   const bool is_to_move = asked->is_placed() && !deployments.empty() && !redeploy;
   const Seconds since = asked->asked;
@@ -120,8 +125,9 @@ void Job::State::withdraw_pause(Seconds now) {
     put(std::move(copy), held_from);
     return;
   }
-  if (before.bound || first_to_hear() > before.from) not_before = before.from + 1;
-  put(std::move(copy), next_from());
+  if (!before.bound && first_to_hear() <= before.from) return put(std::move(copy), next_from());
+  held_pause = HeldPause{.request = before.request, .from = before.from};
+  put(std::move(copy), std::max(next_from(), before.from + 1));
 }
 
 /// The pause lasts longer, or shorter, than ranks were told.

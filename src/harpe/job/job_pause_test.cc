@@ -246,6 +246,31 @@ TEST(JobPause, RanksThatWereAllCutOffPauseSoonAfter) {
   }
 }
 
+/// Where ranks hear late, it lies many iterations ahead, and plans must not wait for it.
+TEST(JobPause, WithdrawnOnceAllRanksKnowOfItLetsPlansChangeBeforeIt) {
+  int pauses = 0;
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{6});
+    played.iterate(300);
+    const Seconds fast = played.training.last().time;
+    played.ask();
+    const std::int64_t pause = played.job.status().pause.from;
+    const std::int64_t withdrawn = (played.training.next_iteration() + pause) / 2;
+    while (played.training.next_iteration() < withdrawn) played.iterate(1);
+    played.go_on();
+    ASSERT_TRUE(played.job.set_objective({.value = 0.2}, played.training.now()).ok());
+    while (played.training.next_iteration() < pause) played.iterate(1);
+    EXPECT_GT(played.training.last().time, fast * 1.1);
+    played.iterate(40);
+    EXPECT_GT(played.training.last().time, fast * 1.1);
+    EXPECT_EQ(played.disagreements, 0);
+    for (const std::int64_t one : played.paused_before) EXPECT_EQ(one, pause);
+    pauses += static_cast<int>(played.paused_before.size());
+  }
+  EXPECT_GE(pauses, 5) << "all ranks knew of it in time";
+}
+
 TEST(JobPause, IsNotAskedForWhereARankNeverHears) {
   Pausing played(1);
   played.iterate(30);

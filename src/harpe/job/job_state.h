@@ -49,6 +49,13 @@ struct Deployment {
   const TablePlan& plan(int pipeline) const;
 };
 
+/// A pause that was withdrawn after all ranks knew of it. It takes place all the same, and ranks go
+/// on at once: one that did not hear of the withdrawal in time would pause alone.
+struct HeldPause {
+  PauseRequest request;
+  std::int64_t from = 0;  ///< iteration
+};
+
 /// A pipeline with costs of its own, and how they came to be known.
 struct WatchedPipeline {
   SlowPipeline slow;
@@ -148,6 +155,7 @@ struct Job::State {
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);
   void put(Deployment deployment, std::int64_t from);
+  void push(Deployment deployment, std::int64_t from);
   void note_all_max_from();
   Deployment all_max_deployment() const;
   void deploy_all_max();
@@ -208,6 +216,7 @@ struct Job::State {
   bool is_at_pause() const;
   bool ended_to_pause() const;
   bool stopped_at_pause() const;
+  bool holds_pause() const;
   PauseState pause_state() const;
   void read_asked(Fields& stored);
 
@@ -373,13 +382,13 @@ struct Job::State {
   std::optional<Pace> pace;
   Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
   std::optional<AskedPause> asked;
-  std::uint64_t pauses = 0;         ///< numbers that were given to pauses
-  std::int64_t not_before = 0;      ///< iteration: new assignments do not undo what is bound
-  std::deque<double> newest_times;  ///< of iterations
-  Seconds iteration_time{};         ///< their median
-  Seconds newest_since{};           ///< when the newest iteration was first reported
-  int prompt_reports = 0;           ///< first ones of iterations that were on their way for no time
-  Seconds newest_event{};           ///< of the newest event
+  std::uint64_t pauses = 0;             ///< numbers that were given to pauses
+  std::optional<HeldPause> held_pause;  ///< none, or withdrawn after it was bound
+  std::deque<double> newest_times;      ///< of iterations
+  Seconds iteration_time{};             ///< their median
+  Seconds newest_since{};               ///< when the newest iteration was first reported
+  int prompt_reports = 0;  ///< first ones of iterations that were on their way for no time
+  Seconds newest_event{};  ///< of the newest event
   Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
   std::uint64_t late_version = 0;    ///< assignments that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
@@ -387,6 +396,7 @@ struct Job::State {
   std::vector<bool> away;
 
   AllMaxBaseline baseline;
+  std::optional<std::int64_t> newest_all_max;  ///< the newest iteration in `baseline`; not stored
   PromiseGuard guard;
   bool review_due = false;                       ///< pipelines are others than decided upon
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
