@@ -259,7 +259,14 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
     const Seconds explained = is_compared ? explained_at_all_max() : explained_by(latest);
     baseline.add_time(time, times ? explained : Seconds{0}, std::move(latest));
   }
-  if (detector.stages().empty()) baseline.add_energy(energies);
+  if (!detector.stages().empty()) return;
+  // A look is of iterations in a row: energies may have changed since earlier ones that no plan has
+  // followed, such as before the server was killed.
+  constexpr std::int64_t kMostApart = 5;
+  const bool goes_on = newest_all_max && iteration.iteration - *newest_all_max <= kMostApart;
+  if (!goes_on && savings.has_level()) baseline.leave_untaken();
+  newest_all_max = iteration.iteration;
+  baseline.add_energy(energies);
 }
 
 void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds now) {

@@ -67,6 +67,7 @@ class Savings {
   /// Must be called when another profile predicts iterations. Nothing counts before the next look.
   void forget_level();
 
+  bool has_level() const { return level_.has_value(); }
   Joules saved() const;
   Joules error() const;
   /// True if all-max had changed by more than noise at the last look.
