@@ -140,26 +140,6 @@ Status write_device(const fs::path& path, std::string_view content) {
   return ok_status();
 }
 
-/// Refuses compressed content, and names what decompresses it: nothing that is read here is binary.
-Status check_not_compressed(const fs::path& path, std::string_view content) {
-  struct Form {
-    std::string_view start, name, command;
-  };
-  constexpr std::array kForms = {
-      Form{"\x1f\x8b", "gzip", "gunzip"}, Form{"\x28\xb5\x2f\xfd", "zstd", "unzstd"},
-      Form{std::string_view("\xfd\x37zXZ\0", 6), "xz", "unxz"}, Form{"BZh", "bzip2", "bunzip2"}};
-  for (const Form& form : kForms) {
-    if (!content.starts_with(form.start)) continue;
-    const std::string command(form.command);
-    return Error::io(path.string(),
-                     "is compressed by " + std::string(form.name) + ": decompress it first (" +
-                         (path == "-" ? command + " -c FILE | harpe ..."
-                                      : command + " -k " + path.filename().string()) +
-                         ")");
-  }
-  return ok_status();
-}
-
 /// Returns the content of `file`. Errors name `path`.
 /// \param regular  anything but a regular file is an error
 Result<std::string> read_opened(const fs::path& path, const Descriptor& file, std::uint64_t limit,
@@ -195,7 +175,6 @@ Result<std::string> read_opened(const fs::path& path, const Descriptor& file, st
     if (size > limit) return too_large;
     if (count == 0) {
       content.resize(size);
-      if (Status plain = check_not_compressed(path, content); !plain.ok()) return plain.error();
       return content;
     }
   }
@@ -203,22 +182,49 @@ Result<std::string> read_opened(const fs::path& path, const Descriptor& file, st
 
 }  // namespace
 
-Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
+Status check_not_compressed(const fs::path& path, std::string_view content) {
+  struct Form {
+    std::string_view start, name, command;
+  };
+  constexpr std::array kForms = {
+      Form{"\x1f\x8b", "gzip", "gunzip"}, Form{"\x28\xb5\x2f\xfd", "zstd", "unzstd"},
+      Form{std::string_view("\xfd\x37zXZ\0", 6), "xz", "unxz"}, Form{"BZh", "bzip2", "bunzip2"}};
+  for (const Form& form : kForms) {
+    if (!content.starts_with(form.start)) continue;
+    const std::string command(form.command);
+    return Error::io(path.string(),
+                     "is compressed by " + std::string(form.name) + ": decompress it first (" +
+                         (path == "-" ? command + " -c FILE | harpe ..."
+                                      : command + " -k " + path.filename().string()) +
+                         ")");
+  }
+  return ok_status();
+}
+
+Result<std::string> read_bytes(const fs::path& path, std::uint64_t limit) {
   const bool standard_input = path == "-";
   const Descriptor file(standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return read_opened(path, file, limit, false);
 }
 
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
+  std::string content = HARPE_TRY(read_bytes(path, limit));
+  HARPE_TRY(check_not_compressed(path, content));
+  return content;
+}
+
 Result<std::string> read_regular_file(const fs::path& path, std::uint64_t limit) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  return read_opened(path, file, limit, true);
+  std::string content = HARPE_TRY(read_opened(path, file, limit, true));
+  HARPE_TRY(check_not_compressed(path, content));
+  return content;
 }
 
 std::string file_digest(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return {};
-  const Result<std::string> text = read_file(path);
-  return text.ok() ? digest_text(fnv1a(*text)) : std::string();
+  const Result<std::string> content = read_bytes(path);
+  return content.ok() ? digest_text(fnv1a(*content)) : std::string();
 }
 
 FileStamp file_stamp(const fs::path& path) {

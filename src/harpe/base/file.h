@@ -11,16 +11,26 @@
 
 namespace harpe {
 
-/// The whole file. Fails with `kIo` naming the file when it cannot be read, is a directory, or is
-/// over `limit` bytes.
+/// The size over which a file is refused if a reader names no other limit.
+inline constexpr std::uint64_t kFileLimit = 1ULL << 31;
+
+/// The whole file, which must not be compressed. Fails with `kIo` naming the file when it cannot be
+/// read, is a directory, is over `limit` bytes, or fails `check_not_compressed`.
 /// "-" reads standard input.
-Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = 1ULL << 31);
+Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
+
+/// As read_file, of any content. For readers that decompress it (harpe/input/input_file.h).
+Result<std::string> read_bytes(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
+
+/// Fails with `kIo` if `content` is compressed by gzip, zstd, xz or bzip2. The error names `path`
+/// and the command that decompresses it.
+Status check_not_compressed(const std::filesystem::path& path, std::string_view content);
 
 /// As read_file, of a regular file alone, and without waiting for one to be opened: a pipe or a
 /// device in its place is an error. For files that a running daemon reads again, and that others
 /// may replace.
 Result<std::string> read_regular_file(const std::filesystem::path& path,
-                                      std::uint64_t limit = 1ULL << 31);
+                                      std::uint64_t limit = kFileLimit);
 
 /// `digest_text` of what a regular file has in it; empty for anything else (standard input, a pipe:
 /// what it gave once it does not give again) and where it cannot be read.
