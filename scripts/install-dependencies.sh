@@ -13,10 +13,10 @@ set -euo pipefail
 build=(
   ca-certificates ccache cmake g++ ninja-build
   libboost-dev libcli11-dev libcurl4-openssl-dev libpq-dev libpugixml-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
-  python3-dev
+  python3-dev zlib1g-dev
 )
 package=(dpkg-dev file)
-wheel=(dpkg-dev libssl-dev make patch python3-venv zlib1g-dev)
+wheel=(dpkg-dev libssl-dev make patch python3-venv)
 tests=(
   clang-19 clang-format-19 lld-19
   libgmock-dev libgtest-dev
