@@ -8,6 +8,7 @@
 #include "command_run.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -167,6 +169,33 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
       }
     }
   }
+}
+
+TEST_F(CompareCommand, LinesOfSummariesFitATerminal) {
+  const auto expect_fits = [](const Said& said) {
+    EXPECT_EQ(said.status, 0) << said.err;
+    std::istringstream lines(said.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  };
+  const Said compared = says("compare", {"--schedules", "1f1b,gpipe,zb-h1"});
+  expect_fits(compared);
+  EXPECT_THAT(compared.out, ContainsRegex("\nschedule +J by .* activations\n"));
+  const Said planned = says("plan", {"--straggler", "1.2x", "--points", "0"});
+  expect_fits(planned);
+  EXPECT_THAT(planned.out, HasSubstr("\n\nchosen: straggler 1.2 x all-max\n"));
+  expect_fits(harpe_says({"profile", "check", path("profile.csv")}));
+  // A stage that is a copy of another is remarked, and a row that takes ten times as long.
+  std::string odd = read("profile.csv");
+  std::istringstream rows(odd);
+  for (std::string row; std::getline(rows, row);) {
+    if (row.starts_with("0,")) odd += "3" + row.substr(1) + '\n';
+  }
+  const std::size_t time = odd.find(',', odd.find("\n1,forward,") + 11) + 1;
+  odd.replace(time, 1, "9");
+  const Said checked =
+      harpe_says({"profile", "check", write("odd.csv", odd), "--blocking-power", "80"});
+  expect_fits(checked);
+  EXPECT_THAT(checked.out, AllOf(HasSubstr("copies, not"), HasSubstr("suspicious: ")));
 }
 
 TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {

@@ -92,7 +92,7 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
     if (row.planned) remarks += wrapped_text(planned_text(row), kTextColumns);
     if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
   }
-  text += table.text(coloured);
+  text += table.text(coloured, kTextColumns);
   if (misses) text += "* does not meet the objective: the setting that comes nearest to it\n";
   if (const std::string times = computing_times(comparison.policies); !times.empty())
     remarks += wrapped_text(times, kTextColumns);
@@ -160,7 +160,7 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   }
   std::string text = "Schedules\n";
   if (table.rows.size() > 1) {
-    text += table.text(coloured);
+    text += table.text(coloured, kTextColumns);
     text += '\n' + wrapped_text(
                        "fastest: Harpe's plan without slowdown, and what it saves against "
                        "all-max of the same schedule; by: least energy by the time of " +

@@ -147,17 +147,29 @@ std::string note_text(const std::string& note, bool coloured) {
          wrapped_text(plain + ' ' + note, kTextColumns).substr(plain.size());
 }
 
-Table figures_table(const Frontier& frontier, const Planned& planned, const PlanJob& job) {
+Table figures_table(const Frontier& frontier, const Planned& planned, const std::string& chosen) {
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
-  for (const Figures& f :
-       figures_of(frontier, planned, "chosen (" + text_of(job.objective) + ")")) {
+  for (const Figures& f : figures_of(frontier, planned, chosen)) {
     table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4),
                           percent_text(f.slowdown, 2), grouped(f.plan.iteration_energy.value, 1),
                           percent_text(f.saving, 2), grouped(f.power.value, 1),
                           percent_text(100 * f.plan.gap(), 3)});
   }
   return table;
+}
+
+/// Returns the figures, with the objective beside the chosen plan, and an empty line. If that makes
+/// rows too long, the objective is in a line below them.
+std::string figures_text(const Frontier& frontier, const Planned& planned, const PlanJob& job,
+                         bool coloured) {
+  const std::string objective = text_of(job.objective);
+  const auto text = [&](const std::string& chosen, bool painted) {
+    return figures_table(frontier, planned, chosen).text(painted);
+  };
+  const std::string chosen = "chosen (" + objective + ")";
+  if (text(chosen, false).find('\n') <= kTextColumns) return text(chosen, coloured) + '\n';
+  return text("chosen", coloured) + '\n' + wrapped_text("chosen: " + objective, kTextColumns);
 }
 
 /// What the table means and what follows from it: a sentence or two on each line.
@@ -197,11 +209,11 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   for (const std::string& premise : planned.premises) {
     if (premise != warned) text += note_text(premise, coloured);
   }
-  text += '\n' + figures_table(frontier, planned, job).text(coloured);
+  text += '\n' + figures_text(frontier, planned, job, coloured);
   std::string proof = "--certificate";
   for (const std::string& file : files)
     if (file.ends_with("certificate.json")) proof = file;
-  text += '\n' + wrapped_lines(sentences(frontier, job, planned, proof), kTextColumns);
+  text += wrapped_lines(sentences(frontier, job, planned, proof), kTextColumns);
   for (const std::string& note : notes) text += note_text(note, coloured);
   if (!files.empty()) {
     text += "\nWritten:\n";

@@ -6,6 +6,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/plan_cli/plan_cli.h"
@@ -43,12 +44,12 @@ std::string label(const InstructionCheck& check, bool with_chunk) {
 /// \param blocking  whether the blocking power is known
 std::string check_text(const Profile& profile, const ProfileCheck& check, bool in_doubt,
                        bool blocking, bool coloured) {
-  Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest MHz", "thriftiest MHz",
-                        "time noise", "energy noise"}}};
+  Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest", "thriftiest",
+                        "noise s", "noise J"}}};
   std::string remarks;
   bool looks_right = check.notes.empty();
   const auto remark = [&](const InstructionCheck& entry, const std::string& text) {
-    remarks += label(entry, profile.has_chunks()) + ": " + text + '\n';
+    return wrapped_text(label(entry, profile.has_chunks()) + ": " + text, kTextColumns);
   };
   for (const InstructionCheck& entry : check.instructions) {
     table.rows.push_back(
@@ -57,29 +58,37 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool i
          std::to_string(entry.fastest.value), std::to_string(entry.most_efficient.value),
          fixed(100 * entry.time_noise, 2) + " %", fixed(100 * entry.energy_noise, 2) + " %"});
     if (!entry.dominated.empty()) {
-      remark(entry, "never used, as another clock beats it in time and energy: " +
-                        clocks_text(entry.dominated));
+      remarks += remark(entry, "never used, as another clock beats it in time and energy: " +
+                                   clocks_text(entry.dominated));
     }
-    if (!entry.missing.empty()) remark(entry, "not measured: " + clocks_text(entry.missing));
+    if (!entry.missing.empty())
+      remarks += remark(entry, "not measured: " + clocks_text(entry.missing));
     for (const std::string& sentence : entry.suspicious) {
-      remark(entry, painted("suspicious: ", Paint::kBold, coloured) + sentence);
+      // Painted after it is wrapped: escapes have no width.
+      const std::string word = "suspicious:";
+      std::string text = remark(entry, word + ' ' + sentence);
+      text.replace(text.find(word), word.size(), painted(word, Paint::kBold, coloured));
+      remarks += text;
     }
     looks_right = looks_right && entry.missing.empty() && entry.suspicious.empty();
   }
-  for (const std::string& note : check.notes) remarks += note + '\n';
+  for (const std::string& note : check.notes) remarks += wrapped_text(note, kTextColumns);
   return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
          " stages, " + std::to_string(profile.entries().size()) + " instructions\n" +
          (!looks_right ? "Some of it looks wrong: see below the table.\n"
           : in_doubt   ? "Its units look wrong, nothing else.\n"
                        : "Nothing looks wrong.\n") +
-         "\n" + table.text(coloured) + "\n" + remarks +
+         "\n" + table.text(coloured, kTextColumns) + "\n" + remarks +
          "Pareto: clocks that no other beats in time and energy; plans are made of these.\n"
-         "Hull: those of them on the lower convex curve.\n" +
-         (blocking
-              ? "Energies are compared less what a GPU draws that waits for as long "
-                "(--blocking-power): what is slower gains.\n"
-              : "Energies are compared as they are: --blocking-power takes off what a GPU draws "
-                "that waits for as long.\n");
+         "Hull: those of them on the lower convex curve.\n"
+         "Fastest, thriftiest: the clocks that take the least time and energy, MHz.\n"
+         "Noise: of times (s) and of energies (J).\n" +
+         wrapped_text(
+             blocking ? "Energies are compared less what a GPU draws that waits for as long "
+                        "(--blocking-power): what is slower gains."
+                      : "Energies are compared as they are: --blocking-power takes off what a GPU "
+                        "draws that waits for as long.",
+             kTextColumns);
 }
 
 Json clocks_json(const std::vector<Megahertz>& clocks) {

@@ -14,7 +14,9 @@ struct Table {
   std::size_t left = 1;
   int marked = -1;  ///< index of a row to print bold
 
-  std::string text(bool coloured) const;
+  /// \param width  Columns that do not fit are in further tables below, each of which begins with
+  ///               the first column; 0: any width fits
+  std::string text(bool coloured, int width = 0) const;
 };
 
 /// `value` with that many digits after the point.
