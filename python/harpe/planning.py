@@ -391,11 +391,16 @@ class _Inputs:
 
 
 def _latency_beside(profile: Path) -> _Input | None:
-    """What the command looks for: ``gpt3.latency.csv`` beside ``gpt3.csv``."""
+    """What the command looks for: ``gpt3.latency.csv`` beside ``gpt3.csv``, either of them plain or
+    compressed by gzip."""
     if not profile.name:
         return None
-    table = profile.with_suffix(".latency.csv")
-    return _file(table) if table.is_file() else None
+    plain = profile.with_suffix("") if profile.suffix == ".gz" else profile
+    for ending in (".latency.csv", ".latency.csv.gz"):
+        table = plain.with_suffix(ending)
+        if table.is_file():
+            return _file(table)
+    return None
 
 
 def _file(path: str | os.PathLike[str]) -> _Input:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -131,6 +132,19 @@ def test_the_latency_table_beside_a_profile_is_used_also_to_save(
     with pytest.raises(harpe.InvalidInputError, match="switch_latency_s 0") as refused:
         plan(profile)
     assert refused.value.diagnostics[0].line == 2
+
+
+def test_files_compressed_by_gzip_give_the_same_plan(profile: Path, tmp_path: Path) -> None:
+    table = profile.with_suffix(".latency.csv")
+    table.write_text("frequency,latency\n800,0.02\n1400,0.01\n")
+    from_plain = plan(profile, slowdown=0.05, quick=True)
+    for file in (profile, table):
+        Path(f"{file}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    made = plan(f"{profile}.gz", slowdown=0.05, quick=True)
+    assert made.document == from_plain.document
+    made.save(tmp_path / "saved", points=0)
+    assert json.loads((tmp_path / "saved" / "plan.json").read_text()) == made.document
 
 
 def test_a_trace_is_whole_where_that_is_asked(profile: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/base/file.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_cli/outcome_spread.h"
 #include "harpe/carbon_cli/pace_choices.h"
@@ -14,6 +13,7 @@
 #include "harpe/carbon_cli/simulation_view.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 namespace {
@@ -52,7 +52,7 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
         "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
         "--profile of power limits");
   }
-  return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
+  return parse_pace_choices(HARPE_TRY(read_input_file(*file)), *file);
 }
 
 Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
@@ -98,7 +98,7 @@ Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& argument
           {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
       continue;
     }
-    const std::string text = HARPE_TRY(read_file(control));
+    const std::string text = HARPE_TRY(read_input_file(control));
     const PaceChoices other = HARPE_TRY(parse_pace_choices(text, control));
     jobs.push_back({control, HARPE_TRY(under_control(job, other.pieces, control))});
   }

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "harpe/base/csv.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 namespace {
@@ -59,7 +59,7 @@ void add_price_option(CLI::App& app, SeriesArguments& arguments) {
 
 Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
   if (!arguments.is_price || arguments.price) return ok_status();
-  const std::string text = HARPE_TRY(read_file(file));
+  const std::string text = HARPE_TRY(read_input_file(file));
   Diagnostics ignored(file);
   const std::vector<CsvRow> rows = split_csv(text, ignored);
   if (!rows.empty() && rows.front().cells.size() > 1 && rows.front().cells[0].text == "time") {
@@ -86,7 +86,7 @@ Result<IntensitySeries> read_series(const std::string& file, const SeriesArgumen
     options.kind = IntensityKind::kPrice;
     options.unit = arguments.price->per_mwh;
   }
-  const std::string text = HARPE_TRY(read_file(file));
+  const std::string text = HARPE_TRY(read_input_file(file));
   IntensitySeries series = HARPE_TRY(parse_intensity_csv(text, file, options));
   if (arguments.average) series = HARPE_TRY(coarsened(series, *arguments.average));
   return series;
@@ -117,7 +117,7 @@ Result<std::optional<ExogenousSeries>> read_exogenous(const ExogenousArguments& 
   if (arguments.file.empty()) return std::optional<ExogenousSeries>();
   IntensitySeries both = series;
   if (earlier != nullptr) both = HARPE_TRY(joined(*earlier, series));
-  const std::string text = HARPE_TRY(read_file(arguments.file));
+  const std::string text = HARPE_TRY(read_input_file(arguments.file));
   return std::optional(HARPE_TRY(parse_exogenous_csv(text, arguments.file, arguments.options,
                                                      both.start, both.step, both.size())));
 }

@@ -9,6 +9,7 @@
 #include "harpe/carbon/utc_time.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 
@@ -36,6 +37,7 @@ void add_source_options(CLI::App& app, SourceArguments& arguments) {
 
 SourceEnvironment source_environment(const SourceArguments& arguments) {
   SourceEnvironment environment{.clock = system_clock()};
+  environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
   environment.offline = arguments.offline;
   // Processes that fail together must not come back together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),

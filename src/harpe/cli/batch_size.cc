@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/batch_size_view.h"
 #include "harpe/cli/cli.h"
@@ -15,6 +14,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/http_client/percent_encoded.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 namespace {
@@ -50,7 +50,7 @@ Result<Outcome> show_job(const BatchSizeArguments& arguments, Console& console) 
 }
 
 Result<Outcome> register_job(const BatchSizeArguments& arguments) {
-  std::string specification = HARPE_TRY(read_file(arguments.file));
+  std::string specification = HARPE_TRY(read_input_file(arguments.file));
   const std::string job = HARPE_TRY(ask_job(arguments, "PUT", "", std::move(specification)));
   return Outcome{.text = "registered " + arguments.job + "\n", .json = indented(job)};
 }

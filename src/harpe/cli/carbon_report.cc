@@ -20,6 +20,7 @@
 #include "harpe/cli/status_fields.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
+#include "harpe/input/input_file.h"
 #include "harpe/report/report.h"
 
 namespace harpe {
@@ -75,7 +76,7 @@ Status read_runs_of_files(const ReportArguments& arguments, std::vector<ReadRun>
                           Inputs& inputs) {
   Error all{ErrorCode::kInvalidInput, {}};
   for (const std::string& file : arguments.files) {
-    const std::string text = HARPE_TRY(read_file(file));
+    const std::string text = HARPE_TRY(read_input_file(file));
     inputs.emplace_back(file, digest_text(fnv1a(text)));
     Result<std::vector<LedgerRun>> runs = parse_ledger(text, file);
     if (!runs.ok()) {

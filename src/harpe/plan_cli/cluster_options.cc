@@ -10,6 +10,7 @@
 #include "harpe/carbon_source/mean_intensity.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 
@@ -43,6 +44,7 @@ Result<ClusterTerms> cluster_terms(const ClusterOptions& options) {
   terms.price = options.price;
   if (!options.carbon) return terms;
   SourceEnvironment environment{.clock = system_clock()};
+  environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
   // Processes that fail together must not come back together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
                            static_cast<std::uint64_t>(system_clock().now().ns), 0);

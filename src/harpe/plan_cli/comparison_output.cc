@@ -7,6 +7,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
+#include "harpe/input/input_file.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/synthetic_line.h"
@@ -271,12 +272,13 @@ std::string policies_csv(const JobComparison& comparison) {
 
 ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
   const Plan& chosen = comparison.planned.chosen;
-  ComparisonPicture picture{.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job,
-                            .subtitle = subtitle_of(chosen, job) + "; " + text_of(job.objective),
-                            .schedule = chosen.schedule,
-                            .is_synthetic = chosen.synthetic,
-                            .policies = {},
-                            .schedules = {}};
+  ComparisonPicture picture{
+      .title = chosen.job.empty() ? without_gz(job.profile).stem().string() : chosen.job,
+      .subtitle = subtitle_of(chosen, job) + "; " + text_of(job.objective),
+      .schedule = chosen.schedule,
+      .is_synthetic = chosen.synthetic,
+      .policies = {},
+      .schedules = {}};
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) continue;
     PolicyCurve curve{.name = row.policy == "harpe" ? "Harpe" : row.policy,

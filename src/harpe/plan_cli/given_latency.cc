@@ -5,6 +5,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/input/input_file.h"
 #include "harpe/profile/latency_table.h"
 
 namespace harpe {
@@ -17,6 +18,11 @@ bool is_file(const std::filesystem::path& path) {
 
 }  // namespace
 
+Result<LatencyByClock> given_latency_table(const std::filesystem::path& path) {
+  const std::string text = HARPE_TRY(read_input_file(path));
+  return parse_latency_table(text, path.string());
+}
+
 std::string range_text(const LatencyByClock& latency) {
   constexpr int kMicroseconds = 3;  // decimals of milliseconds
   const Seconds least = latency.shortest(), most = latency.longest();
@@ -27,19 +33,20 @@ std::string range_text(const LatencyByClock& latency) {
 
 bool is_latency_table(const std::string& value) {
   if (parse_seconds(value).ok()) return false;
-  return value.find('/') != std::string::npos || value.ends_with(".csv") || is_file(value);
+  return value.find('/') != std::string::npos || without_gz(value).extension() == ".csv" ||
+         is_file(value);
 }
 
 Result<GivenLatency> given_latency(const std::string& value) {
   if (is_latency_table(value))
-    return GivenLatency{.by_clock = HARPE_TRY(read_latency_table(value)), .table = value};
+    return GivenLatency{.by_clock = HARPE_TRY(given_latency_table(value)), .table = value};
   return GivenLatency{.by_clock = HARPE_TRY(parse_seconds(value))};
 }
 
 Result<GivenLatency> found_latency(const std::filesystem::path& profile) {
-  const std::filesystem::path table = latency_table_of(profile);
+  const std::filesystem::path table = plain_or_gz(latency_table_of(without_gz(profile)));
   if (profile.empty() || !is_file(table)) return GivenLatency{};
-  Result<LatencyByClock> latency = read_latency_table(table);
+  Result<LatencyByClock> latency = given_latency_table(table);
   if (latency.ok())
     return GivenLatency{.by_clock = *std::move(latency), .table = table, .is_found = true};
   Error error = std::move(latency).error();

@@ -22,12 +22,15 @@ struct GivenLatency {
   bool is_found = false;             ///< the table lies beside the profile, and was not asked for
 };
 
+/// Returns a table, plain or compressed by gzip.
+Result<LatencyByClock> given_latency_table(const std::filesystem::path& path);
+
 /// Returns the time, or what the table says (profile/latency_table.h). Diagnostics of a table have
 /// their place.
 Result<GivenLatency> given_latency(const std::string& value);
 
-/// Returns what the table beside the profile says (`latency_table_of`), no latency if there is
-/// none. Errors of the table name the option that leaves it out.
+/// Returns what the table beside the profile says (`latency_table_of`, or that with ".gz"), no
+/// latency if there is none. Errors of the table name the option that leaves it out.
 Result<GivenLatency> found_latency(const std::filesystem::path& profile);
 
 /// Returns "10 ms", "10 to 30 ms", "0.5 to 2 s".

@@ -4,13 +4,13 @@
 #include <system_error>
 
 #include "harpe/base/csv.h"
-#include "harpe/base/file.h"
+#include "harpe/input/input_file.h"
 #include "harpe/profile/unit_doubts.h"
 
 namespace harpe {
 
 Result<Profile> given_profile(const std::string& file, Console& console) {
-  const std::string text = HARPE_TRY(read_file(file));
+  const std::string text = HARPE_TRY(read_input_file(file));
   Profile profile = HARPE_TRY(parse_profile(text, file));
   if (const std::string remark = csv_form_remark(text); !remark.empty()) {
     console.warn(file + ": " + remark);
@@ -33,9 +33,20 @@ Status check_units(const Profile& profile, const std::string& file, bool refuse,
   return ok_status();
 }
 
+Result<Schedule> given_schedule(const std::string& file, TorchDialect dialect, int copies) {
+  const std::string text = HARPE_TRY(read_input_file(file));
+  return parse_schedule(text, file, dialect, copies);
+}
+
+Result<Plan> given_plan(const std::string& file) {
+  const std::string path = plan_file(file);
+  const std::string text = HARPE_TRY(read_input_file(path));
+  return parse_plan_json(text, path);
+}
+
 std::string plan_file(const std::string& file) {
   std::error_code no_file;
-  const std::filesystem::path inside = std::filesystem::path(file) / "plan.json";
+  const std::filesystem::path inside = plain_or_gz(std::filesystem::path(file) / "plan.json");
   return std::filesystem::is_regular_file(inside, no_file) ? inside.string() : file;
 }
 

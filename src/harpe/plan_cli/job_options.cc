@@ -4,9 +4,8 @@
 #include <string>
 
 #include "harpe/base/csv.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/profile/latency_table.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 namespace {
@@ -26,7 +25,7 @@ bool is_table(std::string_view text) {
 Result<PlanJob> entries_of(const PlanJobArguments& arguments) {
   std::vector<JobEntry> entries;
   if (!arguments.job_file.empty()) {
-    const std::string text = HARPE_TRY(read_file(arguments.job_file));
+    const std::string text = HARPE_TRY(read_input_file(arguments.job_file));
     if (is_table(text)) {  // harpe plan profile.csv
       const auto profile = std::ranges::find(job_keys(), "profile", &JobKey::name);
       std::vector<JobEntry> options = arguments.options;
@@ -87,7 +86,7 @@ Status read_job_latency(PlanJob& job) {
   if (!job.states_latency) {
     given = HARPE_TRY(found_latency(job.profile));
   } else if (!given.table.empty()) {
-    given.by_clock = HARPE_TRY(read_latency_table(given.table));
+    given.by_clock = HARPE_TRY(given_latency_table(given.table));
   }
   return ok_status();
 }

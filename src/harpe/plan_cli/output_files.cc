@@ -9,6 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/input/input_file.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/next_steps.h"
@@ -58,7 +59,7 @@ ReportPoint report_point(const Plan& plan, Joules tight_bound = Joules{0}) {
 ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
   ReportInput input;
   const Plan& chosen = planned.chosen;
-  input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
+  input.title = chosen.job.empty() ? without_gz(job.profile).stem().string() : chosen.job;
   input.subtitle = subtitle_of(chosen, job);
   input.all_max = planned.all_max;
   input.all_max_alone = planned.all_max_alone;

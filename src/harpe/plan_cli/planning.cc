@@ -22,7 +22,7 @@ namespace {
 
 Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
   if (job.schedule_is_file) {
-    Result<Schedule> schedule = read_schedule(job.schedule);
+    Result<Schedule> schedule = given_schedule(job.schedule);
     if (!schedule.ok()) return schedule;
     Diagnostics diagnostics(job.schedule);
     const auto expect = [&](const std::optional<int>& wanted, int found, const std::string& what) {

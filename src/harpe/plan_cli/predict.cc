@@ -50,7 +50,7 @@ Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arg
 }
 
 Result<Outcome> run_predict(const PredictArguments& arguments, Console& console) {
-  const Result<Plan> plan = read_plan(plan_file(arguments.plan));
+  const Result<Plan> plan = given_plan(arguments.plan);
   const Result<Profile> profile = given_profile(arguments.profile, console);
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();

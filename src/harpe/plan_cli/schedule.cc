@@ -10,6 +10,7 @@
 #include "harpe/command/quantity_text.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/plan_cli/given_chunks.h"
+#include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/schedule_drawing.h"
 #include "harpe/plan_cli/table.h"
@@ -48,7 +49,7 @@ Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
     return Error::invalid("--stages, --micro-batches and --chunks are for schedules by name; " +
                           in_quotes(arguments.source) + " is a file");
   }
-  return read_schedule(arguments.source, arguments.dialect, arguments.copies);
+  return given_schedule(arguments.source, arguments.dialect, arguments.copies);
 }
 
 Outcome list_schedules(Console& console) {

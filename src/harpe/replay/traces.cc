@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "harpe/base/csv_table.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/input/input_file.h"
 
 namespace harpe {
 namespace {
@@ -55,12 +55,20 @@ Result<std::vector<PowerRow>> parse_power_rows(std::string_view text, const std:
   return rows;
 }
 
+std::filesystem::path train_file(const std::filesystem::path& directory) {
+  return plain_or_gz(directory / "summary_train.csv");
+}
+
+std::filesystem::path power_file(const std::filesystem::path& directory, const std::string& gpu) {
+  return plain_or_gz(directory / ("summary_power_" + gpu + ".csv"));
+}
+
 Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu) {
-  const std::filesystem::path train = directory / "summary_train.csv";
-  const std::filesystem::path power = directory / ("summary_power_" + gpu + ".csv");
+  const std::filesystem::path train = train_file(directory);
+  const std::filesystem::path power = power_file(directory, gpu);
   Traces traces;
-  const std::string train_text = HARPE_TRY(read_file(train));
-  const std::string power_text = HARPE_TRY(read_file(power));
+  const std::string train_text = HARPE_TRY(read_input_file(train));
+  const std::string power_text = HARPE_TRY(read_input_file(power));
   traces.train = HARPE_TRY(parse_train_rows(train_text, train.string()));
   traces.power = HARPE_TRY(parse_power_rows(power_text, power.string()));
   return traces;

@@ -43,7 +43,12 @@ struct Traces {
   std::vector<TrainRow> train;
   std::vector<PowerRow> power;  ///< of one GPU
 };
-/// summary_train.csv and summary_power_<gpu>.csv of a directory.
+/// The files of traces in a directory: summary_train.csv, and summary_power_<gpu>.csv of one GPU;
+/// with ".gz" if a plain one is missing and that is there.
+std::filesystem::path train_file(const std::filesystem::path& directory);
+std::filesystem::path power_file(const std::filesystem::path& directory, const std::string& gpu);
+
+/// Reads these two.
 Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu);
 
 }  // namespace harpe

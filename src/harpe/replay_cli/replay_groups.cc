@@ -12,6 +12,7 @@
 #include "harpe/command/kept_result.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/input/input_file.h"
 #include "harpe/replay/comparison.h"
 #include "harpe/replay/concurrent_recurrences.h"
 #include "harpe/replay_cli/replay_cli.h"
@@ -146,7 +147,7 @@ Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
 }  // namespace
 
 Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console) {
-  const std::string text = HARPE_TRY(read_file(arguments.groups));
+  const std::string text = HARPE_TRY(read_input_file(arguments.groups));
   const std::vector<JobGroup> groups = HARPE_TRY(parse_job_groups(text, arguments.groups));
   if (groups.empty()) return Error::invalid(arguments.groups + " has no jobs");
   const TracedJobs jobs = HARPE_TRY(traced_jobs(groups, arguments));

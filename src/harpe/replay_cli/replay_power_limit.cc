@@ -3,11 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/input/input_file.h"
 #include "harpe/power_limit/limit_replay.h"
 #include "harpe/replay_cli/replay_cli.h"
 
@@ -106,7 +106,7 @@ std::string text_of(const PowerLimitReplay& replay, bool coloured) {
 }
 
 Result<Outcome> run_power_limit(const PowerLimitArguments& arguments, Console& console) {
-  const std::string text = HARPE_TRY(read_file(arguments.run));
+  const std::string text = HARPE_TRY(read_input_file(arguments.run));
   PowerLimitReplay replay{.run = HARPE_TRY(parse_recorded_run(text, arguments.run)),
                           .selector = arguments.selector,
                           .zeus = {},

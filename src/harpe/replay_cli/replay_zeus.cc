@@ -49,12 +49,11 @@ PageSource page_source(const Commands& commands, const ZeusArguments& arguments)
   PageSource source{.program = program_version(commands),
                     .command = commands.command_line(kOutputs),
                     .documentation = "man harpe-replay-zeus, or harpe replay zeus --help."};
-  std::vector<std::string> names = {"summary_train.csv"};
-  for (const std::string& gpu : arguments.gpus) names.push_back("summary_power_" + gpu + ".csv");
-  for (const std::string& name : names) {
-    source.inputs.emplace_back(name,
-                               file_digest(std::filesystem::path(arguments.directory) / name));
-  }
+  const auto add = [&](const std::filesystem::path& file) {
+    source.inputs.emplace_back(file.filename().string(), file_digest(file));
+  };
+  add(train_file(arguments.directory));
+  for (const std::string& gpu : arguments.gpus) add(power_file(arguments.directory, gpu));
   return source;
 }
 

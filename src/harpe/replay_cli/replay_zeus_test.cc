@@ -13,6 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/batch_size/pay_back.h"
 #include "harpe/command/said_testing.h"
+#include "harpe/input/gzip_testing.h"
 #include "harpe/replay/traced_job.h"
 #include "harpe/replay_cli/replay_cli.h"
 
@@ -141,6 +142,22 @@ TEST_F(ReplayZeus, ShowsATableForEachAndTheirMeans) {
   const Said one = replay({"--gpu", "a40", "--seeds", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("eta")));
   EXPECT_THAT(several.out, HasSubstr(one.out));
+}
+
+TEST_F(ReplayZeus, ReadsTracesCompressedByGzip) {
+  const Said plain = replay({"--seeds", "2", "--json"});
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  for (const char* name : {"summary_train.csv", "summary_power_v100.csv"}) {
+    const std::string text = read_file(path_of(name)).value();
+    ASSERT_TRUE(write_file(path_of(name) + ".gz", gzipped(text)).ok());
+    std::filesystem::remove(path_of(name));
+  }
+  const std::string page = path_of("page.html");
+  const Said compressed = replay({"--seeds", "2", "--json", "--out", page});
+  ASSERT_EQ(compressed.status, 0) << compressed.err;
+  EXPECT_EQ(Json::parse(compressed.out)["mean_cost_over_oracle"],
+            Json::parse(plain.out)["mean_cost_over_oracle"]);
+  EXPECT_THAT(read_file(page).value(), HasSubstr("summary_power_v100.csv.gz"));
 }
 
 TEST_F(ReplayZeus, AllAreTheGpusOfTheTraces) {

@@ -144,6 +144,8 @@ Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& fi
 std::string schedule_json(const Schedule& schedule);
 
 /// Reads any of these forms, told apart by content. `dialect` and `copies` are not for JSON.
+Result<Schedule> parse_schedule(std::string_view text, const std::string& file,
+                                TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 Result<Schedule> read_schedule(const std::filesystem::path& path,
                                TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 

@@ -365,16 +365,20 @@ std::string torch_csv(const Schedule& schedule) {
   return text;
 }
 
-Result<Schedule> read_schedule(const std::filesystem::path& path, TorchDialect dialect,
-                               int copies) {
-  const auto text = HARPE_TRY(read_file(path));
+Result<Schedule> parse_schedule(std::string_view text, const std::string& file,
+                                TorchDialect dialect, int copies) {
   const std::string_view content = trim(without_byte_order_mark(text));
-  const std::string file = path.string();
   if (is_printed_lists(text)) return parse_printed_lists(text, file, dialect, copies);
   if (content.starts_with('{') || content.starts_with('[')) {
     return parse_schedule_json(text, file);
   }
   return parse_torch_csv(text, file, dialect, copies);
+}
+
+Result<Schedule> read_schedule(const std::filesystem::path& path, TorchDialect dialect,
+                               int copies) {
+  const auto text = HARPE_TRY(read_file(path));
+  return parse_schedule(text, path.string(), dialect, copies);
 }
 
 }  // namespace harpe
