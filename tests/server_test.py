@@ -326,6 +326,19 @@ class Commands(ServerTest):
             watch.terminate()
             watch.communicate(timeout=60)
 
+    def test_of_a_job_that_has_ended_watching_says_how_and_ends(self):
+        self.start()
+        self.begin()
+        self.wait_for_phase("running")
+        for stage in range(2):
+            self.good("POST", "/v1/jobs/j/end", {"data": 0, "stage": stage, "session": f"s0{stage}"})
+        watched = self.job("watch", "j")
+        self.assertEqual(watched.returncode, 0, watched.stderr)
+        self.assertRegex(watched.stdout, r"^j has ended, \d{4}-\d\d-\d\d \d\d:\d\d, after it was running\n")
+        self.assertNotIn("now running", watched.stdout)
+        document = json.loads(self.job("watch", "j", "--json").stdout)
+        self.assertEqual(document["activity"], "ended")
+
     def test_an_objective_that_cannot_be_judged_yet_says_so(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", specification())

@@ -378,6 +378,22 @@ std::string job_view(std::string_view given, bool coloured) {
   return view;
 }
 
+std::string end_of_job(std::string_view text) {
+  const Json status = parsed(text);
+  if (phase(status) != "ended") return {};
+  std::string at = time_text(status, "ended_at");
+  std::string end = text_in(status, "id") + " has ended";
+  if (!at.empty()) {
+    end += ", " + at + ", after it was " + text_in(status, "phase");
+  } else if (at = time_text(status, "heard_at"); !at.empty()) {
+    end += ": no rank was heard since " + at;
+  }
+  if (number_in(status, "newest_iteration"))
+    end += "; newest iteration " + whole_in(status, "newest_iteration");
+  end += '\n';
+  return saved_amount(status) == "-" ? end : end + "saved " + saving_text(status) + "\n";
+}
+
 std::string pause_text(std::string_view status) {
   return pause_of(parsed(status));
 }

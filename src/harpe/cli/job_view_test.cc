@@ -1,5 +1,6 @@
 #include "harpe/cli/job_view.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -281,6 +282,23 @@ TEST(JobView, AListFitsTheTerminal) {
     }
     EXPECT_EQ(table.find("2027-01-15") != std::string::npos, columns == 120) << table;
   }
+}
+
+TEST(JobView, SaysHowAJobEnded) {
+  EXPECT_THAT(
+      end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "ended",
+                             "ended_at": 1800000000, "newest_iteration": 99})"),
+      testing::MatchesRegex("gpt3 has ended, 2027-01-15 ..:.., after it was running; newest "
+                            "iteration 99\n"));
+  EXPECT_THAT(
+      end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "ended", "ended_at": null,
+                             "heard_at": 1800000000, "newest_iteration": 99})"),
+      testing::HasSubstr("has ended: no rank was heard since 2027-01-15 "));
+  EXPECT_EQ(end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "idle"})"), "");
+  EXPECT_EQ(end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "ended",
+                           "pause": {"state": "paused", "ended": true}})"),
+            "");
+  EXPECT_EQ(end_of_job("not JSON"), "");
 }
 
 TEST(JobView, ListsJobsInATable) {

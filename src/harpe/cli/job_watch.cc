@@ -35,12 +35,18 @@ struct WatchArguments {
 };
 
 /// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Waits for a job
-/// that is not there yet; goes on where a server is started again, or another takes its place.
+/// that is not there yet; goes on where a server is started again, or another takes its place. Of a
+/// job that has ended it returns how: the stream would say its last phase and nothing more.
 Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments,
                               const std::string& path, InterruptScope& interrupts,
                               Console& console) {
   bool heard = false, lost = false, deleted = false;
   for (;;) {
+    const Result<std::string> status = server.ask_text("GET", path);
+    if (status.ok()) {
+      std::string end = end_of_job(*status);
+      if (!end.empty()) return Outcome{.text = std::move(end), .json = *status + '\n'};
+    }
     const Status followed = server.follow(
         path + "/events",
         [&](std::string_view event, std::string_view data) {
@@ -178,7 +184,9 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
       "happened "
       "last. Elsewhere, and with --events, a line for each "
       "thing that happens; with --json, one document a line. Until q, Ctrl-C, or the job is "
-      "removed; waits for a job that is yet to come, and goes on when the server is there again.",
+      "removed; waits for a job that is yet to come, and goes on when the server is there again. "
+      "Of "
+      "a job that has ended, elsewhere than on a terminal: how it ended, and no more.",
       "harpe job watch gpt3\n"
       "harpe job watch gpt3 --events | tee gpt3.log",
       [given](Console& console) { return watch_job(*given, console); });
