@@ -5,7 +5,8 @@
 // nothing makes one rank wait for what another has heard. So a pause is asked for from an iteration
 // so far ahead of where they say they are that reports show in time whether all ranks know of it.
 // If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn
-// (`HeldPause`); ranks that wait then go on at once. If they do not, it is moved, far enough ahead
+// (`held_pause`): a rank that did not hear of that would pause alone. Ranks that wait then go on at
+// once. If they do not, it is moved, far enough ahead
 // that ranks hear of that first.
 
 #include <algorithm>
@@ -126,7 +127,7 @@ void Job::State::withdraw_pause(Seconds now) {
     return;
   }
   if (!before.bound && first_to_hear() <= before.from) return put(std::move(copy), next_from());
-  held_pause = HeldPause{.request = before.request, .from = before.from};
+  held_pause = before;
   put(std::move(copy), std::max(next_from(), before.from + 1));
 }
 

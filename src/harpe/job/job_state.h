@@ -49,13 +49,6 @@ struct Deployment {
   const TablePlan& plan(int pipeline) const;
 };
 
-/// A pause that was withdrawn after all ranks knew of it. It takes place all the same, and ranks go
-/// on at once: one that did not hear of the withdrawal in time would pause alone.
-struct HeldPause {
-  PauseRequest request;
-  std::int64_t from = 0;  ///< iteration
-};
-
 /// A pipeline with costs of its own, and how they came to be known.
 struct WatchedPipeline {
   SlowPipeline slow;
@@ -382,11 +375,11 @@ struct Job::State {
   std::optional<Pace> pace;
   Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
   std::optional<AskedPause> asked;
-  std::uint64_t pauses = 0;             ///< numbers that were given to pauses
-  std::optional<HeldPause> held_pause;  ///< none, or withdrawn after it was bound
-  std::deque<double> newest_times;      ///< of iterations
-  Seconds iteration_time{};             ///< their median
-  Seconds newest_since{};               ///< when the newest iteration was first reported
+  std::uint64_t pauses = 0;              ///< numbers that were given to pauses
+  std::optional<AskedPause> held_pause;  ///< see `withdraw_pause`
+  std::deque<double> newest_times;       ///< of iterations
+  Seconds iteration_time{};              ///< their median
+  Seconds newest_since{};                ///< when the newest iteration was first reported
   int prompt_reports = 0;  ///< first ones of iterations that were on their way for no time
   Seconds newest_event{};  ///< of the newest event
   Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks

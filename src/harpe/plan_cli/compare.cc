@@ -112,6 +112,12 @@ Result<Planned> own_plans(const Frontier& frontier, const PlanJob& job, Console&
   return planned;
 }
 
+std::string note_on_lateness(const PlanJob& job) {
+  std::string lateness = latency_sentence(job.switch_latency);
+  if (!lateness.empty() || job.states_latency) return lateness;
+  return "Clock changes are taken as free; --switch-latency 10ms prices clocks that come late";
+}
+
 Result<Outcome> run_compare(const CompareArguments& arguments, Console& console) {
   const Compared compared{
       HARPE_TRY(schedules_of(arguments.schedules)),
@@ -150,12 +156,8 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
                            .policies = {},
                            .notes = inputs.premises};
   comparison.notes.insert(comparison.notes.end(), inputs.notes.begin(), inputs.notes.end());
-  if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty()) {
-    comparison.notes.push_back(lateness);
-  } else if (!job.states_latency) {
-    comparison.notes.emplace_back(
-        "Clock changes are taken as free; --switch-latency 10ms prices clocks that come late");
-  }
+  if (const std::string note = note_on_lateness(job); !note.empty())
+    comparison.notes.push_back(note);
   comparison.policies = compare_policies(job, frontier, planned, compared.policies, harpe_time);
   {
     ProgressBar bar(console, "schedules");
