@@ -83,7 +83,7 @@ TEST_F(CompressedInput, OfAProfileCanBeCheckedAndCompared) {
   write_both("p.csv", kProfile);
   expect_the_same({"profile", "check", "@p.csv", "--blocking-power", "80", "--json"});
   expect_the_same({"compare", "--profile", "@p.csv", "--micro-batches", "2", "--blocking-power",
-                   "80", "--schedules", "1f1b", "--json"});
+                   "80", "--schedules", "1f1b", "--policies", "one_clock", "--json"});
 }
 
 TEST_F(CompressedInput, OfAScheduleIsDrawnAndPlanned) {
