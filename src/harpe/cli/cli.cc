@@ -28,12 +28,6 @@ std::unique_ptr<Commands> harpe_commands() {
 }  // namespace
 
 int run_harpe(const std::vector<std::string>& arguments, Console& console) {
-  // Another program has the options and subcommands of `harpe lab`. If it cannot be started, the
-  // subcommand reports why, whatever follows it.
-  if (!arguments.empty() && arguments.front() == kLab) {
-    (void)become_lab(arguments);
-    return run_program(harpe_commands, {kLab}, console);
-  }
   return run_program(harpe_commands, arguments, console);
 }
 

@@ -22,7 +22,7 @@ Error become_lab(const std::vector<std::string>& given) {
   return become(std::move(words));
 }
 
-/// For the list of subcommands, the manual page and completion: `run_harpe` becomes the other
+/// For the list of subcommands, the manual page and completion: `main` becomes the other
 /// program before options are read, and runs this only if it could not.
 void add_lab_command(Commands& commands) {
   commands.add(
