@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/emulation/emulated_stage.h"
-#include "harpe/emulation/straggling.h"
+#include "harpe/emulated_training/emulated_stage.h"
+#include "harpe/emulated_training/straggling.h"
 #include "harpe/profile/synth.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/wire/wire.h"

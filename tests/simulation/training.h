@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/emulation/emulated_machines.h"
+#include "harpe/emulated_training/emulated_machines.h"
 #include "harpe/wire/job_spec.h"
 #include "simulation/history.h"
 #include "simulation/node.h"

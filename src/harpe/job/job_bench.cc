@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 #include "harpe/job/job.h"
 #include "harpe/profile/synth.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 #include "harpe/job/job.h"
 
 namespace harpe {

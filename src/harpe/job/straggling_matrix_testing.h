@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/emulation/straggling.h"
+#include "harpe/emulated_training/straggling.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/job/played_training_testing.h"
 

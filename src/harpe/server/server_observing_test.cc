@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 #include "harpe/server/server_testing.h"
 #include "harpe/wire/wire.h"
 

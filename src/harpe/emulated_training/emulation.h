@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/emulation/emulated_machines.h"
+#include "harpe/emulated_training/emulated_machines.h"
 
 namespace harpe {
 

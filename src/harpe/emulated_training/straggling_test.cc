@@ -1,6 +1,6 @@
 // Every way of straggling slows training while it lasts, and is over when it is healed.
 
-#include "harpe/emulation/straggling.h"
+#include "harpe/emulated_training/straggling.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 #include "harpe/profile/synth.h"
 
 namespace harpe {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/emulation/emulated_stage.h"
+#include "harpe/emulated_training/emulated_stage.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
 #include "harpe/wire/job_spec.h"

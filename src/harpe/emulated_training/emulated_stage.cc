@@ -1,4 +1,4 @@
-#include "harpe/emulation/emulated_stage.h"
+#include "harpe/emulated_training/emulated_stage.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Training in simulated time takes and reports what its machines cost.
 
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harpe/emulation/emulated_machines.h"
+#include "harpe/emulated_training/emulated_machines.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {

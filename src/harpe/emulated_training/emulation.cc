@@ -1,4 +1,4 @@
-#include "harpe/emulation/emulation.h"
+#include "harpe/emulated_training/emulation.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "harpe/emulation/straggling.h"
+#include "harpe/emulated_training/straggling.h"
 
 #include <algorithm>
 #include <cstddef>

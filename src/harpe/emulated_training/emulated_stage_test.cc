@@ -1,6 +1,6 @@
 // What one GPU makes of its instructions.
 
-#include "harpe/emulation/emulated_stage.h"
+#include "harpe/emulated_training/emulated_stage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

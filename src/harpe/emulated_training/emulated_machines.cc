@@ -1,4 +1,4 @@
-#include "harpe/emulation/emulated_machines.h"
+#include "harpe/emulated_training/emulated_machines.h"
 
 #include <algorithm>
 #include <cstddef>
