@@ -75,7 +75,7 @@ EmulatedMachines::PipelineRun EmulatedMachines::run(std::int64_t iteration, int 
     const Megahertz highest = std::ranges::max(clocks(stage));
     StageConditions now = conditions(iteration, pipeline, stage);
     StageConditions at_once = now;
-    at_once.clock = {.in_force = now.clock.asked()};
+    at_once.clock = {.in_force = now.clock.requested()};
     run.at_all_max.push_back(
         run_stage(spec_.schedule, truth_, stage, std::span(&highest, 1), at_once));
     now.switch_latency = options_.switch_latency;

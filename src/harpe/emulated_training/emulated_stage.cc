@@ -15,41 +15,16 @@ OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, 
   return {point->clock, point->time * slowness, point->energy * slowness};
 }
 
-/// Puts in force what was asked for last among the clocks whose time has come.
-void pass(GpuClock& gpu, Seconds time) {
-  for (GpuClock::Pending& pending : gpu.pending) pending.left = pending.left - time;
-  for (std::size_t i = gpu.pending.size(); i-- > 0;) {
-    if (gpu.pending[i].left > Seconds{0}) continue;
-    gpu.in_force = gpu.pending[i].clock;
-    gpu.pending.erase(gpu.pending.begin(),
-                      gpu.pending.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    return;
-  }
-}
-
-/// Runs an instruction at one clock after the other, as they come into force.
+/// Runs an instruction at one clock after the other, as they come into force. The clock of the cost
+/// is the one that it ends at.
 OperatingPoint run_at(std::span<const OperatingPoint> points, GpuClock& gpu, double slowness) {
-  pass(gpu, Seconds{0});
-  OperatingPoint cost = cost_at(points, gpu.in_force, slowness);
-  if (gpu.pending.empty()) return cost;
-  cost.time = Seconds{0};
-  cost.energy = Joules{0};
-  double left = 1;  // of the instruction
-  while (true) {
-    const OperatingPoint now = cost_at(points, gpu.in_force, slowness);
-    const Seconds rest = now.time * left;
-    const Seconds next = gpu.pending.empty()
-                             ? rest
-                             : std::ranges::min(gpu.pending, {}, &GpuClock::Pending::left).left;
-    const bool changes = next < rest;
-    const double share = changes ? next / now.time : left;
-    cost.time += changes ? next : rest;
-    cost.energy += now.energy * share;
-    cost.clock = now.clock;
-    pass(gpu, changes ? next : rest);
-    if (!changes) return cost;
-    left -= share;
-  }
+  Megahertz last{};
+  const InstructionCost cost = run_instruction(gpu, [&](Megahertz clock) {
+    const OperatingPoint at_clock = cost_at(points, clock, slowness);
+    last = at_clock.clock;
+    return InstructionCost{at_clock.time, at_clock.energy};
+  });
+  return {last, cost.time, cost.energy};
 }
 
 }  // namespace
@@ -69,9 +44,9 @@ StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
     }
     const auto points = costs.points(stage, schedule.chunk(list[i].part), list[i].kind);
     Megahertz asked = clocks.size() == 1 ? clocks.front() : clocks[i];
-    if (asked == Megahertz{0}) asked = run.clock.asked();
+    if (asked == Megahertz{0}) asked = run.clock.requested();
     const Megahertz clock = std::min(asked, conditions.cap.value_or(asked));
-    if (clock != run.clock.asked()) run.clock.pending.push_back({clock, conditions.switch_latency});
+    run.clock.request(clock, conditions.switch_latency);
     run.instructions.push_back(run_at(points, run.clock, conditions.slowness));
     run.throttled |= clock < asked;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harpe/base/units.h"
+#include "harpe/frontier/stage_replay.h"
 #include "harpe/profile/profile.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/wire/rank_events.h"
@@ -17,17 +18,7 @@
 namespace harpe {
 
 /// The clock of a GPU between two instructions.
-struct GpuClock {
-  /// A clock that was asked for and is not in force yet.
-  struct Pending {
-    Megahertz clock;
-    Seconds left;  ///< until it is, waiting left out
-  };
-  Megahertz in_force = {};
-  std::vector<Pending> pending = {};  ///< in the order in which they were asked for
-
-  Megahertz asked() const { return pending.empty() ? in_force : pending.back().clock; }
-};
+using GpuClock = SettingState<Megahertz>;
 
 /// Of one GPU in one iteration.
 struct StageConditions {
@@ -44,8 +35,7 @@ struct StageRun {
   bool throttled = false;  ///< it ran below a clock that was asked for
 };
 
-/// A clock is asked for when its instruction begins. Until it is in force those before still run,
-/// in this instruction and in the next ones, as `predict` has it.
+/// Runs the list of a stage by the engine of `predict`, see stage_replay.h.
 /// \param costs   have every computation of the stage; between their clocks see `at_setting`.
 ///                Fixed-time instructions take the first point, or nothing where there is none
 /// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is

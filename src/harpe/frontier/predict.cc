@@ -5,15 +5,11 @@
 #include <utility>
 
 #include "harpe/frontier/plan_from_clocks.h"
+#include "harpe/frontier/stage_replay.h"
 #include "harpe/profile/chunks.h"
 
 namespace harpe {
 namespace {
-
-struct Cost {
-  Seconds time;
-  Joules energy;
-};
 
 /// Replays one stage: what each of its instructions takes, late changes of settings included.
 class StageReplay {
@@ -27,31 +23,31 @@ class StageReplay {
         blocking_power_(blocking_power),
         stage_(stage) {
     for (const PlannedInstruction& i : list_) {
-      if (i.clock != Megahertz{0}) asked_ = i.setting();
+      if (i.clock != Megahertz{0}) gpu_.in_force = i.setting();
     }
-    in_force_ = asked_;
     // A change that is late at the end of an iteration is late at the beginning of the next one.
     constexpr int kMostRounds = 64;
     for (int round = 0; round < kMostRounds; ++round) {
-      const std::vector<Pending> begin = pending_;
+      const auto begin = gpu_.pending;
       for (const PlannedInstruction& i : list_) replay(i);
-      if (pending_ == begin) break;
+      if (gpu_.pending == begin) break;
     }
     changes_ = 0;
   }
 
-  Cost replay(const PlannedInstruction& i) {
+  InstructionCost replay(const PlannedInstruction& i) {
     const auto points = profile_.points(stage_, i.chunk, i.kind);
-    Cost cost = at(points, i);
+    InstructionCost cost = on_time(points, i);
     if (i.clock != Megahertz{0}) {
-      if (i.setting() != asked_) {
-        pending_.push_back({i.setting(), latency_.to(i.clock)});
-        ++changes_;
+      changes_ += gpu_.request(i.setting(), latency_.to(i.clock)) ? 1 : 0;
+      if (!gpu_.pending.empty()) {
+        cost = run_instruction(gpu_, [&](const InstructionSetting& setting) {
+          const auto point = at_setting(points, setting);
+          return point ? InstructionCost{point->time, point->energy} : on_time(points, i);
+        });
       }
-      asked_ = i.setting();
-      if (!pending_.empty()) cost = late(points, cost);
     } else {
-      pass(cost.time);
+      gpu_.pass(cost.time);
     }
     const bool loads =
         i.kind == InstructionKind::kForward || i.kind == InstructionKind::kForwardBackward;
@@ -62,14 +58,8 @@ class StageReplay {
   std::size_t clock_changes() const { return changes_; }
 
  private:
-  /// A setting that was asked for and is not in force yet.
-  struct Pending {
-    InstructionSetting setting;
-    Seconds left;  ///< until it is
-    friend bool operator==(const Pending&, const Pending&) = default;
-  };
-
-  static Cost at(std::span<const OperatingPoint> points, const PlannedInstruction& i) {
+  static InstructionCost on_time(std::span<const OperatingPoint> points,
+                                 const PlannedInstruction& i) {
     if (points.empty() || (i.clock == Megahertz{0} && !is_fixed_time(i.kind))) {
       return {i.time, i.energy};
     }
@@ -78,45 +68,13 @@ class StageReplay {
     return {point->time, point->energy};
   }
 
-  /// Puts in force what was asked for last among the settings whose time has come.
-  void pass(Seconds time) {
-    for (Pending& pending : pending_) pending.left = pending.left - time;
-    for (std::size_t i = pending_.size(); i-- > 0;) {
-      if (pending_[i].left > Seconds{0}) continue;
-      in_force_ = pending_[i].setting;
-      pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      return;
-    }
-  }
-
-  /// Runs an instruction at one setting after another, as they come into force.
-  Cost late(std::span<const OperatingPoint> points, const Cost& on_time) {
-    pass(Seconds{0});
-    Cost cost{};
-    double done = 0;  // share of the instruction
-    while (!pending_.empty()) {
-      const auto before = at_setting(points, in_force_);
-      const Cost now = before ? Cost{before->time, before->energy} : on_time;
-      const Seconds next = std::ranges::min(pending_, {}, &Pending::left).left;
-      const Seconds until = std::min(next, now.time * (1 - done));
-      const double share = now.time > Seconds{0} ? until / now.time : 1 - done;
-      const bool ends = until == now.time * (1 - done);
-      cost = {cost.time + until, cost.energy + share * now.energy};
-      pass(until);
-      if (ends) return cost;
-      done += share;
-    }
-    return {cost.time + (1 - done) * on_time.time, cost.energy + (1 - done) * on_time.energy};
-  }
-
   std::span<const PlannedInstruction> list_;
   const Profile& profile_;
   LatencyByClock latency_;
   Seconds load_;
   Watts blocking_power_;
   int stage_;
-  InstructionSetting asked_, in_force_;
-  std::vector<Pending> pending_ = {};
+  SettingState<InstructionSetting> gpu_;
   std::size_t changes_ = 0;
 };
 
@@ -175,7 +133,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
                        power);
     bool goes_on = false;  // the whole that the instruction before is a part of
     for (const PlannedInstruction& i : plan.instructions[stage]) {
-      const Cost cost = replay.replay(i);
+      const InstructionCost cost = replay.replay(i);
       if (!std::exchange(goes_on, i.fused_with_next)) durations.emplace_back();
       durations.back() += cost.time;
       effective += cost.energy - power * cost.time;

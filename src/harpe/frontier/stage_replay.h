@@ -1,0 +1,94 @@
+#pragma once
+/// \file
+/// Engine of an iteration: the setting of a GPU along the list of its stage, where new settings
+/// come into force late, and what each instruction takes under it.
+///
+///   SettingState<Megahertz> gpu{.in_force = highest};
+///   gpu.request(clock, latency);
+///   const InstructionCost cost = run_instruction(gpu, cost_at_clock);
+///
+/// A setting is requested when its instruction begins. Until it is in force, the settings before it
+/// still run, in this instruction and in those after it. An instruction that runs at several
+/// settings takes a share of the cost of each: with the old setting in force for the latency, t = w
+/// t_old + (1 - w) t_new with w = min(1, latency / t_old), and energy likewise.
+///
+/// Not thread-safe. A `SettingState` allocates memory only when more settings are pending than
+/// ever before.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// What an instruction takes on one GPU.
+struct InstructionCost {
+  Seconds time{0};
+  Joules energy{0};
+};
+
+/// The setting of a GPU between two instructions.
+/// \tparam Setting  such as a clock or the number of an operating point
+template <class Setting>
+struct SettingState {
+  /// A setting that was requested and is not in force yet.
+  struct Pending {
+    Setting setting;
+    Seconds left;  ///< until it is, waiting left out
+    friend bool operator==(const Pending&, const Pending&) = default;
+  };
+  Setting in_force = {};
+  std::vector<Pending> pending = {};  ///< in the order of the requests
+
+  /// Returns the setting that was requested last.
+  const Setting& requested() const { return pending.empty() ? in_force : pending.back().setting; }
+
+  /// Requests a setting. Returns false, and does nothing, if it was requested last.
+  bool request(const Setting& setting, Seconds latency) {
+    if (setting == requested()) return false;
+    pending.push_back({setting, latency});
+    return true;
+  }
+
+  /// Lets time pass: of the settings whose latency is over, the one requested last is in force, and
+  /// those requested before it are dropped.
+  void pass(Seconds time) {
+    for (Pending& each : pending) each.left = each.left - time;
+    for (std::size_t i = pending.size(); i-- > 0;) {
+      if (pending[i].left > Seconds{0}) continue;
+      in_force = pending[i].setting;
+      pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return;
+    }
+  }
+
+  friend bool operator==(const SettingState&, const SettingState&) = default;
+};
+
+/// Runs an instruction at one setting after another, as they come into force.
+/// \param cost_at  returns what the whole instruction takes at a setting. Called last with the
+///                 setting at which the instruction ends
+template <class Setting, class CostAt>
+InstructionCost run_instruction(SettingState<Setting>& gpu, const CostAt& cost_at) {
+  if (!gpu.pending.empty()) gpu.pass(Seconds{0});
+  InstructionCost cost;
+  double done = 0;  // share of the instruction
+  while (!gpu.pending.empty()) {
+    const InstructionCost now = cost_at(gpu.in_force);
+    const Seconds rest = now.time * (1 - done);
+    const Seconds next =
+        std::ranges::min(gpu.pending, {}, &SettingState<Setting>::Pending::left).left;
+    const Seconds until = std::min(next, rest);
+    const double share = now.time > Seconds{0} ? until / now.time : 1 - done;
+    cost = {cost.time + until, cost.energy + share * now.energy};
+    gpu.pass(until);
+    if (until == rest) return cost;
+    done += share;
+  }
+  const InstructionCost last = cost_at(gpu.in_force);
+  return {cost.time + (1 - done) * last.time, cost.energy + (1 - done) * last.energy};
+}
+
+}  // namespace harpe
