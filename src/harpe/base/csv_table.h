@@ -58,6 +58,8 @@ class CsvTable {
     }
   }
 
+  /// Line of the row, from 1.
+  int line() const { return row_->line; }
   const std::string& text(std::size_t column) { return cell(column).text; }
   /// A cell that is no such number adds a diagnostic and returns `lowest`.
   double number(std::size_t column, double lowest) {

@@ -1,0 +1,205 @@
+#include "harpe/emulation/cluster_emulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "harpe/base/hashed_random.h"
+#include "harpe/base/text.h"
+#include "harpe/emulation/emulated_policy.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::uint64_t kFailureDraws = 0x6661696c;
+constexpr std::int64_t kMostIterations = 100'000'000;
+/// A training that needs more times its iterations than that is given up.
+constexpr std::int64_t kMostRepeats = 100;
+
+Status check(const EmulationTerms& terms) {
+  Diagnostics diagnostics;
+  const auto expect = [&](bool holds, const std::string& what) {
+    if (!holds) diagnostics.add(what);
+  };
+  const auto is_time = [](Seconds time) { return time >= Seconds{0} && time < Seconds{1e12}; };
+  expect(terms.iterations >= 1 && terms.iterations <= kMostIterations,
+         "a training has from 1 to " + grouped(kMostIterations, 0) + " iterations");
+  expect(is_time(terms.time), "the time of a training must not be negative");
+  expect(terms.checkpoints.every >= 0 && is_time(terms.checkpoints.time),
+         "checkpoints need a number of iterations and a time that are not negative");
+  expect(is_time(terms.failures.mean_between) && is_time(terms.failures.restart),
+         "the time between failures and that of a restart must not be negative");
+  expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
+         "failures need checkpoints, or the training never ends");
+  expect(terms.reaction >= 0 && terms.reaction <= 1000,
+         "a straggler counts after 0 to 1000 iterations");
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+/// A policy in the emulation: what its pipelines run and what that took.
+struct Contestant {
+  std::vector<std::size_t> plans = {};  ///< of each pipeline; empty: those of Harpe's policy
+  PolicyTotals totals = {};
+
+  void add(const ClusterIteration& iteration) {
+    totals.time += iteration.time;
+    totals.energy += iteration.energy;
+  }
+};
+
+class Emulation {
+ public:
+  Emulation(EmulatedCluster& cluster, EmulatedPolicy policy, std::vector<Contestant> contestants,
+            const EmulationTerms& terms, const EmulationHooks& hooks)
+      : cluster_(cluster),
+        policy_(std::move(policy)),
+        contestants_(std::move(contestants)),
+        courses_(contestants_.size()),
+        assignments_(contestants_.size()),
+        taken_(contestants_.size()),
+        stragglers_(cluster.shape().pipelines, terms.stragglers, cluster.shape().seed),
+        terms_(terms),
+        hooks_(hooks) {}
+
+  Result<EmulationOutcome> run() {
+    while (!is_done()) {
+      if (outcome_.executed >= kMostIterations) return too_many();
+      if (terms_.time == Seconds{0} && outcome_.executed >= kMostRepeats * terms_.iterations)
+        return never_ends();
+      run_iteration();
+      if (fails()) {
+        restart();
+      } else if (terms_.checkpoints.every > 0 && completed_ % terms_.checkpoints.every == 0) {
+        save();
+      }
+      if (hooks_.progress && outcome_.executed % 64 == 0) hooks_.progress(share_done());
+    }
+    if (completed_ == 0) return never_ends();
+    outcome_.iterations = completed_;
+    outcome_.harpe = contestants_[0].totals;
+    outcome_.all_max = contestants_[1].totals;
+    if (contestants_.size() > 2) outcome_.rival = contestants_[2].totals;
+    return outcome_;
+  }
+
+ private:
+  double share_done() const {
+    if (terms_.time > Seconds{0}) return contestants_[0].totals.time / terms_.time;
+    return static_cast<double>(completed_) / static_cast<double>(terms_.iterations);
+  }
+  bool is_done() const { return share_done() >= 1; }
+
+  void run_iteration() {
+    const Seconds now = contestants_[0].totals.time;
+    stragglers_.advance(outcome_.executed, now);
+    const std::span<const double> slowdowns = stragglers_.slowdowns();
+    const bool changes = policy_.choose(slowdowns, terms_.power_cap.at(now));
+    if (changes && outcome_.executed > 0) ++outcome_.plan_changes;
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      const std::vector<std::size_t>& fixed = contestants_[c].plans;
+      assignments_[c] = {fixed.empty() ? policy_.plans() : std::span(fixed), slowdowns};
+    }
+    cluster_.run(outcome_.executed, assignments_, courses_, hooks_.workers, taken_);
+    for (std::size_t c = 0; c < contestants_.size(); ++c) contestants_[c].add(taken_[c]);
+    if (hooks_.observe) hooks_.observe(outcome_.executed, now, taken_[0]);
+    const auto is_slow = [](double slowdown) { return slowdown > 1; };
+    outcome_.straggling += std::ranges::any_of(slowdowns, is_slow) ? 1 : 0;
+    outcome_.above_cap += policy_.is_above_cap() ? 1 : 0;
+    ++outcome_.executed;
+    ++completed_;
+  }
+
+  /// Returns true if the iteration that has just ended is lost by a failure.
+  bool fails() const {
+    if (terms_.failures.mean_between <= Seconds{0}) return false;
+    const auto number = static_cast<std::uint64_t>(outcome_.executed);
+    const double draw = uniform(mixed(cluster_.shape().seed, kFailureDraws, number));
+    return draw < -std::expm1(-(taken_[0].time / terms_.failures.mean_between));
+  }
+
+  void wait(Seconds time) {
+    for (Contestant& contestant : contestants_)
+      contestant.add({time, cluster_.waiting_power() * time});
+  }
+
+  void restart() {
+    ++outcome_.failures;
+    completed_ = saved_;
+    wait(terms_.failures.restart);
+  }
+
+  void save() {
+    ++outcome_.checkpoints;
+    saved_ = completed_;
+    wait(terms_.checkpoints.time);
+  }
+
+  Error never_ends() const {
+    return Error::infeasible("the training does not end: with a failure every " +
+                             shortest(terms_.failures.mean_between.value) + " s on average, " +
+                             grouped(static_cast<double>(outcome_.executed), 0) +
+                             " iterations completed " + grouped(static_cast<double>(saved_), 0) +
+                             "; save checkpoints more often");
+  }
+  static Error too_many() {
+    return Error::invalid("the training has more than " + grouped(kMostIterations, 0) +
+                          " iterations: emulate a shorter one");
+  }
+
+  EmulatedCluster& cluster_;
+  EmulatedPolicy policy_;
+  std::vector<Contestant> contestants_;
+  std::vector<EmulatedCluster::Course> courses_;
+  std::vector<EmulatedCluster::Assignment> assignments_;
+  std::vector<ClusterIteration> taken_;
+  Stragglers stragglers_;
+  const EmulationTerms& terms_;
+  const EmulationHooks& hooks_;
+  std::int64_t completed_ = 0, saved_ = 0;
+  EmulationOutcome outcome_;
+};
+
+}  // namespace
+
+Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& plans,
+                                 const EmulationTerms& terms, const EmulationHooks& hooks) {
+  HARPE_TRY(check(terms));
+  HARPE_TRY(check_stragglers(terms.stragglers, cluster.shape().pipelines, terms.straggler_file));
+  HARPE_TRY(check_objective(plans.table, plans.objective, cluster.shape().overhead,
+                            cluster.shape().pipelines));
+  const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
+  EmulatedPolicy::Plans numbered{.table = plans.table, .numbers = {}};
+  for (const TablePlan& plan : plans.table.plans())
+    numbered.numbers.push_back(HARPE_TRY(cluster.add(plan)));
+  numbered.all_max = HARPE_TRY(cluster.add(plans.table.all_max()));
+  std::vector<Contestant> contestants(2);
+  contestants[1].plans.assign(pipelines, numbered.all_max);
+  if (plans.rival) {
+    contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(cluster.add(*plans.rival)));
+  }
+  EmulatedPolicy policy(std::move(numbered), plans.objective, terms.reaction, cluster);
+  return Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run();
+}
+
+TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
+  all_max.knobs.clear();
+  for (std::vector<Megahertz>& stage : all_max.clocks) {
+    for (Megahertz& one : stage)
+      if (one != Megahertz{0}) one = clock;
+  }
+  return all_max;
+}
+
+std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max) {
+  std::vector<Seconds> waits;
+  for (const double slowdown : possible_slowdowns(stragglers)) {
+    waits.push_back(std::min(fastest, all_max) * slowdown);
+    if (fastest < all_max) waits.push_back(all_max * slowdown);
+  }
+  std::ranges::sort(waits);
+  return waits;
+}
+
+}  // namespace harpe

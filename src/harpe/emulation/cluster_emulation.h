@@ -1,0 +1,111 @@
+#pragma once
+/// \file
+/// A training on an emulated cluster, in simulated time: iterations under Harpe's policy, and the
+/// same iterations under others, on the same GPUs with the same noise, stragglers and failures.
+///
+///   auto cluster = HARPE_TRY(EmulatedCluster::make({.pipelines = 16}, std::move(pipeline)));
+///   const auto outcome = emulate(cluster, {.table = table, .objective = objective}, {}, {});
+///   if (outcome.ok()) use(outcome->saving(outcome->all_max));
+///
+/// Deterministic: the same terms give the same bytes, however many workers there are. What happens
+/// at a time (recurring stragglers, caps, failures) happens by the clock of Harpe's policy, and in
+/// the same iteration of all policies, so that they do the same work and their energies compare.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/emulation/emulated_cluster.h"
+#include "harpe/emulation/power_cap_trace.h"
+#include "harpe/emulation/stragglers.h"
+#include "harpe/objective/objective.h"
+#include "harpe/policy/plan_table.h"
+
+namespace harpe {
+
+struct CheckpointTerms {
+  std::int64_t every = 0;  ///< iterations; 0: never
+  Seconds time{0};         ///< for which all GPUs wait
+};
+
+/// Failures that end the training of the whole cluster. It restarts from its last checkpoint, and
+/// runs the iterations since then again.
+struct FailureTerms {
+  Seconds mean_between{0};  ///< of an exponential distribution; 0: none
+  Seconds restart{0};       ///< for which all GPUs wait
+};
+
+struct EmulationTerms {
+  std::int64_t iterations = 1000;  ///< that the training needs; see `time`
+  /// If above 0, the training goes on for that time by the clock of Harpe's policy instead, until
+  /// the end of an iteration.
+  Seconds time{0};
+  StragglerTerms stragglers = {};
+  std::string straggler_file = {};  ///< of the trace, for diagnostics
+  PowerCapTrace power_cap = {};     ///< of all GPUs of the cluster
+  CheckpointTerms checkpoints = {};
+  FailureTerms failures = {};
+  int reaction = 3;  ///< see `EmulatedPolicy`
+};
+
+/// What runs on the cluster. Refers to the table.
+struct EmulatedPlans {
+  const PlanTable& table;
+  Objective objective = {};  ///< no power cap: see `EmulationTerms`
+  /// Another plan that all pipelines run all along, as one clock for all.
+  std::optional<TablePlan> rival = {};
+};
+
+/// What the training takes under a policy, all GPUs together: checkpoints, restarts and iterations
+/// that were lost included.
+struct PolicyTotals {
+  Seconds time{0};
+  Joules energy{0};
+  Watts power() const { return energy / time; }
+};
+
+struct EmulationOutcome {
+  PolicyTotals harpe, all_max;
+  std::optional<PolicyTotals> rival = {};
+  std::int64_t iterations = 0;  ///< completed, above 0
+  std::int64_t executed = 0;    ///< with those that were lost
+  std::int64_t straggling = 0;  ///< executed, with at least one slow pipeline
+  std::int64_t above_cap = 0;   ///< executed, with plans that draw more than the cap
+  std::int64_t failures = 0, checkpoints = 0;
+  std::int64_t plan_changes = 0;  ///< iterations that begin with other plans than the one before
+
+  /// Returns the share of the other policy's energy that Harpe saves.
+  double saving(const PolicyTotals& other) const { return 1 - harpe.energy / other.energy; }
+};
+
+/// Called after each iteration of Harpe's policy: when it began, and what it takes.
+using IterationObserver =
+    std::function<void(std::int64_t number, Seconds begin, const ClusterIteration& iteration)>;
+
+struct EmulationHooks {
+  PipelineWorkers workers = {};
+  std::function<void(double)> progress = {};  ///< called now and then with the share that is done
+  IterationObserver observe = {};
+};
+
+/// Runs the training. Adds its plans to the cluster. Fails on terms out of their range, with
+/// `kInfeasible` if failures keep it from ever ending.
+/// O(iterations x pipelines x instructions) with noise; without, see `EmulatedCluster`.
+Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& plans,
+                                 const EmulationTerms& terms, const EmulationHooks& hooks);
+
+/// Returns the plan that runs all computations at one clock.
+/// \param all_max  of the same pipeline
+TablePlan at_one_clock(TablePlan all_max, Megahertz clock);
+
+/// Returns the waits for a straggler that plans should be made for, beside the one for the
+/// objective: the ends of iterations of pipelines that are slower by these factors.
+/// \param fastest, all_max  times of an iteration by the fastest plan and at all-max
+std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max);
+
+}  // namespace harpe

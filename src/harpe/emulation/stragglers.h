@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// How slow each pipeline of an emulated cluster is at each iteration: stragglers that stay, come
+/// and go, or are given by a trace.
+///
+///   Stragglers stragglers(16, {.recurring = {{.slowdown = 1.2, .between = day, .lasts = day}}});
+///   stragglers.advance(iteration, now);
+///   use(stragglers.slowdowns()[pipeline]);
+///
+/// Deterministic: the same seed and the same times give the same stragglers. Not thread-safe.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/emulation/straggler_trace.h"
+
+namespace harpe {
+
+/// A straggler that stays, or comes and goes.
+struct RecurringStraggler {
+  double slowdown = 1.2;  ///< factor of time and energy of its computations, at least 1
+  /// Which pipeline is slow; nullopt: another one each time, drawn by the seed.
+  std::optional<int> pipeline = {};
+  /// Time from the end of a slow time to the begin of the next one; 0: it stays for good.
+  Seconds between{0};
+  Seconds lasts{0};        ///< of a slow time
+  bool is_random = false;  ///< `between` is the mean of an exponential distribution
+  friend bool operator==(const RecurringStraggler&, const RecurringStraggler&) = default;
+};
+
+struct StragglerTerms {
+  std::vector<RecurringStraggler> recurring = {};
+  StragglerTrace trace = {};
+};
+
+/// Fails if a term names a pipeline that the cluster lacks, or is out of its range. Errors of the
+/// trace carry their line.
+/// \param trace_file  named in diagnostics
+Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::string& trace_file);
+
+/// Returns the slowdowns above 1 that can occur, each once, rising.
+std::vector<double> possible_slowdowns(const StragglerTerms& terms);
+
+class Stragglers {
+ public:
+  /// \pre `check_stragglers` passes
+  Stragglers(int pipelines, StragglerTerms terms, std::uint64_t seed);
+
+  /// Goes on to an iteration that begins at `now`. Neither may fall. Returns true if a slowdown has
+  /// changed.
+  bool advance(std::int64_t iteration, Seconds now);
+
+  /// Of each pipeline, at least 1: the largest of all terms.
+  std::span<const double> slowdowns() const { return slowdowns_; }
+
+ private:
+  /// Of one recurring straggler: its current or next slow time.
+  struct Course {
+    Seconds begin{0}, end{0};
+    int pipeline = 0;
+    std::uint64_t number = 0;
+  };
+  void begin_next(std::size_t which);
+
+  StragglerTerms terms_;
+  std::uint64_t seed_;
+  std::vector<Course> courses_;
+  std::vector<StragglerTrace::State> by_begin_;
+  std::size_t next_state_ = 0;                  ///< in `by_begin_`
+  std::vector<StragglerTrace::State> current_;  ///< states of the trace that have begun
+  std::vector<double> slowdowns_, previous_;
+};
+
+}  // namespace harpe
