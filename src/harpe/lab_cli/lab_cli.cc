@@ -5,9 +5,10 @@ namespace harpe {
 std::unique_ptr<Commands> lab_commands() {
   auto commands = std::make_unique<Commands>(
       "harpe-lab",
-      "experiments: published tables recomputed\n"
+      "experiments: clusters that are emulated, published tables recomputed\n"
       "Nothing here touches a GPU, an agent or a server. `harpe lab` starts this program.",
       "harpe lab reproduce sosp24 DIRECTORY");
+  add_emulate_command(*commands);
   add_reproduce_command(*commands);
   add_man_command(*commands, "reproduce sosp24");
   return commands;

@@ -9,6 +9,7 @@
 namespace harpe {
 
 // One function a subcommand, each in the file of its name.
+void add_emulate_command(Commands& commands);
 void add_reproduce_command(Commands& commands);
 
 /// The command line of `harpe-lab`.

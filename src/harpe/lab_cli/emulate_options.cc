@@ -1,0 +1,182 @@
+#include "harpe/lab_cli/emulate_options.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "harpe/base/text.h"
+#include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/cluster_options.h"
+#include "harpe/policy/plan_choice.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kCluster = "Emulated cluster";
+constexpr const char* kEvents = "Stragglers, caps and failures";
+
+/// Returns false for keys whose place an option of this command takes, or that are for the files
+/// and searches of `harpe plan` alone.
+bool is_offered(const JobKey& key) {
+  constexpr std::array<std::string_view, 10> kLeftOut = {
+      "straggler",   "power-cap",      "gpu",      "out", "points", "certificate", "whole-trace",
+      "search-time", "search-windows", "min-dwell"};
+  return std::ranges::find(kLeftOut, key.name) == kLeftOut.end();
+}
+
+Result<double> parse_slowdown(std::string_view text) {
+  if (!text.empty() && text.back() == '%') return 1 + HARPE_TRY(parse_percent(text)) / 100;
+  const Result<TimeOrFactor> value = parse_time_or_factor(text);
+  if (value.ok() && value->factor) return *value->factor;
+  return Error::invalid("expected how slow it is, such as 20% or 1.2x, found " + in_quotes(text));
+}
+
+/// Reads one "key=value" of a straggler. `every` is the time from one begin to the next.
+Status read_part(std::string_view part, RecurringStraggler& straggler, Seconds& every) {
+  const std::size_t equals = part.find('=');
+  const std::string_view key = trim(part.substr(0, equals));
+  const std::string_view value =
+      equals == std::string_view::npos ? std::string_view() : trim(part.substr(equals + 1));
+  if (key == "random" && equals == std::string_view::npos) {
+    straggler.is_random = true;
+  } else if (key == "pipeline") {
+    straggler.pipeline = HARPE_TRY(parse_count(value, 0, std::numeric_limits<int>::max()));
+  } else if (key == "every") {
+    every = HARPE_TRY(parse_seconds(value));
+  } else if (key == "for") {
+    straggler.lasts = HARPE_TRY(parse_seconds(value));
+  } else {
+    return Error::invalid("expected pipeline=NUMBER, every=TIME, for=TIME or random, found " +
+                          in_quotes(part));
+  }
+  return ok_status();
+}
+
+Result<std::int64_t> parse_whole(std::string_view text, std::int64_t low, std::int64_t high) {
+  const auto value = parse_integer(text);
+  if (value && *value >= low && *value <= high) return *value;
+  return Error::invalid("expected a whole number from " + std::to_string(low) + " to " +
+                        std::to_string(high) + ", found " + in_quotes(text));
+}
+
+Result<double> parse_deviation(std::string_view text) {
+  return HARPE_TRY(parse_percent(text)) / 100;
+}
+
+void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
+  constexpr std::int64_t kMost = 100'000'000;
+  add_parsed(app, "--iterations", "N", "Iterations to emulate (default: those of --hours, a month)",
+             arguments.iterations,
+             [](const std::string& text) { return parse_whole(text, 1, kMost); })
+      ->group(kCluster);
+  add_text(app, "--gpu", "MODEL",
+           "GPU whose blocking power counts where --blocking-power is not given (see harpe synth "
+           "--list)",
+           arguments.gpu)
+      ->group(kCluster);
+  add_parsed(app, "--overhead", "SECONDS",
+             "Time of every iteration after its slowest pipeline, in which all GPUs wait, s: "
+             "gradient reduction, optimizer, logging (default 0)",
+             arguments.overhead, parse_seconds)
+      ->group(kCluster);
+  add_parsed(app, "--noise", "PERCENT",
+             "Standard deviation of time and energy of an instruction, % (default 0)",
+             arguments.noise, parse_deviation)
+      ->group(kCluster);
+  add_parsed(app, "--power-spread", "PERCENT",
+             "Standard deviation of power between nodes, % (default 0.7, measured over 64 nodes)",
+             arguments.power_spread, parse_deviation)
+      ->group(kCluster);
+  add_parsed(app, "--seed", "N", "Seed of all that is random (default 1)", arguments.seed,
+             [](const std::string& text) -> Result<std::uint64_t> {
+               return static_cast<std::uint64_t>(
+                   HARPE_TRY(parse_whole(text, 0, std::numeric_limits<std::int64_t>::max())));
+             })
+      ->group(kCluster);
+  add_parsed(app, "--jobs", "N", "Processors to use; results do not depend on it (default 1)",
+             arguments.jobs, [](const std::string& text) { return parse_count(text, 1, 1024); })
+      ->group(kCluster);
+}
+
+void add_event_options(CLI::App& app, EmulateArguments& arguments) {
+  app.add_option_function<std::vector<std::string>>(
+         "--straggler",
+         [&arguments](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             auto straggler = parse_straggler(text);
+             if (!straggler.ok())
+               throw CLI::ValidationError("--straggler", straggler.error().text());
+             arguments.stragglers.push_back(*straggler);
+           }
+         },
+         "A pipeline that is slow: 20% all along; 20%,every=3d,for=1d on every third day, another "
+         "pipeline each time, with ,random at random times of that mean, with ,pipeline=3 always "
+         "the same. May be given several times")
+      ->type_name("SLOWDOWN[,...]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(kEvents);
+  add_text(app, "--straggler-trace", "FILE",
+           "Stragglers from a CSV file: pipeline,begin_iteration,end_iteration,slowdown, or with "
+           "begin_s,end_s",
+           arguments.straggler_trace)
+      ->group(kEvents);
+  add_parsed(app, "--reaction", "N",
+             "Iterations in a row that a straggler is slow before the others slow down (default 3)",
+             arguments.reaction, [](const std::string& text) { return parse_count(text, 0, 1000); })
+      ->group(kEvents);
+  add_text(app, "--power-cap", "WATTS|FILE",
+           "Average power that all GPUs together may draw, W, or a CSV file of it: time_s,watts",
+           arguments.power_cap)
+      ->group(kEvents);
+  add_parsed(app, "--checkpoint-every", "N", "Iterations between checkpoints (default: none)",
+             arguments.checkpoint_every,
+             [](const std::string& text) { return parse_whole(text, 1, 1'000'000'000); })
+      ->group(kEvents);
+  add_parsed(app, "--checkpoint-time", "SECONDS", "Time of a checkpoint, s (default 0)",
+             arguments.checkpoint_time, parse_seconds)
+      ->group(kEvents);
+  add_parsed(app, "--failure-every", "TIME",
+             "Mean time between failures of the whole cluster, s, or with a unit, such as 12h; it "
+             "restarts from its last checkpoint (default: none)",
+             arguments.failure_every, parse_seconds)
+      ->group(kEvents);
+  add_parsed(app, "--restart-time", "SECONDS", "Time of a restart, s (default 0)",
+             arguments.restart_time, parse_seconds)
+      ->group(kEvents);
+}
+
+}  // namespace
+
+Result<RecurringStraggler> parse_straggler(std::string_view text) {
+  RecurringStraggler straggler;
+  Seconds every{0};
+  const std::vector<std::string> parts = split_list(text);
+  straggler.slowdown = HARPE_TRY(parse_slowdown(parts.empty() ? "" : parts.front()));
+  if (!(straggler.slowdown > 1 && straggler.slowdown <= kMostStragglerFactor)) {
+    return Error::invalid("a straggler is slower by more than 0 % and at most " +
+                          shortest(kMostStragglerFactor) + "x, found " + in_quotes(text));
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) HARPE_TRY(read_part(parts[i], straggler, every));
+  if ((every > Seconds{0}) != (straggler.lasts > Seconds{0}) ||
+      (straggler.is_random && every == Seconds{0})) {
+    return Error::invalid("a straggler that comes and goes needs every=TIME and for=TIME, found " +
+                          in_quotes(text));
+  }
+  if (every > Seconds{0} && straggler.lasts >= every)
+    return Error::invalid("for=TIME must be less than every=TIME, found " + in_quotes(text));
+  straggler.between = every - straggler.lasts;
+  return straggler;
+}
+
+void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>& arguments) {
+  add_cluster_options(app, *arguments);
+  add_event_options(app, *arguments);
+  add_job_arguments(app, arguments, is_offered);
+  add_text(app, "--out", "DIR",
+           "Write emulation.html, a page for those who decide, emulation.json and power.csv there",
+           arguments->out)
+      ->group("Output");
+}
+
+}  // namespace harpe

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// The options of `harpe lab emulate`. Only for `.cc` files.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/command/options.h"
+#include "harpe/emulation/stragglers.h"
+#include "harpe/plan_cli/job_options.h"
+
+namespace harpe {
+
+/// What the command line says beside the job.
+struct EmulateArguments : PlanJobArguments {
+  std::optional<std::int64_t> iterations;
+  double noise = 0;
+  double power_spread = 0.007;
+  std::uint64_t seed = 1;
+  int jobs = 1;
+  std::vector<RecurringStraggler> stragglers;
+  std::string straggler_trace;
+  std::string power_cap;  ///< watts, or a file
+  Seconds overhead{0};
+  std::int64_t checkpoint_every = 0;
+  Seconds checkpoint_time{0};
+  Seconds failure_every{0}, restart_time{0};
+  int reaction = 3;
+  std::string gpu;  ///< a name of `find_gpu_model`
+  std::string out;
+};
+
+/// Reads a straggler: "20%" or "1.2x", and what follows after commas: "pipeline=3", "every=3d",
+/// "for=1d", "random".
+Result<RecurringStraggler> parse_straggler(std::string_view text);
+
+/// Adds the options, those of the job among them. Each may be given once, but `--straggler`.
+void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>& arguments);
+
+}  // namespace harpe

@@ -1,0 +1,226 @@
+#include "harpe/lab_cli/emulate_output.h"
+
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/synthetic_line.h"
+#include "harpe/plan_cli/table.h"
+#include "harpe/report/usage_page.h"
+
+namespace harpe {
+namespace {
+
+/// A policy with the words for it.
+struct NamedTotals {
+  std::string key, name;  ///< "all_max", "all-max"
+  const PolicyTotals* totals;
+};
+
+std::string clock_text(Megahertz clock) {
+  return std::to_string(clock.value) + " MHz";
+}
+
+std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
+  const EmulationOutcome& outcome = result.outcome;
+  std::vector<NamedTotals> all = {{"harpe", "Harpe", &outcome.harpe},
+                                  {"all_max", "all-max", &outcome.all_max}};
+  if (outcome.rival && result.one_clock) {
+    all.push_back(
+        {"one_clock", "one clock for all, " + clock_text(*result.one_clock), &*outcome.rival});
+  }
+  return all;
+}
+
+/// What an iteration of one pipeline takes on average, all that happens in between included.
+IterationCost mean_cost(const EmulatedTrainingResult& result, const PolicyTotals& totals) {
+  const auto iterations = static_cast<double>(result.outcome.iterations);
+  return {.time = totals.time / iterations,
+          .energy = totals.energy / iterations / static_cast<double>(result.shape.pipelines)};
+}
+
+ClusterCosts costs_of(const EmulatedTrainingResult& result) {
+  ClusterCosts costs{.gpus_per_pipeline = result.gpus / result.shape.pipelines,
+                     .plan = mean_cost(result, result.outcome.harpe),
+                     .all_max = mean_cost(result, result.outcome.all_max)};
+  if (result.outcome.rival && result.one_clock) {
+    costs.one_clock = ClusterCosts::OneClock{.cost = mean_cost(result, *result.outcome.rival),
+                                             .clock = *result.one_clock};
+  }
+  return costs;
+}
+
+std::string share_text(double share) {
+  return percent_text(100 * share, 2);
+}
+
+/// Below that share the digits shown do not change.
+constexpr double kShown = 5e-5;
+
+std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& policy) {
+  if (policy.totals == &result.outcome.harpe) return {};
+  const std::string text = share_text(result.outcome.saving(*policy.totals));
+  return 2 * result.deviation < kShown ? text : text + " +- " + share_text(2 * result.deviation);
+}
+
+std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& result) {
+  std::vector<std::vector<std::string>> rows = {
+      {"", "iteration", "power of the GPUs", "energy of an iteration", "Harpe saves"}};
+  const auto iterations = static_cast<double>(result.outcome.iterations);
+  for (const NamedTotals& policy : policies_of(result)) {
+    rows.push_back({policy.name, seconds_text(policy.totals->time.value / iterations),
+                    grouped(policy.totals->power().value / 1000, 1) + " kW",
+                    fixed(policy.totals->energy / kKilowattHour / iterations, 3) + " kWh",
+                    saved_text(result, policy)});
+  }
+  return rows;
+}
+
+std::string count_text(std::int64_t count) {
+  return grouped(static_cast<double>(count), 0);
+}
+
+std::string cluster_words(const EmulatedTrainingResult& result) {
+  return count_text(result.gpus) + " GPUs: " + count_text(result.shape.pipelines) +
+         (result.shape.pipelines == 1 ? " pipeline of " : " pipelines of ") +
+         std::to_string(result.stages) + " stages, " + std::to_string(result.shape.gpus_per_stage) +
+         " a stage";
+}
+
+/// What was emulated and happened, one sentence each.
+std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
+  const EmulationOutcome& outcome = result.outcome;
+  std::vector<std::string> lines = {count_text(outcome.iterations) + " iterations, " +
+                                    duration_text(Seconds{std::round(outcome.harpe.time.value)}) +
+                                    " of training, seed " + std::to_string(result.shape.seed)};
+  if (outcome.straggling > 0) {
+    lines.push_back("A pipeline was slow in " + count_text(outcome.straggling) + " iterations (" +
+                    share_text(static_cast<double>(outcome.straggling) /
+                               static_cast<double>(outcome.executed)) +
+                    "), and plans changed " + count_text(outcome.plan_changes) + " times");
+  }
+  if (outcome.above_cap > 0) {
+    lines.push_back("In " + count_text(outcome.above_cap) +
+                    " iterations no plan draws as little as the power cap");
+  }
+  if (outcome.checkpoints > 0 || outcome.failures > 0) {
+    lines.push_back(count_text(outcome.checkpoints) + " checkpoints and " +
+                    count_text(outcome.failures) + " failures, after which " +
+                    count_text(outcome.executed - outcome.iterations) +
+                    " iterations were run again");
+  }
+  return lines;
+}
+
+/// How sure the result is, one sentence each.
+std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
+  std::vector<std::string> lines;
+  if (2 * result.deviation >= kShown) {
+    lines.push_back("The figure behind +- is twice the standard deviation between " +
+                    std::to_string(result.other_seeds) +
+                    " emulations with other seeds: other nodes, other random stragglers, other "
+                    "failures");
+  }
+  std::string spread = "Emulated with " + share_text(result.shape.noise) +
+                       " noise of each instruction and " + share_text(result.shape.power_spread) +
+                       " spread of power between nodes";
+  lines.push_back(std::move(spread));
+  lines.push_back(
+      "Times and energies are those of the profile: the result is as good as the profile. "
+      "Predictions of single plans were 0.3 % off in time and 0.24 % in energy on four A100 "
+      "(docs/validation.md)");
+  lines.push_back("GPUs that wait draw their blocking power, also during checkpoints and restarts");
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += (text.empty() ? "" : ". ") + sentence;
+  return text + '.';
+}
+
+}  // namespace
+
+std::string emulation_text(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files, bool coloured) {
+  std::string text = synthetic_line(result.is_synthetic, coloured) + result.subtitle + '\n' +
+                     cluster_words(result) + '\n';
+  text += joined(course_of(result)) + "\n\n";
+  text += Table{.rows = table_of(result)}.text(coloured) + '\n';
+  text += cluster_text(result.cluster, costs_of(result));
+  text += "How sure: " + joined(doubts_of(result)) + '\n';
+  for (const std::string& note : result.notes) text += "note: " + note + '\n';
+  if (!files.empty()) {
+    text += "\nWritten:\n";
+    for (const std::string& file : files) text += "  " + file + '\n';
+  }
+  return text;
+}
+
+std::string emulation_json(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files) {
+  const EmulationOutcome& outcome = result.outcome;
+  Json policies = Json::array();
+  Json saved = Json::object();
+  const auto iterations = static_cast<double>(outcome.iterations);
+  for (const NamedTotals& policy : policies_of(result)) {
+    policies.push_back({{"policy", policy.key},
+                        {"iteration_time_s", policy.totals->time.value / iterations},
+                        {"power_w", policy.totals->power().value},
+                        {"time_s", policy.totals->time.value},
+                        {"energy_kwh", policy.totals->energy / kKilowattHour}});
+    if (policy.totals != &outcome.harpe)
+      saved[policy.key] = {{"percent", 100 * outcome.saving(*policy.totals)}};
+  }
+  return json_text({{"synthetic", result.is_synthetic},
+                    {"gpus", result.gpus},
+                    {"pipelines", result.shape.pipelines},
+                    {"stages", result.stages},
+                    {"gpus_per_stage", result.shape.gpus_per_stage},
+                    {"seed", result.shape.seed},
+                    {"noise_percent", 100 * result.shape.noise},
+                    {"power_spread_percent", 100 * result.shape.power_spread},
+                    {"iterations", outcome.iterations},
+                    {"executed", outcome.executed},
+                    {"straggling", outcome.straggling},
+                    {"above_cap", outcome.above_cap},
+                    {"failures", outcome.failures},
+                    {"checkpoints", outcome.checkpoints},
+                    {"plan_changes", outcome.plan_changes},
+                    {"policies", std::move(policies)},
+                    {"saved", std::move(saved)},
+                    {"deviation_percent", 100 * result.deviation},
+                    {"other_seeds", result.other_seeds},
+                    {"cluster", cluster_json(result.cluster, costs_of(result))},
+                    {"notes", result.notes},
+                    {"files", files}});
+}
+
+std::string emulation_page(const EmulatedTrainingResult& result, PageSource source) {
+  const ClusterCosts costs = costs_of(result);
+  const double iterations = iterations_in(result.cluster, costs.plan.time);
+  const auto bill = [&](const IterationCost& cost) {
+    return cluster_bill(result.cluster, costs.gpus_per_pipeline, cost, iterations);
+  };
+  const ClusterSaving saved = saving(bill(costs.plan), bill(costs.all_max));
+  UsagePageInput page{.title = result.title, .subtitle = result.subtitle};
+  page.headline = (result.cluster.time == kMonth ? "A month saves "
+                                                 : duration_text(result.cluster.time) + " save ") +
+                  amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
+  page.explanation = cluster_words(result) +
+                     ", against all GPUs at their highest clocks, for the same training. " +
+                     "The GPUs were emulated, not switched on.";
+  page.doubt = "Emulated GPUs, not real ones.";
+  page.table = table_of(result);
+  for (auto& [name, value] : cluster_facts(result.cluster, costs))
+    page.method.push_back(name + ": " + value);
+  for (const auto& lines : {course_of(result), doubts_of(result), result.notes})
+    page.method.insert(page.method.end(), lines.begin(), lines.end());
+  if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
+  page.source = std::move(source);
+  return usage_page(page);
+}
+
+}  // namespace harpe

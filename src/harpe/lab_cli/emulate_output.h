@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// What `harpe lab emulate` shows and writes: an emulated training in the user's units.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/carbon/cluster_bill.h"
+#include "harpe/emulation/cluster_emulation.h"
+#include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/plan_output.h"
+
+namespace harpe {
+
+/// An emulated training, and all that it was made of.
+struct EmulatedTrainingResult {
+  std::string title = {}, subtitle = {};  ///< "gpt3", "1f1b, 8 stages, 96 micro-batches, ..."
+  bool is_synthetic = false;
+  ClusterShape shape;
+  EmulationOutcome outcome = {};
+  std::optional<Megahertz> one_clock = {};  ///< of the rival
+  /// Standard deviation of the share that is saved against all-max between emulations with other
+  /// seeds, and how many there were.
+  double deviation = 0;
+  int other_seeds = 0;
+  std::int64_t gpus = 0;
+  int stages = 1;
+  ClusterTerms cluster;  ///< pipelines, hours, price, carbon
+  std::vector<std::string> notes = {};
+};
+
+/// Returns a table of the policies and sentences: what is saved, what happened, how sure it is.
+std::string emulation_text(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files, bool coloured);
+std::string emulation_json(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files);
+/// Returns a page for those who decide: what is saved, what it rests on, how sure it is.
+std::string emulation_page(const EmulatedTrainingResult& result, PageSource source);
+
+}  // namespace harpe

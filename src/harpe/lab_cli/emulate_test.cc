@@ -1,0 +1,147 @@
+// `harpe lab emulate` as a user meets it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "harpe/base/file.h"
+#include "harpe/base/test_directory_testing.h"
+#include "harpe/command/said_testing.h"
+#include "harpe/lab_cli/emulate_options.h"
+#include "harpe/lab_cli/lab_cli.h"
+#include "harpe/profile/profile.h"
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+class Emulate : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = (directory_.path() / name).string();
+    EXPECT_TRUE(write_file(path, text).ok());
+    return path;
+  }
+  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  /// Runs the command on a synthetic profile of four stages and eight micro-batches.
+  Said emulate(const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {
+        "emulate",          profile_, "--micro-batches", "8", "--gpu", "a100-sxm", "--quick",
+        "--gpus-per-stage", "8",      "--pipelines",     "16"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return harpe_with(add_emulate_command, arguments);
+  }
+  Json document(std::vector<std::string> options) {
+    options.emplace_back("--json");
+    const Said said = emulate(options);
+    EXPECT_EQ(said.status, 0) << said.err << said.out;
+    return Json::parse(said.out);
+  }
+
+  TestDirectory directory_;
+  std::string profile_ = file("profile.csv", profile_csv(synthesize({.stages = 4}).value()));
+};
+
+TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
+  const Json result =
+      document({"--carbon", "DE", "--price", "0.20 EUR/kWh", "--straggler", "20%,every=3d,for=1d"});
+  EXPECT_EQ(result["gpus"], 512);
+  EXPECT_GT(result["saved"]["all_max"]["percent"].get<double>(), 5);
+  const double slow = result["straggling"].get<double>() / result["executed"].get<double>();
+  // A third of the days, whose iterations take 1.2 times as long.
+  EXPECT_NEAR(slow, 1 / (1 + 2 * 1.2), 0.01);
+  EXPECT_GT(result["deviation_percent"], 0);
+  EXPECT_LT(result["deviation_percent"], 0.5);
+  const Json& cluster = result["cluster"];
+  EXPECT_EQ(cluster["hours"], 720);
+  EXPECT_EQ(cluster["carbon"]["zone"], "DE");
+  EXPECT_NEAR(cluster["saved"]["money"].get<double>(), 0.2 * cluster["saved"]["kwh"].get<double>(),
+              1e-6);
+  EXPECT_GT(cluster["saved"]["co2_t"].get<double>(), 0);
+  EXPECT_NEAR(cluster["saved"]["percent"].get<double>(),
+              result["saved"]["all_max"]["percent"].get<double>(), 1e-6);
+}
+
+TEST_F(Emulate, GivesTheSameBytesOnAnyNumberOfProcessors) {
+  const std::vector<std::string> options = {"--noise", "2%", "--iterations", "50", "--json"};
+  std::vector<std::string> two = options, other_seed = options;
+  two.insert(two.end(), {"--jobs", "2"});
+  other_seed.insert(other_seed.end(), {"--seed", "2"});
+  const Said one = emulate(options);
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(one.out, emulate(two).out);
+  EXPECT_NE(one.out, emulate(other_seed).out);
+}
+
+TEST_F(Emulate, WritesAPageAndThePowerOfEachIteration) {
+  const Said said = emulate({"--iterations", "20", "--out", path("saved")});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, AllOf(HasSubstr("In plain words"), HasSubstr("How sure"),
+                              HasSubstr("emulation.html")));
+  const std::string page = read_file(path("saved/emulation.html")).value();
+  EXPECT_THAT(page, AllOf(HasSubstr("A month saves"), HasSubstr("512 GPUs"), HasSubstr("a100-sxm"),
+                          Not(HasSubstr("{{"))));
+  const std::string power = read_file(path("saved/power.csv")).value();
+  EXPECT_EQ(std::count(power.begin(), power.end(), '\n'), 21);
+  EXPECT_TRUE(Json::accept(read_file(path("saved/emulation.json")).value()));
+}
+
+TEST_F(Emulate, FollowsTracesOfStragglersAndCaps) {
+  const std::string slow =
+      file("slow.csv", "pipeline,begin_iteration,end_iteration,slowdown\n3,5,15,1.3\n7,0,10,1.1\n");
+  const Json straggling =
+      document({"--iterations", "20", "--straggler-trace", slow, "--reaction", "0"});
+  EXPECT_EQ(straggling["straggling"], 15);
+  EXPECT_EQ(straggling["plan_changes"], 3);
+  const double usual = straggling["policies"][0]["power_w"].get<double>();
+  const std::string caps =
+      file("caps.csv", "time_s,watts\n0," + std::to_string(0.8 * usual) + "\n");
+  const Json capped = document({"--iterations", "20", "--power-cap", caps, "--power-spread", "0"});
+  EXPECT_LE(capped["policies"][0]["power_w"].get<double>(), 0.8 * usual * (1 + 1e-6));
+  EXPECT_EQ(capped["above_cap"], 0);
+}
+
+TEST_F(Emulate, RefusesWhatIsWrongWithItsLineAndWritesNothing) {
+  const std::string gap =
+      file("gap.csv", "pipeline,begin_iteration,end_iteration,slowdown\n3,5,15,1.3\n3,16,20,1\n");
+  const Said gaps = emulate({"--straggler-trace", gap, "--out", path("none")});
+  EXPECT_EQ(gaps.status, 2);
+  EXPECT_THAT(gaps.err, AllOf(HasSubstr("gap.csv:3"), HasSubstr("a gap")));
+  EXPECT_FALSE(std::filesystem::exists(path("none")));
+  const std::string far =
+      file("far.csv", "pipeline,begin_iteration,end_iteration,slowdown\n16,5,15,1.3\n");
+  EXPECT_THAT(emulate({"--straggler-trace", far}).err, HasSubstr("far.csv:2"));
+  EXPECT_EQ(emulate({"--seed", "1", "--seed", "2"}).status, 2);
+  EXPECT_EQ(emulate({"--noise", "nan"}).status, 2);
+  EXPECT_EQ(emulate({"--noise", "50%"}).status, 2);
+  EXPECT_EQ(emulate({"--power-cap", path("missing.csv")}).status, 2);
+  EXPECT_THAT(emulate({"--gpu", "a101"}).err, HasSubstr("given"));
+  const std::string job = file("job.toml", "straggler = \"1.2x\"\n");
+  EXPECT_THAT(harpe_with(add_emulate_command,
+                         {"emulate", job, "--profile", profile_, "--micro-batches", "8"})
+                  .err,
+              HasSubstr("--straggler 20%"));
+}
+
+TEST(StragglerOption, SaysHowSlowWhenAndWhich) {
+  EXPECT_EQ(*parse_straggler("20%"), (RecurringStraggler{.slowdown = 1.2}));
+  EXPECT_EQ(*parse_straggler("1.5x, pipeline=3"),
+            (RecurringStraggler{.slowdown = 1.5, .pipeline = 3}));
+  EXPECT_EQ(*parse_straggler("20%,every=3d,for=1d,random"),
+            (RecurringStraggler{.slowdown = 1.2,
+                                .between = Seconds{2 * 86400.0},
+                                .lasts = Seconds{86400},
+                                .is_random = true}));
+  for (const char* wrong : {"", "0%", "0.9x", "20", "nan%", "20%,every=3d", "20%,for=1d",
+                            "20%,every=1d,for=1d", "20%,random", "20%,pipeline=-1", "20%,often"})
+    EXPECT_FALSE(parse_straggler(wrong).ok()) << wrong;
+}
+
+}  // namespace
+}  // namespace harpe
