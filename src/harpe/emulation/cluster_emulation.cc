@@ -101,14 +101,38 @@ class Emulation {
       const std::vector<std::size_t>& fixed = contestants_[c].plans;
       assignments_[c] = {fixed.empty() ? policy_.plans() : std::span(fixed), slowdowns};
     }
+    record_computing();
     cluster_.run(outcome_.executed, assignments_, courses_, hooks_.workers, taken_);
-    for (std::size_t c = 0; c < contestants_.size(); ++c) contestants_[c].add(taken_[c]);
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      record_waiting(c, taken_[c].time);
+      contestants_[c].add(taken_[c]);
+    }
     if (hooks_.observe) hooks_.observe(outcome_.executed, now, taken_[0]);
     const auto is_slow = [](double slowdown) { return slowdown > 1; };
     outcome_.straggling += std::ranges::any_of(slowdowns, is_slow) ? 1 : 0;
     outcome_.above_cap += policy_.is_above_cap() ? 1 : 0;
     ++outcome_.executed;
     ++completed_;
+  }
+
+  PowerRecorder* recorder(std::size_t contestant) const {
+    PowerRecorder* const found =
+        contestant < hooks_.power.size() ? hooks_.power[contestant] : nullptr;
+    return found != nullptr && found->wants(contestants_[contestant].totals.time) ? found : nullptr;
+  }
+  void record_computing() {
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      PowerRecorder* const power = recorder(c);
+      if (power == nullptr) continue;
+      cluster_.trace(outcome_.executed, assignments_[c], courses_[c],
+                     [&](const EmulatedCluster::TracedRun& traced) {
+                       power->add(contestants_[c].totals.time, traced);
+                     });
+    }
+  }
+  void record_waiting(std::size_t contestant, Seconds time) {
+    if (PowerRecorder* const power = recorder(contestant))
+      power->add_waiting(contestants_[contestant].totals.time, time);
   }
 
   /// Returns true if the iteration that has just ended is lost by a failure.
@@ -120,8 +144,10 @@ class Emulation {
   }
 
   void wait(Seconds time) {
-    for (Contestant& contestant : contestants_)
-      contestant.add({time, cluster_.waiting_power() * time});
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      record_waiting(c, time);
+      contestants_[c].add({time, cluster_.waiting_power() * time});
+    }
   }
 
   void restart() {

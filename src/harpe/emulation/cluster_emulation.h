@@ -7,9 +7,9 @@
 ///   const auto outcome = emulate(cluster, {.table = table, .objective = objective}, {}, {});
 ///   if (outcome.ok()) use(outcome->saving(outcome->all_max));
 ///
-/// Deterministic: the same terms give the same bytes, however many workers there are. What happens
-/// at a time (recurring stragglers, caps, failures) happens by the clock of Harpe's policy, and in
-/// the same iteration of all policies, so that they do the same work and their energies compare.
+/// Deterministic: the same terms give the same bytes for any number of workers. Events with a time
+/// (recurring stragglers, caps, failures) follow the clock of Harpe's policy. They affect the same
+/// iteration of all policies, so that all policies do the same work and their energies compare.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +22,7 @@
 #include "harpe/base/units.h"
 #include "harpe/emulation/emulated_cluster.h"
 #include "harpe/emulation/power_cap_trace.h"
+#include "harpe/emulation/power_recorder.h"
 #include "harpe/emulation/stragglers.h"
 #include "harpe/objective/objective.h"
 #include "harpe/policy/plan_table.h"
@@ -33,8 +34,8 @@ struct CheckpointTerms {
   Seconds time{0};         ///< for which all GPUs wait
 };
 
-/// Failures that end the training of the whole cluster. It restarts from its last checkpoint, and
-/// runs the iterations since then again.
+/// Failures of the whole cluster. The training restarts from its last checkpoint and repeats the
+/// iterations since then.
 struct FailureTerms {
   Seconds mean_between{0};  ///< of an exponential distribution; 0: none
   Seconds restart{0};       ///< for which all GPUs wait
@@ -42,8 +43,8 @@ struct FailureTerms {
 
 struct EmulationTerms {
   std::int64_t iterations = 1000;  ///< that the training needs; see `time`
-  /// If above 0, the training goes on for that time by the clock of Harpe's policy instead, until
-  /// the end of an iteration.
+  /// If above 0, the training takes that time by the clock of Harpe's policy instead, rounded up to
+  /// whole iterations.
   Seconds time{0};
   StragglerTerms stragglers = {};
   std::string straggler_file = {};  ///< of the trace, for diagnostics
@@ -57,12 +58,12 @@ struct EmulationTerms {
 struct EmulatedPlans {
   const PlanTable& table;
   Objective objective = {};  ///< no power cap: see `EmulationTerms`
-  /// Another plan that all pipelines run all along, as one clock for all.
+  /// A fixed plan for all pipelines to compare with, such as one clock for all.
   std::optional<TablePlan> rival = {};
 };
 
-/// What the training takes under a policy, all GPUs together: checkpoints, restarts and iterations
-/// that were lost included.
+/// Time and energy of the training under a policy, all GPUs together, with checkpoints, restarts
+/// and repeated iterations.
 struct PolicyTotals {
   Seconds time{0};
   Joules energy{0};
@@ -73,7 +74,7 @@ struct EmulationOutcome {
   PolicyTotals harpe, all_max;
   std::optional<PolicyTotals> rival = {};
   std::int64_t iterations = 0;  ///< completed, above 0
-  std::int64_t executed = 0;    ///< with those that were lost
+  std::int64_t executed = 0;    ///< with those that a failure has lost
   std::int64_t straggling = 0;  ///< executed, with at least one slow pipeline
   std::int64_t above_cap = 0;   ///< executed, with plans that draw more than the cap
   std::int64_t failures = 0, checkpoints = 0;
@@ -83,14 +84,18 @@ struct EmulationOutcome {
   double saving(const PolicyTotals& other) const { return 1 - harpe.energy / other.energy; }
 };
 
-/// Called after each iteration of Harpe's policy: when it began, and what it takes.
+/// Called after each iteration of Harpe's policy with its begin, time and energy.
 using IterationObserver =
     std::function<void(std::int64_t number, Seconds begin, const ClusterIteration& iteration)>;
 
 struct EmulationHooks {
   PipelineWorkers workers = {};
-  std::function<void(double)> progress = {};  ///< called now and then with the share that is done
+  std::function<void(double)> progress =
+      {};  ///< called from time to time with the share that is done
   IterationObserver observe = {};
+  /// Recorders for Harpe's policy, all-max and the rival, in this order. May be shorter; null: not
+  /// recorded.
+  std::vector<PowerRecorder*> power = {};
 };
 
 /// Runs the training. Adds its plans to the cluster. Fails on terms out of their range, with
@@ -103,8 +108,7 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
 /// \param all_max  of the same pipeline
 TablePlan at_one_clock(TablePlan all_max, Megahertz clock);
 
-/// Returns the waits for a straggler that plans should be made for, beside the one for the
-/// objective: the ends of iterations of pipelines that are slower by these factors.
+/// Returns the iteration times of all possible stragglers, for which the table should have plans.
 /// \param fastest, all_max  times of an iteration by the fastest plan and at all-max
 std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
@@ -42,24 +43,25 @@ Result<EmulatedCluster> EmulatedCluster::make(const ClusterShape& shape,
 
 EmulatedCluster::EmulatedCluster(const ClusterShape& shape, EmulatedPipeline pipeline)
     : shape_(shape), pipeline_(std::move(pipeline)) {
-  const auto factor_of_node = [&](std::int64_t node) {
-    if (shape.power_spread == 0) return 1.0;
-    const std::uint64_t bits = mixed(shape.seed, kNodeDraws, static_cast<std::uint64_t>(node));
-    return std::max(0.0, 1 + shape.power_spread * normal(bits));
-  };
-  std::int64_t gpu = 0, node = -1;
+  std::size_t gpu = 0;
+  const auto of_node = static_cast<std::size_t>(shape.gpus_per_node);
   double factor = 1;
   for (int pipeline_number = 0; pipeline_number < shape.pipelines; ++pipeline_number) {
     for (std::size_t stage = 0; stage < pipeline_.stages(); ++stage) {
       double sum = 0;
       for (int rank = 0; rank < shape.gpus_per_stage; ++rank, ++gpu) {
-        if (gpu / shape.gpus_per_node != node) factor = factor_of_node(++node);
+        if (gpu % of_node == 0) factor = node_factor(gpu / of_node);
         sum += factor;
       }
       factors_.push_back(sum / shape.gpus_per_stage);
       waiting_power_ += sum * pipeline_.blocking_power(stage);
     }
   }
+}
+
+double EmulatedCluster::node_factor(std::size_t node) const {
+  if (shape_.power_spread == 0) return 1;
+  return std::max(0.0, 1 + shape_.power_spread * normal(mixed(shape_.seed, kNodeDraws, node)));
 }
 
 std::int64_t EmulatedCluster::gpus() const {
@@ -75,6 +77,40 @@ const EmulatedCluster::KeptRun& EmulatedCluster::kept(std::size_t plan, double s
     entry->second = {.makespan = run.makespan, .effective = std::move(run.effective)};
   }
   return entry->second;
+}
+
+std::uint64_t EmulatedCluster::draws_of(std::int64_t number, std::size_t pipeline) const {
+  return mixed(mixed(shape_.seed, kNoiseDraws, static_cast<std::uint64_t>(number)) ^
+               mixed(pipeline));
+}
+
+void EmulatedCluster::trace(std::int64_t number, const Assignment& assignment, const Course& course,
+                            const std::function<void(const TracedRun&)>& visit) const {
+  // Without noise, pipelines with the same plan and slowdown are visited together.
+  std::map<std::tuple<std::size_t, double, std::size_t>, std::vector<std::size_t>> alike;
+  for (std::size_t p = 0; p < assignment.plans.size(); ++p) {
+    alike[{assignment.plans[p], assignment.slowdowns[p], shape_.noise > 0 ? p : 0}].push_back(p);
+  }
+  const std::size_t stages = pipeline_.stages();
+  EmulatedPipeline::Noise noise;
+  EmulatedPipeline::Run run;
+  std::vector<double> gpus_of_stage;
+  for (const auto& [key, pipelines] : alike) {
+    const std::size_t first = pipelines.front();
+    if (shape_.noise > 0) pipeline_.draw(draws_of(number, first), shape_.noise, noise);
+    auto clocks = course.clocks_.empty() ? pipeline_.steady_clocks(assignment.plans[first])
+                                         : course.clocks_[first];
+    pipeline_.run({.plan = assignment.plans[first],
+                   .slowdown = assignment.slowdowns[first],
+                   .noise = shape_.noise > 0 ? &noise : nullptr},
+                  clocks, run);
+    gpus_of_stage.assign(stages, 0);
+    for (const std::size_t p : pipelines) {
+      for (std::size_t stage = 0; stage < stages; ++stage)
+        gpus_of_stage[stage] += factors_[p * stages + stage] * shape_.gpus_per_stage;
+    }
+    visit({run, pipelines, gpus_of_stage});
+  }
 }
 
 ClusterIteration EmulatedCluster::nominal(const Assignment& assignment) {
@@ -124,10 +160,9 @@ void EmulatedCluster::run_noisy(std::int64_t number, std::span<const Assignment>
     for (std::size_t p = 0; p < pipelines; ++p)
       courses[c].clocks_.push_back(pipeline_.steady_clocks(assignments[c].plans[p]));
   }
-  const std::uint64_t draws = mixed(shape_.seed, kNoiseDraws, static_cast<std::uint64_t>(number));
   const PipelineWorkers::Work run_pipeline = [&](std::size_t worker, std::size_t p) {
     Desk& desk = desks_[worker];
-    pipeline_.draw(mixed(draws ^ mixed(p)), shape_.noise, desk.noise);
+    pipeline_.draw(draws_of(number, p), shape_.noise, desk.noise);
     for (std::size_t c = 0; c < courses.size(); ++c) {
       pipeline_.run({.plan = assignments[c].plans[p],
                      .slowdown = assignments[c].slowdowns[p],

@@ -1,20 +1,20 @@
 #pragma once
 /// \file
-/// One iteration of an emulated cluster: pipelines side by side that wait for the slowest of them.
+/// One iteration of an emulated cluster: pipelines that run side by side and wait for the slowest.
 ///
 ///     T = longest makespan of a pipeline + overhead
 ///     E = sum over pipelines and stages of
 ///         GPUs of the stage x power factor of their nodes x (effective energy + blocking power x
 ///         T)
 ///
-/// as Perseus counts it (SOSP'24, section 4): a GPU that waits, for its neighbours, the slowest
-/// pipeline or the overhead, draws its blocking power.
+/// as Perseus counts it (SOSP'24, section 4). A GPU that waits for its neighbours, the slowest
+/// pipeline or the overhead draws its blocking power.
 ///
-/// Without noise an iteration follows from plans and slowdowns alone: each pair is run once and
-/// kept, so that a cluster costs as much as its different pipelines, and each of its iterations
-/// O(pipelines x stages). With noise every pipeline runs on its own.
+/// Without noise an iteration depends on plans and slowdowns alone: each pair of them is run once
+/// and its result is kept, and another iteration takes O(pipelines x stages). With noise every
+/// pipeline is run.
 ///
-/// Not thread-safe, but for what it does itself through `PipelineWorkers`.
+/// Not thread-safe; `run` shares its work among the threads of `PipelineWorkers`.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace harpe {
 
-/// Sizes of a cluster, and how its GPUs differ.
+/// Sizes of a cluster, and the differences between its GPUs.
 struct ClusterShape {
   int pipelines = 1;
   int gpus_per_stage = 1;  ///< tensor ranks, which run in lockstep
@@ -52,7 +52,7 @@ struct PipelineWorkers {
   std::function<void(std::size_t items, const Work& work)> each = {};
 };
 
-/// What an iteration takes, all GPUs together.
+/// Time and energy of an iteration, all GPUs together.
 struct ClusterIteration {
   Seconds time{0};
   Joules energy{0};
@@ -66,18 +66,21 @@ class EmulatedCluster {
   Result<std::size_t> add(const TablePlan& plan) { return pipeline_.add(plan); }
   const ClusterShape& shape() const { return shape_; }
   std::int64_t gpus() const;
+  const EmulatedPipeline& pipeline() const { return pipeline_; }
   /// Power of all GPUs when all wait.
   Watts waiting_power() const { return waiting_power_; }
   /// Factor of power of the GPUs of a stage, their mean.
   double power_factor(std::size_t pipeline, std::size_t stage) const {
     return factors_[pipeline * pipeline_.stages() + stage];
   }
+  /// Factor of power of the GPUs of a node.
+  double node_factor(std::size_t node) const;
   /// Returns the makespan of a pipeline without noise. Kept.
   Seconds makespan(std::size_t plan, double slowdown) { return kept(plan, slowdown).makespan; }
-  /// How many different pipelines were run and kept.
+  /// Returns the number of different pipelines that were run and kept.
   std::size_t kept_runs() const { return kept_.size(); }
 
-  /// A course of iterations under one policy.
+  /// The state of the cluster between two iterations under one policy.
   class Course {
    public:
     Course() = default;
@@ -90,11 +93,22 @@ class EmulatedCluster {
     std::vector<double> slowdowns_;
     ClusterIteration last_;
   };
-  /// What each pipeline runs.
+  /// The plan and the slowdown of each pipeline.
   struct Assignment {
     std::span<const std::size_t> plans;
     std::span<const double> slowdowns;
   };
+
+  /// Pipelines whose instructions all take the same time and energy in an iteration.
+  struct TracedRun {
+    const EmulatedPipeline::Run& run;
+    std::span<const std::size_t> pipelines;  ///< rising
+    /// For each stage the sum of the power factors of its GPUs in all of these pipelines.
+    std::span<const double> gpus_of_stage;
+  };
+  /// Visits every pipeline of an iteration that `run` is about to run.
+  void trace(std::int64_t number, const Assignment& assignment, const Course& course,
+             const std::function<void(const TracedRun&)>& visit) const;
 
   /// Returns what an iteration takes without noise.
   ClusterIteration nominal(const Assignment& assignment);
@@ -109,12 +123,13 @@ class EmulatedCluster {
     Seconds makespan;
     std::vector<Joules> effective;
   };
-  /// What a worker needs to run a pipeline.
+  /// The working memory of one worker.
   struct Desk {
     EmulatedPipeline::Noise noise;
     EmulatedPipeline::Run run;
   };
   EmulatedCluster(const ClusterShape& shape, EmulatedPipeline pipeline);
+  std::uint64_t draws_of(std::int64_t number, std::size_t pipeline) const;
   const KeptRun& kept(std::size_t plan, double slowdown);
   void run_noisy(std::int64_t number, std::span<const Assignment> assignments,
                  std::span<Course> courses, const PipelineWorkers& workers,

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A pipeline of an emulated cluster: what one iteration takes under a plan, on GPUs that are
-/// slower, vary, and get their clocks late.
+/// One iteration of a pipeline of an emulated cluster under a plan, with slowdown, noise and late
+/// clocks.
 ///
 ///   EmulatedPipeline emulated(frontier.pipeline(), frontier.profile(), blocking_power, latency);
 ///   const std::size_t plan = HARPE_TRY(emulated.add(table.plans()[0]));
@@ -11,8 +11,8 @@
 ///
 /// Times and energies are those of `predict`, by the same engine (frontier/stage_replay.h), times
 /// the slowdown and the noise. All numbers are of one GPU of a stage: the tensor ranks of a stage
-/// run in lockstep. Kept as a structure of arrays, and in topological order, because a month of a
-/// cluster has 10^10 instructions: a run takes O(instructions + dependencies) and allocates nothing
+/// run in lockstep. Data are a structure of arrays in topological order, because a month of a
+/// cluster has 10^10 instructions. A run takes O(instructions + dependencies) and allocates nothing
 /// once `Run` and `Clocks` have their size.
 ///
 /// Thread safety: `run` and `draw` may be called from several threads, each with its own `Clocks`,

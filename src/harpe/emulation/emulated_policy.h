@@ -3,10 +3,10 @@
 /// The product's policy in an emulated cluster: which plan each pipeline runs, by the objective, as
 /// known stragglers and the power cap allow.
 ///
-/// A straggler counts once it has been slow in some iterations in a row, and no more from the
-/// iteration after it has healed, as a job detects it. Plans are chosen by `choose_plans`. Under a
-/// power cap the plans for the objective stay if they draw no more; else the job runs as fast as
-/// the cap allows. Not thread-safe.
+/// As a job detects it, a straggler counts after a number of slow iterations in a row, and stops
+/// counting in the iteration after it has healed. Plans are chosen by `choose_plans`. Under a
+/// power cap the plans for the objective stay if they draw no more; otherwise the job runs as fast
+/// as the cap allows. Not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -28,9 +28,8 @@ class EmulatedPolicy {
     std::vector<std::size_t> numbers;  ///< in the cluster, of each plan of the table
     std::size_t all_max = 0;           ///< in the cluster
   };
-  /// \param reaction  iterations in a row that a straggler is slow before it counts; 0: it counts
-  /// at
-  ///                  once
+  /// \param reaction  number of slow iterations in a row after which a straggler counts; 0: it
+  ///                  counts at once
   EmulatedPolicy(Plans plans, const Objective& objective, int reaction, EmulatedCluster& cluster);
 
   /// Chooses the plans of an iteration. Returns true if one of them has changed.

@@ -64,7 +64,7 @@ void check_order(const StragglerTrace& trace, Diagnostics& diagnostics) {
 Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   StragglerTrace trace;
-  trace.in_seconds = text.substr(0, text.find("\n", text.find("pipeline"))).find("begin_s") !=
+  trace.in_seconds = text.substr(0, text.find('\n', text.find("pipeline"))).find("begin_s") !=
                      std::string_view::npos;
   const std::array<const char*, 4> columns =
       trace.in_seconds ? std::array{"pipeline", "begin_s", "end_s", "slowdown"}

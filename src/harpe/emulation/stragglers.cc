@@ -43,7 +43,7 @@ Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::s
     const bool is_time = one.between >= Seconds{0} && one.lasts >= Seconds{0};
     if (!is_time || (one.between > Seconds{0}) != (one.lasts > Seconds{0})) {
       return Error::invalid(
-          "a straggler that comes and goes needs the time between and how long it lasts, both "
+          "a recurring straggler needs the time between slow periods and their length, both "
           "above 0");
     }
   }

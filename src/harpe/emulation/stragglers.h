@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How slow each pipeline of an emulated cluster is at each iteration: stragglers that stay, come
-/// and go, or are given by a trace.
+/// Slowdown of each pipeline of an emulated cluster over time: permanent stragglers, recurring
+/// ones, and those of a trace.
 ///
 ///   Stragglers stragglers(16, {.recurring = {{.slowdown = 1.2, .between = day, .lasts = day}}});
 ///   stragglers.advance(iteration, now);
@@ -20,14 +20,15 @@
 
 namespace harpe {
 
-/// A straggler that stays, or comes and goes.
+/// A permanent or recurring straggler.
 struct RecurringStraggler {
   double slowdown = 1.2;  ///< factor of time and energy of its computations, at least 1
-  /// Which pipeline is slow; nullopt: another one each time, drawn by the seed.
+  /// The slow pipeline; nullopt: a random one for each slow period.
   std::optional<int> pipeline = {};
-  /// Time from the end of a slow time to the begin of the next one; 0: it stays for good.
+  /// Time from the end of a slow period to the begin of the next one; 0: the straggler is
+  /// permanent.
   Seconds between{0};
-  Seconds lasts{0};        ///< of a slow time
+  Seconds lasts{0};        ///< length of a slow period
   bool is_random = false;  ///< `between` is the mean of an exponential distribution
   friend bool operator==(const RecurringStraggler&, const RecurringStraggler&) = default;
 };
@@ -50,15 +51,15 @@ class Stragglers {
   /// \pre `check_stragglers` passes
   Stragglers(int pipelines, StragglerTerms terms, std::uint64_t seed);
 
-  /// Goes on to an iteration that begins at `now`. Neither may fall. Returns true if a slowdown has
-  /// changed.
+  /// Advances to the iteration that begins at `now`. Neither argument may decrease. Returns true if
+  /// a slowdown has changed.
   bool advance(std::int64_t iteration, Seconds now);
 
-  /// Of each pipeline, at least 1: the largest of all terms.
+  /// Returns the slowdown of each pipeline, at least 1: the largest of all terms.
   std::span<const double> slowdowns() const { return slowdowns_; }
 
  private:
-  /// Of one recurring straggler: its current or next slow time.
+  /// The current or next slow period of a recurring straggler.
   struct Course {
     Seconds begin{0}, end{0};
     int pipeline = 0;
