@@ -231,6 +231,12 @@ std::string table_markup(const UsagePageInput& input) {
   return table + "</tbody></table></div>\n";
 }
 
+std::string list_markup(std::string_view heading, const std::vector<std::string>& lines) {
+  std::string list = concat({"<section><h2>", escape(heading), "</h2>\n<ul class=\"method\">\n"});
+  for (const std::string& line : lines) list += concat({"<li>", escape(line), "</li>\n"});
+  return list + "</ul></section>\n";
+}
+
 std::string figure_markup(const UsagePageInput& input, std::string_view heading,
                           std::string_view chart, std::string_view caption, bool has_legend) {
   return concat({"<section><h2>", heading, "</h2>\n<figure>\n", chart,
@@ -268,16 +274,24 @@ namespace harpe {
 std::string usage_page(const UsagePageInput& input) {
   using report::concat;
   using report::escape;
-  std::string body = concat(
-      {"<section aria-label=\"Result\">\n<p class=\"headline long\">", escape(input.headline),
-       "</p>\n<p class=\"explanation\">", escape(input.explanation), "</p>\n</section>\n",
-       report::charts_markup(input), "<section><h2>Table</h2>\n", report::table_markup(input),
-       "</section>\n<section><h2>Method</h2>\n<ul class=\"method\">\n"});
-  for (const std::string& line : input.method) body += concat({"<li>", escape(line), "</li>\n"});
+  std::string body =
+      concat({"<section aria-label=\"Result\">\n<p class=\"headline long\">",
+              escape(input.headline), "</p>\n<p class=\"explanation\">", escape(input.explanation),
+              "</p>\n</section>\n", report::charts_markup(input)});
+  for (const PageFigure& figure : input.figures) {
+    body += report::figure_markup(input, escape(figure.heading), figure.markup,
+                                  escape(figure.caption), false);
+  }
+  body += concat({"<section><h2>", escape(input.table_heading), "</h2>\n",
+                  report::table_markup(input), "</section>\n"});
+  for (const PageSection& section : input.sections)
+    body += report::list_markup(section.heading, section.lines);
+  if (!input.method.empty() || input.sections.empty())
+    body += report::list_markup("Method", input.method);
   return report::framed_page({.title = input.title,
                               .subtitle = input.subtitle,
                               .banners = input.warnings,
-                              .body = body + "</ul></section>\n",
+                              .body = body,
                               .source = input.source});
 }
 

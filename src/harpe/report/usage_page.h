@@ -20,6 +20,15 @@ struct UsageSeries {
   std::vector<double> paused = {};  ///< share of each interval, 0 to 1; empty: never
 };
 
+/// A picture of a page, and a list of sentences.
+struct PageFigure {
+  std::string heading = {}, markup = {}, caption = {};  ///< `markup` is not escaped
+};
+struct PageSection {
+  std::string heading = {};
+  std::vector<std::string> lines = {};
+};
+
 struct UsagePageInput {
   std::string title = {}, subtitle = {};
   std::string headline = {}, explanation = {};
@@ -32,7 +41,10 @@ struct UsagePageInput {
   std::vector<bool> gaps = {};           ///< of each interval: some energy has no intensity
   std::vector<std::vector<std::string>> table = {};  ///< headings first
   bool has_total = false;                            ///< the last row is the sum
+  std::string table_heading = "Table";
+  std::vector<PageFigure> figures = {};  ///< above the table
   std::vector<std::string> method = {};
+  std::vector<PageSection> sections = {};  ///< below the table; with them `method` may be empty
   PageSource source = {};
 };
 

@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// Chart of a power over time, such as that of an emulated training under two policies. Same input,
+/// same bytes; all text of the input is escaped.
+
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+struct PowerCurve {
+  std::string name;
+  bool is_ours = false;
+  std::vector<double> watts = {};  ///< mean power of each step
+};
+
+struct PowerChart {
+  std::string title = {}, subtitle = {};
+  std::string doubt = {};  ///< below the subtitle, in the colour of warnings
+  Seconds step{1};
+  std::vector<PowerCurve> curves = {};  ///< ours is drawn above the others; at most 7 others
+};
+
+/// Returns one SVG document (light background). Each pixel along the time shows the mean of its
+/// steps.
+std::string power_chart_svg(const PowerChart& chart);
+
+/// Returns the same as a part of a page, in the colours of the page, without title and subtitle.
+std::string power_chart_figure(const PowerChart& chart);
+
+}  // namespace harpe
