@@ -148,8 +148,8 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   return notes;
 }
 
-/// The power of all GPUs in each iteration, as it is written to power.csv.
-class PowerTable {
+/// Each iteration under Harpe's policy, as it is written to iterations.csv.
+class IterationTable {
  public:
   void add(std::int64_t number, Seconds begin, const ClusterIteration& iteration) {
     text_ += std::to_string(number) + ',' + shortest(begin.value, 6) + ',' +
@@ -176,12 +176,11 @@ struct Experiment {
   EmulatedPlans plans;
   EmulationTerms terms;
 
-  Result<EmulationOutcome> run(const ClusterShape& shape, const EmulationHooks& hooks) const {
+  Result<EmulatedCluster> cluster(const ClusterShape& shape) const {
     EmulatedPipeline pipeline(made.frontier.pipeline(), made.frontier.profile(),
                               made.inputs.blocking_power,
                               options_of(job, made.frontier.profile()).switch_latency);
-    EmulatedCluster cluster = HARPE_TRY(EmulatedCluster::make(shape, std::move(pipeline)));
-    return emulate(cluster, plans, terms, hooks);
+    return EmulatedCluster::make(shape, std::move(pipeline));
   }
 
   /// Returns the standard deviation of the saving between clusters with other seeds. Without noise,
@@ -191,7 +190,8 @@ struct Experiment {
     std::vector<double> savings;
     for (int i = 0; i < seeds; ++i) {
       ++shape.seed;
-      const EmulationOutcome outcome = HARPE_TRY(run(shape, {}));
+      EmulatedCluster other = HARPE_TRY(cluster(shape));
+      const EmulationOutcome outcome = HARPE_TRY(emulate(other, plans, terms, {}));
       savings.push_back(outcome.saving(outcome.all_max));
     }
     return deviation_of(savings);
@@ -200,31 +200,109 @@ struct Experiment {
 
 constexpr const char* kPage = "emulation.html";
 constexpr const char* kDocument = "emulation.json";
+constexpr const char* kIterations = "iterations.csv";
 constexpr const char* kPower = "power.csv";
+constexpr const char* kPicture = "power.svg";
+constexpr const char* kSpectrum = "spectrum.csv";
 
 Status check_output(const EmulateArguments& arguments, const PlanJob& job) {
   if (arguments.out.empty()) return ok_status();
-  HARPE_TRY(spare_inputs(arguments.out, job, {kPage, kDocument, kPower}));
+  HARPE_TRY(spare_inputs(arguments.out, job,
+                         {kPage, kDocument, kIterations, kPower, kPicture, kSpectrum}));
   return check_writable_directory(arguments.out);
 }
 
-/// Emulates the training and others with other seeds.
-/// \param power  gets the power of each iteration; null: not needed
-Status run_experiment(const Experiment& experiment, int jobs, PowerTable* power,
-                      EmulatedTrainingResult& result, Console& console) {
-  PipelineThreads threads(static_cast<std::size_t>(jobs));
+/// Returns how much of the power is recorded if the command line does not say: three iterations,
+/// and what a spectrum needs.
+Seconds recorded_time(const EmulateArguments& arguments, const Planned& planned) {
+  constexpr Seconds kLeast{180}, kMost{600};
+  return arguments.power_time.value_or(
+      std::clamp(3 * planned.all_max.iteration_time, kLeast, kMost));
+}
+
+/// The files that only `--out` needs.
+struct EmulatedTables {
+  std::string iterations, power;
+};
+
+/// Keeps the power of the job in the result, and returns that of nodes and GPUs as a table.
+std::string power_table(const PowerRecorder& harpe, const PowerRecorder& all_max, int stages,
+                        EmulatedTrainingResult& result) {
+  const Seconds step = harpe.options().step;
+  const Seconds whole =
+      std::min({harpe.options().length, result.outcome.harpe.time, result.outcome.all_max.time});
+  const auto steps = std::max<std::size_t>(1, static_cast<std::size_t>(whole / step));
+  result.power_step = step;
+  const auto keep = [&](const PowerRecorder& recorder, const char* key, const char* name) {
+    const auto watts = recorder.job().first(std::min(steps, recorder.job().size()));
+    result.power.push_back({.key = key,
+                            .name = name,
+                            .watts = {watts.begin(), watts.end()},
+                            .swings = swings_of(watts, step)});
+  };
+  keep(harpe, "harpe", "Harpe");
+  keep(all_max, "all_max", "all-max");
+  std::string text = "time_s,job_w,job_all_max_w";
+  std::vector<std::vector<double>> columns;
+  for (std::size_t node = 0; node < harpe.nodes(); ++node) {
+    text += ",node_" + std::to_string(node) + "_w";
+    columns.push_back(harpe.node(node));
+  }
+  for (int p = 0; p < harpe.options().pipelines; ++p) {
+    for (int stage = 0; stage < stages; ++stage) {
+      text += ",pipeline_" + std::to_string(p) + "_stage_" + std::to_string(stage) + "_gpu_w";
+      columns.push_back(harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage)));
+    }
+  }
+  for (std::size_t i = 0; i < result.power.front().watts.size(); ++i) {
+    text += '\n' + shortest(static_cast<double>(i) * step.value, 3);
+    for (const EmulatedPower& power : result.power) text += ',' + shortest(power.watts[i], 1);
+    for (const std::vector<double>& column : columns) text += ',' + shortest(column[i], 1);
+  }
+  return text + '\n';
+}
+
+/// Emulates the training, and others with other seeds.
+Result<EmulatedTables> run_experiment(const Experiment& experiment,
+                                      const EmulateArguments& arguments,
+                                      EmulatedTrainingResult& result, Console& console) {
+  PipelineThreads threads(static_cast<std::size_t>(arguments.jobs));
   ProgressBar bar(console, "iterations");
+  EmulatedCluster cluster = HARPE_TRY(experiment.cluster(result.shape));
   EmulationHooks hooks{.workers = threads.workers(),
                        .progress = [&bar](double share) { bar.update(share); }};
-  if (power != nullptr) {
-    hooks.observe = [power](std::int64_t number, Seconds begin, const ClusterIteration& taken) {
-      power->add(number, begin, taken);
+  const bool writes = !arguments.out.empty();
+  const Seconds length = writes ? recorded_time(arguments, experiment.made.planned) : Seconds{0};
+  PowerRecorder harpe(cluster, {.length = length, .pipelines = arguments.power_pipelines});
+  PowerRecorder all_max(cluster, {.length = length, .pipelines = 0});
+  IterationTable iterations;
+  if (writes) {
+    hooks.power = {&harpe, &all_max};
+    hooks.observe = [&](std::int64_t number, Seconds begin, const ClusterIteration& taken) {
+      iterations.add(number, begin, taken);
     };
   }
-  result.outcome = HARPE_TRY(experiment.run(result.shape, hooks));
+  result.outcome = HARPE_TRY(emulate(cluster, experiment.plans, experiment.terms, hooks));
   result.other_seeds = kOtherSeeds;
   result.deviation = HARPE_TRY(experiment.deviation(result.shape, kOtherSeeds));
-  return ok_status();
+  if (!writes) return EmulatedTables{};
+  return EmulatedTables{.iterations = iterations.take(),
+                        .power = power_table(harpe, all_max, result.stages, result)};
+}
+
+Result<WrittenFiles> write_files(const EmulateArguments& arguments,
+                                 const EmulatedTrainingResult& result, EmulatedTables tables,
+                                 PageSource source) {
+  if (arguments.out.empty()) return WrittenFiles{};
+  source.documentation = "docs/lab.md, or harpe lab emulate --help.";
+  std::vector<OutputFile> files = {{kPage, emulation_page(result, std::move(source))},
+                                   {kDocument, emulation_json(result, {})},
+                                   {kIterations, std::move(tables.iterations)},
+                                   {kPower, std::move(tables.power)},
+                                   {kPicture, power_svg(result)}};
+  if (std::string spectrum = spectrum_csv(result); !spectrum.empty())
+    files.emplace_back(kSpectrum, std::move(spectrum));
+  return write_output_files(arguments.out, files, false);
 }
 
 Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& commands,
@@ -256,21 +334,11 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
     result.one_clock = costs.one_clock->clock;
     experiment.plans.rival = at_one_clock(made.table.all_max(), costs.one_clock->clock);
   }
-  PowerTable power;
-  const bool writes = !arguments.out.empty();
-  HARPE_TRY(run_experiment(experiment, arguments.jobs, writes ? &power : nullptr, result, console));
+  EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, result, console));
   result.notes = notes_of(made, job, arguments, result.outcome);
-
-  WrittenFiles done;
-  if (writes) {
-    PageSource source = page_source(commands, arguments.job_file, made.frontier, job, made.planned);
-    source.documentation = "harpe lab emulate --help.";
-    done = HARPE_TRY(write_output_files(arguments.out,
-                                        {{kPage, emulation_page(result, std::move(source))},
-                                         {kDocument, emulation_json(result, {})},
-                                         {kPower, power.take()}},
-                                        false));
-  }
+  const WrittenFiles done = HARPE_TRY(
+      write_files(arguments, result, std::move(tables),
+                  page_source(commands, arguments.job_file, made.frontier, job, made.planned)));
   return Outcome{.text = emulation_text(result, done.written, console.colour_out),
                  .json = emulation_json(result, done.written)};
 }

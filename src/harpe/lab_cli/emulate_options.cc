@@ -173,10 +173,29 @@ void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>&
   add_cluster_options(app, *arguments);
   add_event_options(app, *arguments);
   add_job_arguments(app, arguments, is_offered);
+  constexpr const char* kOutput = "Output";
+  constexpr Seconds kMostRecorded{3600};
   add_text(app, "--out", "DIR",
-           "Write emulation.html, a page for those who decide, emulation.json and power.csv there",
+           "Write there: emulation.html, a page for those who decide; emulation.json; "
+           "iterations.csv; power.csv, power.svg and spectrum.csv, the power over time",
            arguments->out)
-      ->group("Output");
+      ->group(kOutput);
+  add_parsed(app, "--power-time", "SECONDS",
+             "Time from the start of which power.csv has the power, in steps of 10 ms, s (default: "
+             "three iterations, from 180 to 600)",
+             arguments->power_time,
+             [kMostRecorded](const std::string& text) -> Result<Seconds> {
+               const Seconds time = HARPE_TRY(parse_seconds(text));
+               if (time > Seconds{0} && time <= kMostRecorded) return time;
+               return Error::invalid("expected more than 0 s and at most an hour, found " +
+                                     in_quotes(text));
+             })
+      ->group(kOutput);
+  add_parsed(app, "--power-pipelines", "N",
+             "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
+             arguments->power_pipelines,
+             [](const std::string& text) { return parse_count(text, 0, 64); })
+      ->group(kOutput);
 }
 
 }  // namespace harpe

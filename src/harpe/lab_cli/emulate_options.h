@@ -34,6 +34,8 @@ struct EmulateArguments : PlanJobArguments {
   int reaction = 3;
   std::string gpu;  ///< a name of `find_gpu_model`
   std::string out;
+  std::optional<Seconds> power_time;  ///< recorded from the start
+  int power_pipelines = 1;            ///< whose nodes and GPUs are recorded, too
 };
 
 /// Reads a straggler: "20%" or "1.2x", and what follows after commas: "pipeline=3", "every=3d",

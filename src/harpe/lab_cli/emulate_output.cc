@@ -8,6 +8,7 @@
 #include "harpe/command/quantity_text.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/report/power_chart.h"
 #include "harpe/report/usage_page.h"
 
 namespace harpe {
@@ -127,12 +128,75 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
                        " noise of each instruction and " + share_text(result.shape.power_spread) +
                        " spread of power between nodes";
   lines.push_back(std::move(spread));
-  lines.push_back(
+  lines.emplace_back(
       "Times and energies are those of the profile: the result is as good as the profile. "
       "Predictions of single plans were 0.3 % off in time and 0.24 % in energy on four A100 "
       "(docs/validation.md)");
-  lines.push_back("GPUs that wait draw their blocking power, also during checkpoints and restarts");
+  lines.emplace_back(
+      "GPUs that wait draw their blocking power, also during checkpoints and restarts");
   return lines;
+}
+
+std::string kilowatts(double watts) {
+  return grouped(watts / 1000, 1) + " kW";
+}
+
+/// How the power swings under each policy, one sentence each.
+std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
+  std::vector<std::string> lines;
+  for (const EmulatedPower& power : result.power) {
+    const PowerSwings& swings = power.swings;
+    std::string line = "Power, " + power.name + ": peak " + kilowatts(swings.peak.value) +
+                       ", lowest " + kilowatts(swings.lowest.value) + ", mean " +
+                       kilowatts(swings.mean.value);
+    for (const PowerRamp& ramp : swings.ramps) {
+      line += "; steepest over " + shortest(ramp.over.value) + " s +" + kilowatts(ramp.up) +
+              "/s, -" + kilowatts(ramp.down) + "/s";
+    }
+    if (swings.strongest.hertz > 0) {
+      line +=
+          "; strongest swing from 0.1 to 20 Hz: " + kilowatts(swings.strongest.amplitude.value) +
+          " up and down at " + shortest(swings.strongest.hertz, 2) + " Hz";
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Json power_json(const EmulatedPower& power) {
+  Json ramps = Json::array();
+  for (const PowerRamp& ramp : power.swings.ramps) {
+    ramps.push_back(
+        {{"over_s", ramp.over.value}, {"up_w_per_s", ramp.up}, {"down_w_per_s", ramp.down}});
+  }
+  Json strongest = nullptr;
+  if (power.swings.strongest.hertz > 0) {
+    strongest = {{"hertz", power.swings.strongest.hertz},
+                 {"amplitude_w", power.swings.strongest.amplitude.value}};
+  }
+  return {{"policy", power.key},
+          {"mean_w", power.swings.mean.value},
+          {"peak_w", power.swings.peak.value},
+          {"lowest_w", power.swings.lowest.value},
+          {"ramps", std::move(ramps)},
+          {"strongest_swing", std::move(strongest)}};
+}
+
+/// The power over the first iterations, at most three, so that one sees what happens in them.
+PowerChart chart_of(const EmulatedTrainingResult& result) {
+  const double shown = 3 * result.outcome.harpe.time.value /
+                       static_cast<double>(result.outcome.iterations) / result.power_step.value;
+  PowerChart chart{.title = result.title + ": power of all GPUs over three iterations",
+                   .subtitle = cluster_words(result),
+                   .doubt = "Emulated GPUs, not real ones.",
+                   .step = result.power_step};
+  for (const EmulatedPower& power : result.power) {
+    PowerCurve& curve = chart.curves.emplace_back(
+        PowerCurve{.name = power.name, .is_ours = power.key == "harpe", .watts = power.watts});
+    if (shown < static_cast<double>(curve.watts.size()))
+      curve.watts.resize(static_cast<std::size_t>(shown));
+  }
+  return chart;
 }
 
 std::string joined(const std::vector<std::string>& sentences) {
@@ -150,6 +214,7 @@ std::string emulation_text(const EmulatedTrainingResult& result,
   text += joined(course_of(result)) + "\n\n";
   text += Table{.rows = table_of(result)}.text(coloured) + '\n';
   text += cluster_text(result.cluster, costs_of(result));
+  for (const std::string& line : swings_of(result)) text += line + ".\n";
   text += "How sure: " + joined(doubts_of(result)) + '\n';
   for (const std::string& note : result.notes) text += "note: " + note + '\n';
   if (!files.empty()) {
@@ -174,6 +239,8 @@ std::string emulation_json(const EmulatedTrainingResult& result,
     if (policy.totals != &outcome.harpe)
       saved[policy.key] = {{"percent", 100 * outcome.saving(*policy.totals)}};
   }
+  Json power = Json::array();
+  for (const EmulatedPower& one : result.power) power.push_back(power_json(one));
   return json_text({{"synthetic", result.is_synthetic},
                     {"gpus", result.gpus},
                     {"pipelines", result.shape.pipelines},
@@ -191,11 +258,30 @@ std::string emulation_json(const EmulatedTrainingResult& result,
                     {"plan_changes", outcome.plan_changes},
                     {"policies", std::move(policies)},
                     {"saved", std::move(saved)},
+                    {"power", std::move(power)},
                     {"deviation_percent", 100 * result.deviation},
                     {"other_seeds", result.other_seeds},
                     {"cluster", cluster_json(result.cluster, costs_of(result))},
                     {"notes", result.notes},
                     {"files", files}});
+}
+
+std::string power_svg(const EmulatedTrainingResult& result) {
+  return power_chart_svg(chart_of(result));
+}
+
+std::string spectrum_csv(const EmulatedTrainingResult& result) {
+  if (result.power.empty() || result.power.front().swings.spectrum.empty()) return {};
+  std::string text = "hertz";
+  for (const EmulatedPower& power : result.power) text += ',' + power.key + "_amplitude_w";
+  text += '\n';
+  for (std::size_t i = 0; i < result.power.front().swings.spectrum.size(); ++i) {
+    text += shortest(result.power.front().swings.spectrum[i].hertz, 5);
+    for (const EmulatedPower& power : result.power)
+      text += ',' + shortest(power.swings.spectrum[i].amplitude.value, 2);
+    text += '\n';
+  }
+  return text;
 }
 
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source) {
@@ -214,10 +300,19 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
                      "The GPUs were emulated, not switched on.";
   page.doubt = "Emulated GPUs, not real ones.";
   page.table = table_of(result);
+  page.table_heading = "What is saved";
+  if (!result.power.empty()) {
+    page.figures = {{"Power of all GPUs over three iterations",
+                     power_chart_figure(chart_of(result)), "Each point is a mean over one pixel."}};
+  }
+  PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
   for (auto& [name, value] : cluster_facts(result.cluster, costs))
-    page.method.push_back(name + ": " + value);
-  for (const auto& lines : {course_of(result), doubts_of(result), result.notes})
-    page.method.insert(page.method.end(), lines.begin(), lines.end());
+    rests.lines.push_back(name + ": " + value);
+  for (const auto& lines : {course_of(result), swings_of(result)})
+    rests.lines.insert(rests.lines.end(), lines.begin(), lines.end());
+  for (const auto& lines : {doubts_of(result), result.notes})
+    sure.lines.insert(sure.lines.end(), lines.begin(), lines.end());
+  page.sections = {std::move(rests), std::move(sure)};
   if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
   page.source = std::move(source);
   return usage_page(page);

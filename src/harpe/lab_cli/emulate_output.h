@@ -8,10 +8,18 @@
 
 #include "harpe/carbon/cluster_bill.h"
 #include "harpe/emulation/cluster_emulation.h"
+#include "harpe/emulation/power_swings.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
 
 namespace harpe {
+
+/// Power over time under one policy.
+struct EmulatedPower {
+  std::string key, name;  ///< "harpe", "Harpe"
+  std::vector<double> watts;
+  PowerSwings swings;
+};
 
 /// An emulated training, and all that it was made of.
 struct EmulatedTrainingResult {
@@ -28,6 +36,8 @@ struct EmulatedTrainingResult {
   int stages = 1;
   ClusterTerms cluster;  ///< pipelines, hours, price, carbon
   std::vector<std::string> notes = {};
+  Seconds power_step{0};
+  std::vector<EmulatedPower> power = {};  ///< of the job under Harpe's policy and at all-max
 };
 
 /// Returns a table of the policies and sentences: what is saved, what happened, how sure it is.
@@ -35,6 +45,10 @@ std::string emulation_text(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files, bool coloured);
 std::string emulation_json(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files);
+/// Returns a chart of the power over the first iterations, as a file of its own.
+std::string power_svg(const EmulatedTrainingResult& result);
+/// Returns the spectrum of the power under each policy as CSV; empty if the recording is too short.
+std::string spectrum_csv(const EmulatedTrainingResult& result);
 /// Returns a page for those who decide: what is saved, what it rests on, how sure it is.
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source);
 

@@ -87,8 +87,13 @@ TEST_F(Emulate, WritesAPageAndThePowerOfEachIteration) {
   const std::string page = read_file(path("saved/emulation.html")).value();
   EXPECT_THAT(page, AllOf(HasSubstr("A month saves"), HasSubstr("512 GPUs"), HasSubstr("a100-sxm"),
                           Not(HasSubstr("{{"))));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("What it rests on"), HasSubstr("How sure it is"), HasSubstr("<svg")));
+  const std::string iterations = read_file(path("saved/iterations.csv")).value();
+  EXPECT_EQ(std::count(iterations.begin(), iterations.end(), '\n'), 21);
   const std::string power = read_file(path("saved/power.csv")).value();
-  EXPECT_EQ(std::count(power.begin(), power.end(), '\n'), 21);
+  EXPECT_THAT(power, testing::StartsWith("time_s,job_w,job_all_max_w,node_0_w,"));
+  EXPECT_GT(std::count(power.begin(), power.end(), '\n'), 1000);
   EXPECT_TRUE(Json::accept(read_file(path("saved/emulation.json")).value()));
 }
 
