@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "harpe/base/csv_table.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -33,10 +32,6 @@ Result<PowerCapTrace> parse_power_cap_trace(std::string_view text, const std::st
   if (diagnostics.empty() && trace.caps.empty()) diagnostics.add("it has no row with a cap");
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return trace;
-}
-
-Result<PowerCapTrace> read_power_cap_trace(const std::filesystem::path& path) {
-  return parse_power_cap_trace(HARPE_TRY(read_file(path)), path.string());
 }
 
 }  // namespace harpe

@@ -2,7 +2,6 @@
 /// \file
 /// A power cap of a job that changes over time, from a file.
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +28,5 @@ struct PowerCapTrace {
 /// Reads CSV with the columns `time_s,watts`. Times rise from row to row. All diagnostics at once,
 /// each with its line.
 Result<PowerCapTrace> parse_power_cap_trace(std::string_view text, const std::string& file);
-Result<PowerCapTrace> read_power_cap_trace(const std::filesystem::path& path);
 
 }  // namespace harpe

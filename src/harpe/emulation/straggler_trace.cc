@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "harpe/base/csv_table.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/policy/plan_choice.h"
 
@@ -79,10 +78,6 @@ Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::s
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return trace;
-}
-
-Result<StragglerTrace> read_straggler_trace(const std::filesystem::path& path) {
-  return parse_straggler_trace(HARPE_TRY(read_file(path)), path.string());
 }
 
 }  // namespace harpe

@@ -2,7 +2,6 @@
 /// \file
 /// Stragglers of a cluster from a file: which pipeline is slow when.
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +30,5 @@ struct StragglerTrace {
 /// without a gap or an overlap, so that nothing is left to guess: a healthy time between two slow
 /// ones is a row with slowdown 1. All diagnostics at once, each with its line.
 Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::string& file);
-Result<StragglerTrace> read_straggler_trace(const std::filesystem::path& path);
 
 }  // namespace harpe

@@ -6,10 +6,12 @@
 #include "harpe/base/file.h"
 #include "harpe/base/statistics.h"
 #include "harpe/base/text.h"
+#include "harpe/command/option_file.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/emulation/cluster_emulation.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/gpu_model/gpu_model.h"
+#include "harpe/input/input_file.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/emulate_output.h"
 #include "harpe/lab_cli/lab_cli.h"
@@ -61,13 +63,17 @@ Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
                        .checkpoints = {arguments.checkpoint_every, arguments.checkpoint_time},
                        .failures = {arguments.failure_every, arguments.restart_time},
                        .reaction = arguments.reaction};
-  if (!arguments.straggler_trace.empty())
-    terms.stragglers.trace = HARPE_TRY(read_straggler_trace(arguments.straggler_trace));
-  if (arguments.power_cap.empty()) return terms;
-  if (const Result<Watts> cap = parse_watts(arguments.power_cap); cap.ok()) {
-    terms.power_cap.caps = {{Seconds{0}, *cap}};
+  if (const std::string& file = arguments.straggler_trace; !file.empty()) {
+    const std::string text = HARPE_TRY(read_input_file(file));
+    terms.stragglers.trace = HARPE_TRY(parse_straggler_trace(text, file));
+  }
+  const std::string& cap = arguments.power_cap;
+  if (cap.empty()) return terms;
+  if (const Result<Watts> watts = parse_watts(cap); watts.ok()) {
+    terms.power_cap.caps = {{Seconds{0}, *watts}};
   } else {
-    terms.power_cap = HARPE_TRY(read_power_cap_trace(arguments.power_cap));
+    const std::string text = HARPE_TRY(read_input_file(cap));
+    terms.power_cap = HARPE_TRY(parse_power_cap_trace(text, cap));
   }
   return terms;
 }
@@ -307,6 +313,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
 
 Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& commands,
                             Console& console) {
+  HARPE_TRY(take_option_file(*arguments.command, arguments.config));
   const PlanJob job = HARPE_TRY(read_emulated_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   EmulationTerms terms = HARPE_TRY(read_terms(arguments));
@@ -358,10 +365,12 @@ void add_emulate_command(Commands& commands) {
       "harpe lab emulate --profile gpt3.csv --micro-batches 96 --gpu a100-sxm \\\n"
       "    --gpus-per-stage 8 --pipelines 16 --carbon DE --price '0.20 EUR/kWh' \\\n"
       "    --straggler 20%,every=3d,for=1d --out saved\n"
+      "harpe lab emulate --config cluster.toml\n"
       "harpe lab emulate job.toml --pipelines 256 --noise 1% --iterations 1000 --jobs 2",
       [arguments, &commands](Console& console) {
         return run_emulate(*arguments, commands, console);
       });
+  arguments->command = &app;
   add_emulate_options(app, arguments);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "harpe/base/text.h"
+#include "harpe/command/option_file.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/plan_cli/cluster_options.h"
 #include "harpe/policy/plan_choice.h"
@@ -113,8 +114,7 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
          "pipeline each time, with ,random at random times of that mean, with ,pipeline=3 always "
          "the same. May be given several times")
       ->type_name("SLOWDOWN[,...]")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->group(kEvents);
   add_text(app, "--straggler-trace", "FILE",
            "Stragglers from a CSV file: pipeline,begin_iteration,end_iteration,slowdown, or with "
@@ -173,6 +173,7 @@ void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>&
   add_cluster_options(app, *arguments);
   add_event_options(app, *arguments);
   add_job_arguments(app, arguments, is_offered);
+  add_config_option(app, arguments->config)->group("Arguments");
   constexpr const char* kOutput = "Output";
   constexpr Seconds kMostRecorded{3600};
   add_text(app, "--out", "DIR",

@@ -19,6 +19,8 @@ namespace harpe {
 
 /// What the command line says beside the job.
 struct EmulateArguments : PlanJobArguments {
+  CLI::App* command = nullptr;
+  std::string config;  ///< a file of options
   std::optional<std::int64_t> iterations;
   double noise = 0;
   double power_spread = 0.007;

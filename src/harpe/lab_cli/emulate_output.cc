@@ -6,6 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/report/power_chart.h"
@@ -29,8 +30,7 @@ std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
   std::vector<NamedTotals> all = {{"harpe", "Harpe", &outcome.harpe},
                                   {"all_max", "all-max", &outcome.all_max}};
   if (outcome.rival && result.one_clock) {
-    all.push_back(
-        {"one_clock", "one clock for all, " + clock_text(*result.one_clock), &*outcome.rival});
+    all.push_back({"one_clock", "one clock, " + clock_text(*result.one_clock), &*outcome.rival});
   }
   return all;
 }
@@ -68,7 +68,7 @@ std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& 
 
 std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& result) {
   std::vector<std::vector<std::string>> rows = {
-      {"", "iteration", "power of the GPUs", "energy of an iteration", "Harpe saves"}};
+      {"", "iteration", "GPU power", "energy each", "Harpe saves"}};
   const auto iterations = static_cast<double>(result.outcome.iterations);
   for (const NamedTotals& policy : policies_of(result)) {
     rows.push_back({policy.name, seconds_text(policy.totals->time.value / iterations),
@@ -209,14 +209,15 @@ std::string joined(const std::vector<std::string>& sentences) {
 
 std::string emulation_text(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files, bool coloured) {
-  std::string text = synthetic_line(result.is_synthetic, coloured) + result.subtitle + '\n' +
-                     cluster_words(result) + '\n';
-  text += joined(course_of(result)) + "\n\n";
-  text += Table{.rows = table_of(result)}.text(coloured) + '\n';
-  text += cluster_text(result.cluster, costs_of(result));
-  for (const std::string& line : swings_of(result)) text += line + ".\n";
-  text += "How sure: " + joined(doubts_of(result)) + '\n';
-  for (const std::string& note : result.notes) text += "note: " + note + '\n';
+  std::string text = synthetic_line(result.is_synthetic, coloured);
+  for (const std::string& line :
+       {result.subtitle, cluster_words(result), joined(course_of(result))})
+    text += wrapped_text(line, kTextColumns);
+  text += '\n' + Table{.rows = table_of(result)}.text(coloured) + '\n';
+  text += wrapped_lines(cluster_text(result.cluster, costs_of(result)), kTextColumns);
+  for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
+  text += wrapped_text("How sure: " + joined(doubts_of(result)), kTextColumns);
+  for (const std::string& note : result.notes) text += wrapped_text("note: " + note, kTextColumns);
   if (!files.empty()) {
     text += "\nWritten:\n";
     for (const std::string& file : files) text += "  " + file + '\n';

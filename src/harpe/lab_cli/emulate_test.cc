@@ -97,6 +97,22 @@ TEST_F(Emulate, WritesAPageAndThePowerOfEachIteration) {
   EXPECT_TRUE(Json::accept(read_file(path("saved/emulation.json")).value()));
 }
 
+TEST_F(Emulate, TakesAllOptionsFromAFile) {
+  const std::string config =
+      file("cluster.toml",
+           "noise = \"1%\"\nstraggler = [\"20%,every=3d,for=1d\", \"1.1x,pipeline=2\"]\n"
+           "iterations = 20\nseed = 7\nslowdown = 5\n");
+  const Said by_file = emulate({"--config", config, "--json"});
+  ASSERT_EQ(by_file.status, 0) << by_file.err;
+  const Said by_options = emulate({"--noise", "1%", "--straggler", "20%,every=3d,for=1d",
+                                   "--straggler", "1.1x,pipeline=2", "--iterations", "20", "--seed",
+                                   "7", "--slowdown", "5", "--json"});
+  EXPECT_EQ(by_file.out, by_options.out);
+  const std::string wrong = file("wrong.toml", "iterations = 20\nnose = 1\n");
+  EXPECT_THAT(emulate({"--config", wrong}).err,
+              AllOf(HasSubstr("wrong.toml:2"), HasSubstr("'noise'")));
+}
+
 TEST_F(Emulate, FollowsTracesOfStragglersAndCaps) {
   const std::string slow =
       file("slow.csv", "pipeline,begin_iteration,end_iteration,slowdown\n3,5,15,1.3\n7,0,10,1.1\n");
