@@ -332,6 +332,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   result.subtitle = subtitle_of(chosen, job);
   result.is_synthetic = chosen.synthetic;
   result.stages = chosen.stages;
+  result.tokens = arguments.tokens;
   result.gpus = std::int64_t{chosen.stages} * shape.gpus_per_stage * shape.pipelines;
   Experiment experiment{.job = job,
                         .made = made,

@@ -70,6 +70,15 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
              arguments.iterations,
              [](const std::string& text) { return parse_whole(text, 1, kMost); })
       ->group(kCluster);
+  add_parsed(app, "--tokens", "N",
+             "Tokens of an iteration, all pipelines together: the answer is also per token",
+             arguments.tokens,
+             [](const std::string& text) -> Result<double> {
+               const auto value = parse_number(text);
+               if (value && *value >= 1 && *value <= 1e15) return *value;
+               return Error::invalid("expected a number of tokens, found " + in_quotes(text));
+             })
+      ->group(kCluster);
   add_text(app, "--gpu", "MODEL",
            "GPU whose blocking power counts where --blocking-power is not given (see harpe synth "
            "--list)",

@@ -34,7 +34,8 @@ struct EmulateArguments : PlanJobArguments {
   Seconds checkpoint_time{0};
   Seconds failure_every{0}, restart_time{0};
   int reaction = 3;
-  std::string gpu;  ///< a name of `find_gpu_model`
+  std::optional<double> tokens;  ///< of an iteration, all pipelines
+  std::string gpu;               ///< a name of `find_gpu_model`
   std::string out;
   std::optional<Seconds> power_time;  ///< recorded from the start
   int power_pipelines = 1;            ///< whose nodes and GPUs are recorded, too

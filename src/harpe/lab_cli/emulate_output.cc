@@ -53,6 +53,23 @@ ClusterCosts costs_of(const EmulatedTrainingResult& result) {
   return costs;
 }
 
+/// The bill of the site for a million tokens.
+ClusterBill bill_of_million(const EmulatedTrainingResult& result, const PolicyTotals& totals) {
+  return cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
+                      mean_cost(result, totals), 1e6 / *result.tokens);
+}
+
+/// Returns what a million tokens take, one sentence; empty if it is not known how many there are.
+std::string tokens_text(const EmulatedTrainingResult& result) {
+  if (!result.tokens) return {};
+  const auto words = [&](const PolicyTotals& totals) {
+    const ClusterBill bill = bill_of_million(result, totals);
+    return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
+  };
+  return "A million tokens take " + words(result.outcome.harpe) + "; at all-max " +
+         words(result.outcome.all_max);
+}
+
 std::string share_text(double share) {
   return percent_text(100 * share, 2);
 }
@@ -215,6 +232,7 @@ std::string emulation_text(const EmulatedTrainingResult& result,
     text += wrapped_text(line, kTextColumns);
   text += '\n' + Table{.rows = table_of(result)}.text(coloured) + '\n';
   text += wrapped_lines(cluster_text(result.cluster, costs_of(result)), kTextColumns);
+  if (result.tokens) text += wrapped_text(tokens_text(result) + '.', kTextColumns);
   for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
   text += wrapped_text("How sure: " + joined(doubts_of(result)), kTextColumns);
   for (const std::string& note : result.notes) text += wrapped_text("note: " + note, kTextColumns);
@@ -237,6 +255,10 @@ std::string emulation_json(const EmulatedTrainingResult& result,
                         {"power_w", policy.totals->power().value},
                         {"time_s", policy.totals->time.value},
                         {"energy_kwh", policy.totals->energy / kKilowattHour}});
+    if (result.tokens) {
+      const ClusterBill bill = bill_of_million(result, *policy.totals);
+      policies.back()["kwh_per_million_tokens"] = bill.energy / kKilowattHour;
+    }
     if (policy.totals != &outcome.harpe)
       saved[policy.key] = {{"percent", 100 * outcome.saving(*policy.totals)}};
   }
@@ -309,6 +331,7 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
   for (auto& [name, value] : cluster_facts(result.cluster, costs))
     rests.lines.push_back(name + ": " + value);
+  if (result.tokens) rests.lines.push_back(tokens_text(result));
   for (const auto& lines : {course_of(result), swings_of(result)})
     rests.lines.insert(rests.lines.end(), lines.begin(), lines.end());
   for (const auto& lines : {doubts_of(result), result.notes})

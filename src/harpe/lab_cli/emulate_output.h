@@ -34,7 +34,8 @@ struct EmulatedTrainingResult {
   int other_seeds = 0;
   std::int64_t gpus = 0;
   int stages = 1;
-  ClusterTerms cluster;  ///< pipelines, hours, price, carbon
+  std::optional<double> tokens = {};  ///< of an iteration, all pipelines
+  ClusterTerms cluster;               ///< pipelines, hours, price, carbon
   std::vector<std::string> notes = {};
   Seconds power_step{0};
   std::vector<EmulatedPower> power = {};  ///< of the job under Harpe's policy and at all-max

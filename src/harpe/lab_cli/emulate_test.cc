@@ -68,6 +68,15 @@ TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
               result["saved"]["all_max"]["percent"].get<double>(), 1e-6);
 }
 
+TEST_F(Emulate, AnswersPerToken) {
+  const Json result = document({"--iterations", "10", "--tokens", "2e6"});
+  const Json& harpe = result["policies"][0];
+  EXPECT_NEAR(harpe["kwh_per_million_tokens"].get<double>(),
+              harpe["energy_kwh"].get<double>() / 10 / 2, 1e-9);
+  EXPECT_THAT(emulate({"--iterations", "10", "--tokens", "2e6"}).out,
+              HasSubstr("A million tokens take"));
+}
+
 TEST_F(Emulate, GivesTheSameBytesOnAnyNumberOfProcessors) {
   const std::vector<std::string> options = {"--noise", "2%", "--iterations", "50", "--json"};
   std::vector<std::string> two = options, other_seed = options;
