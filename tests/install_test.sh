@@ -92,7 +92,7 @@ cp "$harpe" "$work/harpe"
 said=$(PATH=/usr/bin:/bin "$work/harpe" lab reproduce sosp24 "$work" --out "$work/none.csv" 2>&1) && exit 1
 grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }
 
-for command in "" plan schedule verify profile synth predict agent lab lab-reproduce-sosp24; do
+for command in "" plan schedule verify profile synth predict agent lab lab-emulate lab-reproduce-sosp24; do
   page=$work/installed/share/man/man1/harpe${command:+-$command}.1
   [ -s "$page" ] || { echo "missing: $page"; exit 1; }
   if command -v man >/dev/null; then

@@ -31,6 +31,7 @@ void add_lab_command(Commands& commands) {
       "A program of its own, harpe-lab: operators never need it. `harpe lab --help` lists its "
       "subcommands.",
       "harpe lab --help\n"
+      "harpe lab emulate --config cluster.toml\n"
       "harpe lab reproduce sosp24 DIRECTORY",
       [](Console&) -> Result<Outcome> { return become_lab({kLab}); });
 }

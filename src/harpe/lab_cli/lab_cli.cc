@@ -7,6 +7,7 @@ std::unique_ptr<Commands> lab_commands() {
       "harpe-lab",
       "experiments: clusters that are emulated, published tables recomputed\n"
       "Nothing here touches a GPU, an agent or a server. `harpe lab` starts this program.",
+      "harpe lab emulate --config cluster.toml\n"
       "harpe lab reproduce sosp24 DIRECTORY");
   add_emulate_command(*commands);
   add_reproduce_command(*commands);
