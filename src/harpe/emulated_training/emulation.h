@@ -11,7 +11,7 @@
 ///   }
 ///   std::printf("%g s\n", training.last().time.value);
 ///
-/// For tests and benchmarks. What the server makes of it is not known here.
+/// For tests, benchmarks and experiments. What the server makes of it is not known here.
 
 #include <cstdint>
 #include <map>

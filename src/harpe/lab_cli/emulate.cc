@@ -311,6 +311,30 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
   return write_output_files(arguments.out, files, false);
 }
 
+/// Trains the same cluster with the decisions of a real job.
+Result<JobTrainingResult> trained_through_job(const Experiment& experiment,
+                                              const EmulateArguments& arguments,
+                                              const ClusterShape& shape, Console& console) {
+  constexpr std::int64_t kUsual = 500;
+  const PlanInputs& inputs = experiment.made.inputs;
+  ProgressBar bar(console, "job");
+  JobTraining training{.spec = {},
+                       .shape = shape,
+                       .stragglers = experiment.terms.stragglers,
+                       .iterations = arguments.iterations.value_or(kUsual),
+                       .progress = [&bar](double share) { bar.update(share); }};
+  JobSpec& spec = training.spec;
+  spec.name = experiment.job.name;
+  spec.shape = {.data = shape.pipelines, .stages = inputs.pipeline.schedule().stages, .tensor = 1};
+  spec.schedule = inputs.pipeline.schedule();
+  spec.transfers = inputs.pipeline.transfers();
+  spec.blocking_power = PerStage<Watts>(inputs.blocking_power);
+  spec.switch_latency = options_of(experiment.job, inputs.profile).switch_latency;
+  spec.objective = experiment.job.objective;
+  spec.profile = inputs.profile;
+  return train_through_job(training);
+}
+
 Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& commands,
                             Console& console) {
   HARPE_TRY(take_option_file(*arguments.command, arguments.config));
@@ -343,6 +367,8 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
     experiment.plans.rival = at_one_clock(made.table.all_max(), costs.one_clock->clock);
   }
   EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, result, console));
+  if (arguments.through_job)
+    result.through_job = HARPE_TRY(trained_through_job(experiment, arguments, shape, console));
   result.notes = notes_of(made, job, arguments, result.outcome);
   const WrittenFiles done = HARPE_TRY(
       write_files(arguments, result, std::move(tables),

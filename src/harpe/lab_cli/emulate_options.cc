@@ -106,6 +106,11 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--jobs", "N", "Processors to use; results do not depend on it (default 1)",
              arguments.jobs, [](const std::string& text) { return parse_count(text, 1, 1024); })
       ->group(kCluster);
+  app.add_flag("--through-job", arguments.through_job,
+               "Also train with the decisions of a real job, the state machine that a server runs: "
+               "how soon it notices stragglers, and how far its own account of the saving is from "
+               "the truth. --iterations (default 500), with --straggler, --noise and --overhead")
+      ->group(kCluster);
 }
 
 void add_event_options(CLI::App& app, EmulateArguments& arguments) {

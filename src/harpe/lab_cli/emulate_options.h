@@ -26,6 +26,7 @@ struct EmulateArguments : PlanJobArguments {
   double power_spread = 0.007;
   std::uint64_t seed = 1;
   int jobs = 1;
+  bool through_job = false;
   std::vector<RecurringStraggler> stragglers;
   std::string straggler_trace;
   std::string power_cap;  ///< watts, or a file

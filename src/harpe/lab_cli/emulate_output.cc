@@ -1,5 +1,6 @@
 #include "harpe/lab_cli/emulate_output.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -216,6 +217,41 @@ PowerChart chart_of(const EmulatedTrainingResult& result) {
   return chart;
 }
 
+/// What a real job made of the cluster, one sentence each.
+std::vector<std::string> job_lines(const JobTrainingResult& job) {
+  const auto kwh = [](Joules energy) { return grouped(energy / kKilowattHour, 3) + " kWh"; };
+  std::vector<std::string> lines = {
+      "By a real job's decisions, " + count_text(job.iterations) + " iterations: " +
+      share_text(job.saved() / job.all_max_energy) + " saved against all-max, " + kwh(job.saved()) +
+      "; the job's own account: " + kwh(job.claimed) + " +- " + kwh(job.claimed_error) + "; " +
+      share_text(job.time / job.all_max_time - 1) + " slower than at all-max"};
+  constexpr std::size_t kMostEvents = 12;
+  for (std::size_t i = 0; i < std::min(kMostEvents, job.events.size()); ++i) {
+    const JobEvent& event = job.events[i];
+    lines.push_back("  " + duration_text(Seconds{std::round((event.at - job.begin).value)}) + ": " +
+                    event.text);
+  }
+  if (job.events.size() > kMostEvents)
+    lines.push_back("  and " + std::to_string(job.events.size() - kMostEvents) +
+                    " more events (--json has them)");
+  return lines;
+}
+
+Json job_json(const JobTrainingResult& job) {
+  Json events = Json::array();
+  for (const JobEvent& event : job.events)
+    events.push_back({{"at_s", (event.at - job.begin).value}, {"text", event.text}});
+  return {{"iterations", job.iterations},
+          {"time_s", job.time.value},
+          {"energy_j", job.energy.value},
+          {"all_max_time_s", job.all_max_time.value},
+          {"all_max_energy_j", job.all_max_energy.value},
+          {"saved_j", job.saved().value},
+          {"claimed_j", job.claimed.value},
+          {"claimed_error_j", job.claimed_error.value},
+          {"events", std::move(events)}};
+}
+
 std::string joined(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) text += (text.empty() ? "" : ". ") + sentence;
@@ -235,6 +271,9 @@ std::string emulation_text(const EmulatedTrainingResult& result,
   if (result.tokens) text += wrapped_text(tokens_text(result) + '.', kTextColumns);
   for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
   text += wrapped_text("How sure: " + joined(doubts_of(result)), kTextColumns);
+  if (result.through_job)
+    for (const std::string& line : job_lines(*result.through_job))
+      text += wrapped_text(line, kTextColumns, 4);
   for (const std::string& note : result.notes) text += wrapped_text("note: " + note, kTextColumns);
   if (!files.empty()) {
     text += "\nWritten:\n";
@@ -264,29 +303,31 @@ std::string emulation_json(const EmulatedTrainingResult& result,
   }
   Json power = Json::array();
   for (const EmulatedPower& one : result.power) power.push_back(power_json(one));
-  return json_text({{"synthetic", result.is_synthetic},
-                    {"gpus", result.gpus},
-                    {"pipelines", result.shape.pipelines},
-                    {"stages", result.stages},
-                    {"gpus_per_stage", result.shape.gpus_per_stage},
-                    {"seed", result.shape.seed},
-                    {"noise_percent", 100 * result.shape.noise},
-                    {"power_spread_percent", 100 * result.shape.power_spread},
-                    {"iterations", outcome.iterations},
-                    {"executed", outcome.executed},
-                    {"straggling", outcome.straggling},
-                    {"above_cap", outcome.above_cap},
-                    {"failures", outcome.failures},
-                    {"checkpoints", outcome.checkpoints},
-                    {"plan_changes", outcome.plan_changes},
-                    {"policies", std::move(policies)},
-                    {"saved", std::move(saved)},
-                    {"power", std::move(power)},
-                    {"deviation_percent", 100 * result.deviation},
-                    {"other_seeds", result.other_seeds},
-                    {"cluster", cluster_json(result.cluster, costs_of(result))},
-                    {"notes", result.notes},
-                    {"files", files}});
+  return json_text(
+      {{"synthetic", result.is_synthetic},
+       {"gpus", result.gpus},
+       {"pipelines", result.shape.pipelines},
+       {"stages", result.stages},
+       {"gpus_per_stage", result.shape.gpus_per_stage},
+       {"seed", result.shape.seed},
+       {"noise_percent", 100 * result.shape.noise},
+       {"power_spread_percent", 100 * result.shape.power_spread},
+       {"iterations", outcome.iterations},
+       {"executed", outcome.executed},
+       {"straggling", outcome.straggling},
+       {"above_cap", outcome.above_cap},
+       {"failures", outcome.failures},
+       {"checkpoints", outcome.checkpoints},
+       {"plan_changes", outcome.plan_changes},
+       {"policies", std::move(policies)},
+       {"saved", std::move(saved)},
+       {"power", std::move(power)},
+       {"deviation_percent", 100 * result.deviation},
+       {"other_seeds", result.other_seeds},
+       {"cluster", cluster_json(result.cluster, costs_of(result))},
+       {"through_job", result.through_job ? job_json(*result.through_job) : Json(nullptr)},
+       {"notes", result.notes},
+       {"files", files}});
 }
 
 std::string power_svg(const EmulatedTrainingResult& result) {

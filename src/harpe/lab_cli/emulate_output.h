@@ -9,6 +9,7 @@
 #include "harpe/carbon/cluster_bill.h"
 #include "harpe/emulation/cluster_emulation.h"
 #include "harpe/emulation/power_swings.h"
+#include "harpe/lab_cli/through_job.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
 
@@ -36,6 +37,7 @@ struct EmulatedTrainingResult {
   int stages = 1;
   std::optional<double> tokens = {};  ///< of an iteration, all pipelines
   ClusterTerms cluster;               ///< pipelines, hours, price, carbon
+  std::optional<JobTrainingResult> through_job = {};
   std::vector<std::string> notes = {};
   Seconds power_step{0};
   std::vector<EmulatedPower> power = {};  ///< of the job under Harpe's policy and at all-max

@@ -77,6 +77,28 @@ TEST_F(Emulate, AnswersPerToken) {
               HasSubstr("A million tokens take"));
 }
 
+TEST_F(Emulate, ARealJobComesToTheSameSavingAndKnowsIt) {
+  const std::vector<std::string> options = {"--iterations", "400", "--through-job",
+                                            "--power-spread", "0"};
+  const Json result = document(options);
+  const Json& job = result["through_job"];
+  EXPECT_EQ(job["iterations"], 400);
+  const double saved = job["saved_j"].get<double>();
+  const double percent = 100 * saved / job["all_max_energy_j"].get<double>();
+  // Its looks at all-max take some percent of the iterations.
+  EXPECT_NEAR(percent, result["saved"]["all_max"]["percent"].get<double>(), 0.1 * percent);
+  EXPECT_NEAR(job["claimed_j"].get<double>(), saved,
+              job["claimed_error_j"].get<double>() + 0.02 * saved);
+}
+
+TEST_F(Emulate, ARealJobFindsAStragglerByItsReports) {
+  const Said said = emulate(
+      {"--iterations", "300", "--through-job", "--straggler", "30%,pipeline=3", "--noise", "0.3%"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("pipeline 3 takes 1.3 times as long"));
+  EXPECT_EQ(document({"--iterations", "5"})["through_job"], nullptr);
+}
+
 TEST_F(Emulate, GivesTheSameBytesOnAnyNumberOfProcessors) {
   const std::vector<std::string> options = {"--noise", "2%", "--iterations", "50", "--json"};
   std::vector<std::string> two = options, other_seed = options;
