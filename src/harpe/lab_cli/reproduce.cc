@@ -113,7 +113,7 @@ std::string text_of(const ReproducedRows& found, int width) {
   }
   text +=
       "published   by the evaluation's own rules, from its published frontiers and runs\n"
-      "recomputed  the same rules, Perseus's published algorithm, from the profile alone\n"
+      "recomputed  the same rules, by Perseus's published algorithm from the profile\n"
       "by clocks   the same plans with the real times and energies of their clocks\n"
       "Harpe       its plans, with the real times and energies of their clocks\n"
       "mb          micro-batches of a pipeline; docs/reproduction.md says more\n";
@@ -180,10 +180,20 @@ Result<ReproducedRows> computed(const std::vector<ReproducedTable>& tables, Cons
   return all;
 }
 
+/// A unit as long as an instruction leaves nothing to plan; far below its times a walk never ends.
+Result<Seconds> parse_unit(std::string_view text) {
+  constexpr Seconds kLeast{1e-5}, kMost{0.01};
+  const Seconds unit = HARPE_TRY(parse_seconds(text));
+  if (unit >= kLeast && unit <= kMost) return unit;
+  return Error::invalid("expected a unit from 0.01 ms to 10 ms, found " + in_quotes(text));
+}
+
 Result<Outcome> run_sosp24(const ReproduceArguments& arguments, Console& console) {
   if (!arguments.out.empty()) HARPE_TRY(check_writable(arguments.out));
   const Sosp24Artifact artifact = HARPE_TRY(read_sosp24(arguments.folder));
   const std::vector<ReproducedTable> tables = HARPE_TRY(tables_of(artifact, arguments.options));
+  for (const std::string& file : artifact.skipped)
+    console.warn(file + ": left out, as its name is not WORKLOAD_GPU.csv");
   const ReproducedRows found = HARPE_TRY(computed(tables, console));
   if (!arguments.out.empty()) HARPE_TRY(write_file(arguments.out, csv_of(found.rows)));
   return Outcome{.text = text_of(found, console.width), .json = json_text(json_of(found))};
@@ -215,7 +225,7 @@ void add_reproduce_command(Commands& commands) {
   add_parsed(app, "--unit", "SECONDS",
              "Unit of time of Perseus's published algorithm, s (default: that of the published "
              "frontier; without one 1ms, for A40 0.1ms)",
-             arguments->options.unit, parse_seconds);
+             arguments->options.unit, parse_unit);
   add_text(app, "--out", "FILE", "Also write all rows to this file (CSV)", arguments->out);
 }
 

@@ -127,6 +127,26 @@ void add_unpriced(const ScheduleRow& row, std::vector<Unpriced>& reasons) {
   }
 }
 
+/// Returns what the prices of schedules rest on beside the profile, each premise once.
+std::string schedule_premises(const JobComparison& comparison) {
+  std::vector<std::string> premises;
+  const auto add = [&](const std::string& premise) {
+    if (std::ranges::find(premises, premise) == premises.end()) premises.push_back(premise);
+  };
+  for (const ScheduleRow& row : comparison.schedules.rows) {
+    if (!row.is_priced()) continue;
+    if (row.chunks > 1 && comparison.frontier.pipeline().transfers().none()) {
+      add("Transfers are taken as free; schedules with several chunks a stage have more of them "
+          "(--transfer-forward, --transfer-backward)");
+    }
+    for (const std::string& premise : row.premises) add(premise);
+  }
+  std::string text;
+  for (const std::string& premise : premises)
+    text += wrapped_text("note: " + premise, kTextColumns);
+  return text;
+}
+
 std::string schedules_text(const JobComparison& comparison, bool coloured) {
   const ScheduleComparison& schedules = comparison.schedules;
   if (schedules.rows.empty()) return "";
@@ -176,6 +196,7 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
                            kTextColumns);
     }
   }
+  text += schedule_premises(comparison);
   if (!reasons.empty()) text += "Not priced by this profile:\n";
   for (const Unpriced& one : reasons)
     text += wrapped_text("  " + one.names + ": " + one.why, kTextColumns, 4);

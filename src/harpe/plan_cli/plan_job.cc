@@ -290,8 +290,7 @@ std::vector<JobKey> make_keys() {
          return set_count(v, job.cluster.gpus_per_node, 1, kMaxCount);
        }},
       {"out", "DIR", kOutputs,
-       "Write the plan, the frontier and the report there (default: only print a summary)", false,
-       true,
+       "Write all files of the result there (default: only print a summary)", false, true,
        [](PlanJob& job, Values v) {
          job.out.emplace();
          return set_path(v, *job.out);

@@ -87,7 +87,11 @@ void read_emulation(const std::filesystem::path& folder, Sosp24Artifact& artifac
   for (const auto& file : csv_files(folder)) {
     const std::string stem = file.stem().string();
     const std::size_t between = stem.rfind('_');
-    if (stem.starts_with("published") || between == std::string::npos) continue;
+    if (stem.starts_with("published")) continue;
+    if (between == std::string::npos) {
+      artifact.skipped.push_back(file.string());
+      continue;
+    }
     Result<Profile> profile = read_profile(file);
     if (!profile.ok()) {
       add_to(faults, profile.error().diagnostics);

@@ -54,6 +54,7 @@ struct MeasuredWorkload {
 struct Sosp24Artifact {
   std::vector<EmulatedWorkload> emulated = {};
   std::vector<MeasuredWorkload> measured = {};
+  std::vector<std::string> skipped = {};  ///< files of profiles without a GPU in their names
 };
 
 /// \returns  all faults of all files; `kInvalidInput` if the folder has none of them

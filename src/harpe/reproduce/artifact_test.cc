@@ -66,6 +66,14 @@ TEST_F(Artifact, NamesTheLineOfEveryFault) {
                     HasSubstr("expected the name of a workload")));
 }
 
+TEST_F(Artifact, NamesProfilesThatItSkips) {
+  write("emulation/bloom-176b_a40.csv", profile_text());
+  write("emulation/bloom.csv", profile_text());
+  const Sosp24Artifact found = read_sosp24(folder_.path()).value();
+  EXPECT_EQ(found.emulated.size(), 1U);
+  EXPECT_EQ(found.skipped.size(), 1U);
+}
+
 TEST_F(Artifact, IsNoEmptyFolder) {
   EXPECT_THAT(error(), HasSubstr("has neither profiles"));
   write("emulation/bloom-176b_a40.csv", "");
