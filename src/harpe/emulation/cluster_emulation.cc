@@ -8,6 +8,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/emulation/emulated_policy.h"
+#include "harpe/emulation/throttled_pipelines.h"
 
 namespace harpe {
 namespace {
@@ -32,6 +33,7 @@ Status check(const EmulationTerms& terms) {
          "the time between failures and that of a restart must not be negative");
   expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
          "failures need checkpoints, or the training never ends");
+  expect(terms.power_limit > Watts{0}, "the power limit of a GPU must be above 0 W");
   expect(terms.reaction >= 0 && terms.reaction <= 1000,
          "a straggler counts after 0 to 1000 iterations");
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
@@ -40,7 +42,8 @@ Status check(const EmulationTerms& terms) {
 
 /// A policy in the emulation: what its pipelines run and what that took.
 struct Contestant {
-  std::vector<std::size_t> plans = {};  ///< of each pipeline; empty: those of Harpe's policy
+  std::vector<std::size_t> plans = {};      ///< of each pipeline; empty: those of Harpe's policy
+  std::vector<std::size_t> throttled = {};  ///< what they run instead while a pipeline is throttled
   PolicyTotals totals = {};
 
   void add(const ClusterIteration& iteration) {
@@ -54,6 +57,7 @@ class Emulation {
   Emulation(EmulatedCluster& cluster, EmulatedPolicy policy, std::vector<Contestant> contestants,
             const EmulationTerms& terms, const EmulationHooks& hooks)
       : cluster_(cluster),
+        heat_(cluster, contestants[1].plans.front(), terms.power_limit),
         policy_(std::move(policy)),
         contestants_(std::move(contestants)),
         courses_(contestants_.size()),
@@ -93,13 +97,16 @@ class Emulation {
 
   void run_iteration() {
     const Seconds now = contestants_[0].totals.time;
-    stragglers_.advance(outcome_.executed, now);
-    const std::span<const double> slowdowns = stragglers_.slowdowns();
+    if (stragglers_.advance(outcome_.executed, now) || outcome_.executed == 0)
+      heat_.set(stragglers_.slowdowns(), stragglers_.held_to());
+    const std::span<const double> slowdowns = heat_.slowdowns();
     const bool changes = policy_.choose(slowdowns, terms_.power_cap.at(now));
     if (changes && outcome_.executed > 0) ++outcome_.plan_changes;
     for (std::size_t c = 0; c < contestants_.size(); ++c) {
-      const std::vector<std::size_t>& fixed = contestants_[c].plans;
-      assignments_[c] = {fixed.empty() ? policy_.plans() : std::span(fixed), slowdowns};
+      Contestant& one = contestants_[c];
+      std::span<const std::size_t> plans = one.plans;
+      if (plans.empty()) plans = policy_.plans();
+      assignments_[c] = {heat_.throttled(plans, one.throttled), stragglers_.slowdowns()};
     }
     record_computing();
     cluster_.run(outcome_.executed, assignments_, courses_, hooks_.workers, taken_);
@@ -175,6 +182,7 @@ class Emulation {
   }
 
   EmulatedCluster& cluster_;
+  ThrottledPipelines heat_;
   EmulatedPolicy policy_;
   std::vector<Contestant> contestants_;
   std::vector<EmulatedCluster::Course> courses_;
@@ -193,20 +201,28 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
                                  const EmulationTerms& terms, const EmulationHooks& hooks) {
   HARPE_TRY(check(terms));
   HARPE_TRY(check_stragglers(terms.stragglers, cluster.shape().pipelines, terms.straggler_file));
+  HARPE_TRY(check_limits(terms, cluster.pipeline()));
   HARPE_TRY(check_objective(plans.table, plans.objective, cluster.shape().overhead,
                             cluster.shape().pipelines));
   const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
+  const auto add = [&](const TablePlan& plan) -> Result<std::size_t> {
+    return cluster.limited(HARPE_TRY(cluster.add(plan)), {.power = terms.power_limit});
+  };
   EmulatedPolicy::Plans numbered{.table = plans.table, .numbers = {}};
   for (const TablePlan& plan : plans.table.plans())
-    numbered.numbers.push_back(HARPE_TRY(cluster.add(plan)));
-  numbered.all_max = HARPE_TRY(cluster.add(plans.table.all_max()));
+    numbered.numbers.push_back(HARPE_TRY(add(plan)));
+  const std::size_t unlimited = HARPE_TRY(cluster.add(plans.table.all_max()));
+  numbered.all_max = cluster.limited(unlimited, {.power = terms.power_limit});
+  const double limit_slowdown =
+      cluster.makespan(numbered.all_max, 1) / cluster.makespan(unlimited, 1);
   std::vector<Contestant> contestants(2);
   contestants[1].plans.assign(pipelines, numbered.all_max);
-  if (plans.rival) {
-    contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(cluster.add(*plans.rival)));
-  }
+  if (plans.rival) contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(add(*plans.rival)));
   EmulatedPolicy policy(std::move(numbered), plans.objective, terms.reaction, cluster);
-  return Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run();
+  EmulationOutcome outcome =
+      HARPE_TRY(Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run());
+  outcome.limit_slowdown = limit_slowdown;
+  return outcome;
 }
 
 TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
@@ -218,9 +234,45 @@ TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
   return all_max;
 }
 
-std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max) {
+Status check_limits(const EmulationTerms& terms, const EmulatedPipeline& pipeline) {
+  for (const Megahertz clock : possible_throttles(terms.stragglers)) {
+    if (clock >= pipeline.lowest_clock()) continue;
+    return Error::invalid("GPUs cannot be throttled to " + std::to_string(clock.value) +
+                          " MHz: the lowest clock of the profile is " +
+                          std::to_string(pipeline.lowest_clock().value) + " MHz");
+  }
+  for (std::size_t stage = 0; stage < pipeline.stages(); ++stage) {
+    if (terms.power_limit >= pipeline.blocking_power(stage)) continue;
+    return Error::invalid("a GPU cannot be limited to " + shortest(terms.power_limit.value) +
+                          " W: it draws " + shortest(pipeline.blocking_power(stage).value) +
+                          " W while it waits");
+  }
+  return ok_status();
+}
+
+Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
+                                                EmulatedPipeline pipeline,
+                                                const TablePlan& all_max) {
+  EmulatedCluster one = HARPE_TRY(EmulatedCluster::make({}, std::move(pipeline)));
+  HARPE_TRY(check_limits(terms, one.pipeline()));
+  const std::size_t plan = one.limited(HARPE_TRY(one.add(all_max)), {.power = terms.power_limit});
+  std::vector<double> slowdowns;
+  for (const Megahertz clock : possible_throttles(terms.stragglers))
+    slowdowns.push_back(throttled_slowdown(one, plan, {clock, terms.power_limit}));
+  return slowdowns;
+}
+
+std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max,
+                               std::span<const double> throttled) {
+  // A pipeline may be slow and throttled at once.
+  std::vector<double> slowdowns = possible_slowdowns(stragglers);
+  for (std::size_t i = 0, slow = slowdowns.size(); i < throttled.size(); ++i) {
+    slowdowns.push_back(throttled[i]);
+    for (std::size_t k = 0; k < slow; ++k) slowdowns.push_back(slowdowns[k] * throttled[i]);
+  }
   std::vector<Seconds> waits;
-  for (const double slowdown : possible_slowdowns(stragglers)) {
+  for (const double slowdown : slowdowns) {
+    if (slowdown == 1) continue;
     waits.push_back(std::min(fastest, all_max) * slowdown);
     if (fastest < all_max) waits.push_back(all_max * slowdown);
   }

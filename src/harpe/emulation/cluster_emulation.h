@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,8 @@ struct EmulationTerms {
   StragglerTerms stragglers = {};
   std::string straggler_file = {};  ///< of the trace, for diagnostics
   PowerCapTrace power_cap = {};     ///< of all GPUs of the cluster
+  /// Of each GPU, whatever plan it runs, see `ClockLimits`. Plans are made without it.
+  Watts power_limit{std::numeric_limits<double>::infinity()};
   CheckpointTerms checkpoints = {};
   FailureTerms failures = {};
   int reaction = 3;  ///< see `EmulatedPolicy`
@@ -75,10 +79,11 @@ struct EmulationOutcome {
   std::optional<PolicyTotals> rival = {};
   std::int64_t iterations = 0;  ///< completed, above 0
   std::int64_t executed = 0;    ///< with those that a failure has lost
-  std::int64_t straggling = 0;  ///< executed, with at least one slow pipeline
+  std::int64_t straggling = 0;  ///< executed, with at least one slow or throttled pipeline
   std::int64_t above_cap = 0;   ///< executed, with plans that draw more than the cap
   std::int64_t failures = 0, checkpoints = 0;
   std::int64_t plan_changes = 0;  ///< iterations that begin with other plans than the one before
+  double limit_slowdown = 1;      ///< factor of the makespan at all-max under the power limit
 
   /// Returns the share of the other policy's energy that Harpe saves.
   double saving(const PolicyTotals& other) const { return 1 - harpe.energy / other.energy; }
@@ -108,8 +113,20 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
 /// \param all_max  of the same pipeline
 TablePlan at_one_clock(TablePlan all_max, Megahertz clock);
 
+/// Fails if GPUs are throttled below all measured clocks, or limited to less than they draw while
+/// they wait.
+Status check_limits(const EmulationTerms& terms, const EmulatedPipeline& pipeline);
+
+/// Returns how much slower a pipeline is at all-max for each clock of `possible_throttles`: a
+/// factor, at least 1.
+Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
+                                                EmulatedPipeline pipeline,
+                                                const TablePlan& all_max);
+
 /// Returns the iteration times of all possible stragglers, for which the table should have plans.
 /// \param fastest, all_max  times of an iteration by the fastest plan and at all-max
-std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max);
+/// \param throttled         `throttled_slowdowns`
+std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max,
+                               std::span<const double> throttled = {});
 
 }  // namespace harpe

@@ -64,6 +64,10 @@ class EmulatedCluster {
   static Result<EmulatedCluster> make(const ClusterShape& shape, EmulatedPipeline pipeline);
 
   Result<std::size_t> add(const TablePlan& plan) { return pipeline_.add(plan); }
+  /// See `EmulatedPipeline::limited`.
+  std::size_t limited(std::size_t plan, const ClockLimits& limits) {
+    return pipeline_.limited(plan, limits);
+  }
   const ClusterShape& shape() const { return shape_; }
   std::int64_t gpus() const;
   const EmulatedPipeline& pipeline() const { return pipeline_; }

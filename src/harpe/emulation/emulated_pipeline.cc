@@ -84,6 +84,7 @@ int EmulatedPipeline::setting_number(const InstructionSetting& setting) {
   const int next = static_cast<int>(latency_to_.size());
   const auto [entry, is_new] = settings_.try_emplace(setting, next);
   if (!is_new) return entry->second;
+  setting_of_.push_back(setting);
   latency_to_.push_back(latency_.to(setting.clock));
   for (std::size_t row = 0; row < points_.size(); ++row) {
     const auto point = at_setting(points_[row], setting);
@@ -118,6 +119,48 @@ Result<std::size_t> EmulatedPipeline::add(const TablePlan& plan) {
   }
   plans_.push_back(std::move(costs));
   return plans_.size() - 1;
+}
+
+Megahertz EmulatedPipeline::lowest_clock() const {
+  Megahertz lowest{0};
+  for (std::size_t i = 0; i < instructions(); ++i) {
+    if (is_computation_[i] == 0 || points_[rows_[i]].empty()) continue;
+    const Megahertz clock = points_[rows_[i]].front().clock;
+    lowest = lowest == Megahertz{0} ? clock : std::min(lowest, clock);
+  }
+  return lowest;
+}
+
+int EmulatedPipeline::limited_setting(std::size_t row, int setting, const ClockLimits& limits) {
+  InstructionSetting wanted = setting_of_[setting];
+  if (limits.held_to > Megahertz{0}) wanted.clock = std::min(wanted.clock, limits.held_to);
+  const int held = setting_number(wanted);
+  const auto draws_too_much = [&](const auto& cost) {
+    return cost.energy > limits.power * cost.time;
+  };
+  if (!draws_too_much(cost_of_setting_[row][held])) return held;
+  const OperatingPoint* chosen = nullptr;
+  for (const OperatingPoint& point : points_[row]) {  // by rising clock
+    if (point.knobs != wanted.knobs || point.clock >= wanted.clock) continue;
+    if (chosen == nullptr || !draws_too_much(point)) chosen = &point;
+  }
+  return chosen == nullptr ? held : setting_number(chosen->setting());
+}
+
+std::size_t EmulatedPipeline::limited(std::size_t plan, const ClockLimits& limits) {
+  const auto [entry, is_new] = variants_.try_emplace({plan, limits.held_to, limits.power}, plan);
+  if (!is_new) return entry->second;
+  PlanCosts costs = plans_[plan];
+  for (std::size_t i = 0; i < instructions(); ++i) {
+    if (costs.setting[i] < 0 || is_computation_[i] == 0) continue;
+    costs.setting[i] = limited_setting(rows_[i], costs.setting[i], limits);
+    const InstructionCost cost = cost_at(i, costs.setting[i]);
+    costs.time[i] = cost.time.value;
+    costs.energy[i] = cost.energy.value;
+  }
+  if (costs.setting == plans_[plan].setting) return plan;
+  plans_.push_back(std::move(costs));
+  return entry->second = plans_.size() - 1;
 }
 
 void EmulatedPipeline::draw(std::uint64_t draws, double deviation, Noise& noise) const {

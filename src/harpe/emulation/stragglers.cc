@@ -36,6 +36,10 @@ Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::s
       return Error::invalid("a straggler's slowdown must be from 1 to " +
                             shortest(kMostStragglerFactor) + ", found " + shortest(one.slowdown));
     }
+    if (one.held_to < Megahertz{0}) {
+      return Error::invalid("a throttled GPU needs a clock above 0 MHz, found " +
+                            std::to_string(one.held_to.value) + " MHz");
+    }
     if (one.pipeline && (*one.pipeline < 0 || *one.pipeline >= pipelines)) {
       return Error::invalid("there is no pipeline " + std::to_string(*one.pipeline) + ": " +
                             pipelines_words(pipelines));
@@ -60,8 +64,20 @@ std::vector<double> possible_slowdowns(const StragglerTerms& terms) {
   return all;
 }
 
+std::vector<Megahertz> possible_throttles(const StragglerTerms& terms) {
+  std::vector<Megahertz> all;
+  for (const RecurringStraggler& one : terms.recurring)
+    if (one.held_to > Megahertz{0}) all.push_back(one.held_to);
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 Stragglers::Stragglers(int pipelines, StragglerTerms terms, std::uint64_t seed)
-    : terms_(std::move(terms)), seed_(seed), slowdowns_(static_cast<std::size_t>(pipelines), 1.0) {
+    : terms_(std::move(terms)),
+      seed_(seed),
+      slowdowns_(static_cast<std::size_t>(pipelines), 1.0),
+      held_to_(slowdowns_.size()) {
   courses_.resize(terms_.recurring.size());
   for (std::size_t i = 0; i < courses_.size(); ++i) begin_next(i);
   by_begin_ = terms_.trace.states;
@@ -89,12 +105,18 @@ void Stragglers::begin_next(std::size_t which) {
 bool Stragglers::advance(std::int64_t iteration, Seconds now) {
   const double at = terms_.trace.in_seconds ? now.value : static_cast<double>(iteration);
   previous_ = slowdowns_;
+  previously_held_to_ = held_to_;
   std::ranges::fill(slowdowns_, 1.0);
+  std::ranges::fill(held_to_, Megahertz{0});
   for (std::size_t i = 0; i < courses_.size(); ++i) {
     while (courses_[i].end <= now) begin_next(i);
     if (courses_[i].begin > now) continue;
-    double& slowdown = slowdowns_[static_cast<std::size_t>(courses_[i].pipeline)];
-    slowdown = std::max(slowdown, terms_.recurring[i].slowdown);
+    const auto pipeline = static_cast<std::size_t>(courses_[i].pipeline);
+    const RecurringStraggler& term = terms_.recurring[i];
+    slowdowns_[pipeline] = std::max(slowdowns_[pipeline], term.slowdown);
+    if (term.held_to == Megahertz{0}) continue;
+    Megahertz& clock = held_to_[pipeline];
+    clock = clock == Megahertz{0} ? term.held_to : std::min(clock, term.held_to);
   }
   std::erase_if(current_, [&](const StragglerTrace::State& state) { return state.end <= at; });
   for (; next_state_ < by_begin_.size() && by_begin_[next_state_].begin <= at; ++next_state_)
@@ -103,7 +125,7 @@ bool Stragglers::advance(std::int64_t iteration, Seconds now) {
     double& slowdown = slowdowns_[static_cast<std::size_t>(state.pipeline)];
     slowdown = std::max(slowdown, state.slowdown);
   }
-  return slowdowns_ != previous_;
+  return slowdowns_ != previous_ || held_to_ != previously_held_to_;
 }
 
 }  // namespace harpe
