@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "harpe/base/file.h"
@@ -20,6 +21,7 @@
 #include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/planning.h"
 #include "harpe/plan_cli/rivals.h"
+#include "harpe/plan_cli/table.h"
 #include "harpe/policy/plan_choice.h"
 
 namespace harpe {
@@ -63,6 +65,9 @@ Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
                        .checkpoints = {arguments.checkpoint_every, arguments.checkpoint_time},
                        .failures = {arguments.failure_every, arguments.restart_time},
                        .reaction = arguments.reaction};
+  std::vector<RecurringStraggler>& recurring = terms.stragglers.recurring;
+  recurring.insert(recurring.end(), arguments.throttles.begin(), arguments.throttles.end());
+  if (arguments.power_limit) terms.power_limit = *arguments.power_limit;
   if (const std::string& file = arguments.straggler_trace; !file.empty()) {
     const std::string text = HARPE_TRY(read_input_file(file));
     terms.stragglers.trace = HARPE_TRY(parse_straggler_trace(text, file));
@@ -86,6 +91,26 @@ struct EmulatedJob {
   PlanTable table;
 };
 
+/// Returns the times of all possible stragglers, for which the table should have plans.
+Result<std::vector<Seconds>> waits_of(const Frontier& frontier, const Planned& planned,
+                                      const EmulatedPipeline& pipeline, const PlanOptions& options,
+                                      const EmulationTerms& terms) {
+  std::vector<double> throttled;
+  if (!possible_throttles(terms.stragglers).empty()) {
+    const PlanTable shortest_table =
+        HARPE_TRY(PlanTable::build(frontier, {.plans = 0, .plan = options}));
+    throttled = HARPE_TRY(throttled_slowdowns(terms, pipeline, shortest_table.all_max()));
+  }
+  return waits_for(terms.stragglers, planned.fastest.iteration_time, planned.all_max.iteration_time,
+                   throttled);
+}
+
+EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
+                                   const PlanJob& job) {
+  return {frontier.pipeline(), frontier.profile(), inputs.blocking_power,
+          options_of(job, frontier.profile()).switch_latency};
+}
+
 Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
                              const EmulationTerms& terms, Console& console) {
   PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
@@ -97,16 +122,18 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
   PlanJob of_pipeline = job;
   of_pipeline.objective = of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
   HARPE_TRY(check_objective(of_pipeline, inputs, frontier, console));
+  const EmulatedPipeline pipeline = emulated_pipeline(frontier, inputs, job);
+  HARPE_TRY(check_limits(terms, pipeline));
   LongPlanSearch search(job, console);
   ProgressBar bar(console, "plans");
   Planned planned = HARPE_TRY(make_plans(
       frontier, of_pipeline, 0, [&bar](double share) { bar.update(share / 4); }, search));
   planned.rivals = HARPE_TRY(rivals_of(frontier, planned, nullptr));
   PlanTable::Options options{.plans = 0,
-                             .times = waits_for(terms.stragglers, planned.fastest.iteration_time,
-                                                planned.all_max.iteration_time),
+                             .times = {},
                              .objective = of_pipeline.objective,
                              .plan = options_of(job, frontier.profile())};
+  options.times = HARPE_TRY(waits_of(frontier, planned, pipeline, options.plan, terms));
   if (options.times.size() > kMostWaits || !terms.power_cap.caps.empty()) {
     options.plans = kPlansAlong;
     options.times.clear();
@@ -132,6 +159,7 @@ ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
 
 std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
                                   const EmulateArguments& arguments,
+                                  std::span<const RecurringStraggler> recurring,
                                   const EmulationOutcome& outcome) {
   std::vector<std::string> notes = made.inputs.premises;
   notes.insert(notes.end(), made.inputs.notes.begin(), made.inputs.notes.end());
@@ -145,7 +173,12 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
     notes.push_back("blocking power " + shortest(made.inputs.blocking_power.front().value) +
                     " W, of " + arguments.gpu);
   }
-  for (const RecurringStraggler& straggler : arguments.stragglers) {
+  if (arguments.power_limit) {
+    notes.push_back("the power limit of " + grouped(arguments.power_limit->value, 0) +
+                    " W slows all-max by " + percent_text(100 * (outcome.limit_slowdown - 1), 2) +
+                    "; plans are made without it, as from a profile that was measured without it");
+  }
+  for (const RecurringStraggler& straggler : recurring) {
     const Seconds period = straggler.between + straggler.lasts;
     if (period <= outcome.harpe.time) continue;
     notes.push_back("a straggler comes every " + duration_text(period) +
@@ -183,10 +216,7 @@ struct Experiment {
   EmulationTerms terms;
 
   Result<EmulatedCluster> cluster(const ClusterShape& shape) const {
-    EmulatedPipeline pipeline(made.frontier.pipeline(), made.frontier.profile(),
-                              made.inputs.blocking_power,
-                              options_of(job, made.frontier.profile()).switch_latency);
-    return EmulatedCluster::make(shape, std::move(pipeline));
+    return EmulatedCluster::make(shape, emulated_pipeline(made.frontier, made.inputs, job));
   }
 
   /// Returns the standard deviation of the saving between clusters with other seeds. Without noise,
@@ -369,7 +399,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, result, console));
   if (arguments.through_job)
     result.through_job = HARPE_TRY(trained_through_job(experiment, arguments, shape, console));
-  result.notes = notes_of(made, job, arguments, result.outcome);
+  result.notes = notes_of(made, job, arguments, terms.stragglers.recurring, result.outcome);
   const WrittenFiles done = HARPE_TRY(
       write_files(arguments, result, std::move(tables),
                   page_source(commands, arguments.job_file, made.frontier, job, made.planned)));

@@ -53,6 +53,22 @@ Status read_part(std::string_view part, RecurringStraggler& straggler, Seconds& 
   return ok_status();
 }
 
+/// Reads the parts of a straggler after the first one.
+Status read_parts(const std::vector<std::string>& parts, std::string_view text,
+                  RecurringStraggler& straggler) {
+  Seconds every{0};
+  for (std::size_t i = 1; i < parts.size(); ++i) HARPE_TRY(read_part(parts[i], straggler, every));
+  if ((every > Seconds{0}) != (straggler.lasts > Seconds{0}) ||
+      (straggler.is_random && every == Seconds{0})) {
+    return Error::invalid("a straggler that comes and goes needs every=TIME and for=TIME, found " +
+                          in_quotes(text));
+  }
+  if (every > Seconds{0} && straggler.lasts >= every)
+    return Error::invalid("for=TIME must be less than every=TIME, found " + in_quotes(text));
+  straggler.between = every - straggler.lasts;
+  return ok_status();
+}
+
 Result<std::int64_t> parse_whole(std::string_view text, std::int64_t low, std::int64_t high) {
   const auto value = parse_integer(text);
   if (value && *value >= low && *value <= high) return *value;
@@ -113,23 +129,51 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
       ->group(kCluster);
 }
 
-void add_event_options(CLI::App& app, EmulateArguments& arguments) {
+/// Adds an option that may be given several times.
+void add_stragglers(CLI::App& app, const std::string& name, const std::string& type,
+                    const std::string& help, std::vector<RecurringStraggler>& stragglers,
+                    Result<RecurringStraggler> (*parse)(std::string_view)) {
   app.add_option_function<std::vector<std::string>>(
-         "--straggler",
-         [&arguments](const std::vector<std::string>& texts) {
+         name,
+         [name, parse, &stragglers](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) {
-             auto straggler = parse_straggler(text);
-             if (!straggler.ok())
-               throw CLI::ValidationError("--straggler", straggler.error().text());
-             arguments.stragglers.push_back(*straggler);
+             auto straggler = parse(text);
+             if (!straggler.ok()) throw CLI::ValidationError(name, straggler.error().text());
+             stragglers.push_back(*straggler);
            }
          },
-         "A pipeline that is slow: 20% all along; 20%,every=3d,for=1d on every third day, another "
-         "pipeline each time, with ,random at random times of that mean, with ,pipeline=3 always "
-         "the same. May be given several times")
-      ->type_name("SLOWDOWN[,...]")
+         help)
+      ->type_name(type)
       ->allow_extra_args(false)
       ->group(kEvents);
+}
+
+void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
+  add_stragglers(
+      app, "--straggler", "SLOWDOWN[,...]",
+      "A pipeline that is slow: 20% all along; 20%,every=3d,for=1d on every third day, another "
+      "pipeline each time, with ,random at random times of that mean, with ,pipeline=3 always "
+      "the same. May be given several times",
+      arguments.stragglers, parse_straggler);
+  add_stragglers(
+      app, "--throttle", "CLOCK[,...]",
+      "A pipeline whose GPUs are too hot for more than a clock, such as 1260MHz, whatever is "
+      "requested; when and which as with --straggler. May be given several times",
+      arguments.throttles, parse_throttle);
+  add_parsed(app, "--power-limit", "WATTS",
+             "Power limit of each GPU, W: an instruction above it runs at the highest clock of the "
+             "profile that is not",
+             arguments.power_limit,
+             [](const std::string& text) -> Result<Watts> {
+               const Watts limit = HARPE_TRY(parse_watts(text));
+               if (limit > Watts{0}) return limit;
+               return Error::invalid("expected more than 0 W, found " + in_quotes(text));
+             })
+      ->group(kEvents);
+}
+
+void add_event_options(CLI::App& app, EmulateArguments& arguments) {
+  add_straggler_options(app, arguments);
   add_text(app, "--straggler-trace", "FILE",
            "Stragglers from a CSV file: pipeline,begin_iteration,end_iteration,slowdown, or with "
            "begin_s,end_s",
@@ -164,22 +208,29 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
 
 Result<RecurringStraggler> parse_straggler(std::string_view text) {
   RecurringStraggler straggler;
-  Seconds every{0};
   const std::vector<std::string> parts = split_list(text);
   straggler.slowdown = HARPE_TRY(parse_slowdown(parts.empty() ? "" : parts.front()));
   if (!(straggler.slowdown > 1 && straggler.slowdown <= kMostStragglerFactor)) {
     return Error::invalid("a straggler is slower by more than 0 % and at most " +
                           shortest(kMostStragglerFactor) + "x, found " + in_quotes(text));
   }
-  for (std::size_t i = 1; i < parts.size(); ++i) HARPE_TRY(read_part(parts[i], straggler, every));
-  if ((every > Seconds{0}) != (straggler.lasts > Seconds{0}) ||
-      (straggler.is_random && every == Seconds{0})) {
-    return Error::invalid("a straggler that comes and goes needs every=TIME and for=TIME, found " +
+  HARPE_TRY(read_parts(parts, text, straggler));
+  return straggler;
+}
+
+Result<RecurringStraggler> parse_throttle(std::string_view text) {
+  RecurringStraggler straggler{.slowdown = 1};
+  const std::vector<std::string> parts = split_list(text);
+  std::string_view clock = parts.empty() ? std::string_view() : trim(parts.front());
+  if (clock.ends_with("MHz")) clock = trim(clock.substr(0, clock.size() - 3));
+  constexpr int kHighest = 100'000;
+  const Result<int> megahertz = parse_count(clock, 1, kHighest);
+  if (!megahertz.ok()) {
+    return Error::invalid("expected the highest clock of the GPUs, such as 1260MHz, found " +
                           in_quotes(text));
   }
-  if (every > Seconds{0} && straggler.lasts >= every)
-    return Error::invalid("for=TIME must be less than every=TIME, found " + in_quotes(text));
-  straggler.between = every - straggler.lasts;
+  straggler.held_to = Megahertz{*megahertz};
+  HARPE_TRY(read_parts(parts, text, straggler));
   return straggler;
 }
 

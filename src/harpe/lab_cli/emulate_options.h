@@ -28,6 +28,8 @@ struct EmulateArguments : PlanJobArguments {
   int jobs = 1;
   bool through_job = false;
   std::vector<RecurringStraggler> stragglers;
+  std::vector<RecurringStraggler> throttles;  ///< with `held_to`
+  std::optional<Watts> power_limit;           ///< of each GPU
   std::string straggler_trace;
   std::string power_cap;  ///< watts, or a file
   Seconds overhead{0};
@@ -46,7 +48,11 @@ struct EmulateArguments : PlanJobArguments {
 /// "for=1d", "random".
 Result<RecurringStraggler> parse_straggler(std::string_view text);
 
-/// Adds the options, those of the job among them. Each may be given once, but `--straggler`.
+/// Reads a throttled pipeline: its highest clock, "1260MHz", and what a straggler has after it.
+Result<RecurringStraggler> parse_throttle(std::string_view text);
+
+/// Adds the options, those of the job among them. Each may be given once, except `--straggler` and
+/// `--throttle`.
 void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>& arguments);
 
 }  // namespace harpe

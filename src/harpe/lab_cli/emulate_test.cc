@@ -159,6 +159,23 @@ TEST_F(Emulate, FollowsTracesOfStragglersAndCaps) {
   EXPECT_EQ(capped["above_cap"], 0);
 }
 
+TEST_F(Emulate, ThrottlesHotPipelinesAndLimitsPower) {
+  const auto saved = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--iterations", "20", "--power-spread", "0"});
+    return document(options)["saved"]["all_max"]["percent"].get<double>();
+  };
+  const double usual = saved({});
+  EXPECT_GT(saved({"--throttle", "1200MHz,pipeline=3"}), usual) << "the others wait for it";
+  EXPECT_LT(saved({"--power-limit", "350W"}), usual) << "high clocks are gone for all";
+  EXPECT_EQ(saved({"--throttle", "1410MHz", "--power-limit", "100kW"}), usual);
+  EXPECT_THAT(emulate({"--iterations", "20", "--power-limit", "350W"}).out,
+              HasSubstr("the power limit of 350 W slows all-max by"));
+  EXPECT_THAT(emulate({"--throttle", "300MHz"}).err, HasSubstr("855 MHz"));
+  EXPECT_THAT(emulate({"--throttle", "1200MHz,pipeline=16"}).err, HasSubstr("no pipeline 16"));
+  EXPECT_THAT(emulate({"--power-limit", "50"}).err, HasSubstr("while it waits"));
+  EXPECT_EQ(emulate({"--throttle", "1.2x"}).status, 2);
+}
+
 TEST_F(Emulate, RefusesWhatIsWrongWithItsLineAndWritesNothing) {
   const std::string gap =
       file("gap.csv", "pipeline,begin_iteration,end_iteration,slowdown\n3,5,15,1.3\n3,16,20,1\n");
@@ -193,6 +210,21 @@ TEST(StragglerOption, SaysHowSlowWhenAndWhich) {
   for (const char* wrong : {"", "0%", "0.9x", "20", "nan%", "20%,every=3d", "20%,for=1d",
                             "20%,every=1d,for=1d", "20%,random", "20%,pipeline=-1", "20%,often"})
     EXPECT_FALSE(parse_straggler(wrong).ok()) << wrong;
+}
+
+TEST(ThrottleOption, SaysHowHotWhenAndWhich) {
+  EXPECT_EQ(*parse_throttle("1260MHz"),
+            (RecurringStraggler{.slowdown = 1, .held_to = Megahertz{1260}}));
+  EXPECT_EQ(*parse_throttle("1260 MHz, every=3d, for=1d, random, pipeline=3"),
+            (RecurringStraggler{.slowdown = 1,
+                                .pipeline = 3,
+                                .between = Seconds{2 * 86400.0},
+                                .lasts = Seconds{86400},
+                                .is_random = true,
+                                .held_to = Megahertz{1260}}));
+  for (const char* wrong : {"", "0MHz", "-1MHz", "1260.5MHz", "20%", "1.2x", "MHz", "1e9MHz",
+                            "1260MHz,every=3d", "1260MHz,often"})
+    EXPECT_FALSE(parse_throttle(wrong).ok()) << wrong;
 }
 
 }  // namespace
