@@ -195,11 +195,23 @@ class Pages(unittest.TestCase):
         self.browser.open(self.plan(self.profile, "--micro-batches", "96", "--points", "3"))
         self.assertEqual(self.browser.evaluate(pressed), ["Start"])
 
-    def test_on_a_phone_nothing_of_a_report_is_cut_off(self):
-        self.browser.open(self.plan(self.profile), width=PHONE)
+    def assert_whole_on_a_phone(self, page):
+        self.browser.open(page, width=PHONE)
         cut = "[...document.querySelectorAll('body *')].filter(one => one.scrollWidth > one.clientWidth + 1 && "
         self.assertEqual(self.browser.evaluate(cut + "getComputedStyle(one).overflowX !== 'visible').map(one => one.id || one.tagName)"),
                          [])
+
+    def test_on_a_phone_nothing_of_a_report_is_cut_off(self):
+        self.assert_whole_on_a_phone(self.plan(self.profile))
+
+    def test_on_a_phone_nothing_of_an_emulated_cluster_is_cut_off(self):
+        out = self.directory / "saved"
+        run("lab", "emulate", "--profile", self.profile, "--micro-batches", "12", "--gpu", "a100-sxm", "--gpus-per-stage", "8",
+            "--pipelines", "160", "--straggler", "20%,every=4min,for=2min,random", "--iterations", "200", "--quick", "--out", out)
+        page = out / "emulation.html"
+        self.look_at(page, doubtful=True, figures=1)
+        self.assert_whole_on_a_phone(page)
+        self.assertIn("+-", self.browser.evaluate("document.querySelector('table').textContent"), "the widest cells are there")
 
     def test_a_word_that_is_followed_leaves_the_plan_where_it_is(self):
         self.browser.open(self.plan(self.profile))

@@ -21,6 +21,8 @@ constexpr double kWidestBar = 90, kRoomForSums = 1.12;
 constexpr double kSumHeight = 18;  // px from the top of a sum to its bar
 // Of the drawing, as much as a label takes where the page is widest.
 constexpr double kLabelShare = 0.1;
+// A table of so few columns fits a phone if its words wrap; see .whole of the style sheet.
+constexpr std::size_t kFewColumns = 5;
 
 using Values = std::vector<double> UsageSeries::*;
 
@@ -212,8 +214,9 @@ std::string legend_of(const UsagePageInput& input) {
 }
 
 std::string table_markup(const UsagePageInput& input) {
-  std::string table =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table>\n";
+  const bool is_whole = !input.table.empty() && input.table.front().size() <= kFewColumns;
+  std::string table = concat({"<div class=\"scroll", is_whole ? " whole" : "",
+                              "\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table>\n"});
   for (std::size_t r = 0; r < input.table.size(); ++r) {
     const bool head = r == 0, total = input.has_total && r + 1 == input.table.size();
     table += head ? "<thead><tr>" : r == 1 ? "<tbody>\n<tr" : "<tr";
