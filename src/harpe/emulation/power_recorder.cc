@@ -66,10 +66,22 @@ std::vector<double> PowerRecorder::gpu(std::size_t pipeline, std::size_t stage) 
   return watts;
 }
 
+std::size_t PowerRecorder::gpus() const {
+  return gpus_.size() * static_cast<std::size_t>(cluster_.shape().gpus_per_stage);
+}
+
+std::vector<double> PowerRecorder::numbered_gpu(std::size_t number) const {
+  std::vector<double> watts =
+      gpus_[number / static_cast<std::size_t>(cluster_.shape().gpus_per_stage)];
+  const double factor =
+      cluster_.node_factor(number / static_cast<std::size_t>(cluster_.shape().gpus_per_node));
+  for (double& value : watts) value *= factor;
+  return watts;
+}
+
 std::size_t PowerRecorder::nodes() const {
-  const std::size_t gpus = gpus_.size() * static_cast<std::size_t>(cluster_.shape().gpus_per_stage);
   const auto each = static_cast<std::size_t>(cluster_.shape().gpus_per_node);
-  return (gpus + each - 1) / each;
+  return (gpus() + each - 1) / each;
 }
 
 std::vector<double> PowerRecorder::node(std::size_t node) const {

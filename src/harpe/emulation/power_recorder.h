@@ -43,6 +43,10 @@ class PowerRecorder {
   std::span<const double> job() const { return job_; }
   /// Returns the power of one GPU of a stage of a recorded pipeline, the mean of its GPUs.
   std::vector<double> gpu(std::size_t pipeline, std::size_t stage) const;
+  /// Returns the number of GPUs of recorded pipelines; they are the first ones.
+  std::size_t gpus() const;
+  /// Returns the power of one of these GPUs, by pipeline, then stage, then tensor rank.
+  std::vector<double> numbered_gpu(std::size_t number) const;
   /// Returns the number of nodes with GPUs of recorded pipelines; they are the first ones.
   std::size_t nodes() const;
   /// Returns the power of the GPUs of a node that belong to recorded pipelines.

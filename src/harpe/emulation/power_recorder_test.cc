@@ -42,10 +42,16 @@ TEST(PowerRecorder, EnergyIsTheIntegralOfPower) {
     EXPECT_NEAR(energy_of(all_max.job(), step) / outcome->all_max.energy, 1, 1e-9) << noise;
     // The same over nodes, and over GPUs.
     std::vector<double> nodes(harpe.job().size()), gpus(harpe.job().size());
+    std::vector<double> numbered(harpe.job().size());
     ASSERT_EQ(harpe.nodes(), 20U);  // 96 GPUs, 5 each
     for (std::size_t n = 0; n < harpe.nodes(); ++n) {
       const std::vector<double> node = harpe.node(n);
       for (std::size_t i = 0; i < node.size(); ++i) nodes[i] += node[i];
+    }
+    ASSERT_EQ(harpe.gpus(), 96U);
+    for (std::size_t number = 0; number < harpe.gpus(); ++number) {
+      const std::vector<double> gpu = harpe.numbered_gpu(number);
+      for (std::size_t i = 0; i < gpu.size(); ++i) numbered[i] += gpu[i];
     }
     for (std::size_t p = 0; p < 3; ++p) {
       for (std::size_t stage = 0; stage < 4; ++stage) {
@@ -56,6 +62,7 @@ TEST(PowerRecorder, EnergyIsTheIntegralOfPower) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       ASSERT_NEAR(nodes[i], harpe.job()[i], 1e-6);
       ASSERT_NEAR(gpus[i], harpe.job()[i], 1e-6);
+      ASSERT_NEAR(numbered[i], harpe.job()[i], 1e-6);
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "harpe/input/input_file.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/emulate_output.h"
+#include "harpe/lab_cli/emulate_power.h"
 #include "harpe/lab_cli/lab_cli.h"
 #include "harpe/lab_cli/pipeline_threads.h"
 #include "harpe/plan_cli/job_doubts.h"
@@ -238,13 +239,14 @@ constexpr const char* kPage = "emulation.html";
 constexpr const char* kDocument = "emulation.json";
 constexpr const char* kIterations = "iterations.csv";
 constexpr const char* kPower = "power.csv";
+constexpr const char* kMetadata = "metadata.json";
 constexpr const char* kPicture = "power.svg";
 constexpr const char* kSpectrum = "spectrum.csv";
 
 Status check_output(const EmulateArguments& arguments, const PlanJob& job) {
   if (arguments.out.empty()) return ok_status();
   HARPE_TRY(spare_inputs(arguments.out, job,
-                         {kPage, kDocument, kIterations, kPower, kPicture, kSpectrum}));
+                         {kPage, kDocument, kIterations, kPower, kMetadata, kPicture, kSpectrum}));
   return check_writable_directory(arguments.out);
 }
 
@@ -259,48 +261,12 @@ Seconds recorded_time(const EmulateArguments& arguments, const Planned& planned)
 /// The files that only `--out` needs.
 struct EmulatedTables {
   std::string iterations, power;
+  std::string metadata = {};  ///< of the power; empty: none
 };
-
-/// Keeps the power of the job in the result, and returns that of nodes and GPUs as a table.
-std::string power_table(const PowerRecorder& harpe, const PowerRecorder& all_max, int stages,
-                        EmulatedTrainingResult& result) {
-  const Seconds step = harpe.options().step;
-  const Seconds whole =
-      std::min({harpe.options().length, result.outcome.harpe.time, result.outcome.all_max.time});
-  const auto steps = std::max<std::size_t>(1, static_cast<std::size_t>(whole / step));
-  result.power_step = step;
-  const auto keep = [&](const PowerRecorder& recorder, const char* key, const char* name) {
-    const auto watts = recorder.job().first(std::min(steps, recorder.job().size()));
-    result.power.push_back({.key = key,
-                            .name = name,
-                            .watts = {watts.begin(), watts.end()},
-                            .swings = swings_of(watts, step)});
-  };
-  keep(harpe, "harpe", "Harpe");
-  keep(all_max, "all_max", "all-max");
-  std::string text = "time_s,job_w,job_all_max_w";
-  std::vector<std::vector<double>> columns;
-  for (std::size_t node = 0; node < harpe.nodes(); ++node) {
-    text += ",node_" + std::to_string(node) + "_w";
-    columns.push_back(harpe.node(node));
-  }
-  for (int p = 0; p < harpe.options().pipelines; ++p) {
-    for (int stage = 0; stage < stages; ++stage) {
-      text += ",pipeline_" + std::to_string(p) + "_stage_" + std::to_string(stage) + "_gpu_w";
-      columns.push_back(harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage)));
-    }
-  }
-  for (std::size_t i = 0; i < result.power.front().watts.size(); ++i) {
-    text += '\n' + shortest(static_cast<double>(i) * step.value, 3);
-    for (const EmulatedPower& power : result.power) text += ',' + shortest(power.watts[i], 1);
-    for (const std::vector<double>& column : columns) text += ',' + shortest(column[i], 1);
-  }
-  return text + '\n';
-}
 
 /// Emulates the training, and others with other seeds.
 Result<EmulatedTables> run_experiment(const Experiment& experiment,
-                                      const EmulateArguments& arguments,
+                                      const EmulateArguments& arguments, const PageSource& source,
                                       EmulatedTrainingResult& result, Console& console) {
   PipelineThreads threads(static_cast<std::size_t>(arguments.jobs));
   ProgressBar bar(console, "iterations");
@@ -311,6 +277,8 @@ Result<EmulatedTables> run_experiment(const Experiment& experiment,
   const Seconds length = writes ? recorded_time(arguments, experiment.made.planned) : Seconds{0};
   PowerRecorder harpe(cluster, {.length = length, .pipelines = arguments.power_pipelines});
   PowerRecorder all_max(cluster, {.length = length, .pipelines = 0});
+  const bool is_catalogue = writes && arguments.power_format == PowerFormat::kCatalogue;
+  if (is_catalogue) HARPE_TRY(check_catalogue_size(harpe));
   IterationTable iterations;
   if (writes) {
     hooks.power = {&harpe, &all_max};
@@ -322,8 +290,11 @@ Result<EmulatedTables> run_experiment(const Experiment& experiment,
   result.other_seeds = kOtherSeeds;
   result.deviation = HARPE_TRY(experiment.deviation(result.shape, kOtherSeeds));
   if (!writes) return EmulatedTables{};
-  return EmulatedTables{.iterations = iterations.take(),
-                        .power = power_table(harpe, all_max, result.stages, result)};
+  keep_power(harpe, all_max, result);
+  EmulatedTables tables{.iterations = iterations.take(), .power = {}};
+  tables.power = is_catalogue ? power_catalogue(harpe, result) : power_table(harpe, result);
+  if (is_catalogue) tables.metadata = power_metadata(harpe, result, source);
+  return tables;
 }
 
 Result<WrittenFiles> write_files(const EmulateArguments& arguments,
@@ -338,6 +309,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
                                    {kPicture, power_svg(result)}};
   if (std::string spectrum = spectrum_csv(result); !spectrum.empty())
     files.emplace_back(kSpectrum, std::move(spectrum));
+  if (!tables.metadata.empty()) files.emplace_back(kMetadata, std::move(tables.metadata));
   return write_output_files(arguments.out, files, false);
 }
 
@@ -387,6 +359,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   result.is_synthetic = chosen.synthetic;
   result.stages = chosen.stages;
   result.tokens = arguments.tokens;
+  if (job.gpu != nullptr) result.gpu = job.gpu->name;
   result.gpus = std::int64_t{chosen.stages} * shape.gpus_per_stage * shape.pipelines;
   Experiment experiment{.job = job,
                         .made = made,
@@ -396,13 +369,13 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
     result.one_clock = costs.one_clock->clock;
     experiment.plans.rival = at_one_clock(made.table.all_max(), costs.one_clock->clock);
   }
-  EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, result, console));
+  PageSource source = page_source(commands, arguments.job_file, made.frontier, job, made.planned);
+  EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, source, result, console));
   if (arguments.through_job)
     result.through_job = HARPE_TRY(trained_through_job(experiment, arguments, shape, console));
   result.notes = notes_of(made, job, arguments, terms.stragglers.recurring, result.outcome);
-  const WrittenFiles done = HARPE_TRY(
-      write_files(arguments, result, std::move(tables),
-                  page_source(commands, arguments.job_file, made.frontier, job, made.planned)));
+  const WrittenFiles done =
+      HARPE_TRY(write_files(arguments, result, std::move(tables), std::move(source)));
   return Outcome{.text = emulation_text(result, done.written, console.colour_out),
                  .json = emulation_json(result, done.written)};
 }

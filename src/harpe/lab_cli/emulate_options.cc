@@ -204,6 +204,44 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
       ->group(kEvents);
 }
 
+void add_output_options(CLI::App& app, EmulateArguments& arguments) {
+  constexpr const char* kOutput = "Output";
+  constexpr Seconds kMostRecorded{3600};
+  add_text(app, "--out", "DIR",
+           "Write there: emulation.html, a page for those who decide; emulation.json; "
+           "iterations.csv; power.csv, power.svg and spectrum.csv, the power over time",
+           arguments.out)
+      ->group(kOutput);
+  add_parsed(app, "--power-time", "SECONDS",
+             "Time from the start of which power.csv has the power, in steps of 10 ms, s (default: "
+             "three iterations, from 180 to 600)",
+             arguments.power_time,
+             [kMostRecorded](const std::string& text) -> Result<Seconds> {
+               const Seconds time = HARPE_TRY(parse_seconds(text));
+               if (time > Seconds{0} && time <= kMostRecorded) return time;
+               return Error::invalid("expected more than 0 s and at most an hour, found " +
+                                     in_quotes(text));
+             })
+      ->group(kOutput);
+  add_parsed(app, "--power-pipelines", "N",
+             "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
+             arguments.power_pipelines,
+             [](const std::string& text) { return parse_count(text, 0, 64); })
+      ->group(kOutput);
+  add_parsed(
+      app, "--power-format", "table|catalogue",
+      "Layout of power.csv: a table of the job, nodes and GPUs, or one row for each step and "
+      "GPU with metadata.json beside it, as a catalogue of power traces takes it (default "
+      "table)",
+      arguments.power_format,
+      [](const std::string& text) -> Result<PowerFormat> {
+        if (text == "table") return PowerFormat::kTable;
+        if (text == "catalogue") return PowerFormat::kCatalogue;
+        return Error::invalid("expected table or catalogue, found " + in_quotes(text));
+      })
+      ->group(kOutput);
+}
+
 }  // namespace
 
 Result<RecurringStraggler> parse_straggler(std::string_view text) {
@@ -239,29 +277,7 @@ void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>&
   add_event_options(app, *arguments);
   add_job_arguments(app, arguments, is_offered);
   add_config_option(app, arguments->config)->group("Arguments");
-  constexpr const char* kOutput = "Output";
-  constexpr Seconds kMostRecorded{3600};
-  add_text(app, "--out", "DIR",
-           "Write there: emulation.html, a page for those who decide; emulation.json; "
-           "iterations.csv; power.csv, power.svg and spectrum.csv, the power over time",
-           arguments->out)
-      ->group(kOutput);
-  add_parsed(app, "--power-time", "SECONDS",
-             "Time from the start of which power.csv has the power, in steps of 10 ms, s (default: "
-             "three iterations, from 180 to 600)",
-             arguments->power_time,
-             [kMostRecorded](const std::string& text) -> Result<Seconds> {
-               const Seconds time = HARPE_TRY(parse_seconds(text));
-               if (time > Seconds{0} && time <= kMostRecorded) return time;
-               return Error::invalid("expected more than 0 s and at most an hour, found " +
-                                     in_quotes(text));
-             })
-      ->group(kOutput);
-  add_parsed(app, "--power-pipelines", "N",
-             "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
-             arguments->power_pipelines,
-             [](const std::string& text) { return parse_count(text, 0, 64); })
-      ->group(kOutput);
+  add_output_options(app, *arguments);
 }
 
 }  // namespace harpe

@@ -13,6 +13,7 @@
 #include "harpe/base/units.h"
 #include "harpe/command/options.h"
 #include "harpe/emulation/stragglers.h"
+#include "harpe/lab_cli/emulate_power.h"
 #include "harpe/plan_cli/job_options.h"
 
 namespace harpe {
@@ -42,6 +43,7 @@ struct EmulateArguments : PlanJobArguments {
   std::string out;
   std::optional<Seconds> power_time;  ///< recorded from the start
   int power_pipelines = 1;            ///< whose nodes and GPUs are recorded, too
+  PowerFormat power_format = PowerFormat::kTable;
 };
 
 /// Reads a straggler: "20%" or "1.2x", and what follows after commas: "pipeline=3", "every=3d",

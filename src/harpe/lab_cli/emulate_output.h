@@ -33,6 +33,7 @@ struct EmulatedTrainingResult {
   /// seeds, and how many there were.
   double deviation = 0;
   int other_seeds = 0;
+  std::string gpu = {};  ///< its model, if it is known
   std::int64_t gpus = 0;
   int stages = 1;
   std::optional<double> tokens = {};  ///< of an iteration, all pipelines

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
@@ -20,6 +21,13 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
 
 class Emulate : public testing::Test {
  protected:
@@ -126,6 +134,48 @@ TEST_F(Emulate, WritesAPageAndThePowerOfEachIteration) {
   EXPECT_THAT(power, testing::StartsWith("time_s,job_w,job_all_max_w,node_0_w,"));
   EXPECT_GT(std::count(power.begin(), power.end(), '\n'), 1000);
   EXPECT_TRUE(Json::accept(read_file(path("saved/emulation.json")).value()));
+}
+
+TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
+  const auto options = [&](const std::string& format, const std::string& pipelines) {
+    return std::vector<std::string>{
+        "--iterations",   "20",   "--power-time",      "2",      "--out", path(format),
+        "--power-format", format, "--power-pipelines", pipelines};
+  };
+  ASSERT_EQ(emulate(options("table", "2")).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(path("table/metadata.json")));
+  const Said said = emulate(options("catalogue", "2"));
+  ASSERT_EQ(said.status, 0) << said.err;
+  const auto lines = [&](const std::string& name) {
+    return split(read_file(path(name)).value(), '\n');
+  };
+  const std::vector<std::string> table = lines("table/power.csv");
+  const std::vector<std::string> rows = lines("catalogue/power.csv");
+  EXPECT_EQ(rows.front(), "run_id,timestamp,time_relative_s,gpu_id,power_w,sm_clock_mhz");
+  constexpr std::size_t kGpus = 64, kSteps = 200, kNodes = 8;
+  ASSERT_EQ(rows.size(), 1 + kGpus * kSteps);
+  EXPECT_THAT(rows[1], testing::StartsWith("emulated-profile-seed-1,,0,0,"));
+  EXPECT_THAT(rows.back(), testing::StartsWith("emulated-profile-seed-1,,1.99,63,"));
+  // The GPUs of the first node are the first eight, in every step.
+  for (const std::size_t step : {std::size_t{0}, kSteps / 2, kSteps - 1}) {
+    double sum = 0;
+    for (std::size_t gpu = 0; gpu < kGpus / kNodes; ++gpu)
+      sum += std::stod(split(rows[1 + step * kGpus + gpu], ',')[4]);
+    EXPECT_NEAR(sum, std::stod(split(table[1 + step], ',')[3]), 0.5) << step;
+  }
+  const Json metadata = Json::parse(read_file(path("catalogue/metadata.json")).value());
+  EXPECT_EQ(metadata["emulated"], true);
+  EXPECT_EQ(metadata["run_id"], "emulated-profile-seed-1");
+  EXPECT_EQ(metadata["gpu_type"], "a100-sxm");
+  EXPECT_EQ(metadata["gpu_count"], kGpus);
+  EXPECT_EQ(metadata["num_samples"], kGpus * kSteps);
+  EXPECT_EQ(metadata["parallelism"], "DP=2, TP=8, PP=4");
+  EXPECT_THAT(metadata["command"].get<std::string>(), HasSubstr("--power-format catalogue"));
+  EXPECT_THAT(emulate(options("catalogue", "0")).err, HasSubstr("--power-pipelines 1"));
+  std::vector<std::string> long_options = options("catalogue", "16");
+  long_options[3] = "3600";
+  EXPECT_THAT(emulate(long_options).err, HasSubstr("shorter --power-time"));
+  EXPECT_EQ(emulate(options("parquet", "1")).status, 2);
 }
 
 TEST_F(Emulate, TakesAllOptionsFromAFile) {

@@ -1,0 +1,135 @@
+#include "harpe/lab_cli/emulate_power.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/command/json_output.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+namespace {
+
+/// Rows of the largest catalogue file: about 400 MB.
+constexpr std::size_t kMostRows = 10'000'000;
+
+/// Returns a name for the run of letters, digits and '-', which needs no quotes in CSV.
+std::string run_id(const EmulatedTrainingResult& result) {
+  std::string id = "emulated-" + result.title + "-seed-" + std::to_string(result.shape.seed);
+  for (char& letter : id) {
+    const bool is_plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                          (letter >= '0' && letter <= '9');
+    if (!is_plain) letter = '-';
+  }
+  return id;
+}
+
+std::string time_text(std::size_t step, Seconds length) {
+  return shortest(static_cast<double>(step) * length.value, 3);
+}
+
+}  // namespace
+
+void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
+                EmulatedTrainingResult& result) {
+  const Seconds step = harpe.options().step;
+  const Seconds whole =
+      std::min({harpe.options().length, result.outcome.harpe.time, result.outcome.all_max.time});
+  const auto steps = std::max<std::size_t>(1, static_cast<std::size_t>(whole / step));
+  result.power_step = step;
+  const auto keep = [&](const PowerRecorder& recorder, const char* key, const char* name) {
+    const auto watts = recorder.job().first(std::min(steps, recorder.job().size()));
+    result.power.push_back({.key = key,
+                            .name = name,
+                            .watts = {watts.begin(), watts.end()},
+                            .swings = swings_of(watts, step)});
+  };
+  keep(harpe, "harpe", "Harpe");
+  keep(all_max, "all_max", "all-max");
+}
+
+std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+  std::string text = "time_s,job_w,job_all_max_w";
+  std::vector<std::vector<double>> columns;
+  for (std::size_t node = 0; node < harpe.nodes(); ++node) {
+    text += ",node_" + std::to_string(node) + "_w";
+    columns.push_back(harpe.node(node));
+  }
+  for (int p = 0; p < harpe.options().pipelines; ++p) {
+    for (int stage = 0; stage < result.stages; ++stage) {
+      text += ",pipeline_" + std::to_string(p) + "_stage_" + std::to_string(stage) + "_gpu_w";
+      columns.push_back(harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage)));
+    }
+  }
+  for (std::size_t i = 0; i < result.power.front().watts.size(); ++i) {
+    text += '\n' + time_text(i, result.power_step);
+    for (const EmulatedPower& power : result.power) text += ',' + shortest(power.watts[i], 1);
+    for (const std::vector<double>& column : columns) text += ',' + shortest(column[i], 1);
+  }
+  return text + '\n';
+}
+
+Status check_catalogue_size(const PowerRecorder& harpe) {
+  if (harpe.gpus() == 0) {
+    return Error::invalid(
+        "--power-format catalogue needs the GPUs of at least one pipeline: --power-pipelines 1");
+  }
+  const std::size_t rows = harpe.gpus() * harpe.job().size();
+  if (rows <= kMostRows) return ok_status();
+  return Error::invalid("power.csv would have " + grouped(static_cast<double>(rows), 0) +
+                        " rows, more than " + grouped(static_cast<double>(kMostRows), 0) +
+                        ": give a shorter --power-time or fewer --power-pipelines");
+}
+
+std::string power_catalogue(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+  std::vector<std::vector<double>> gpus;
+  for (std::size_t number = 0; number < harpe.gpus(); ++number)
+    gpus.push_back(harpe.numbered_gpu(number));
+  std::string text = "run_id,timestamp,time_relative_s,gpu_id,power_w,sm_clock_mhz\n";
+  for (std::size_t i = 0; i < result.power.front().watts.size(); ++i) {
+    const std::string begin = run_id(result) + ",," + time_text(i, result.power_step) + ',';
+    for (std::size_t number = 0; number < gpus.size(); ++number) {
+      text += begin;
+      text += std::to_string(number);
+      text += ',';
+      text += shortest(gpus[number][i], 1);
+      text += ",\n";
+    }
+  }
+  return text;
+}
+
+std::string power_metadata(const PowerRecorder& harpe, const EmulatedTrainingResult& result,
+                           const PageSource& source) {
+  const std::size_t steps = result.power.front().watts.size();
+  const int pipelines = harpe.options().pipelines;
+  Json notes = {"Emulated from a profile: no GPU was measured.",
+                "Within an instruction the power is its mean. GPUs of a stage run in lockstep."};
+  if (result.is_synthetic) notes.push_back(kSyntheticRemark);
+  return json_text({{"run_id", run_id(result)},
+                    {"emulated", true},
+                    {"source_family", "Harpe emulation"},
+                    {"model", result.title},
+                    {"method", "training"},
+                    {"policy", "Harpe"},
+                    {"gpu_type", result.gpu.empty() ? Json(nullptr) : Json(result.gpu)},
+                    {"gpu_count", harpe.gpus()},
+                    {"gpus_of_the_job", result.gpus},
+                    {"parallelism", "DP=" + std::to_string(pipelines) +
+                                        ", TP=" + std::to_string(result.shape.gpus_per_stage) +
+                                        ", PP=" + std::to_string(result.stages)},
+                    {"data_parallel_of_the_job", result.shape.pipelines},
+                    {"schedule", result.subtitle},
+                    {"seed", result.shape.seed},
+                    {"sampling_interval_declared_s", result.power_step.value},
+                    {"duration_observed_s", static_cast<double>(steps) * result.power_step.value},
+                    {"num_samples", steps * harpe.gpus()},
+                    {"power_aggregation", "per_gpu"},
+                    {"has_clock_telemetry", false},
+                    {"logging_method", source.program},
+                    {"command", source.command},
+                    {"profile_is_synthetic", result.is_synthetic},
+                    {"notes", std::move(notes)}});
+}
+
+}  // namespace harpe

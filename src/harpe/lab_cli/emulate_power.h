@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// Power over time of an emulated training as files.
+
+#include <cstddef>
+#include <string>
+
+#include "harpe/base/result.h"
+#include "harpe/emulation/power_recorder.h"
+#include "harpe/lab_cli/emulate_output.h"
+#include "harpe/report/report.h"
+
+namespace harpe {
+
+/// Layout of power.csv.
+enum class PowerFormat : unsigned char {
+  kTable,     ///< a row a step: the job, nodes, one GPU a stage
+  kCatalogue  ///< a row a step and GPU, as a catalogue of power traces takes it
+};
+
+/// Adds the power of the job under both policies to the result.
+void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
+                EmulatedTrainingResult& result);
+
+/// Returns the power of the job in the result, of nodes and of GPUs by Harpe's plans as CSV.
+std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result);
+
+/// Fails if a recording has too many GPUs and steps for a file with a row for each.
+Status check_catalogue_size(const PowerRecorder& harpe);
+
+/// Returns the power of each recorded GPU by Harpe's plans as CSV with the columns
+/// `run_id,timestamp,time_relative_s,gpu_id,power_w,sm_clock_mhz`. `timestamp` and `sm_clock_mhz`
+/// are empty: the time is simulated, and clocks are not recorded.
+/// \pre `check_catalogue_size` passes
+std::string power_catalogue(const PowerRecorder& harpe, const EmulatedTrainingResult& result);
+
+/// Returns what is known of that run as JSON.
+std::string power_metadata(const PowerRecorder& harpe, const EmulatedTrainingResult& result,
+                           const PageSource& source);
+
+}  // namespace harpe
