@@ -36,6 +36,7 @@ class Course {
 
   Status iterate() {
     stragglers_.advance(training_.next_iteration(), training_.now() - result_.begin);
+    throttle();
     for (const IterationReport& report : training_.iterate())
       HARPE_TRY(job_.report(report, training_.now()));
     const EmulatedMachines::Iteration& last = training_.last();
@@ -62,6 +63,17 @@ class Course {
   }
 
  private:
+  /// Holds the GPUs of throttled pipelines to their clocks.
+  void throttle() {
+    training_.held.clear();
+    for (int pipeline = 0; pipeline < terms_.shape.pipelines; ++pipeline) {
+      const Megahertz clock = stragglers_.held_to()[static_cast<std::size_t>(pipeline)];
+      if (clock == Megahertz{0}) continue;
+      for (int stage = 0; stage < terms_.spec.shape.stages; ++stage)
+        training_.held[{pipeline, stage}] = clock;
+    }
+  }
+
   /// Makes the plans that the job asks for. A server does so beside the training; here the training
   /// waits for them.
   Status take_effects() {
