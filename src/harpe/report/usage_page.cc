@@ -242,7 +242,7 @@ std::string list_markup(std::string_view heading, const std::vector<std::string>
 
 std::string figure_markup(const UsagePageInput& input, std::string_view heading,
                           std::string_view chart, std::string_view caption, bool has_legend) {
-  return concat({"<section><h2>", heading, "</h2>\n<figure>\n", chart,
+  return concat({"<section><h2>", heading, "</h2>\n<figure class=\"drawing\">\n", chart,
                  has_legend ? legend_of(input) : std::string(), "<figcaption>", caption, " ",
                  doubt_markup(input.doubt), "</figcaption>\n</figure></section>\n"});
 }
