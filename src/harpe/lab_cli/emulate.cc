@@ -12,10 +12,10 @@
 #include "harpe/emulation/cluster_emulation.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/gpu_model/gpu_model.h"
-#include "harpe/input/input_file.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/emulate_output.h"
 #include "harpe/lab_cli/emulate_power.h"
+#include "harpe/lab_cli/emulate_terms.h"
 #include "harpe/lab_cli/lab_cli.h"
 #include "harpe/lab_cli/pipeline_threads.h"
 #include "harpe/plan_cli/job_doubts.h"
@@ -37,11 +37,23 @@ constexpr int kOtherSeeds = 10;
 /// The job as `emulate` takes it: without files and searches, and one that no straggler or cap is
 /// an objective of.
 Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
-  PlanJob job = HARPE_TRY(read_job(arguments));
+  Result<PlanJob> read = read_job(arguments);
+  if (!read.ok()) {
+    Error error = read.error();
+    if (arguments.job_file.ends_with(".toml")) {
+      error.diagnostics.push_back(
+          {.message = "a job file has the keys of harpe plan; options of the cluster stand in a "
+                      "file of options: --config " +
+                      arguments.job_file});
+    }
+    return error;
+  }
+  PlanJob job = std::move(*read);
   if (job.objective.is_straggler() || job.objective.kind == Objective::Kind::kPowerCap) {
     return Error::invalid("the job's objective is '" + text_of(job.objective) +
                           "', but an emulated cluster has stragglers and a power cap of its own: "
-                          "give --straggler 20% or --power-cap WATTS (of all GPUs)");
+                          "take it out of the job, and give --straggler 20% or --power-cap WATTS "
+                          "(of all GPUs)");
   }
   job.out.reset();
   job.search_time = Seconds{0};
@@ -58,30 +70,6 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
     job.blocking_power = {job.gpu->blocking_power};
   }
   return job;
-}
-
-Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
-  EmulationTerms terms{.stragglers = {.recurring = arguments.stragglers},
-                       .straggler_file = arguments.straggler_trace,
-                       .checkpoints = {arguments.checkpoint_every, arguments.checkpoint_time},
-                       .failures = {arguments.failure_every, arguments.restart_time},
-                       .reaction = arguments.reaction};
-  std::vector<RecurringStraggler>& recurring = terms.stragglers.recurring;
-  recurring.insert(recurring.end(), arguments.throttles.begin(), arguments.throttles.end());
-  if (arguments.power_limit) terms.power_limit = *arguments.power_limit;
-  if (const std::string& file = arguments.straggler_trace; !file.empty()) {
-    const std::string text = HARPE_TRY(read_input_file(file));
-    terms.stragglers.trace = HARPE_TRY(parse_straggler_trace(text, file));
-  }
-  const std::string& cap = arguments.power_cap;
-  if (cap.empty()) return terms;
-  if (const Result<Watts> watts = parse_watts(cap); watts.ok()) {
-    terms.power_cap.caps = {{Seconds{0}, *watts}};
-  } else {
-    const std::string text = HARPE_TRY(read_input_file(cap));
-    terms.power_cap = HARPE_TRY(parse_power_cap_trace(text, cap));
-  }
-  return terms;
 }
 
 /// The plans of one pipeline, and what they were made from.
@@ -163,6 +151,10 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
                                   std::span<const RecurringStraggler> recurring,
                                   const EmulationOutcome& outcome) {
   std::vector<std::string> notes = made.inputs.premises;
+  if (!arguments.power_cap.empty()) {
+    notes.emplace_back(
+        "all-max is not under the power cap: it is faster and draws more than is allowed");
+  }
   notes.insert(notes.end(), made.inputs.notes.begin(), made.inputs.notes.end());
   if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty()) {
     notes.push_back(lateness);
@@ -342,6 +334,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   HARPE_TRY(take_option_file(*arguments.command, arguments.config));
   const PlanJob job = HARPE_TRY(read_emulated_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
+  warn_of_small_shares(arguments, console);
   EmulationTerms terms = HARPE_TRY(read_terms(arguments));
   const ClusterShape shape = shape_of(job, arguments);
   HARPE_TRY(check_stragglers(terms.stragglers, shape.pipelines, terms.straggler_file));
@@ -365,7 +358,9 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
                         .made = made,
                         .plans = {.table = made.table, .objective = job.objective},
                         .terms = terms};
-  if (const ClusterCosts costs = cluster_costs(made.planned); costs.one_clock) {
+  // No clock was searched for under a cap.
+  const bool is_capped = !terms.power_cap.caps.empty();
+  if (const ClusterCosts costs = cluster_costs(made.planned); costs.one_clock && !is_capped) {
     result.one_clock = costs.one_clock->clock;
     experiment.plans.rival = at_one_clock(made.table.all_max(), costs.one_clock->clock);
   }
@@ -373,6 +368,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, source, result, console));
   if (arguments.through_job)
     result.through_job = HARPE_TRY(trained_through_job(experiment, arguments, shape, console));
+  result.events = events_of(arguments, terms);
   result.notes = notes_of(made, job, arguments, terms.stragglers.recurring, result.outcome);
   const WrittenFiles done =
       HARPE_TRY(write_files(arguments, result, std::move(tables), std::move(source)));

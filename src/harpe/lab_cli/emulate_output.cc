@@ -54,21 +54,25 @@ ClusterCosts costs_of(const EmulatedTrainingResult& result) {
   return costs;
 }
 
-/// The bill of the site for a million tokens.
-ClusterBill bill_of_million(const EmulatedTrainingResult& result, const PolicyTotals& totals) {
+/// The bill of the site for so many tokens.
+ClusterBill bill_of_tokens(const EmulatedTrainingResult& result, const PolicyTotals& totals,
+                           double tokens) {
   return cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
-                      mean_cost(result, totals), 1e6 / *result.tokens);
+                      mean_cost(result, totals), tokens / *result.tokens);
 }
 
-/// Returns what a million tokens take, one sentence; empty if it is not known how many there are.
+/// Returns what a million tokens take, or a billion where that is little, one sentence; empty if it
+/// is not known how many tokens there are.
 std::string tokens_text(const EmulatedTrainingResult& result) {
   if (!result.tokens) return {};
+  constexpr Joules kLittle{0.1 * 3.6e6};
+  const bool is_little = bill_of_tokens(result, result.outcome.harpe, 1e6).energy < kLittle;
   const auto words = [&](const PolicyTotals& totals) {
-    const ClusterBill bill = bill_of_million(result, totals);
+    const ClusterBill bill = bill_of_tokens(result, totals, is_little ? 1e9 : 1e6);
     return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
   };
-  return "A million tokens take " + words(result.outcome.harpe) + "; at all-max " +
-         words(result.outcome.all_max);
+  return std::string(is_little ? "A billion" : "A million") + " tokens take " +
+         words(result.outcome.harpe) + "; at all-max " + words(result.outcome.all_max);
 }
 
 std::string share_text(double share) {
@@ -114,11 +118,13 @@ std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
   std::vector<std::string> lines = {count_text(outcome.iterations) + " iterations, " +
                                     duration_text(Seconds{std::round(outcome.harpe.time.value)}) +
                                     " of training, seed " + std::to_string(result.shape.seed)};
+  lines.insert(lines.end(), result.events.begin(), result.events.end());
   if (outcome.straggling > 0) {
     lines.push_back("A pipeline was slow in " + count_text(outcome.straggling) + " iterations (" +
                     share_text(static_cast<double>(outcome.straggling) /
                                static_cast<double>(outcome.executed)) +
-                    "), and plans changed " + count_text(outcome.plan_changes) + " times");
+                    "), and plans changed " + count_text(outcome.plan_changes) +
+                    (outcome.plan_changes == 1 ? " time" : " times"));
   }
   if (outcome.above_cap > 0) {
     lines.push_back("In " + count_text(outcome.above_cap) +
@@ -142,9 +148,9 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
                     " emulations with other seeds: other nodes, other random stragglers, other "
                     "failures");
   }
-  std::string spread = "Emulated with " + share_text(result.shape.noise) +
-                       " noise of each instruction and " + share_text(result.shape.power_spread) +
-                       " spread of power between nodes";
+  const std::string noise = result.shape.noise > 0 ? share_text(result.shape.noise) : "no";
+  std::string spread = "Emulated with " + noise + " noise of each instruction and " +
+                       share_text(result.shape.power_spread) + " spread of power between nodes";
   lines.push_back(std::move(spread));
   lines.emplace_back(
       "Times and energies are those of the profile: the result is as good as the profile. "
@@ -163,10 +169,12 @@ std::string kilowatts(double watts) {
 std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
   std::vector<std::string> lines;
   for (const EmulatedPower& power : result.power) {
+    const Seconds recorded{
+        std::round(result.power_step.value * static_cast<double>(power.watts.size()))};
     const PowerSwings& swings = power.swings;
-    std::string line = "Power, " + power.name + ": peak " + kilowatts(swings.peak.value) +
-                       ", lowest " + kilowatts(swings.lowest.value) + ", mean " +
-                       kilowatts(swings.mean.value);
+    std::string line = "Power in the first " + duration_text(recorded) + ", " + power.name +
+                       ": peak " + kilowatts(swings.peak.value) + ", lowest " +
+                       kilowatts(swings.lowest.value) + ", mean " + kilowatts(swings.mean.value);
     for (const PowerRamp& ramp : swings.ramps) {
       line += "; steepest over " + shortest(ramp.over.value) + " s +" + kilowatts(ramp.up) +
               "/s, -" + kilowatts(ramp.down) + "/s";
@@ -295,7 +303,7 @@ std::string emulation_json(const EmulatedTrainingResult& result,
                         {"time_s", policy.totals->time.value},
                         {"energy_kwh", policy.totals->energy / kKilowattHour}});
     if (result.tokens) {
-      const ClusterBill bill = bill_of_million(result, *policy.totals);
+      const ClusterBill bill = bill_of_tokens(result, *policy.totals, 1e6);
       policies.back()["kwh_per_million_tokens"] = bill.energy / kKilowattHour;
     }
     if (policy.totals != &outcome.harpe)
@@ -335,7 +343,7 @@ std::string power_svg(const EmulatedTrainingResult& result) {
 }
 
 std::string spectrum_csv(const EmulatedTrainingResult& result) {
-  if (result.power.empty() || result.power.front().swings.spectrum.empty()) return {};
+  if (result.power.empty()) return {};
   std::string text = "hertz";
   for (const EmulatedPower& power : result.power) text += ',' + power.key + "_amplitude_w";
   text += '\n';
@@ -359,9 +367,10 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   page.headline = (result.cluster.time == kMonth ? "A month saves "
                                                  : duration_text(result.cluster.time) + " save ") +
                   amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
-  page.explanation = cluster_words(result) +
-                     ", against all GPUs at their highest clocks, for the same training. " +
-                     "The GPUs were emulated, not switched on.";
+  const std::string share = share_text(result.outcome.saving(result.outcome.all_max));
+  page.explanation = cluster_words(result) + ", " + share +
+                     " less than all GPUs at their highest clocks take for the same " +
+                     "training. " + "The GPUs were emulated, not switched on.";
   page.doubt = "Emulated GPUs, not real ones.";
   page.table = table_of(result);
   page.table_heading = "What is saved";

@@ -39,6 +39,7 @@ struct EmulatedTrainingResult {
   std::optional<double> tokens = {};  ///< of an iteration, all pipelines
   ClusterTerms cluster;               ///< pipelines, hours, price, carbon
   std::optional<JobTrainingResult> through_job = {};
+  std::vector<std::string> events = {};  ///< what happens to the cluster, in words
   std::vector<std::string> notes = {};
   Seconds power_step{0};
   std::vector<EmulatedPower> power = {};  ///< of the job under Harpe's policy and at all-max

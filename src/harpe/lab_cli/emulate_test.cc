@@ -82,7 +82,27 @@ TEST_F(Emulate, AnswersPerToken) {
   EXPECT_NEAR(harpe["kwh_per_million_tokens"].get<double>(),
               harpe["energy_kwh"].get<double>() / 10 / 2, 1e-9);
   EXPECT_THAT(emulate({"--iterations", "10", "--tokens", "2e6"}).out,
-              HasSubstr("A million tokens take"));
+              HasSubstr("A billion tokens take"));
+}
+
+TEST_F(Emulate, RefusesWhatMeansNothingAndWarnsOfForgottenPercentSigns) {
+  EXPECT_THAT(emulate({"--checkpoint-time", "5s"}).err, HasSubstr("needs --checkpoint-every"));
+  EXPECT_THAT(emulate({"--restart-time", "5s"}).err, HasSubstr("needs --failure-every"));
+  EXPECT_THAT(emulate({"--power-cap", "0"}).err, HasSubstr("more than 0 W"));
+  EXPECT_THAT(emulate({"--power-cap", "300kw"}).err, HasSubstr("expected watts (300kW) or a CSV"));
+  EXPECT_THAT(emulate({"--iterations", "5", "--noise", "0.01"}).err,
+              HasSubstr("--noise is in percent: 0.01 %"));
+  const std::string job = file("job.toml", "iterations = 5\n");
+  EXPECT_THAT(harpe_with(add_emulate_command, {"emulate", job}).err, HasSubstr("--config " + job));
+}
+
+TEST_F(Emulate, NamesWhatHappensToTheClusterAndNoRivalUnderACap) {
+  const Said said =
+      emulate({"--iterations", "5", "--straggler", "20%,every=3d,for=1d", "--power-cap", "150kW"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out,
+              AllOf(HasSubstr("A pipeline is 20 % slower for"),
+                    HasSubstr("all-max is not under the power cap"), Not(HasSubstr("one clock"))));
 }
 
 TEST_F(Emulate, ARealJobComesToTheSameSavingAndKnowsIt) {
