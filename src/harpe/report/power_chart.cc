@@ -25,7 +25,7 @@ class PowerDrawing {
  public:
   PowerDrawing(const PowerChart& chart, Ground ground)
       : chart_(chart),
-        top_(ground == Ground::kPage ? 34 : 84),
+        top_(ground == Ground::kPage ? 34 : 102),
         svg_(kWidth, top_ + kChartHeight + kFoot,
              chart.title.empty() ? "Power over time" : chart.title, kPowerStyle, ground) {
     if (ground == Ground::kPage) return;
