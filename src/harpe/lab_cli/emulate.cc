@@ -231,14 +231,16 @@ constexpr const char* kPage = "emulation.html";
 constexpr const char* kDocument = "emulation.json";
 constexpr const char* kIterations = "iterations.csv";
 constexpr const char* kPower = "power.csv";
+constexpr const char* kPowerParquet = "power.parquet";
 constexpr const char* kMetadata = "metadata.json";
 constexpr const char* kPicture = "power.svg";
 constexpr const char* kSpectrum = "spectrum.csv";
 
 Status check_output(const EmulateArguments& arguments, const PlanJob& job) {
   if (arguments.out.empty()) return ok_status();
-  HARPE_TRY(spare_inputs(arguments.out, job,
-                         {kPage, kDocument, kIterations, kPower, kMetadata, kPicture, kSpectrum}));
+  HARPE_TRY(spare_inputs(
+      arguments.out, job,
+      {kPage, kDocument, kIterations, kPower, kPowerParquet, kMetadata, kPicture, kSpectrum}));
   return check_writable_directory(arguments.out);
 }
 
@@ -253,6 +255,7 @@ Seconds recorded_time(const EmulateArguments& arguments, const Planned& planned)
 /// The files that only `--out` needs.
 struct EmulatedTables {
   std::string iterations, power;
+  const char* power_name = kPower;
   std::string metadata = {};  ///< of the power; empty: none
 };
 
@@ -284,7 +287,12 @@ Result<EmulatedTables> run_experiment(const Experiment& experiment,
   if (!writes) return EmulatedTables{};
   keep_power(harpe, all_max, result);
   EmulatedTables tables{.iterations = iterations.take(), .power = {}};
-  tables.power = is_catalogue ? power_catalogue(harpe, result) : power_table(harpe, result);
+  if (arguments.power_format == PowerFormat::kParquet) {
+    tables.power = power_parquet(harpe, result);
+    tables.power_name = kPowerParquet;
+  } else {
+    tables.power = is_catalogue ? power_catalogue(harpe, result) : power_table(harpe, result);
+  }
   if (is_catalogue) tables.metadata = power_metadata(harpe, result, source);
   return tables;
 }
@@ -297,7 +305,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
   std::vector<OutputFile> files = {{kPage, emulation_page(result, std::move(source))},
                                    {kDocument, emulation_json(result, {})},
                                    {kIterations, std::move(tables.iterations)},
-                                   {kPower, std::move(tables.power)},
+                                   {tables.power_name, std::move(tables.power)},
                                    {kPicture, power_svg(result)}};
   if (std::string spectrum = spectrum_csv(result); !spectrum.empty())
     files.emplace_back(kSpectrum, std::move(spectrum));

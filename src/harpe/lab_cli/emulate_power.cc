@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "harpe/base/parquet.h"
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/profile/profile.h"
@@ -28,6 +29,32 @@ std::string time_text(std::size_t step, Seconds length) {
   return shortest(static_cast<double>(step) * length.value, 3);
 }
 
+/// Power in each step under a name such as "node_0_w".
+struct PowerColumn {
+  std::string name;
+  std::vector<double> watts;
+};
+
+/// Returns the power of the job by both policies, then of nodes and GPUs by Harpe's plans.
+std::vector<PowerColumn> columns_of(const PowerRecorder& harpe,
+                                    const EmulatedTrainingResult& result) {
+  std::vector<PowerColumn> columns;
+  for (const EmulatedPower& power : result.power)
+    columns.push_back({power.key == "harpe" ? "job_w" : "job_" + power.key + "_w", power.watts});
+  for (std::size_t node = 0; node < harpe.nodes(); ++node)
+    columns.push_back({"node_" + std::to_string(node) + "_w", harpe.node(node)});
+  for (int p = 0; p < harpe.options().pipelines; ++p) {
+    for (int stage = 0; stage < result.stages; ++stage) {
+      columns.push_back(
+          {"pipeline_" + std::to_string(p) + "_stage_" + std::to_string(stage) + "_gpu_w",
+           harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage))});
+    }
+  }
+  const std::size_t steps = columns.front().watts.size();  // of both policies there are as many
+  for (PowerColumn& column : columns) column.watts.resize(steps);
+  return columns;
+}
+
 }  // namespace
 
 void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
@@ -49,24 +76,24 @@ void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
 }
 
 std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
-  std::string text = "time_s,job_w,job_all_max_w";
-  std::vector<std::vector<double>> columns;
-  for (std::size_t node = 0; node < harpe.nodes(); ++node) {
-    text += ",node_" + std::to_string(node) + "_w";
-    columns.push_back(harpe.node(node));
-  }
-  for (int p = 0; p < harpe.options().pipelines; ++p) {
-    for (int stage = 0; stage < result.stages; ++stage) {
-      text += ",pipeline_" + std::to_string(p) + "_stage_" + std::to_string(stage) + "_gpu_w";
-      columns.push_back(harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage)));
-    }
-  }
-  for (std::size_t i = 0; i < result.power.front().watts.size(); ++i) {
+  const std::vector<PowerColumn> columns = columns_of(harpe, result);
+  std::string text = "time_s";
+  for (const PowerColumn& column : columns) text += ',' + column.name;
+  for (std::size_t i = 0; i < columns.front().watts.size(); ++i) {
     text += '\n' + time_text(i, result.power_step);
-    for (const EmulatedPower& power : result.power) text += ',' + shortest(power.watts[i], 1);
-    for (const std::vector<double>& column : columns) text += ',' + shortest(column[i], 1);
+    for (const PowerColumn& column : columns) text += ',' + shortest(column.watts[i], 1);
   }
   return text + '\n';
+}
+
+std::string power_parquet(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+  const std::vector<PowerColumn> columns = columns_of(harpe, result);
+  std::vector<double> times(columns.front().watts.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    times[i] = static_cast<double>(i) * result.power_step.value;
+  std::vector<ParquetColumn> table = {{"time_s", times}};
+  for (const PowerColumn& column : columns) table.push_back({column.name, column.watts});
+  return parquet_table(table);
 }
 
 Status check_catalogue_size(const PowerRecorder& harpe) {

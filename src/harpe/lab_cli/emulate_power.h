@@ -12,9 +12,10 @@
 
 namespace harpe {
 
-/// Layout of power.csv.
+/// Layout of the power over time.
 enum class PowerFormat : unsigned char {
   kTable,     ///< a row a step: the job, nodes, one GPU a stage
+  kParquet,   ///< the same in Apache Parquet
   kCatalogue  ///< a row a step and GPU, as a catalogue of power traces takes it
 };
 
@@ -24,6 +25,9 @@ void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
 
 /// Returns the power of the job in the result, of nodes and of GPUs by Harpe's plans as CSV.
 std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result);
+
+/// Returns the same as Apache Parquet.
+std::string power_parquet(const PowerRecorder& harpe, const EmulatedTrainingResult& result);
 
 /// Fails if a recording has too many GPUs and steps for a file with a row for each.
 Status check_catalogue_size(const PowerRecorder& harpe);

@@ -1,0 +1,37 @@
+// The bytes of a Parquet file. That Apache Arrow reads them is for tests/parquet_test.py.
+
+#include "harpe/base/parquet.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace harpe {
+namespace {
+
+TEST(Parquet, HasItsValuesBetweenItsMagicNumbers) {
+  const std::vector<double> times = {0, 0.01}, watts = {300.5, 80};
+  const std::string file = parquet_table({{"time_s", times}, {"job_w", watts}});
+  EXPECT_EQ(file.substr(0, 4), "PAR1");
+  EXPECT_EQ(file.substr(file.size() - 4), "PAR1");
+  for (const double value : {0.01, 300.5, 80.0}) {
+    std::string bytes(sizeof value, '\0');
+    std::memcpy(bytes.data(), &value, sizeof value);
+    EXPECT_NE(file.find(bytes), std::string::npos) << value;
+  }
+  EXPECT_NE(file.find("job_w"), std::string::npos);
+  // Before the last magic number: how long the footer is, which begins after the pages.
+  std::uint32_t footer = 0;
+  std::memcpy(&footer, file.data() + file.size() - 8, sizeof footer);
+  EXPECT_LT(footer, file.size() - 8 - 4 * sizeof(double));
+  EXPECT_LT(file.find("time_s"), file.find("job_w"));
+  EXPECT_GE(file.find("time_s"), file.size() - 8 - footer);
+}
+
+TEST(Parquet, MayHaveNoRow) {
+  const std::vector<double> none;
+  EXPECT_EQ(parquet_table({{"time_s", none}}).substr(0, 4), "PAR1");
+}
+
+}  // namespace
+}  // namespace harpe
