@@ -231,8 +231,9 @@ std::vector<std::string> job_lines(const JobTrainingResult& job) {
   std::vector<std::string> lines = {
       "By a real job's decisions, " + count_text(job.iterations) + " iterations: " +
       share_text(job.saved() / job.all_max_energy) + " saved against all-max, " + kwh(job.saved()) +
-      "; the job's own account: " + kwh(job.claimed) + " +- " + kwh(job.claimed_error) + "; " +
-      share_text(job.time / job.all_max_time - 1) + " slower than at all-max"};
+      "; the job's own account, of the iterations that it could compare: " + kwh(job.claimed) +
+      " +- " + kwh(job.claimed_error) + "; " + share_text(job.time / job.all_max_time - 1) +
+      " slower than at all-max"};
   constexpr std::size_t kMostEvents = 12;
   for (std::size_t i = 0; i < std::min(kMostEvents, job.events.size()); ++i) {
     const JobEvent& event = job.events[i];
