@@ -5,8 +5,15 @@ namespace harpe {
 void IterationCount::observe(std::int64_t newest) {
   if (newest == newest_) return;
   if (newest < 0) {
+    before_ = newest_;
     base_ = done();
     newest_ = -1;
+    return;
+  }
+  // It goes on where the start before ended, such as one that ended to pause.
+  if (newest_ < 0 && before_ >= 0 && newest == before_ + 1) {
+    base_ -= before_ + 1;
+    newest_ = newest;
     return;
   }
   // The first of another start, or a start of which the beginning was not seen.

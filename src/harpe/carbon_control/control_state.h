@@ -17,9 +17,10 @@
 namespace harpe {
 
 /// How many iterations of a run are done, over all its starts. Ranks count from 0 at each start of
-/// training, or go on from a checkpoint. A start whose first iteration is one of the first few
-/// counts anew: what was done before is done then, also what it repeats. One that begins beyond
-/// them counts the whole run.
+/// training, or go on from a checkpoint. A start that begins with the iteration after the newest of
+/// the start before goes on. Another one whose first iteration is one of the first few counts anew:
+/// what was done before is done then, also what it repeats. One that begins beyond them counts the
+/// whole run.
 class IterationCount {
  public:
   IterationCount() = default;
@@ -39,6 +40,7 @@ class IterationCount {
  private:
   std::int64_t base_ = 0;  ///< of starts before; below 0: this one began beyond what is counted
   std::int64_t newest_ = -1;
+  std::int64_t before_ = -1;  ///< newest of the start before; not stored
 };
 
 /// An interval that was decided upon.

@@ -25,6 +25,15 @@ TEST(IterationCount, GoesOnWhereTrainingCountsAnew) {
   EXPECT_EQ(count.done(), 1503);
 }
 
+TEST(IterationCount, GoesOnWithTrainingThatGoesOnWhereItEnded) {
+  IterationCount count;
+  for (const std::int64_t newest : {0, 5, -1, 6, 7}) count.observe(newest);
+  EXPECT_EQ(count.done(), 8) << "it ended to pause in its first few iterations";
+  IterationCount again(151, 50);  // its ranks count this start alone
+  for (const std::int64_t newest : {-1, 51, 52}) again.observe(newest);
+  EXPECT_EQ(again.done(), 153);
+}
+
 TEST(IterationCount, BelievesTrainingThatCountsTheWholeRun) {
   IterationCount count;
   count.observe(999);
