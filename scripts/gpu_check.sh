@@ -19,21 +19,21 @@ last_of() {
   echo "$found"
 }
 
-# The trainer of the demonstration is a sixth of the wheel, and nothing here runs it.
-without_trainer() {
+# The trainer of the demonstration and the experiments are a third of the wheel, and nothing here runs them.
+without_unused() {
   python3 - "$1" <<'PYTHON'
 import os
 import sys
 import zipfile
 
-path, left_out = sys.argv[1], "harpe/libexec/harpe/trainer"
+path, left_out = sys.argv[1], ("harpe/libexec/harpe/trainer", "harpe/bin/harpe-lab")
 with zipfile.ZipFile(path) as whole, zipfile.ZipFile(path + ".new", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as kept:
     for member in whole.infolist():
         content = whole.read(member)
         if member.filename.endswith(".dist-info/RECORD"):
             lines = content.splitlines(keepends=True)
-            content = b"".join(line for line in lines if not line.startswith(left_out.encode() + b","))
-        if member.filename != left_out:
+            content = b"".join(line for line in lines if not line.startswith(tuple(name.encode() + b"," for name in left_out)))
+        if member.filename not in left_out:
             kept.writestr(member, content)
 os.replace(path + ".new", path)
 PYTHON
@@ -48,7 +48,7 @@ pack() {
   ./scripts/wheel.sh out/wheel
   rm -f "$out"/harpe-*.tar.xz "$out"/harpe-*.whl
   cp out/portable/harpe-*.tar.xz out/wheel/harpe-*.whl "$here/gpu_check.sh" "$out"
-  without_trainer "$out"/harpe-*.whl
+  without_unused "$out"/harpe-*.whl
   size=$(du -sb "$out" | cut -f1)
   [ "$size" -le $most ] || fail "$out has $size bytes, more than $most"
   echo "$out: $size bytes. There: ./gpu_check.sh OUT"
