@@ -39,6 +39,16 @@ os.replace(path + ".new", path)
 PYTHON
 }
 
+# The same of the archive.
+without_lab() {
+  local folder
+  folder=$(mktemp -d)
+  tar --extract --file "$1" --directory "$folder"
+  rm "$folder/harpe/bin/harpe-lab"
+  XZ_OPT=-9 tar --create --xz --file "$1" --directory "$folder" --sort=name --owner=0 --group=0 --numeric-owner harpe
+  rm -rf "$folder"
+}
+
 pack() {
   cd "$here/.."
   local out=${1:-out/gpu_check} most=$((24 << 20)) size
@@ -49,6 +59,7 @@ pack() {
   rm -f "$out"/harpe-*.tar.xz "$out"/harpe-*.whl
   cp out/portable/harpe-*.tar.xz out/wheel/harpe-*.whl "$here/gpu_check.sh" "$out"
   without_unused "$out"/harpe-*.whl
+  without_lab "$out"/harpe-*.tar.xz
   size=$(du -sb "$out" | cut -f1)
   [ "$size" -le $most ] || fail "$out has $size bytes, more than $most"
   echo "$out: $size bytes. There: ./gpu_check.sh OUT"
