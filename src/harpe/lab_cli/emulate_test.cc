@@ -195,7 +195,7 @@ TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
   std::vector<std::string> long_options = options("catalogue", "16");
   long_options[3] = "3600";
   EXPECT_THAT(emulate(long_options).err, HasSubstr("shorter --power-time"));
-  EXPECT_EQ(emulate(options("parquet", "1")).status, 2);
+  EXPECT_EQ(emulate(options("pickle", "1")).status, 2);
 }
 
 TEST_F(Emulate, TakesAllOptionsFromAFile) {
