@@ -204,6 +204,8 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   EXPECT_THAT(std::string(row(rows, "schedule", "zb-h1")["missing"]), HasSubstr("weight"));
   EXPECT_FALSE(row(rows, "schedule", "gpipe").contains("missing"));
   const Said said = says("compare", {"--schedules", "1f1b,zb-h1,interleaved-1f1b"}, "whole.csv");
+  EXPECT_THAT(said.out, AllOf(HasSubstr("note: Transfers are taken as free"),
+                              HasSubstr("takes an equal share")));
   EXPECT_THAT(said.out,
               AllOf(HasSubstr("Not priced by this profile:\n  zb-h1: "),
                     HasSubstr("one power limit: the profile has no rows for power limits: "
