@@ -33,14 +33,14 @@ class Thrift {
   void begin_texts(int field, std::size_t size) { begin_list(field, kBinary, size); }
   void begin_structs(int field, std::size_t size) { begin_list(field, kStruct, size); }
 
-  // Of a list:
+  // Elements of the list that was begun last:
   void element(std::int64_t value) { varint(zigzag(value)); }
   void element(std::string_view value) { bytes(value); }
   void begin_element() {
     outer_.push_back(last_);
     last_ = 0;
   }
-  /// Of a list or a field.
+  /// Ends a struct that is an element or a field.
   void end_struct() {
     out_ += '\0';
     last_ = outer_.back();
@@ -68,7 +68,7 @@ class Thrift {
     varint(value.size());
     out_ += value;
   }
-  /// All steps from one field to the next are below 16.
+  /// Writes the number of a field as the difference to the field before, which must be below 16.
   void head(int field, Type type) {
     byte((static_cast<unsigned>(field - last_) << 4) | type);
     last_ = field;
@@ -86,7 +86,7 @@ class Thrift {
   std::vector<int> outer_;
 };
 
-// Numbers of the format's own enumerations.
+// Values of enumerations in the format's parquet.thrift.
 constexpr int kDouble = 5, kRequired = 0, kPlain = 0, kRle = 3, kUncompressed = 0, kDataPage = 0;
 
 std::string page_head(std::size_t rows) {
@@ -111,7 +111,7 @@ void append_values(std::span<const double> values, std::string& file) {
   if (!values.empty()) std::memcpy(file.data() + before, values.data(), values.size_bytes());
 }
 
-/// Where the page of a column begins, and its bytes.
+/// Position and size of the page of a column in the file, bytes.
 struct Chunk {
   std::int64_t begin = 0, size = 0;
 };

@@ -20,7 +20,7 @@ TEST(Parquet, HasItsValuesBetweenItsMagicNumbers) {
     EXPECT_NE(file.find(bytes), std::string::npos) << value;
   }
   EXPECT_NE(file.find("job_w"), std::string::npos);
-  // Before the last magic number: how long the footer is, which begins after the pages.
+  // The length of the footer stands before the last magic number. The footer follows the pages.
   std::uint32_t footer = 0;
   std::memcpy(&footer, file.data() + file.size() - 8, sizeof footer);
   EXPECT_LT(footer, file.size() - 8 - 4 * sizeof(double));

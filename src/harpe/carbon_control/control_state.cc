@@ -10,7 +10,7 @@ void IterationCount::observe(std::int64_t newest) {
     newest_ = -1;
     return;
   }
-  // It goes on where the start before ended, such as one that ended to pause.
+  // Training continues with the next iteration, as after it ended to pause.
   if (newest_ < 0 && before_ >= 0 && newest == before_ + 1) {
     base_ -= before_ + 1;
     newest_ = newest;

@@ -16,11 +16,11 @@
 
 namespace harpe {
 
-/// How many iterations of a run are done, over all its starts. Ranks count from 0 at each start of
-/// training, or go on from a checkpoint. A start that begins with the iteration after the newest of
-/// the start before goes on. Another one whose first iteration is one of the first few counts anew:
-/// what was done before is done then, also what it repeats. One that begins beyond them counts the
-/// whole run.
+/// Number of iterations of a run that are done, over all starts of its training. The first
+/// iteration of a start tells how its ranks count:
+///   - the one after the newest of the start before: they continue to count;
+///   - else one of the first few: they count from 0, and all iterations before are added;
+///   - else: they count the whole run, as after a checkpoint.
 class IterationCount {
  public:
   IterationCount() = default;

@@ -28,8 +28,8 @@ void add_completion_command(Commands& commands);
 
 /// The subcommand that is a program of its own, for experiments.
 inline constexpr const char* kLab = "lab";
-/// Replaces this process by `harpe-lab` with the arguments after `lab`. Returns only if that
-/// program cannot be started: the reason, and how to get it.
+/// Replaces this process by `harpe-lab` with the arguments after `lab`.
+/// \returns  only if that program cannot be started: the reason, and which package has it
 /// \param given  arguments of `harpe`, beginning with `lab`
 Error become_lab(const std::vector<std::string>& given);
 

@@ -15,8 +15,8 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
                        int columns = 0);
 /// \param status  as `job_status_json` gives it
 std::string job_view(std::string_view status, bool coloured);
-/// Returns when the job ended and what it saved; empty if it has not ended, or has to pause, which
-/// goes on. \param status  as for `job_view`
+/// Returns when the job ended and what it saved; empty if it has not ended, or ended only to pause.
+/// \param status  as for `job_view`
 std::string end_of_job(std::string_view status);
 /// The "plans" of a response, one line each.
 std::string plans_text(std::string_view response);

@@ -34,9 +34,9 @@ struct WatchArguments {
   bool events = false;
 };
 
-/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Waits for a job
-/// that is not there yet; goes on where a server is started again, or another takes its place. Of a
-/// job that has ended it returns how: the stream would say its last phase and nothing more.
+/// Prints events and changes of phase until Ctrl-C or the end of the job. Waits for a job that does
+/// not exist yet, and reconnects if its server restarts or another server takes the job. For a job
+/// that has ended it returns how: the stream would only repeat its last phase.
 Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments,
                               const std::string& path, InterruptScope& interrupts,
                               Console& console) {

@@ -22,8 +22,8 @@ Error become_lab(const std::vector<std::string>& given) {
   return become(std::move(words));
 }
 
-/// For the list of subcommands, the manual page and completion: `main` becomes the other
-/// program before options are read, and runs this only if it could not.
+/// Adds `lab` to the list of subcommands, the manual page and completion. `main` becomes the other
+/// program before it reads options, so that the action runs only if it could not.
 void add_lab_command(Commands& commands) {
   commands.add(
       commands.root(), kLab,

@@ -150,8 +150,8 @@ class OptionTaker {
 
 CLI::Option* add_config_option(CLI::App& command, std::string& file) {
   return add_text(command, "--" + std::string(kConfig), "FILE",
-                  "Options from a file: `socket = \"PATH\"` for --socket PATH; those given here "
-                  "come before it",
+                  "Options from a file in TOML: a key is an option without its dashes; those given "
+                  "here come before it",
                   file)
       ->configurable(false);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kFailureDraws = 0x6661696c;
 constexpr std::int64_t kMostIterations = 100'000'000;
-/// A training that needs more times its iterations than that is given up.
+/// A training is given up after so many times its iterations.
 constexpr std::int64_t kMostRepeats = 100;
 
 Status check(const EmulationTerms& terms) {
@@ -40,7 +40,7 @@ Status check(const EmulationTerms& terms) {
   return ok_status();
 }
 
-/// A policy in the emulation: what its pipelines run and what that took.
+/// A policy in the emulation: the plans of its pipelines, and their time and energy so far.
 struct Contestant {
   std::vector<std::size_t> plans = {};      ///< of each pipeline; empty: those of Harpe's policy
   std::vector<std::size_t> throttled = {};  ///< what they run instead while a pipeline is throttled

@@ -56,7 +56,7 @@ class AllMaxBaseline {
   /// was added since the last call (at most the newest 15), oldest first. Iterations without the
   /// energy of a stage are left out.
   std::vector<double> take_unexplained(const Explained& explained);
-  /// The next call returns nothing of the iterations that were added until now.
+  /// Excludes the iterations added so far from the next `take_unexplained`.
   void leave_untaken() { added_ = 0; }
   /// The median of one stage.
   double unexplained(int stage, const Explained& explained) const;

@@ -32,7 +32,8 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   return true;
 }
 
-/// Returns where the newest plans first come into force without a pause; null if they never do.
+/// Returns the deployment by which the newest plans first come into force without a pause; null if
+/// there is none.
 const Deployment* newest_before_pause(const std::deque<Deployment>& deployments) {
   const auto found = std::ranges::find_if(deployments, [&](const Deployment& one) {
     return !one.pause && one.first_version == deployments.back().first_version;
@@ -114,8 +115,8 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
   if (asked && !asked->given_up && !deployments.back().pause && !redeploy) place_pause();
 }
 
-/// What comes into force before a withdrawn pause goes on in its iteration, with the pause, and
-/// after it: plans by 40, plans and pause at 100, plans by 101.
+/// Puts plans in force from an iteration on. If a withdrawn pause lies ahead, they are put in force
+/// three times: from 40, from 100 with the pause, and from 101 without it.
 void Job::State::put(Deployment deployment, std::int64_t from) {
   const bool is_before_held = holds_pause() && from <= held_pause->from;
   push(std::move(deployment), from);

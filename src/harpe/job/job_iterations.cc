@@ -260,8 +260,8 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
     baseline.add_time(time, times ? explained : Seconds{0}, std::move(latest));
   }
   if (!detector.stages().empty()) return;
-  // A look is of iterations in a row: energies may have changed since earlier ones that no plan has
-  // followed, such as before the server was killed.
+  // A look consists of consecutive iterations. Energies may have changed since earlier ones, such
+  // as those before the server was killed.
   constexpr std::int64_t kMostApart = 5;
   const bool goes_on = newest_all_max && iteration.iteration - *newest_all_max <= kMostApart;
   if (!goes_on && savings.has_level()) baseline.leave_untaken();

@@ -57,7 +57,7 @@ bool Job::State::stopped_at_pause() const {
   return holds_pause();
 }
 
-/// A withdrawn pause lies ahead that assignments must not undo.
+/// True if a withdrawn pause lies ahead, which assignments must not undo.
 bool Job::State::holds_pause() const {
   return held_pause && collector.newest() < held_pause->from;
 }

@@ -34,8 +34,8 @@ constexpr int kPlansAlong = 100;
 /// Emulations with other seeds, by which the result is judged.
 constexpr int kOtherSeeds = 10;
 
-/// The job as `emulate` takes it: without files and searches, and one that no straggler or cap is
-/// an objective of.
+/// Reads the job. Files and searches are left out, and a straggler or a power cap as objective is
+/// refused.
 Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
   Result<PlanJob> read = read_job(arguments);
   if (!read.ok()) {
@@ -162,6 +162,11 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
     notes.emplace_back(
         "clock changes are taken as free; --switch-latency 10ms emulates clocks that come late");
   }
+  if (arguments.through_job &&
+      (arguments.power_limit || !arguments.power_cap.empty() || arguments.checkpoint_every > 0)) {
+    notes.emplace_back(
+        "--through-job knows no power limit, no power cap, no checkpoints and no failures");
+  }
   if (!arguments.gpu.empty()) {
     notes.push_back("blocking power " + shortest(made.inputs.blocking_power.front().value) +
                     " W, of " + arguments.gpu);
@@ -180,7 +185,7 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   return notes;
 }
 
-/// Each iteration under Harpe's policy, as it is written to iterations.csv.
+/// The rows of iterations.csv: each iteration under Harpe's policy.
 class IterationTable {
  public:
   void add(std::int64_t number, Seconds begin, const ClusterIteration& iteration) {
@@ -212,8 +217,8 @@ struct Experiment {
     return EmulatedCluster::make(shape, emulated_pipeline(made.frontier, made.inputs, job));
   }
 
-  /// Returns the standard deviation of the saving between clusters with other seeds. Without noise,
-  /// which averages out over a training, and so in a moment.
+  /// Returns the standard deviation of the saving between clusters with other seeds. Noise averages
+  /// out over a training and is left out, which makes this fast.
   Result<double> deviation(ClusterShape shape, int seeds) const {
     shape.noise = 0;
     std::vector<double> savings;
@@ -306,9 +311,8 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
                                    {kDocument, emulation_json(result, {})},
                                    {kIterations, std::move(tables.iterations)},
                                    {tables.power_name, std::move(tables.power)},
-                                   {kPicture, power_svg(result)}};
-  if (std::string spectrum = spectrum_csv(result); !spectrum.empty())
-    files.emplace_back(kSpectrum, std::move(spectrum));
+                                   {kPicture, power_svg(result)},
+                                   {kSpectrum, spectrum_csv(result)}};
   if (!tables.metadata.empty()) files.emplace_back(kMetadata, std::move(tables.metadata));
   return write_output_files(arguments.out, files, false);
 }

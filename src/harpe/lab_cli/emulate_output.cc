@@ -344,7 +344,6 @@ std::string power_svg(const EmulatedTrainingResult& result) {
 }
 
 std::string spectrum_csv(const EmulatedTrainingResult& result) {
-  if (result.power.empty()) return {};
   std::string text = "hertz";
   for (const EmulatedPower& power : result.power) text += ',' + power.key + "_amplitude_w";
   text += '\n';

@@ -52,7 +52,8 @@ std::string emulation_json(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files);
 /// Returns a chart of the power over the first iterations, as a file of its own.
 std::string power_svg(const EmulatedTrainingResult& result);
-/// Returns the spectrum of the power under each policy as CSV; empty if the recording is too short.
+/// Returns the spectrum of the power under each policy as CSV, without rows if the recording is too
+/// short.
 std::string spectrum_csv(const EmulatedTrainingResult& result);
 /// Returns a page for those who decide: what is saved, what it rests on, how sure it is.
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source);

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-/// Options that mean nothing alone.
+/// Refuses options that have no effect without another one.
 Status check_pairs(const EmulateArguments& arguments) {
   Diagnostics diagnostics;
   if (arguments.checkpoint_time > Seconds{0} && arguments.checkpoint_every == 0)

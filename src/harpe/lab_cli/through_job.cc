@@ -9,14 +9,21 @@
 namespace harpe {
 namespace {
 
-/// The job and its training, and what a server does for both.
+/// The emulated GPUs all wait at one power.
+Watts mean(const std::vector<Watts>& powers) {
+  Watts sum{0};
+  for (const Watts power : powers) sum += power;
+  return sum / static_cast<double>(powers.size());
+}
+
+/// The job, its training, and the part of a server between them.
 class Course {
  public:
   Course(const JobTraining& training, Job job)
       : terms_(training),
         job_(std::move(job)),
         training_(training.spec, *training.spec.profile,
-                  {.blocking_power = training.spec.blocking_power->values.front(),
+                  {.blocking_power = mean(training.spec.blocking_power->values),
                    .overhead = training.shape.overhead,
                    .noise = training.shape.noise,
                    .seed = training.shape.seed,

@@ -4,9 +4,9 @@
 /// from registration to stragglers found by their reports and looks at all-max. In simulated time,
 /// in this process, without a network.
 ///
-/// Slower than emulation/cluster_emulation.h by orders of magnitude, and for what that cannot tell:
-/// how soon the job notices, what its caution costs, and how far its own account of the saving is
-/// from the truth.
+/// Orders of magnitude slower than emulation/cluster_emulation.h. It shows what that cannot: how
+/// soon the job notices a straggler, what its caution costs, and how far its account of the saving
+/// is from the truth.
 
 #include <cstdint>
 #include <functional>

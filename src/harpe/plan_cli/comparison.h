@@ -66,7 +66,7 @@ struct PolicyRow {
   /// The fastest plan as the policy itself counts it, where its numbers are rounded or fitted, and
   /// what that plan takes.
   std::optional<IterationCost> planned = {}, planned_cost = {};
-  /// Until all plans of `curve` were found; nullopt if they need no search.
+  /// Time to find all plans of `curve`; nullopt if they need no search.
   std::optional<Seconds> computing_time = {};
 };
 
@@ -75,7 +75,7 @@ const std::vector<std::string>& policy_names();
 
 /// \param planned   of the job's own schedule, with plans along the frontier and rivals
 /// \param policies  of `policy_names`
-/// \param harpe_time  until `frontier` and `planned` were found
+/// \param harpe_time  time to find `frontier` and `planned`
 /// Policies that others have published ignore late clocks and stragglers; their plans are priced
 /// with both.
 std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,

@@ -60,7 +60,7 @@ struct Sosp24Artifact {
 /// \returns  all faults of all files; `kInvalidInput` if the folder has none of them
 Result<Sosp24Artifact> read_sosp24(const std::filesystem::path& folder);
 
-// Of one file each, with diagnostics for every fault:
+// Each parses one file and reports all its faults:
 std::vector<IterationFigures> parse_published_frontier(std::string_view text,
                                                        Diagnostics& diagnostics);
 struct PublishedEnvPipe {
@@ -70,7 +70,7 @@ struct PublishedEnvPipe {
 };
 std::vector<PublishedEnvPipe> parse_published_envpipe(std::string_view text,
                                                       Diagnostics& diagnostics);
-/// Workloads without profile and plans.
+/// Returns workloads without profiles and plans, which other files have.
 std::vector<MeasuredWorkload> parse_constants(std::string_view text, Diagnostics& diagnostics);
 /// Adds all-max and plans to the workloads they are of; rows of others are ignored.
 void parse_measured_plans(std::string_view text, std::vector<MeasuredWorkload>& workloads,

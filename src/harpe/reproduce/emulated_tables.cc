@@ -15,7 +15,7 @@ namespace {
 constexpr int kGlobalBatch = 1536, kStages = 8, kGpusOfStage = 8;
 constexpr int kMicroBatches[] = {96, 48, 24, 12};
 
-/// What the emulation published of a GPU.
+/// Constants of the emulation for a GPU.
 struct PublishedGpu {
   std::string_view name;  ///< how its name begins
   Watts blocking_power;
@@ -29,7 +29,7 @@ IterationFigures figures_of(const Plan& plan) {
   return {plan.iteration_time, plan.iteration_energy};
 }
 
-/// What one way to plan makes of a pipeline: the fastest plan, and one for each straggler.
+/// The plans that an algorithm finds for a pipeline.
 struct Planned {
   IterationFigures all_max, fastest, least_energy;
   /// Returns the plan of a healthy pipeline that waits until `end` anyway.
@@ -135,7 +135,7 @@ Planned planned_by_clocks(const PerseusFrontier& published, const IterationFigur
           }};
 }
 
-/// Fills in what Perseus's published algorithm makes of the profile. Returns its baseline.
+/// Fills in the columns of Perseus's published algorithm. Returns its baseline.
 Result<IterationFigures> fill_recomputed(Rows& rows, const Frontier& frontier, Seconds unit,
                                          Watts waiting_power) {
   const IterationFigures all_max = figures_of(frontier.all_max());

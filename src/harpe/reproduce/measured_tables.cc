@@ -22,7 +22,7 @@ Profile with_load(const Profile& profile, std::span<const Seconds> load, Watts b
   return profile.with_entries(std::move(entries));
 }
 
-/// A pipeline on real GPUs: what an iteration takes beyond the plan counts, too.
+/// A pipeline on real GPUs: adds the part of an iteration that no plan covers.
 struct MeasuredPipeline {
   const MeasuredWorkload& workload;
 
@@ -42,7 +42,7 @@ struct MeasuredPipeline {
   }
 };
 
-/// One way to plan: all-max, its fastest plan, and its plan for a healthy pipeline that waits.
+/// The plans of an algorithm: all-max, the fastest, and that of a healthy pipeline that waits.
 struct Ways {
   IterationFigures all_max, fastest;
   std::function<Result<IterationFigures>(Seconds end)> until;
