@@ -271,6 +271,10 @@ class Control(Carbon):
         self.command("--source", "file", "--iterations", str(iterations), "--deadline-factor", str(factor), "--pause",
                      "--stop-time", "0s", "--start-time", "200ms", "--min-dwell", "2s", "--idle-power", "0W")
         decision = self.until(lambda: self.good("GET", "/v1/jobs/gpt3/carbon")["decision"])
+        # While it trains: the decision after its last iteration needs no intensity.
+        self.assertRegex(self.ask("GET", "/metrics").body.decode(),
+                         r'(?m)^harpe_job_carbon_intensity_grams_per_kwh\{job_id="gpt3",source="file",'
+                         r'kind="direct",basis="(measured|forecast)"\} \d')
         modes, times = set(), set()
         while training.is_alive():
             status = self.good("GET", "/v1/jobs/gpt3")
@@ -302,8 +306,6 @@ class Control(Carbon):
         metrics = self.ask("GET", "/metrics").body.decode()
         self.assertRegex(metrics, r'(?m)^harpe_carbon_intensity_grams_per_kwh\{source="file",zone="",kind="direct"\} \d')
         self.assertIn('harpe_job_pause_asked{job_id="gpt3"}', metrics)
-        self.assertRegex(metrics, r'(?m)^harpe_job_carbon_intensity_grams_per_kwh\{job_id="gpt3",source="file",'
-                                  r'kind="direct",basis="(measured|forecast)"\} \d')
         self.assertIn('harpe_job_paused{job_id="gpt3"}', metrics)
         energy = [run["intervals"] for run in self.good("GET", "/v1/jobs/gpt3/energy")["runs"]]
         paused = sum(row[one["columns"].index("paused_s")] for one in energy for row in one["rows"])
@@ -346,7 +348,9 @@ class Control(Carbon):
         self.register()
         self.command("--unknown-length", "--slack", f"{slack}s", "--deadline-factor", "1.5", "--pause", "--stop-time", "0s",
                      "--start-time", "200ms", "--min-dwell", "2s", "--idle-power", "0W")
-        training = Training(self, "gpt3", 25)
+        # Many more than it trains before the dirtiest interval and the lead of a pause have passed.
+        iterations = 45
+        training = Training(self, "gpt3", iterations)
         training.start()
         self.addCleanup(training.over.set)
         behind = []
@@ -358,7 +362,7 @@ class Control(Carbon):
                 self.assertIsNone(decision["deadline"])
             time.sleep(0.2)
         self.assertEqual(training.errors, [])
-        self.assertEqual(len(training.rows), 25)
+        self.assertEqual(len(training.rows), iterations)
         self.assertGreater(max(behind), 1)  # it put work off, since the grid is dirty
         self.assertLessEqual(max(behind), slack + 1)
         self.assertIn(" that it may be behind a pace 1.5 times slower", self.command())
