@@ -33,7 +33,6 @@ Status check(const EmulationTerms& terms) {
          "the time between failures and that of a restart must not be negative");
   expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
          "failures need checkpoints, or the training never ends");
-  expect(terms.power_limit > Watts{0}, "the power limit of a GPU must be above 0 W");
   expect(terms.reaction >= 0 && terms.reaction <= 1000,
          "a straggler counts after 0 to 1000 iterations");
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
@@ -57,7 +56,7 @@ class Emulation {
   Emulation(EmulatedCluster& cluster, EmulatedPolicy policy, std::vector<Contestant> contestants,
             const EmulationTerms& terms, const EmulationHooks& hooks)
       : cluster_(cluster),
-        heat_(cluster, contestants[1].plans.front(), terms.power_limit),
+        heat_(cluster, contestants[1].plans.front()),
         policy_(std::move(policy)),
         contestants_(std::move(contestants)),
         courses_(contestants_.size()),
@@ -201,28 +200,20 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
                                  const EmulationTerms& terms, const EmulationHooks& hooks) {
   HARPE_TRY(check(terms));
   HARPE_TRY(check_stragglers(terms.stragglers, cluster.shape().pipelines, terms.straggler_file));
-  HARPE_TRY(check_limits(terms, cluster.pipeline()));
+  HARPE_TRY(check_throttles(terms, cluster.pipeline()));
   HARPE_TRY(check_objective(plans.table, plans.objective, cluster.shape().overhead,
                             cluster.shape().pipelines));
   const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
-  const auto add = [&](const TablePlan& plan) -> Result<std::size_t> {
-    return cluster.limited(HARPE_TRY(cluster.add(plan)), {.power = terms.power_limit});
-  };
   EmulatedPolicy::Plans numbered{.table = plans.table, .numbers = {}};
   for (const TablePlan& plan : plans.table.plans())
-    numbered.numbers.push_back(HARPE_TRY(add(plan)));
-  const std::size_t unlimited = HARPE_TRY(cluster.add(plans.table.all_max()));
-  numbered.all_max = cluster.limited(unlimited, {.power = terms.power_limit});
-  const double limit_slowdown =
-      cluster.makespan(numbered.all_max, 1) / cluster.makespan(unlimited, 1);
+    numbered.numbers.push_back(HARPE_TRY(cluster.add(plan)));
+  numbered.all_max = HARPE_TRY(cluster.add(plans.table.all_max()));
   std::vector<Contestant> contestants(2);
   contestants[1].plans.assign(pipelines, numbered.all_max);
-  if (plans.rival) contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(add(*plans.rival)));
+  if (plans.rival)
+    contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(cluster.add(*plans.rival)));
   EmulatedPolicy policy(std::move(numbered), plans.objective, terms.reaction, cluster);
-  EmulationOutcome outcome =
-      HARPE_TRY(Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run());
-  outcome.limit_slowdown = limit_slowdown;
-  return outcome;
+  return Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run();
 }
 
 TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
@@ -234,18 +225,12 @@ TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
   return all_max;
 }
 
-Status check_limits(const EmulationTerms& terms, const EmulatedPipeline& pipeline) {
+Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipeline) {
   for (const Megahertz clock : possible_throttles(terms.stragglers)) {
     if (clock >= pipeline.lowest_clock()) continue;
     return Error::invalid("GPUs cannot be throttled to " + std::to_string(clock.value) +
                           " MHz: the lowest clock of the profile is " +
                           std::to_string(pipeline.lowest_clock().value) + " MHz");
-  }
-  for (std::size_t stage = 0; stage < pipeline.stages(); ++stage) {
-    if (terms.power_limit >= pipeline.blocking_power(stage)) continue;
-    return Error::invalid("a GPU cannot be limited to " + shortest(terms.power_limit.value) +
-                          " W: it draws " + shortest(pipeline.blocking_power(stage).value) +
-                          " W while it waits");
   }
   return ok_status();
 }
@@ -254,11 +239,11 @@ Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
                                                 EmulatedPipeline pipeline,
                                                 const TablePlan& all_max) {
   EmulatedCluster one = HARPE_TRY(EmulatedCluster::make({}, std::move(pipeline)));
-  HARPE_TRY(check_limits(terms, one.pipeline()));
-  const std::size_t plan = one.limited(HARPE_TRY(one.add(all_max)), {.power = terms.power_limit});
+  HARPE_TRY(check_throttles(terms, one.pipeline()));
+  const std::size_t plan = HARPE_TRY(one.add(all_max));
   std::vector<double> slowdowns;
   for (const Megahertz clock : possible_throttles(terms.stragglers))
-    slowdowns.push_back(throttled_slowdown(one, plan, {clock, terms.power_limit}));
+    slowdowns.push_back(throttled_slowdown(one, plan, clock));
   return slowdowns;
 }
 

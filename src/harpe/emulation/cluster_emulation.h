@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,8 +50,6 @@ struct EmulationTerms {
   StragglerTerms stragglers = {};
   std::string straggler_file = {};  ///< of the trace, for diagnostics
   PowerCapTrace power_cap = {};     ///< of all GPUs of the cluster
-  /// Of each GPU, whatever plan it runs, see `ClockLimits`. Plans are made without it.
-  Watts power_limit{std::numeric_limits<double>::infinity()};
   CheckpointTerms checkpoints = {};
   FailureTerms failures = {};
   int reaction = 3;  ///< see `EmulatedPolicy`
@@ -83,7 +80,6 @@ struct EmulationOutcome {
   std::int64_t above_cap = 0;   ///< executed, with plans that draw more than the cap
   std::int64_t failures = 0, checkpoints = 0;
   std::int64_t plan_changes = 0;  ///< iterations that begin with other plans than the one before
-  double limit_slowdown = 1;      ///< factor of the makespan at all-max under the power limit
 
   /// Returns the share of the other policy's energy that Harpe saves.
   double saving(const PolicyTotals& other) const { return 1 - harpe.energy / other.energy; }
@@ -113,9 +109,8 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
 /// \param all_max  of the same pipeline
 TablePlan at_one_clock(TablePlan all_max, Megahertz clock);
 
-/// Fails if GPUs are throttled below all measured clocks, or limited to less than they draw while
-/// they wait.
-Status check_limits(const EmulationTerms& terms, const EmulatedPipeline& pipeline);
+/// Fails if GPUs are throttled below all measured clocks.
+Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipeline);
 
 /// Returns how much slower a pipeline is at all-max for each clock of `possible_throttles`: a
 /// factor, at least 1.

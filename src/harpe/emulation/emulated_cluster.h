@@ -64,9 +64,9 @@ class EmulatedCluster {
   static Result<EmulatedCluster> make(const ClusterShape& shape, EmulatedPipeline pipeline);
 
   Result<std::size_t> add(const TablePlan& plan) { return pipeline_.add(plan); }
-  /// See `EmulatedPipeline::limited`.
-  std::size_t limited(std::size_t plan, const ClockLimits& limits) {
-    return pipeline_.limited(plan, limits);
+  /// See `EmulatedPipeline::throttled`.
+  std::size_t throttled(std::size_t plan, Megahertz held_to) {
+    return pipeline_.throttled(plan, held_to);
   }
   const ClusterShape& shape() const { return shape_; }
   std::int64_t gpus() const;

@@ -131,29 +131,15 @@ Megahertz EmulatedPipeline::lowest_clock() const {
   return lowest;
 }
 
-int EmulatedPipeline::limited_setting(std::size_t row, int setting, const ClockLimits& limits) {
-  InstructionSetting wanted = setting_of_[setting];
-  if (limits.held_to > Megahertz{0}) wanted.clock = std::min(wanted.clock, limits.held_to);
-  const int held = setting_number(wanted);
-  const auto draws_too_much = [&](const auto& cost) {
-    return cost.energy > limits.power * cost.time;
-  };
-  if (!draws_too_much(cost_of_setting_[row][held])) return held;
-  const OperatingPoint* chosen = nullptr;
-  for (const OperatingPoint& point : points_[row]) {  // by rising clock
-    if (point.knobs != wanted.knobs || point.clock >= wanted.clock) continue;
-    if (chosen == nullptr || !draws_too_much(point)) chosen = &point;
-  }
-  return chosen == nullptr ? held : setting_number(chosen->setting());
-}
-
-std::size_t EmulatedPipeline::limited(std::size_t plan, const ClockLimits& limits) {
-  const auto [entry, is_new] = variants_.try_emplace({plan, limits.held_to, limits.power}, plan);
+std::size_t EmulatedPipeline::throttled(std::size_t plan, Megahertz held_to) {
+  const auto [entry, is_new] = variants_.try_emplace({plan, held_to}, plan);
   if (!is_new) return entry->second;
   PlanCosts costs = plans_[plan];
   for (std::size_t i = 0; i < instructions(); ++i) {
     if (costs.setting[i] < 0 || is_computation_[i] == 0) continue;
-    costs.setting[i] = limited_setting(rows_[i], costs.setting[i], limits);
+    InstructionSetting setting = setting_of_[costs.setting[i]];
+    setting.clock = std::min(setting.clock, held_to);
+    costs.setting[i] = setting_number(setting);
     const InstructionCost cost = cost_at(i, costs.setting[i]);
     costs.time[i] = cost.time.value;
     costs.energy[i] = cost.energy.value;

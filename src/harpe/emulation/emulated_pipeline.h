@@ -20,9 +20,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/result.h"
@@ -35,16 +34,6 @@
 
 namespace harpe {
 
-/// What keeps a GPU below the clock that a plan requests.
-struct ClockLimits {
-  /// Highest clock while the GPU is too hot; 0: not limited. Between measured clocks costs are
-  /// those of `at_setting`.
-  Megahertz held_to{0};
-  /// An instruction whose energy / time is above this power runs at the highest measured clock at
-  /// which it is not, at the lowest one if all are above it.
-  Watts power{std::numeric_limits<double>::infinity()};
-};
-
 class EmulatedPipeline {
  public:
   /// \param pipeline, profile  of a `Frontier`: a node for each part that has costs of its own
@@ -55,9 +44,10 @@ class EmulatedPipeline {
   /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. Between
   /// measured clocks costs are those of `at_setting`.
   Result<std::size_t> add(const TablePlan& plan);
-  /// Returns the number of the plan as it runs under limits: `plan` if no instruction is above
-  /// them, otherwise a variant of it, which is added once. Applies `held_to` first.
-  std::size_t limited(std::size_t plan, const ClockLimits& limits);
+  /// Returns the number of the plan as it runs while the GPUs are too hot for more than a clock:
+  /// `plan` if no instruction is above it, otherwise a variant of it, which is added once. Between
+  /// measured clocks costs are those of `at_setting`.
+  std::size_t throttled(std::size_t plan, Megahertz held_to);
   /// Returns the lowest measured clock of a computation; 0 if there is none.
   Megahertz lowest_clock() const;
 
@@ -102,7 +92,6 @@ class EmulatedPipeline {
     std::vector<double> time, energy;  ///< at that setting
   };
   int setting_number(const InstructionSetting& setting);
-  int limited_setting(std::size_t row, int setting, const ClockLimits& limits);
   InstructionCost cost_at(std::size_t instruction, int setting) const;
   void run_on_time(const PlanCosts& costs, const Conditions& conditions, Run& run) const;
   void run_late(std::size_t stage, const PlanCosts& costs, const Conditions& conditions,
@@ -127,7 +116,7 @@ class EmulatedPipeline {
   std::vector<Seconds> latency_to_;                            ///< of each setting
   std::vector<std::vector<InstructionCost>> cost_of_setting_;  ///< [row][setting]
   std::vector<PlanCosts> plans_;
-  std::map<std::tuple<std::size_t, Megahertz, Watts>, std::size_t> variants_;  ///< of `limited`
+  std::map<std::pair<std::size_t, Megahertz>, std::size_t> variants_;  ///< of `throttled`
 };
 
 }  // namespace harpe

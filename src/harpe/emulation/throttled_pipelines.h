@@ -3,13 +3,13 @@
 /// Pipelines of an emulated cluster whose GPUs are throttled by heat: what they run, and how slow
 /// they look.
 ///
-///   ThrottledPipelines heat(cluster, all_max, power_limit);
+///   ThrottledPipelines heat(cluster, all_max);
 ///   heat.set(stragglers.slowdowns(), stragglers.held_to());
 ///   cluster.run(number, {heat.throttled(plans, buffer), stragglers.slowdowns()}, ...);
 ///
-/// A throttled pipeline runs a variant of its plan (`EmulatedPipeline::limited`). A policy does not
-/// know of heat: it sees the pipeline as a straggler with the slowdown that it has at all-max. Not
-/// thread-safe.
+/// A throttled pipeline runs a variant of its plan (`EmulatedPipeline::throttled`). A policy does
+/// not know of heat: it sees the pipeline as a straggler with the slowdown that it has at all-max.
+/// Not thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -21,16 +21,16 @@
 
 namespace harpe {
 
-/// Returns the makespan of a plan under limits over that without them, at least 1.
-double throttled_slowdown(EmulatedCluster& cluster, std::size_t plan, const ClockLimits& limits);
+/// Returns the makespan of a plan on GPUs too hot for more than a clock over its usual one, at
+/// least 1.
+double throttled_slowdown(EmulatedCluster& cluster, std::size_t plan, Megahertz held_to);
 
 class ThrottledPipelines {
  public:
-  /// \param cluster      must outlive this
-  /// \param all_max      number of its plan, under the power limit
-  /// \param power_limit  of each GPU
-  ThrottledPipelines(EmulatedCluster& cluster, std::size_t all_max, Watts power_limit)
-      : cluster_(cluster), all_max_(all_max), power_limit_(power_limit) {}
+  /// \param cluster  must outlive this
+  /// \param all_max  number of its plan
+  ThrottledPipelines(EmulatedCluster& cluster, std::size_t all_max)
+      : cluster_(cluster), all_max_(all_max) {}
 
   /// Sets the slowdown and the highest clock of each pipeline.
   /// \param held_to  0: not throttled. Must stay valid until the next call
@@ -45,11 +45,8 @@ class ThrottledPipelines {
                                          std::vector<std::size_t>& buffer);
 
  private:
-  ClockLimits limits(Megahertz held_to) const { return {held_to, power_limit_}; }
-
   EmulatedCluster& cluster_;
   std::size_t all_max_;
-  Watts power_limit_;
   std::vector<double> slowdowns_;
   std::span<const Megahertz> held_to_;
   std::vector<std::size_t> hot_;            ///< pipelines that are throttled

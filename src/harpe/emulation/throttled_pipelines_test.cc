@@ -1,4 +1,4 @@
-// GPUs below the clocks that their plans request: by heat, or by a power limit.
+// GPUs too hot for the clocks that their plans request.
 
 #include "harpe/emulation/throttled_pipelines.h"
 
@@ -71,8 +71,6 @@ TEST(Throttling, AtTheHighestClockChangesNothing) {
             usual,
             throttled_outcome(planned, shape, {.iterations = 20, .stragglers = held_to(clock)}));
       }
-      expect_unchanged(usual,
-                       throttled_outcome(planned, shape, {.iterations = 20, .power_limit = 1e5_W}));
     }
   }
 }
@@ -85,14 +83,12 @@ TEST(Throttling, AtTheLowestClockEverythingRunsThere) {
   EXPECT_EQ(emulated.lowest_clock(), kLowest);
   for (const TablePlan& plan : {planned.table.all_max(), planned.table.plans().front()}) {
     const std::size_t number = emulated.add(plan).value();
-    for (const ClockLimits& limits : {ClockLimits{.held_to = kLowest}, ClockLimits{.power = 1_W}}) {
-      const std::size_t variant = emulated.limited(number, limits);
-      EXPECT_NE(variant, number);
-      EXPECT_EQ(emulated.limited(number, limits), variant) << "it is added once";
-      const auto run = run_plan(emulated, variant);
-      EXPECT_EQ(run.time, expected.time);
-      EXPECT_EQ(run.energy, expected.energy);
-    }
+    const std::size_t variant = emulated.throttled(number, kLowest);
+    EXPECT_NE(variant, number);
+    EXPECT_EQ(emulated.throttled(number, kLowest), variant) << "it is added once";
+    const auto run = run_plan(emulated, variant);
+    EXPECT_EQ(run.time, expected.time);
+    EXPECT_EQ(run.energy, expected.energy);
   }
 }
 
@@ -100,59 +96,22 @@ TEST(Throttling, LeavesAPlanBelowItsClockAsItIs) {
   const PlannedPipeline planned;
   EmulatedPipeline emulated = planned.emulated();
   const std::size_t low = emulated.add(at_one_clock(planned.table.all_max(), 1200_MHz)).value();
-  EXPECT_EQ(emulated.limited(low, {.held_to = 1200_MHz}), low);
-  EXPECT_EQ(emulated.limited(low, {.held_to = 1300_MHz}), low);
-  EXPECT_NE(emulated.limited(low, {.held_to = 1199_MHz}), low);
+  EXPECT_EQ(emulated.throttled(low, 1200_MHz), low);
+  EXPECT_EQ(emulated.throttled(low, 1300_MHz), low);
+  EXPECT_NE(emulated.throttled(low, 1199_MHz), low);
 }
 
 TEST(Throttling, BetweenMeasuredClocksCostsAreBetweenTheirs) {
   const PlannedPipeline planned;
   EmulatedPipeline emulated = planned.emulated();
   const std::size_t all_max = emulated.add(planned.table.all_max()).value();
-  const auto below = run_plan(emulated, emulated.limited(all_max, {.held_to = 1200_MHz}));
-  const auto between = run_plan(emulated, emulated.limited(all_max, {.held_to = 1205_MHz}));
-  const auto above = run_plan(emulated, emulated.limited(all_max, {.held_to = 1215_MHz}));
+  const auto below = run_plan(emulated, emulated.throttled(all_max, 1200_MHz));
+  const auto between = run_plan(emulated, emulated.throttled(all_max, 1205_MHz));
+  const auto above = run_plan(emulated, emulated.throttled(all_max, 1215_MHz));
   for (std::size_t i = 0; i < emulated.instructions(); ++i) {
     EXPECT_LT(std::min(below.time[i], above.time[i]), between.time[i]);
     EXPECT_GT(std::max(below.time[i], above.time[i]), between.time[i]);
   }
-}
-
-TEST(PowerLimit, RunsEachInstructionAtTheHighestClockThatIsNotAboveIt) {
-  const PlannedPipeline planned;
-  EmulatedPipeline emulated = planned.emulated();
-  const std::size_t all_max = emulated.add(planned.table.all_max()).value();
-  constexpr Watts kLimit{350};
-  const auto limited = run_plan(emulated, emulated.limited(all_max, {.power = kLimit}));
-  std::vector<EmulatedPipeline::Run> runs;  // all at one clock, by rising clock
-  for (int clock = kLowest.value; clock <= kHighest.value; clock += 15) {
-    const TablePlan plan = at_one_clock(planned.table.all_max(), Megahertz{clock});
-    runs.push_back(run_plan(emulated, emulated.add(plan).value()));
-  }
-  std::size_t lowered = 0;
-  for (std::size_t i = 0; i < emulated.instructions(); ++i) {
-    const auto fits = [&](const auto& run) { return run.energy[i] <= kLimit.value * run.time[i]; };
-    const auto highest = std::find_if(runs.rbegin(), runs.rend(), fits);
-    ASSERT_NE(highest, runs.rend());
-    EXPECT_EQ(limited.time[i], highest->time[i]) << i;
-    EXPECT_EQ(limited.energy[i], highest->energy[i]) << i;
-    lowered += highest != runs.rbegin() ? 1 : 0;
-  }
-  EXPECT_GT(lowered, 0U);
-}
-
-TEST(PowerLimit, HoldsForAllPoliciesAndTakesMoreFromHigherClocks) {
-  const PlannedPipeline planned;
-  const auto usual = throttled_outcome(planned, {.pipelines = 2}, {.iterations = 5});
-  const auto limited =
-      throttled_outcome(planned, {.pipelines = 2}, {.iterations = 5, .power_limit = 350_W});
-  EXPECT_EQ(usual.limit_slowdown, 1);
-  EXPECT_GT(limited.limit_slowdown, 1.05);
-  EXPECT_NEAR(limited.all_max.time / usual.all_max.time, limited.limit_slowdown, 1e-9);
-  EXPECT_LE(limited.harpe.time, limited.all_max.time * (1 + 1e-9));
-  EXPECT_GT(limited.harpe.time, usual.harpe.time);
-  EXPECT_LT(limited.saving(limited.all_max), usual.saving(usual.all_max));
-  EXPECT_GT(limited.saving(limited.all_max), 0);
 }
 
 TEST(Throttling, OthersWaitForAHotPipelineAsForAStraggler) {
@@ -196,12 +155,11 @@ TEST(Throttling, EnergyIsTheIntegralOfPower) {
   const PlannedPipeline planned(LatencyByClock(0.01_s));
   EmulatedPipeline emulated = planned.emulated();
   const std::size_t plan = emulated.add(planned.table.plans().front()).value();
-  const auto run = run_plan(emulated, emulated.limited(plan, {1100_MHz, 300_W}));
+  const auto run = run_plan(emulated, emulated.throttled(plan, 1100_MHz));
   for (std::size_t stage = 0; stage < emulated.stages(); ++stage) {
     double effective = 0;
     for (std::size_t i = emulated.first_of_stage(stage); i < emulated.first_of_stage(stage + 1);
          ++i) {
-      EXPECT_LE(run.energy[i], 300 * run.time[i] * (1 + 1e-9));
       effective +=
           (run.energy[i] / run.time[i] - emulated.blocking_power(stage).value) * run.time[i];
     }
@@ -218,8 +176,6 @@ TEST(Throttling, RefusesWhatIsOutOfRange) {
   };
   EXPECT_THAT(error_of({.stragglers = held_to(500_MHz)}), HasSubstr("855 MHz"));
   EXPECT_THAT(error_of({.stragglers = held_to(Megahertz{-1})}), HasSubstr("above 0 MHz"));
-  EXPECT_THAT(error_of({.power_limit = 50_W}), HasSubstr("83.64 W"));
-  EXPECT_THAT(error_of({.power_limit = 0_W}), HasSubstr("above 0 W"));
 }
 
 }  // namespace

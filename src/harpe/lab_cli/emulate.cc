@@ -10,6 +10,7 @@
 #include "harpe/command/option_file.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/emulation/cluster_emulation.h"
+#include "harpe/emulation/power_limited.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/gpu_model/gpu_model.h"
 #include "harpe/lab_cli/emulate_options.h"
@@ -78,6 +79,7 @@ struct EmulatedJob {
   Frontier frontier;
   Planned planned;
   PlanTable table;
+  double limit_slowdown = 1;  ///< factor of the iteration time at all-max under the power limit
 };
 
 /// Returns the times of all possible stragglers, for which the table should have plans.
@@ -94,6 +96,29 @@ Result<std::vector<Seconds>> waits_of(const Frontier& frontier, const Planned& p
                    throttled);
 }
 
+Result<Frontier> frontier_of(const PlanInputs& inputs, const PlanJob& job) {
+  return characterize(inputs.pipeline, inputs.profile,
+                      {.blocking_power = inputs.blocking_power,
+                       .gpus_per_stage = job.gpus_per_stage,
+                       .job = job.name});
+}
+
+/// Changes the profile to that of GPUs under the limit.
+/// \returns  how much slower all-max becomes: a factor
+Result<double> apply_power_limit(PlanInputs& inputs, const PlanJob& job, Watts limit) {
+  for (const Watts waiting : inputs.blocking_power) {
+    if (limit >= waiting) continue;
+    return Error::invalid("a GPU cannot be limited to " + shortest(limit.value) + " W: it draws " +
+                          shortest(waiting.value) + " W while it waits");
+  }
+  const auto all_max = [&]() -> Result<Seconds> {
+    return HARPE_TRY(frontier_of(inputs, job)).all_max().iteration_time;
+  };
+  const Seconds usual = HARPE_TRY(all_max());
+  inputs.profile = at_power_limit(inputs.profile, limit);
+  return HARPE_TRY(all_max()) / usual;
+}
+
 EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
                                    const PlanJob& job) {
   return {frontier.pipeline(), frontier.profile(), inputs.blocking_power,
@@ -101,18 +126,18 @@ EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& i
 }
 
 Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
-                             const EmulationTerms& terms, Console& console) {
+                             const EmulationTerms& terms, std::optional<Watts> power_limit,
+                             Console& console) {
   PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
-  const Frontier frontier = HARPE_TRY(characterize(inputs.pipeline, inputs.profile,
-                                                   {.blocking_power = inputs.blocking_power,
-                                                    .gpus_per_stage = job.gpus_per_stage,
-                                                    .job = job.name}));
+  const double limit_slowdown =
+      power_limit ? HARPE_TRY(apply_power_limit(inputs, job, *power_limit)) : 1;
+  const Frontier frontier = HARPE_TRY(frontier_of(inputs, job));
   PlanJob of_pipeline = job;
   of_pipeline.objective = of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
   HARPE_TRY(check_objective(of_pipeline, inputs, frontier, console));
   const EmulatedPipeline pipeline = emulated_pipeline(frontier, inputs, job);
-  HARPE_TRY(check_limits(terms, pipeline));
+  HARPE_TRY(check_throttles(terms, pipeline));
   LongPlanSearch search(job, console);
   ProgressBar bar(console, "plans");
   Planned planned = HARPE_TRY(make_plans(
@@ -132,7 +157,8 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
   return EmulatedJob{.inputs = std::move(inputs),
                      .frontier = frontier,
                      .planned = std::move(planned),
-                     .table = std::move(table)};
+                     .table = std::move(table),
+                     .limit_slowdown = limit_slowdown};
 }
 
 ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
@@ -162,10 +188,8 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
     notes.emplace_back(
         "clock changes are taken as free; --switch-latency 10ms emulates clocks that come late");
   }
-  if (arguments.through_job &&
-      (arguments.power_limit || !arguments.power_cap.empty() || arguments.checkpoint_every > 0)) {
-    notes.emplace_back(
-        "--through-job knows no power limit, no power cap, no checkpoints and no failures");
+  if (arguments.through_job && (!arguments.power_cap.empty() || arguments.checkpoint_every > 0)) {
+    notes.emplace_back("--through-job knows no power cap, no checkpoints and no failures");
   }
   if (!arguments.gpu.empty()) {
     notes.push_back("blocking power " + shortest(made.inputs.blocking_power.front().value) +
@@ -173,8 +197,7 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   }
   if (arguments.power_limit) {
     notes.push_back("the power limit of " + grouped(arguments.power_limit->value, 0) +
-                    " W slows all-max by " + percent_text(100 * (outcome.limit_slowdown - 1), 2) +
-                    "; plans are made without it, as from a profile that was measured without it");
+                    " W slows all-max by " + percent_text(100 * (made.limit_slowdown - 1), 2));
   }
   for (const RecurringStraggler& straggler : recurring) {
     const Seconds period = straggler.between + straggler.lasts;
@@ -357,7 +380,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   } else {
     terms.time = result.cluster.time;
   }
-  const EmulatedJob made = HARPE_TRY(plan_job(job, shape, terms, console));
+  const EmulatedJob made = HARPE_TRY(plan_job(job, shape, terms, arguments.power_limit, console));
   const Plan& chosen = made.planned.chosen;
   result.title = job.name.empty() ? job.profile.stem().string() : job.name;
   result.subtitle = subtitle_of(chosen, job);

@@ -161,8 +161,8 @@ void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
       "requested; when and which as with --straggler. May be given several times",
       arguments.throttles, parse_throttle);
   add_parsed(app, "--power-limit", "WATTS",
-             "Power limit of each GPU, W: an instruction above it runs at the highest clock of the "
-             "profile that is not",
+             "Power limit of each GPU, W: at a clock at which an instruction draws more it takes "
+             "what it takes at the highest one at which it does not. Plans know it",
              arguments.power_limit,
              [](const std::string& text) -> Result<Watts> {
                const Watts limit = HARPE_TRY(parse_watts(text));

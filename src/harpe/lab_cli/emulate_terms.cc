@@ -56,7 +56,6 @@ Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
                        .reaction = arguments.reaction};
   std::vector<RecurringStraggler>& recurring = terms.stragglers.recurring;
   recurring.insert(recurring.end(), arguments.throttles.begin(), arguments.throttles.end());
-  if (arguments.power_limit) terms.power_limit = *arguments.power_limit;
   if (const std::string& file = arguments.straggler_trace; !file.empty()) {
     const std::string text = HARPE_TRY(read_input_file(file));
     terms.stragglers.trace = HARPE_TRY(parse_straggler_trace(text, file));

@@ -9,6 +9,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/command/said_testing.h"
+#include "harpe/emulation/power_limited.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/lab_cli.h"
 #include "harpe/profile/profile.h"
@@ -238,6 +239,13 @@ TEST_F(Emulate, ThrottlesHotPipelinesAndLimitsPower) {
   EXPECT_GT(saved({"--throttle", "1200MHz,pipeline=3"}), usual) << "the others wait for it";
   EXPECT_LT(saved({"--power-limit", "350W"}), usual) << "high clocks are gone for all";
   EXPECT_EQ(saved({"--throttle", "1410MHz", "--power-limit", "100kW"}), usual);
+  // Plans know the limit: they save what those of a profile measured under it save.
+  const std::string measured = profile_;
+  const double limited = saved({"--power-limit", "350W"});
+  profile_ =
+      file("limited.csv", profile_csv(at_power_limit(read_profile(measured).value(), 350_W)));
+  EXPECT_NEAR(saved({}), limited, 1e-9);
+  profile_ = measured;
   EXPECT_THAT(emulate({"--iterations", "20", "--power-limit", "350W"}).out,
               HasSubstr("the power limit of 350 W slows all-max by"));
   EXPECT_THAT(emulate({"--throttle", "300MHz"}).err, HasSubstr("855 MHz"));
