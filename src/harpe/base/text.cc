@@ -1,6 +1,7 @@
 #include "harpe/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
@@ -139,6 +140,37 @@ std::vector<std::string> split_list(std::string_view text) {
     if (comma == std::string_view::npos) return items;
     text.remove_prefix(comma + 1);
   }
+}
+
+std::vector<std::string> unbroken_words(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n";
+  constexpr std::array<std::string_view, 16> kUnits = {
+      "%", "s", "ms", "min", "h", "d", "J", "kJ", "MJ", "W", "kW", "MW", "kWh", "MHz", "kg", "t"};
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto ends_in_group = [&](const std::string& word) {
+    const auto digits = std::find_if_not(word.rbegin(), word.rend(), is_digit) - word.rbegin();
+    return digits >= 1 && digits <= 3;
+  };
+  const auto belongs = [&](std::string_view word, const std::string& before) {
+    if (!is_digit(before.back())) return false;
+    const auto digits = std::ranges::find_if_not(word, is_digit) - word.begin();
+    if (digits == 3) return ends_in_group(before);
+    const std::size_t end = word.find_last_not_of(".,;:)");
+    return std::ranges::find(kUnits, word.substr(0, end + 1)) != kUnits.end();
+  };
+  std::vector<std::string> words;
+  for (std::size_t at = text.find_first_not_of(kSpace); at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kSpace, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (!words.empty() && belongs(word, words.back())) {
+      words.back() += ' ';
+      words.back() += word;
+    } else {
+      words.emplace_back(word);
+    }
+    at = text.find_first_not_of(kSpace, end);
+  }
+  return words;
 }
 
 }  // namespace harpe

@@ -48,4 +48,8 @@ std::optional<std::string> nearest(std::string_view word,
 /// Returns the parts of the text between commas, trimmed: "a, b" has "a" and "b".
 std::vector<std::string> split_list(std::string_view text);
 
+/// Returns the words of a text. A number with its groups of digits, its "%" or its unit is one
+/// word: "395 448.6 kWh".
+std::vector<std::string> unbroken_words(std::string_view text);
+
 }  // namespace harpe

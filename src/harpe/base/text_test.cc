@@ -83,6 +83,17 @@ TEST(InQuotes, ShowsWhatCannotBePrinted) {
   EXPECT_EQ(in_quotes("abc", 3), "'abc'");
 }
 
+TEST(UnbrokenWords, KeepNumbersTogetherWithTheirUnits) {
+  using testing::ElementsAre;
+  EXPECT_THAT(unbroken_words(" a\tb\n c "), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(unbroken_words(""), ElementsAre());
+  EXPECT_THAT(unbroken_words("saves 395 448.6 kWh (5.5 %), in 16 s."),
+              ElementsAre("saves", "395 448.6 kWh", "(5.5 %),", "in", "16 s."));
+  EXPECT_THAT(unbroken_words("in 2026 100 MHz"), ElementsAre("in", "2026", "100 MHz"));
+  EXPECT_THAT(unbroken_words("8 stages, 16 pipelines s"),
+              ElementsAre("8", "stages,", "16", "pipelines", "s"));
+}
+
 TEST(Nearest, FindsALikelyTypo) {
   const std::vector<std::string> names = {"forward", "backward", "weight"};
   EXPECT_EQ(nearest("foward", names), "forward");

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "harpe/base/text.h"
 #include "harpe/command/console.h"
 
 namespace harpe {
@@ -31,29 +32,6 @@ std::size_t sum(const std::vector<std::size_t>& widths) {
          kGap * (widths.empty() ? 0 : widths.size() - 1);
 }
 
-/// Returns the words of a text. The groups of a number, such as "395 448.6", are one word.
-std::vector<std::string> words_of(const std::string& text) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto ends_in_group = [&](const std::string& word) {
-    const auto digits = std::find_if_not(word.rbegin(), word.rend(), is_digit) - word.rbegin();
-    return digits >= 1 && digits <= 3;
-  };
-  const auto is_group = [&](const std::string& word) {
-    const auto digits = std::ranges::find_if_not(word, is_digit) - word.begin();
-    return digits == 3;
-  };
-  std::vector<std::string> words;
-  std::istringstream input(text);
-  for (std::string word; input >> word;) {
-    if (!words.empty() && is_group(word) && ends_in_group(words.back())) {
-      words.back() += ' ' + word;
-    } else {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
@@ -76,7 +54,7 @@ std::string wrapped_text(const std::string& text, int width, std::size_t indent)
   if (width <= 0) return text + '\n';
   std::string result;
   std::string line(std::min(text.find_first_not_of(' '), text.size()), ' ');
-  for (const std::string& word : words_of(text)) {
+  for (const std::string& word : unbroken_words(text)) {
     const bool begun = line.find_first_not_of(' ') != std::string::npos;
     if (begun && display_width(line) + 1 + display_width(word) > static_cast<std::size_t>(width)) {
       result += line + '\n';

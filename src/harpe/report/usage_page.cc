@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "harpe/base/text.h"
 #include "harpe/report/frame.h"
 #include "harpe/report/markup.h"
 
@@ -234,9 +235,20 @@ std::string table_markup(const UsagePageInput& input) {
   return table + "</tbody></table></div>\n";
 }
 
+/// Returns the markup of a sentence, whose lines never break within a number.
+std::string prose_markup(std::string_view text) {
+  constexpr std::string_view kNoBreak = "\u00a0";
+  std::string markup;
+  for (const std::string& word : unbroken_words(text)) {
+    if (!markup.empty()) markup += ' ';
+    for (const char c : word) markup += c == ' ' ? kNoBreak : std::string_view(&c, 1);
+  }
+  return escape(markup);
+}
+
 std::string list_markup(std::string_view heading, const std::vector<std::string>& lines) {
   std::string list = concat({"<section><h2>", escape(heading), "</h2>\n<ul class=\"method\">\n"});
-  for (const std::string& line : lines) list += concat({"<li>", escape(line), "</li>\n"});
+  for (const std::string& line : lines) list += concat({"<li>", prose_markup(line), "</li>\n"});
   return list + "</ul></section>\n";
 }
 
@@ -279,8 +291,9 @@ std::string usage_page(const UsagePageInput& input) {
   using report::escape;
   std::string body =
       concat({"<section aria-label=\"Result\">\n<p class=\"headline long\">",
-              escape(input.headline), "</p>\n<p class=\"explanation\">", escape(input.explanation),
-              "</p>\n</section>\n", report::charts_markup(input)});
+              report::prose_markup(input.headline), "</p>\n<p class=\"explanation\">",
+              report::prose_markup(input.explanation), "</p>\n</section>\n",
+              report::charts_markup(input)});
   for (const PageFigure& figure : input.figures) {
     body += report::figure_markup(input, escape(figure.heading), figure.markup,
                                   escape(figure.caption), false);
