@@ -35,6 +35,8 @@ class CsvTable {
     for (const char* column : columns) {
       const auto& heading = rows_[0].cells;
       const auto at = std::ranges::find(heading, column, &CsvCell::text);
+      if (std::ranges::count(heading, column, &CsvCell::text) > 1)
+        diagnostics_.add(rows_[0].line, 0, std::string("the column ") + column + " is there twice");
       if (at == heading.end())
         diagnostics_.add(rows_[0].line, 0, std::string("there is no column ") + column);
       columns_.push_back(static_cast<std::size_t>(at - heading.begin()));

@@ -110,7 +110,8 @@ Result<Outcome> show_plan(const PlanArguments& arguments, Console& console) {
                        HARPE_TRY(server.ask_text("GET", path + "/certificate" + query)));
   }
   text += "\nWritten:\n";
-  for (const std::string& file : HARPE_TRY(write_output_files(arguments.out, files)).written)
+  for (const std::string& file :
+       HARPE_TRY(write_output_files(arguments.out, files, optional_plan_files())).written)
     text += "  " + file + "\n";
   return Outcome{.text = text, .json = document};
 }

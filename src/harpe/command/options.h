@@ -30,7 +30,12 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string
                       const std::string& help, T& target) {
   return app
       .add_option_function<std::string>(
-          names, [&target](const std::string& text) { target = text; }, help)
+          names,
+          [&target, names](const std::string& text) {
+            if (text.empty()) throw CLI::ValidationError(names, "expected a value, found ''");
+            target = text;
+          },
+          help)
       ->type_name(value_name);
 }
 

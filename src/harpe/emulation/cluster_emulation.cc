@@ -26,11 +26,11 @@ Status check(const EmulationTerms& terms) {
   const auto is_time = [](Seconds time) { return time >= Seconds{0} && time < Seconds{1e12}; };
   expect(terms.iterations >= 1 && terms.iterations <= kMostIterations,
          "a training has from 1 to " + grouped(kMostIterations, 0) + " iterations");
-  expect(is_time(terms.time), "the time of a training must not be negative");
+  expect(is_time(terms.time), "the time of a training must be from 0 to 10^12 s");
   expect(terms.checkpoints.every >= 0 && is_time(terms.checkpoints.time),
-         "checkpoints need a number of iterations and a time that are not negative");
+         "checkpoints need a number of iterations from 0 and a time from 0 to 10^12 s");
   expect(is_time(terms.failures.mean_between) && is_time(terms.failures.restart),
-         "the time between failures and that of a restart must not be negative");
+         "the time between failures and that of a restart must be from 0 to 10^12 s");
   expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
          "failures need checkpoints, or the training never ends");
   expect(terms.reaction >= 0 && terms.reaction <= 1000,

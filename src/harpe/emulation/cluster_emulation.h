@@ -42,6 +42,10 @@ struct FailureTerms {
   Seconds restart{0};       ///< for which all GPUs wait
 };
 
+/// Iterations until a real job's plans wait for a straggler: it finds one by three slow iterations,
+/// and new plans take effect some five iterations after they are made, so that all ranks have them.
+inline constexpr int kUsualReaction = 8;
+
 struct EmulationTerms {
   std::int64_t iterations = 1000;  ///< that the training needs; see `time`
   /// If above 0, the training takes that time by the clock of Harpe's policy instead, rounded up to
@@ -52,7 +56,7 @@ struct EmulationTerms {
   PowerCapTrace power_cap = {};     ///< of all GPUs of the cluster
   CheckpointTerms checkpoints = {};
   FailureTerms failures = {};
-  int reaction = 3;  ///< see `EmulatedPolicy`
+  int reaction = kUsualReaction;  ///< see `EmulatedPolicy`
 };
 
 /// What runs on the cluster. Refers to the table.

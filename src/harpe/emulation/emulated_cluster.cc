@@ -30,7 +30,7 @@ Result<EmulatedCluster> EmulatedCluster::make(const ClusterShape& shape,
          "the spread of power must be from 0 to " + shortest(100 * EmulatedPipeline::kMostNoise) +
              " %");
   expect(shape.overhead >= Seconds{0} && shape.overhead < Seconds{1e9},
-         "the overhead of an iteration must not be negative");
+         "the overhead of an iteration must be from 0 to 10^9 s");
   if (diagnostics.empty()) {
     const std::int64_t of_pipeline =
         static_cast<std::int64_t>(pipeline.stages()) * shape.gpus_per_stage;

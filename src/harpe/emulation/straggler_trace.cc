@@ -63,13 +63,17 @@ void check_order(const StragglerTrace& trace, Diagnostics& diagnostics) {
 Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   StragglerTrace trace;
-  trace.in_seconds = text.substr(0, text.find('\n', text.find("pipeline"))).find("begin_s") !=
-                     std::string_view::npos;
+  const std::string_view heading = text.substr(0, text.find('\n', text.find("pipeline")));
+  trace.in_seconds = heading.find("begin_s") != std::string_view::npos;
+  if (trace.in_seconds && heading.find("begin_iteration") != std::string_view::npos)
+    diagnostics.add("it has begin_s and begin_iteration: expected one of them");
   const std::array<const char*, 4> columns =
       trace.in_seconds ? std::array{"pipeline", "begin_s", "end_s", "slowdown"}
                        : std::array{"pipeline", "begin_iteration", "end_iteration", "slowdown"};
   CsvTable table(text, columns, diagnostics);
   table.each([&] { trace.states.push_back(read_state(table, trace.in_seconds)); });
+  if (diagnostics.empty() && trace.states.empty())
+    diagnostics.add("it has no row with a straggler");
   if (diagnostics.empty()) {
     std::ranges::sort(trace.states, {}, [](const StragglerTrace::State& state) {
       return std::tuple(state.pipeline, state.begin, state.end, state.line);

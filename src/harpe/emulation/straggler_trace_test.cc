@@ -47,6 +47,18 @@ TEST(StragglerTrace, NamesTheLineOfEverythingThatIsWrong) {
   EXPECT_THAT(parse_straggler_trace("pipeline,begin,end\n", "t").error().text(),
               HasSubstr("begin_iteration"));
   EXPECT_FALSE(parse_straggler_trace("", "t").ok());
+  EXPECT_THAT(error_of(""), HasSubstr("no row with a straggler"));
+  EXPECT_THAT(parse_straggler_trace("pipeline,begin_s,end_s,begin_iteration,end_iteration,slowdown"
+                                    "\n0,0,1,0,1,1.2\n",
+                                    "t")
+                  .error()
+                  .text(),
+              HasSubstr("expected one of them"));
+  EXPECT_THAT(
+      parse_straggler_trace("pipeline,begin_s,end_s,slowdown,slowdown\n0,0,1,1.2,1.3\n", "t")
+          .error()
+          .text(),
+      HasSubstr("the column slowdown is there twice"));
 }
 
 TEST(StragglerTrace, MustFitTheCluster) {

@@ -10,11 +10,11 @@
 #include "harpe/command/option_file.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/emulation/cluster_emulation.h"
-#include "harpe/emulation/power_limited.h"
 #include "harpe/frontier/priced_parts.h"
 #include "harpe/gpu_model/gpu_model.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/emulate_output.h"
+#include "harpe/lab_cli/emulate_plans.h"
 #include "harpe/lab_cli/emulate_power.h"
 #include "harpe/lab_cli/emulate_terms.h"
 #include "harpe/lab_cli/lab_cli.h"
@@ -29,137 +29,8 @@
 namespace harpe {
 namespace {
 
-/// Above so many different waits for stragglers, plans are made at even distances instead.
-constexpr std::size_t kMostWaits = 100;
-constexpr int kPlansAlong = 100;
 /// Emulations with other seeds, by which the result is judged.
 constexpr int kOtherSeeds = 10;
-
-/// Reads the job. Files and searches are left out, and a straggler or a power cap as objective is
-/// refused.
-Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
-  Result<PlanJob> read = read_job(arguments);
-  if (!read.ok()) {
-    Error error = read.error();
-    if (arguments.job_file.ends_with(".toml")) {
-      error.diagnostics.push_back(
-          {.message = "a job file has the keys of harpe plan; options of the cluster stand in a "
-                      "file of options: --config " +
-                      arguments.job_file});
-    }
-    return error;
-  }
-  PlanJob job = std::move(*read);
-  if (job.objective.is_straggler() || job.objective.kind == Objective::Kind::kPowerCap) {
-    return Error::invalid("the job's objective is '" + text_of(job.objective) +
-                          "', but an emulated cluster has stragglers and a power cap of its own: "
-                          "take it out of the job, and give --straggler 20% or --power-cap WATTS "
-                          "(of all GPUs)");
-  }
-  job.out.reset();
-  job.search_time = Seconds{0};
-  job.search_windows.reset();
-  job.certificate = false;
-  if (!arguments.gpu.empty()) {
-    job.gpu = find_gpu_model(arguments.gpu);
-    if (job.gpu == nullptr) {
-      return Error::invalid("--gpu: unknown GPU " + in_quotes(arguments.gpu) +
-                            " (harpe synth --list has those that are known)");
-    }
-  }
-  if (job.blocking_power.empty() && job.gpu != nullptr) {
-    job.blocking_power = {job.gpu->blocking_power};
-  }
-  return job;
-}
-
-/// The plans of one pipeline, and what they were made from.
-struct EmulatedJob {
-  PlanInputs inputs;
-  Frontier frontier;
-  Planned planned;
-  PlanTable table;
-  double limit_slowdown = 1;  ///< factor of the iteration time at all-max under the power limit
-};
-
-/// Returns the times of all possible stragglers, for which the table should have plans.
-Result<std::vector<Seconds>> waits_of(const Frontier& frontier, const Planned& planned,
-                                      const EmulatedPipeline& pipeline, const PlanOptions& options,
-                                      const EmulationTerms& terms) {
-  std::vector<double> throttled;
-  if (!possible_throttles(terms.stragglers).empty()) {
-    const PlanTable shortest_table =
-        HARPE_TRY(PlanTable::build(frontier, {.plans = 0, .plan = options}));
-    throttled = HARPE_TRY(throttled_slowdowns(terms, pipeline, shortest_table.all_max()));
-  }
-  return waits_for(terms.stragglers, planned.fastest.iteration_time, planned.all_max.iteration_time,
-                   throttled);
-}
-
-Result<Frontier> frontier_of(const PlanInputs& inputs, const PlanJob& job) {
-  return characterize(inputs.pipeline, inputs.profile,
-                      {.blocking_power = inputs.blocking_power,
-                       .gpus_per_stage = job.gpus_per_stage,
-                       .job = job.name});
-}
-
-/// Changes the profile to that of GPUs under the limit.
-/// \returns  how much slower all-max becomes: a factor
-Result<double> apply_power_limit(PlanInputs& inputs, const PlanJob& job, Watts limit) {
-  for (const Watts waiting : inputs.blocking_power) {
-    if (limit >= waiting) continue;
-    return Error::invalid("a GPU cannot be limited to " + shortest(limit.value) + " W: it draws " +
-                          shortest(waiting.value) + " W while it waits");
-  }
-  const auto all_max = [&]() -> Result<Seconds> {
-    return HARPE_TRY(frontier_of(inputs, job)).all_max().iteration_time;
-  };
-  const Seconds usual = HARPE_TRY(all_max());
-  inputs.profile = at_power_limit(inputs.profile, limit);
-  return HARPE_TRY(all_max()) / usual;
-}
-
-EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
-                                   const PlanJob& job) {
-  return {frontier.pipeline(), frontier.profile(), inputs.blocking_power,
-          options_of(job, frontier.profile()).switch_latency};
-}
-
-Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
-                             const EmulationTerms& terms, std::optional<Watts> power_limit,
-                             Console& console) {
-  PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
-  HARPE_TRY(check_inputs(job, inputs, console));
-  const double limit_slowdown =
-      power_limit ? HARPE_TRY(apply_power_limit(inputs, job, *power_limit)) : 1;
-  const Frontier frontier = HARPE_TRY(frontier_of(inputs, job));
-  PlanJob of_pipeline = job;
-  of_pipeline.objective = of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
-  HARPE_TRY(check_objective(of_pipeline, inputs, frontier, console));
-  const EmulatedPipeline pipeline = emulated_pipeline(frontier, inputs, job);
-  HARPE_TRY(check_throttles(terms, pipeline));
-  LongPlanSearch search(job, console);
-  ProgressBar bar(console, "plans");
-  Planned planned = HARPE_TRY(make_plans(
-      frontier, of_pipeline, 0, [&bar](double share) { bar.update(share / 4); }, search));
-  planned.rivals = HARPE_TRY(rivals_of(frontier, planned, nullptr));
-  PlanTable::Options options{.plans = 0,
-                             .times = {},
-                             .objective = of_pipeline.objective,
-                             .plan = options_of(job, frontier.profile())};
-  options.times = HARPE_TRY(waits_of(frontier, planned, pipeline, options.plan, terms));
-  if (options.times.size() > kMostWaits || !terms.power_cap.caps.empty()) {
-    options.plans = kPlansAlong;
-    options.times.clear();
-  }
-  PlanTable table = HARPE_TRY(PlanTable::build(
-      frontier, options, [&bar](double share) { bar.update(0.25 + 0.75 * share); }));
-  return EmulatedJob{.inputs = std::move(inputs),
-                     .frontier = frontier,
-                     .planned = std::move(planned),
-                     .table = std::move(table),
-                     .limit_slowdown = limit_slowdown};
-}
 
 ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
   const ClusterTerms usual;
@@ -172,14 +43,26 @@ ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
           .seed = arguments.seed};
 }
 
+Watts highest_power(const Profile& profile) {
+  Watts highest{0};
+  for (const InstructionProfile& entry : profile.entries()) {
+    if (entry.points.size() == 1) continue;  // of fixed time
+    for (const OperatingPoint& point : entry.points)
+      highest = std::max(highest, point.energy / point.time);
+  }
+  return highest;
+}
+
 std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
-                                  const EmulateArguments& arguments,
-                                  std::span<const RecurringStraggler> recurring,
+                                  const EmulateArguments& arguments, const EmulationTerms& terms,
                                   const EmulationOutcome& outcome) {
+  const std::vector<PowerCapTrace::Cap>& caps = terms.power_cap.caps;
   std::vector<std::string> notes = made.inputs.premises;
-  if (!arguments.power_cap.empty()) {
+  const auto lowest_cap = std::ranges::min_element(caps, {}, &PowerCapTrace::Cap::power);
+  if (lowest_cap != caps.end() && outcome.all_max.power() > lowest_cap->power) {
     notes.emplace_back(
-        "all-max is not under the power cap: it is faster and draws more than is allowed");
+        "all-max is not under the power cap: it draws more than is allowed, so that the saving "
+        "against it is not Harpe's alone");
   }
   notes.insert(notes.end(), made.inputs.notes.begin(), made.inputs.notes.end());
   if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty()) {
@@ -191,19 +74,32 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   if (arguments.through_job && (!arguments.power_cap.empty() || arguments.checkpoint_every > 0)) {
     notes.emplace_back("--through-job knows no power cap, no checkpoints and no failures");
   }
-  if (!arguments.gpu.empty()) {
-    notes.push_back("blocking power " + shortest(made.inputs.blocking_power.front().value) +
-                    " W, of " + arguments.gpu);
-  }
+  const Watts waiting = made.inputs.blocking_power.front();
+  if (job.gpu != nullptr && waiting == job.gpu->blocking_power)
+    notes.push_back("blocking power " + shortest(waiting.value) + " W, of " + arguments.gpu);
   if (arguments.power_limit) {
     notes.push_back("the power limit of " + grouped(arguments.power_limit->value, 0) +
                     " W slows all-max by " + percent_text(100 * (made.limit_slowdown - 1), 2));
+    const Watts drawn = highest_power(made.inputs.profile);
+    if (drawn > *arguments.power_limit) {
+      notes.push_back(
+          "the limit is not kept: at the lowest clock of the profile an instruction "
+          "draws " +
+          grouped(drawn.value, 1) + " W");
+    }
   }
-  for (const RecurringStraggler& straggler : recurring) {
+  for (const RecurringStraggler& straggler : terms.stragglers.recurring) {
     const Seconds period = straggler.between + straggler.lasts;
     if (period <= outcome.harpe.time) continue;
     notes.push_back("a straggler comes every " + duration_text(period) +
                     ", which is longer than the training that was emulated");
+  }
+  const StragglerTrace& trace = terms.stragglers.trace;
+  const double end =
+      trace.in_seconds ? outcome.harpe.time.value : static_cast<double>(outcome.iterations);
+  if (!trace.states.empty() &&
+      std::ranges::all_of(trace.states, [&](const auto& state) { return state.begin >= end; })) {
+    notes.push_back(terms.straggler_file + " begins after the training that was emulated");
   }
   return notes;
 }
@@ -337,7 +233,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
                                    {kPicture, power_svg(result)},
                                    {kSpectrum, spectrum_csv(result)}};
   if (!tables.metadata.empty()) files.emplace_back(kMetadata, std::move(tables.metadata));
-  return write_output_files(arguments.out, files, false);
+  return write_output_files(arguments.out, files, {kPower, kPowerParquet, kMetadata});
 }
 
 /// Trains the same cluster with the decisions of a real job.
@@ -393,20 +289,19 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
                         .made = made,
                         .plans = {.table = made.table, .objective = job.objective},
                         .terms = terms};
-  // No clock was searched for under a cap.
-  const bool is_capped = !terms.power_cap.caps.empty();
-  if (const ClusterCosts costs = cluster_costs(made.planned); costs.one_clock && !is_capped) {
-    result.one_clock = costs.one_clock->clock;
-    experiment.plans.rival = at_one_clock(made.table.all_max(), costs.one_clock->clock);
-  }
+  result.one_clock = rival_clock(made, shape, terms);
+  if (result.one_clock)
+    experiment.plans.rival = at_one_clock(made.table.all_max(), result.one_clock->clock);
   PageSource source = page_source(commands, arguments.job_file, made.frontier, job, made.planned);
   EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, source, result, console));
   if (arguments.through_job)
     result.through_job = HARPE_TRY(trained_through_job(experiment, arguments, shape, console));
   result.events = events_of(arguments, terms);
-  result.notes = notes_of(made, job, arguments, terms.stragglers.recurring, result.outcome);
+  result.notes = notes_of(made, job, arguments, terms, result.outcome);
   const WrittenFiles done =
       HARPE_TRY(write_files(arguments, result, std::move(tables), std::move(source)));
+  for (const auto& [from, to] : done.kept_aside)
+    console.warn(from + " was of an earlier run: it is kept as " + to);
   return Outcome{.text = emulation_text(result, done.written, console.colour_out),
                  .json = emulation_json(result, done.written)};
 }

@@ -57,11 +57,18 @@ Status read_part(std::string_view part, RecurringStraggler& straggler, Seconds& 
 Status read_parts(const std::vector<std::string>& parts, std::string_view text,
                   RecurringStraggler& straggler) {
   Seconds every{0};
-  for (std::size_t i = 1; i < parts.size(); ++i) HARPE_TRY(read_part(parts[i], straggler, every));
+  std::vector<std::string> keys;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    HARPE_TRY(read_part(parts[i], straggler, every));
+    keys.push_back(parts[i].substr(0, parts[i].find('=')));
+    if (std::ranges::find(keys, keys.back()) != keys.end() - 1)
+      return Error::invalid(keys.back() + " is given twice, found " + in_quotes(text));
+  }
   if ((every > Seconds{0}) != (straggler.lasts > Seconds{0}) ||
       (straggler.is_random && every == Seconds{0})) {
-    return Error::invalid("a straggler that comes and goes needs every=TIME and for=TIME, found " +
-                          in_quotes(text));
+    return Error::invalid(
+        "a straggler that comes and goes needs every=TIME and for=TIME above 0, found " +
+        in_quotes(text));
   }
   if (every > Seconds{0} && straggler.lasts >= every)
     return Error::invalid("for=TIME must be less than every=TIME, found " + in_quotes(text));
@@ -180,7 +187,8 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
            arguments.straggler_trace)
       ->group(kEvents);
   add_parsed(app, "--reaction", "N",
-             "Iterations in a row that a straggler is slow before the others slow down (default 3)",
+             "Iterations in a row that a straggler is slow before the others slow down (default 8, "
+             "as a job does)",
              arguments.reaction, [](const std::string& text) { return parse_count(text, 0, 1000); })
       ->group(kEvents);
   add_text(app, "--power-cap", "WATTS|FILE",

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/command/options.h"
-#include "harpe/emulation/stragglers.h"
+#include "harpe/emulation/cluster_emulation.h"
 #include "harpe/lab_cli/emulate_power.h"
 #include "harpe/plan_cli/job_options.h"
 
@@ -37,7 +37,7 @@ struct EmulateArguments : PlanJobArguments {
   std::int64_t checkpoint_every = 0;
   Seconds checkpoint_time{0};
   Seconds failure_every{0}, restart_time{0};
-  int reaction = 3;
+  int reaction = kUsualReaction;
   std::optional<double> tokens;  ///< of an iteration, all pipelines
   std::string gpu;               ///< a name of `find_gpu_model`
   std::string out;

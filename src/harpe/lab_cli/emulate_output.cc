@@ -31,7 +31,8 @@ std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
   std::vector<NamedTotals> all = {{"harpe", "Harpe", &outcome.harpe},
                                   {"all_max", "all-max", &outcome.all_max}};
   if (outcome.rival && result.one_clock) {
-    all.push_back({"one_clock", "one clock, " + clock_text(*result.one_clock), &*outcome.rival});
+    all.push_back(
+        {"one_clock", "one clock, " + clock_text(result.one_clock->clock), &*outcome.rival});
   }
   return all;
 }
@@ -49,7 +50,8 @@ ClusterCosts costs_of(const EmulatedTrainingResult& result) {
                      .all_max = mean_cost(result, result.outcome.all_max)};
   if (result.outcome.rival && result.one_clock) {
     costs.one_clock = ClusterCosts::OneClock{.cost = mean_cost(result, *result.outcome.rival),
-                                             .clock = *result.one_clock};
+                                             .clock = result.one_clock->clock,
+                                             .name = result.one_clock->name};
   }
   return costs;
 }
@@ -61,18 +63,24 @@ ClusterBill bill_of_tokens(const EmulatedTrainingResult& result, const PolicyTot
                       mean_cost(result, totals), tokens / *result.tokens);
 }
 
-/// Returns what a million tokens take, or a billion where that is little, one sentence; empty if it
-/// is not known how many tokens there are.
+/// Returns what a million tokens take, or more where that is little, one sentence; empty if it is
+/// not known how many tokens there are.
 std::string tokens_text(const EmulatedTrainingResult& result) {
   if (!result.tokens) return {};
   constexpr Joules kLittle{0.1 * 3.6e6};
-  const bool is_little = bill_of_tokens(result, result.outcome.harpe, 1e6).energy < kLittle;
+  const char* name = "A million";
+  double tokens = 1e6;
+  for (const char* larger : {"A billion", "A trillion"}) {
+    if (bill_of_tokens(result, result.outcome.harpe, tokens).energy >= kLittle) break;
+    name = larger;
+    tokens *= 1000;
+  }
   const auto words = [&](const PolicyTotals& totals) {
-    const ClusterBill bill = bill_of_tokens(result, totals, is_little ? 1e9 : 1e6);
+    const ClusterBill bill = bill_of_tokens(result, totals, tokens);
     return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
   };
-  return std::string(is_little ? "A billion" : "A million") + " tokens take " +
-         words(result.outcome.harpe) + "; at all-max " + words(result.outcome.all_max);
+  return std::string(name) + " tokens take " + words(result.outcome.harpe) + "; at all-max " +
+         words(result.outcome.all_max);
 }
 
 std::string share_text(double share) {
@@ -84,18 +92,35 @@ constexpr double kShown = 5e-5;
 
 std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& policy) {
   if (policy.totals == &result.outcome.harpe) return {};
-  const std::string text = share_text(result.outcome.saving(*policy.totals));
-  return 2 * result.deviation < kShown ? text : text + " +- " + share_text(2 * result.deviation);
+  const double saved = result.outcome.saving(*policy.totals);
+  if (2 * result.deviation < kShown) return share_text(saved);
+  return fixed(100 * saved, 2) + " +- " + share_text(2 * result.deviation);
+}
+
+/// Returns how much longer than all-max the policy takes: "+0.53 %".
+std::string slower_text(const EmulationOutcome& outcome, const PolicyTotals& totals) {
+  const double slower = totals.time / outcome.all_max.time - 1;
+  return (slower < kShown ? "" : "+") + share_text(slower);
+}
+
+/// Returns the energy with at least four significant digits.
+std::string energy_text(double kwh) {
+  int decimals = 3;
+  for (double value = kwh; value > 0 && value < 1 && decimals < 9; value *= 10) ++decimals;
+  return fixed(kwh, decimals) + " kWh";
 }
 
 std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& result) {
   std::vector<std::vector<std::string>> rows = {
-      {"", "iteration", "GPU power", "energy each", "Harpe saves"}};
+      {"", "iteration", "slower", "power", "energy", "Harpe saves"}};
   const auto iterations = static_cast<double>(result.outcome.iterations);
   for (const NamedTotals& policy : policies_of(result)) {
-    rows.push_back({policy.name, seconds_text(policy.totals->time.value / iterations),
-                    grouped(policy.totals->power().value / 1000, 1) + " kW",
-                    fixed(policy.totals->energy / kKilowattHour / iterations, 3) + " kWh",
+    const PolicyTotals& totals = *policy.totals;
+    const bool is_all_max = policy.totals == &result.outcome.all_max;
+    rows.push_back({policy.name, seconds_text(totals.time.value / iterations),
+                    is_all_max ? std::string() : slower_text(result.outcome, totals),
+                    grouped(totals.power().value / 1000, 1) + " kW",
+                    energy_text(totals.energy / kKilowattHour / iterations),
                     saved_text(result, policy)});
   }
   return rows;
@@ -145,8 +170,8 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
   if (2 * result.deviation >= kShown) {
     lines.push_back("The figure behind +- is twice the standard deviation between " +
                     std::to_string(result.other_seeds) +
-                    " emulations with other seeds: other nodes, other random stragglers, other "
-                    "failures");
+                    " emulations with other seeds, and no more: other nodes, other random "
+                    "stragglers, other failures");
   }
   const std::string noise = result.shape.noise > 0 ? share_text(result.shape.noise) : "no";
   std::string spread = "Emulated with " + noise + " noise of each instruction and " +
@@ -208,11 +233,12 @@ Json power_json(const EmulatedPower& power) {
           {"strongest_swing", std::move(strongest)}};
 }
 
-/// The power over the first iterations, at most three, so that one sees what happens in them.
+/// The power over the first iterations, at most three, so that one sees what happens in them. No
+/// plan has changed yet for a straggler then.
 PowerChart chart_of(const EmulatedTrainingResult& result) {
   const double shown = 3 * result.outcome.harpe.time.value /
                        static_cast<double>(result.outcome.iterations) / result.power_step.value;
-  PowerChart chart{.title = result.title + ": power of all GPUs over three iterations",
+  PowerChart chart{.title = result.title + ": power of all GPUs over the first iterations",
                    .subtitle = cluster_words(result),
                    .doubt = "Emulated GPUs, not real ones.",
                    .step = result.power_step};
@@ -265,6 +291,27 @@ std::string joined(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) text += (text.empty() ? "" : ". ") + sentence;
   return text + '.';
+}
+
+/// Returns how much less than at all-max is used. The amounts of a page are those of the site,
+/// which may have more than GPUs.
+std::string less_words(const EmulatedTrainingResult& result, const ClusterSaving& saved,
+                       const ClusterBill& all_max) {
+  const std::string of_gpus = share_text(result.outcome.saving(result.outcome.all_max));
+  const bool is_gpus_alone = result.cluster.pue == 1 && result.cluster.host_power == Watts{0};
+  if (is_gpus_alone)
+    return "This is " + of_gpus +
+           " less than with all GPUs at their highest clocks, for the same training.";
+  return "This is " + share_text(saved.energy / all_max.energy) +
+         " less than the site uses with all GPUs at their highest clocks, for the same training; "
+         "of the GPUs alone, " +
+         of_gpus + " less.";
+}
+
+/// Returns a sentence if the training takes visibly longer than at all-max; else nothing.
+std::string slower_words(const EmulationOutcome& outcome) {
+  if (outcome.harpe.time / outcome.all_max.time - 1 < kShown) return {};
+  return " It takes " + share_text(outcome.harpe.time / outcome.all_max.time - 1) + " longer.";
 }
 
 }  // namespace
@@ -367,15 +414,13 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   page.headline = (result.cluster.time == kMonth ? "A month saves "
                                                  : duration_text(result.cluster.time) + " save ") +
                   amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
-  const std::string share = share_text(result.outcome.saving(result.outcome.all_max));
-  page.explanation = cluster_words(result) + ", " + share +
-                     " less than all GPUs at their highest clocks take for the same " +
-                     "training. " + "The GPUs were emulated, not switched on.";
+  page.explanation = cluster_words(result) + ". " + less_words(result, saved, bill(costs.all_max)) +
+                     slower_words(result.outcome) + " The GPUs were emulated, not switched on.";
   page.doubt = "Emulated GPUs, not real ones.";
   page.table = table_of(result);
   page.table_heading = "What is saved";
   if (!result.power.empty()) {
-    page.figures = {{"Power of all GPUs over three iterations",
+    page.figures = {{"Power of all GPUs over the first iterations",
                      power_chart_figure(chart_of(result)), "Each point is a mean over one pixel."}};
   }
   PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
@@ -387,6 +432,8 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   for (const auto& lines : {doubts_of(result), result.notes})
     sure.lines.insert(sure.lines.end(), lines.begin(), lines.end());
   page.sections = {std::move(rests), std::move(sure)};
+  if (result.through_job)
+    page.sections.push_back({"By a real job's decisions", job_lines(*result.through_job)});
   if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
   page.source = std::move(source);
   return usage_page(page);

@@ -9,6 +9,7 @@
 #include "harpe/carbon/cluster_bill.h"
 #include "harpe/emulation/cluster_emulation.h"
 #include "harpe/emulation/power_swings.h"
+#include "harpe/lab_cli/emulate_plans.h"
 #include "harpe/lab_cli/through_job.h"
 #include "harpe/plan_cli/cluster.h"
 #include "harpe/plan_cli/plan_output.h"
@@ -28,7 +29,7 @@ struct EmulatedTrainingResult {
   bool is_synthetic = false;
   ClusterShape shape;
   EmulationOutcome outcome = {};
-  std::optional<Megahertz> one_clock = {};  ///< of the rival
+  std::optional<RivalClock> one_clock = {};
   /// Standard deviation of the share that is saved against all-max between emulations with other
   /// seeds, and how many there were.
   double deviation = 0;

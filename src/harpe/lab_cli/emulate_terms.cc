@@ -67,8 +67,10 @@ Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
     terms.power_cap.caps = {{Seconds{0}, *watts}};
   } else {
     if (!std::filesystem::exists(cap))
-      return Error::invalid("--power-cap: expected watts (300kW) or a CSV file, found " +
-                            in_quotes(cap));
+      return Error::invalid(
+          "--power-cap: expected watts (300kW) or a CSV file, but there is no "
+          "file " +
+          in_quotes(cap));
     const std::string text = HARPE_TRY(read_input_file(cap));
     terms.power_cap = HARPE_TRY(parse_power_cap_trace(text, cap));
   }

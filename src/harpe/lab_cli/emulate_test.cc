@@ -12,6 +12,7 @@
 #include "harpe/emulation/power_limited.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/lab_cli.h"
+#include "harpe/plan_cli/table.h"
 #include "harpe/profile/profile.h"
 #include "harpe/profile/synth.h"
 
@@ -95,15 +96,59 @@ TEST_F(Emulate, RefusesWhatMeansNothingAndWarnsOfForgottenPercentSigns) {
               HasSubstr("--noise is in percent: 0.01 %"));
   const std::string job = file("job.toml", "iterations = 5\n");
   EXPECT_THAT(harpe_with(add_emulate_command, {"emulate", job}).err, HasSubstr("--config " + job));
+  const std::string out = file("out.toml", "profile = \"profile.csv\"\nout = \"saved\"\n");
+  EXPECT_THAT(harpe_with(add_emulate_command, {"emulate", out, "--micro-batches", "8"}).err,
+              HasSubstr("take it out of the job"));
+  EXPECT_THAT(emulate({"--out", ""}).err, HasSubstr("--out: expected a value"));
+  EXPECT_THAT(emulate({"--straggler", "20%,every=3d,every=2d,for=1d"}).err,
+              HasSubstr("every is given twice"));
+  EXPECT_THAT(emulate({"--power-limit", "100W", "--iterations", "5"}).out,
+              HasSubstr("the limit is not kept"));
 }
 
-TEST_F(Emulate, NamesWhatHappensToTheClusterAndNoRivalUnderACap) {
-  const Said said =
-      emulate({"--iterations", "5", "--straggler", "20%,every=3d,for=1d", "--power-cap", "150kW"});
-  EXPECT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(said.out,
+TEST_F(Emulate, ComparesWithTheOneClockThatAUserWouldSet) {
+  const std::vector<std::string> options = {"--iterations", "5", "--straggler",
+                                            "20%,every=3d,for=1d", "--power-cap"};
+  const auto under = [&](const std::string& cap) {
+    std::vector<std::string> all = options;
+    all.push_back(cap);
+    return emulate(all).out;
+  };
+  EXPECT_THAT(under("150kW"),
               AllOf(HasSubstr("A pipeline is 20 % slower for"),
-                    HasSubstr("all-max is not under the power cap"), Not(HasSubstr("one clock"))));
+                    HasSubstr("all-max is not under the power cap"),
+                    HasSubstr("the fastest one clock for all GPUs under the power cap")));
+  EXPECT_THAT(under("500kW"), AllOf(HasSubstr("that is no slower without stragglers"),
+                                    Not(HasSubstr("not under the power cap"))));
+  const std::string changing = file("caps.csv", "time_s,watts\n0,150000\n1,140000\n");
+  EXPECT_THAT(under(changing), Not(HasSubstr("one clock")));
+}
+
+TEST_F(Emulate, ThePageSaysTheShareOfTheSiteWhoseAmountsItShows) {
+  const Said said = emulate({"--iterations", "20", "--pue", "1.2", "--host-power", "1.5kW",
+                             "--least-energy", "--out", path("site")});
+  ASSERT_EQ(said.status, 0) << said.err;
+  const std::string page = read_file(path("site/emulation.html")).value();
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("less than the site uses with all GPUs at their highest clocks"),
+                    HasSubstr("of the GPUs alone,"), HasSubstr("It takes")));
+  const Json json = Json::parse(read_file(path("site/emulation.json")).value());
+  const double percent = json["cluster"]["saved"]["percent"].get<double>();
+  EXPECT_THAT(page, HasSubstr(percent_text(percent, 2).substr(0, 5)));
+}
+
+TEST_F(Emulate, KeepsThePowerOfAnEarlierRunAside) {
+  const std::vector<std::string> options = {"--iterations", "3",           "--power-time",  "2",
+                                            "--out",        path("again"), "--power-format"};
+  const auto with = [&](const std::string& format) {
+    std::vector<std::string> all = options;
+    all.push_back(format);
+    return emulate(all);
+  };
+  EXPECT_EQ(with("table").err, "");
+  EXPECT_THAT(with("parquet").err, HasSubstr("power.csv was of an earlier run"));
+  EXPECT_FALSE(read_file(path("again/power.csv")).ok());
+  EXPECT_TRUE(read_file(path("again/earlier-power.csv")).ok());
 }
 
 TEST_F(Emulate, ARealJobComesToTheSameSavingAndKnowsIt) {

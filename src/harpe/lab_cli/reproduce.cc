@@ -35,7 +35,7 @@ struct Heading {
 
 const std::vector<Heading>& headings() {
   static const std::vector<Heading> kHeadings = {
-      {"intrinsic_saving_percent", "Saving without a straggler and without slowdown, %", 2},
+      {"intrinsic_saving_percent", "Saving of the fastest plan, without a straggler, %", 2},
       {"intrinsic_slowdown_percent", "Slowdown of that plan against all-max, %", 2},
       {"job_saving_percent", "Saving of the whole job, one pipeline slower by", 1, true},
       {"least_energy_time_ratio",

@@ -193,9 +193,9 @@ std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs) {
       amounts_text(terms, plan.energy, plan.co2, plan.money) + ".\n";
   text += saving_words(terms, plan, bills.all_max, "all-max");
   if (bills.one_clock) {
-    text += saving_words(terms, plan, *bills.one_clock,
-                         "the best one clock for all GPUs that is no slower (" +
-                             std::to_string(costs.one_clock->clock.value) + " MHz)");
+    text += saving_words(
+        terms, plan, *bills.one_clock,
+        costs.one_clock->name + " (" + std::to_string(costs.one_clock->clock.value) + " MHz)");
   }
   return text + "Counted with: " + terms_words(terms, plan) + '\n';
 }

@@ -20,10 +20,11 @@ struct ClusterCosts {
   std::int64_t gpus_per_pipeline = 1;
   IterationCost plan;
   IterationCost all_max;
-  /// The best clock for all GPUs that is no slower than the plan.
+  /// One clock for all GPUs.
   struct OneClock {
     IterationCost cost;
     Megahertz clock;
+    std::string name = "the best one clock for all GPUs that is no slower";  ///< how it was chosen
   };
   std::optional<OneClock> one_clock = {};
 };

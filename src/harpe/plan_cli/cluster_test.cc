@@ -23,11 +23,11 @@ ClusterTerms large_cluster() {
           .price = EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
           .intensity = parse_intensity("400").value()};
 }
-constexpr ClusterCosts kCosts{.gpus_per_pipeline = 64,
-                              .plan = {.time = 10_s, .energy = 200'000_J},
-                              .all_max = {.time = 10_s, .energy = 250'000_J},
-                              .one_clock = ClusterCosts::OneClock{
-                                  .cost = {.time = 10_s, .energy = 240'000_J}, .clock = 1395_MHz}};
+const ClusterCosts kCosts{.gpus_per_pipeline = 64,
+                          .plan = {.time = 10_s, .energy = 200'000_J},
+                          .all_max = {.time = 10_s, .energy = 250'000_J},
+                          .one_clock = ClusterCosts::OneClock{
+                              .cost = {.time = 10_s, .energy = 240'000_J}, .clock = 1395_MHz}};
 
 TEST(WrappedText, KeepsTheGroupsOfANumberOnALine) {
   EXPECT_EQ(wrapped_text("needs no less than 395 448.6 J of 1 395 448 J", 22),

@@ -167,7 +167,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   }
   WrittenFiles done;
   if (job.out)
-    done = HARPE_TRY(write_output_files(*job.out, comparison_files(comparison, job), false));
+    done = HARPE_TRY(write_output_files(*job.out, comparison_files(comparison, job), {}));
   std::string text = comparison_text(comparison, job, console.colour_out);
   if (!done.written.empty()) {
     text += "\nWritten:\n";

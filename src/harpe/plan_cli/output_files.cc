@@ -180,8 +180,13 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job) 
   return sentences;
 }
 
+std::vector<std::string> optional_plan_files() {
+  return {kCertificate, kZeusPlan};
+}
+
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
-                                        const std::vector<OutputFile>& files, bool is_plan) {
+                                        const std::vector<OutputFile>& files,
+                                        const std::vector<std::string>& optional) {
   std::error_code error;
   const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
@@ -214,16 +219,15 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
     done.written.push_back(path.string());
   }
   staging.reset();
-  if (!is_plan) return done;
-  for (const char* const optional : {kCertificate, kZeusPlan}) {
-    const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
-    const std::filesystem::path earlier = directory / optional;
+  for (const std::string& name : optional) {
+    const auto is_it = [&](const OutputFile& file) { return file.first == name; };
+    const std::filesystem::path earlier = directory / name;
     if (std::ranges::any_of(files, is_it) || !std::filesystem::exists(earlier, error)) continue;
-    const std::filesystem::path aside = free_name(directory, optional);
+    const std::filesystem::path aside = free_name(directory, name);
     std::filesystem::rename(earlier, aside, error);
     if (error)
       return Error::io(earlier.string(),
-                       "is of an earlier plan and cannot be renamed: " + error.message());
+                       "is of an earlier run and cannot be renamed: " + error.message());
     done.kept_aside.emplace_back(earlier.string(), aside.string());
   }
   return done;

@@ -24,7 +24,7 @@ Result<KeptResult> write_files(const std::filesystem::path& out,
                                const std::vector<OutputFile>& files, WrittenFiles& done,
                                Console& console) {
   Result<KeptResult> kept = write_or_keep(out, [&](const std::filesystem::path& at) -> Status {
-    done = HARPE_TRY(write_output_files(at, files));
+    done = HARPE_TRY(write_output_files(at, files, optional_plan_files()));
     return ok_status();
   });
   for (const auto& [from, to] : done.kept_aside) {

@@ -40,13 +40,17 @@ struct WrittenFiles {
 /// sentence each.
 std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 
+/// Returns the names of the files that not every plan has: its certificate, and its form for Zeus.
+std::vector<std::string> optional_plan_files();
+
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
-/// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as
-/// if it belonged to this one: it is renamed to "earlier-...", or "earlier-2-..." where that is
-/// taken.
-/// \param is_plan  false: leaves the files of an earlier plan as they are
+/// fails.
+/// \param optional  names of files that not every run writes. One of an earlier run that is not
+///                  written again would look as if it belonged to this run: it is renamed to
+///                  "earlier-...", or "earlier-2-..." if that name is taken
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
-                                        const std::vector<OutputFile>& files, bool is_plan = true);
+                                        const std::vector<OutputFile>& files,
+                                        const std::vector<std::string>& optional);
 
 /// Returns the names of all files that `harpe plan --out` may write.
 std::vector<std::string> output_names(bool has_own_profile);
