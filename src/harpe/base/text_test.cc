@@ -1,5 +1,6 @@
 #include "harpe/base/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>

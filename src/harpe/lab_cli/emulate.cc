@@ -10,7 +10,6 @@
 #include "harpe/command/option_file.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/emulation/cluster_emulation.h"
-#include "harpe/frontier/priced_parts.h"
 #include "harpe/gpu_model/gpu_model.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/lab_cli/emulate_output.h"
@@ -19,12 +18,9 @@
 #include "harpe/lab_cli/emulate_terms.h"
 #include "harpe/lab_cli/lab_cli.h"
 #include "harpe/lab_cli/pipeline_threads.h"
-#include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/late_replay.h"
 #include "harpe/plan_cli/planning.h"
-#include "harpe/plan_cli/rivals.h"
 #include "harpe/plan_cli/table.h"
-#include "harpe/policy/plan_choice.h"
 
 namespace harpe {
 namespace {

@@ -10,6 +10,7 @@
 #include "harpe/gpu_model/gpu_model.h"
 #include "harpe/lab_cli/emulate_options.h"
 #include "harpe/plan_cli/cluster.h"
+#include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/rivals.h"
 #include "harpe/policy/plan_choice.h"
 

@@ -23,11 +23,13 @@ ClusterTerms large_cluster() {
           .price = EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
           .intensity = parse_intensity("400").value()};
 }
-const ClusterCosts kCosts{.gpus_per_pipeline = 64,
-                          .plan = {.time = 10_s, .energy = 200'000_J},
-                          .all_max = {.time = 10_s, .energy = 250'000_J},
-                          .one_clock = ClusterCosts::OneClock{
-                              .cost = {.time = 10_s, .energy = 240'000_J}, .clock = 1395_MHz}};
+ClusterCosts costs_there() {
+  return {.gpus_per_pipeline = 64,
+          .plan = {.time = 10_s, .energy = 200'000_J},
+          .all_max = {.time = 10_s, .energy = 250'000_J},
+          .one_clock = ClusterCosts::OneClock{.cost = {.time = 10_s, .energy = 240'000_J},
+                                              .clock = 1395_MHz}};
+}
 
 TEST(WrappedText, KeepsTheGroupsOfANumberOnALine) {
   EXPECT_EQ(wrapped_text("needs no less than 395 448.6 J of 1 395 448 J", 22),
@@ -37,7 +39,7 @@ TEST(WrappedText, KeepsTheGroupsOfANumberOnALine) {
 
 TEST(Cluster, IsSaidInPlainWords) {
   // By hand: see cluster_bill_test.cc.
-  EXPECT_EQ(cluster_text(large_cluster(), kCosts),
+  EXPECT_EQ(cluster_text(large_cluster(), costs_there()),
             "In plain words: for 1 024 GPUs (16 pipelines of 64) the site draws 537.6 kW under "
             "this plan. "
             "In a month of 720 h they do "
@@ -50,7 +52,7 @@ TEST(Cluster, IsSaidInPlainWords) {
 }
 
 TEST(Cluster, RowsOfATableHaveTheSameFigures) {
-  const auto facts = cluster_facts(large_cluster(), kCosts);
+  const auto facts = cluster_facts(large_cluster(), costs_there());
   ASSERT_EQ(facts.size(), 4U);
   EXPECT_EQ(facts[0],
             std::pair(std::string("1 024 GPUs (16 pipelines of 64) in 720 h"),
@@ -63,30 +65,30 @@ TEST(Cluster, RowsOfATableHaveTheSameFigures) {
 
 TEST(Cluster, AMarginalIntensityIsSaidToBeNoInventory) {
   ClusterTerms terms = large_cluster();
-  EXPECT_THAT(cluster_text(terms, kCosts), Not(HasSubstr("inventory")));
+  EXPECT_THAT(cluster_text(terms, costs_there()), Not(HasSubstr("inventory")));
   terms.intensity->kind = IntensityKind::kMarginal;
-  EXPECT_THAT(cluster_text(terms, kCosts), HasSubstr("no inventory"));
+  EXPECT_THAT(cluster_text(terms, costs_there()), HasSubstr("no inventory"));
 }
 
 TEST(Cluster, WhatIsNotGivenIsLeftOutAndSaid) {
   ClusterTerms terms{.pipelines = 2};
-  EXPECT_THAT(cluster_text(terms, kCosts),
+  EXPECT_THAT(cluster_text(terms, costs_there()),
               AllOf(HasSubstr("PUE 1 (--pue"), HasSubstr("no power of hosts (--host-power)"),
                     Not(HasSubstr("CO2")), Not(HasSubstr("/kWh"))));
-  const Json json = cluster_json(terms, kCosts);
+  const Json json = cluster_json(terms, costs_there());
   for (const char* key : {"co2_t", "money", "currency", "price_per_kwh", "carbon"})
     EXPECT_TRUE(json[key].is_null()) << key;
   EXPECT_TRUE(json["saved"]["co2_t"].is_null());
   terms.price = EnergyPrice{.per_kwh = 0.12};
   terms.intensity = parse_intensity("DE").value();
-  const std::string text = cluster_text(terms, kCosts);
+  const std::string text = cluster_text(terms, costs_there());
   EXPECT_THAT(text, AllOf(HasSubstr("g/kWh (DE, average, life cycle, Ember"), HasSubstr("0.12/kWh"),
                           Not(HasSubstr("EUR"))));
-  EXPECT_TRUE(cluster_json(terms, kCosts)["currency"].is_null());
+  EXPECT_TRUE(cluster_json(terms, costs_there())["currency"].is_null());
 }
 
 TEST(Cluster, TheJsonHasTheSameFigures) {
-  const Json json = cluster_json(large_cluster(), kCosts);
+  const Json json = cluster_json(large_cluster(), costs_there());
   EXPECT_EQ(json["gpus"], 1024);
   EXPECT_EQ(json["currency"], "EUR");
   EXPECT_NEAR(json["kw"].get<double>(), 537.6, 1e-9);
@@ -100,7 +102,7 @@ TEST(Cluster, TheJsonHasTheSameFigures) {
 }
 
 TEST(Cluster, AnAlternativeThatIsFasterOrCheaperIsSaidToBe) {
-  ClusterCosts costs = kCosts;
+  ClusterCosts costs = costs_there();
   costs.all_max.time = 8_s;
   costs.one_clock->cost.energy = 190'000_J;
   EXPECT_THAT(cluster_text(large_cluster(), costs),
