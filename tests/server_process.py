@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -74,8 +75,12 @@ class ServerTest(unittest.TestCase):
     def stop(self):
         if self.server.poll() is None:
             self.server.terminate()
-        self.server.wait(60)
-        self.server.stderr.close()
+            self.server.send_signal(signal.SIGCONT)  # a test that failed may have left it stopped
+        try:
+            self.server.wait(60)
+        finally:
+            self.server.kill()
+            self.server.stderr.close()
         return self.server.returncode
 
     def kill(self):
