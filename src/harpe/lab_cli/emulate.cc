@@ -211,7 +211,9 @@ Result<EmulatedTables> run_experiment(const Experiment& experiment,
     tables.power = power_parquet(harpe, result);
     tables.power_name = kPowerParquet;
   } else {
-    tables.power = is_catalogue ? power_catalogue(harpe, result) : power_table(harpe, result);
+    tables.power = is_catalogue ? power_catalogue(harpe, result)
+                   : arguments.power_format == PowerFormat::kOpenG2g ? power_openg2g(result)
+                                                                     : power_table(harpe, result);
   }
   if (is_catalogue) tables.metadata = power_metadata(harpe, result, source);
   return tables;

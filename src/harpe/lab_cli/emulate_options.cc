@@ -237,16 +237,19 @@ void add_output_options(CLI::App& app, EmulateArguments& arguments) {
              [](const std::string& text) { return parse_count(text, 0, 64); })
       ->group(kOutput);
   add_parsed(
-      app, "--power-format", "table|parquet|catalogue",
+      app, "--power-format", "table|parquet|catalogue|openg2g",
       "Layout of the power over time: a table of the job, nodes and GPUs as power.csv or "
       "power.parquet, or a power.csv with one row for each step and GPU and metadata.json beside "
-      "it, as a catalogue of power traces takes it (default table)",
+      "it, as a catalogue of power traces takes it, or a power.csv of the mean GPU as OpenG2G's "
+      "training load takes it (default table)",
       arguments.power_format,
       [](const std::string& text) -> Result<PowerFormat> {
         if (text == "table") return PowerFormat::kTable;
         if (text == "parquet") return PowerFormat::kParquet;
         if (text == "catalogue") return PowerFormat::kCatalogue;
-        return Error::invalid("expected table, parquet or catalogue, found " + in_quotes(text));
+        if (text == "openg2g") return PowerFormat::kOpenG2g;
+        return Error::invalid("expected table, parquet, catalogue or openg2g, found " +
+                              in_quotes(text));
       })
       ->group(kOutput);
 }

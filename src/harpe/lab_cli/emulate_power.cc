@@ -96,6 +96,16 @@ std::string power_parquet(const PowerRecorder& harpe, const EmulatedTrainingResu
   return parquet_table(table);
 }
 
+std::string power_openg2g(const EmulatedTrainingResult& result) {
+  const std::vector<double>& watts = result.power.front().watts;
+  std::string text = "t_s,power_W\n";
+  for (std::size_t i = 0; i < watts.size(); ++i) {
+    text += time_text(i, result.power_step) + ',' +
+            shortest(watts[i] / static_cast<double>(result.gpus), 2) + '\n';
+  }
+  return text;
+}
+
 Status check_catalogue_size(const PowerRecorder& harpe) {
   if (harpe.gpus() == 0) {
     return Error::invalid(

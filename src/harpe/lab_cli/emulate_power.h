@@ -14,9 +14,10 @@ namespace harpe {
 
 /// Layout of the power over time.
 enum class PowerFormat : unsigned char {
-  kTable,     ///< a row a step: the job, nodes, one GPU a stage
-  kParquet,   ///< the same in Apache Parquet
-  kCatalogue  ///< a row a step and GPU, as a catalogue of power traces takes it
+  kTable,      ///< a row a step: the job, nodes, one GPU a stage
+  kParquet,    ///< the same in Apache Parquet
+  kCatalogue,  ///< a row a step and GPU, as a catalogue of power traces takes it
+  kOpenG2g     ///< a row a step: one GPU, the mean of the job, as OpenG2G's training load takes it
 };
 
 /// Adds the power of the job under both policies to the result.
@@ -28,6 +29,9 @@ std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult
 
 /// Returns the same as Apache Parquet.
 std::string power_parquet(const PowerRecorder& harpe, const EmulatedTrainingResult& result);
+
+/// Returns the mean power of the job's GPUs by Harpe's plans as CSV with the columns `t_s,power_W`.
+std::string power_openg2g(const EmulatedTrainingResult& result);
 
 /// Fails if a recording has too many GPUs and steps for a file with a row for each.
 Status check_catalogue_size(const PowerRecorder& harpe);

@@ -244,6 +244,22 @@ TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
   EXPECT_EQ(emulate(options("pickle", "1")).status, 2);
 }
 
+TEST_F(Emulate, WritesTheMeanGpuAsOpenG2gTakesIt) {
+  const auto rows = [&](const std::string& format) {
+    const Said said = emulate({"--iterations", "20", "--power-time", "2", "--out", path(format),
+                               "--power-format", format});
+    EXPECT_EQ(said.status, 0) << said.err;
+    return split(read_file(path(format + "/power.csv")).value(), '\n');
+  };
+  const std::vector<std::string> one = rows("openg2g"), job = rows("table");
+  EXPECT_EQ(one.front(), "t_s,power_W");
+  ASSERT_EQ(one.size(), job.size());
+  for (std::size_t i = 1; i < one.size(); i += 20) {
+    EXPECT_EQ(split(one[i], ',')[0], split(job[i], ',')[0]);
+    EXPECT_NEAR(std::stod(split(one[i], ',')[1]) * 512, std::stod(split(job[i], ',')[1]), 4);
+  }
+}
+
 TEST_F(Emulate, TakesAllOptionsFromAFile) {
   const std::string config =
       file("cluster.toml",
