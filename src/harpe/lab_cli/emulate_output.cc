@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/lab_cli/emulate_power.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
@@ -196,53 +197,6 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
   lines.emplace_back(
       "GPUs that wait draw their blocking power, also during checkpoints and restarts");
   return lines;
-}
-
-std::string kilowatts(double watts) {
-  return grouped(watts / 1000, 1) + " kW";
-}
-
-/// How the power swings under each policy, one sentence each.
-std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
-  std::vector<std::string> lines;
-  for (const EmulatedPower& power : result.power) {
-    const Seconds recorded{
-        std::round(result.power_step.value * static_cast<double>(power.watts.size()))};
-    const PowerSwings& swings = power.swings;
-    std::string line = "Power in the first " + duration_text(recorded) + ", " + power.name +
-                       ": peak " + kilowatts(swings.peak.value) + ", lowest " +
-                       kilowatts(swings.lowest.value) + ", mean " + kilowatts(swings.mean.value);
-    for (const PowerRamp& ramp : swings.ramps) {
-      line += "; steepest over " + shortest(ramp.over.value) + " s +" + kilowatts(ramp.up) +
-              "/s, -" + kilowatts(ramp.down) + "/s";
-    }
-    if (swings.strongest.hertz > 0) {
-      line +=
-          "; strongest swing from 0.1 to 20 Hz: " + kilowatts(swings.strongest.amplitude.value) +
-          " up and down at " + shortest(swings.strongest.hertz, 2) + " Hz";
-    }
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
-Json power_json(const EmulatedPower& power) {
-  Json ramps = Json::array();
-  for (const PowerRamp& ramp : power.swings.ramps) {
-    ramps.push_back(
-        {{"over_s", ramp.over.value}, {"up_w_per_s", ramp.up}, {"down_w_per_s", ramp.down}});
-  }
-  Json strongest = nullptr;
-  if (power.swings.strongest.hertz > 0) {
-    strongest = {{"hertz", power.swings.strongest.hertz},
-                 {"amplitude_w", power.swings.strongest.amplitude.value}};
-  }
-  return {{"policy", power.key},
-          {"mean_w", power.swings.mean.value},
-          {"peak_w", power.swings.peak.value},
-          {"lowest_w", power.swings.lowest.value},
-          {"ramps", std::move(ramps)},
-          {"strongest_swing", std::move(strongest)}};
 }
 
 /// The power over the first iterations, at most three, so that one sees what happens in them. No

@@ -1,11 +1,13 @@
 #include "harpe/lab_cli/emulate_power.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/parquet.h"
 #include "harpe/base/text.h"
-#include "harpe/command/json_output.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
@@ -27,6 +29,10 @@ std::string run_id(const EmulatedTrainingResult& result) {
 
 std::string time_text(std::size_t step, Seconds length) {
   return shortest(static_cast<double>(step) * length.value, 3);
+}
+
+std::string kilowatts(double watts) {
+  return grouped(watts / 1000, 1) + " kW";
 }
 
 /// Power in each step under a name such as "node_0_w".
@@ -56,6 +62,48 @@ std::vector<PowerColumn> columns_of(const PowerRecorder& harpe,
 }
 
 }  // namespace
+
+std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
+  std::vector<std::string> lines;
+  for (const EmulatedPower& power : result.power) {
+    const Seconds recorded{
+        std::round(result.power_step.value * static_cast<double>(power.watts.size()))};
+    const PowerSwings& swings = power.swings;
+    std::string line = "Power in the first " + duration_text(recorded) + ", " + power.name +
+                       ": peak " + kilowatts(swings.peak.value) + ", lowest " +
+                       kilowatts(swings.lowest.value) + ", mean " + kilowatts(swings.mean.value);
+    for (const PowerRamp& ramp : swings.ramps) {
+      line += "; steepest over " + shortest(ramp.over.value) + " s +" + kilowatts(ramp.up) +
+              "/s, -" + kilowatts(ramp.down) + "/s";
+    }
+    if (swings.strongest.hertz > 0) {
+      line +=
+          "; strongest swing from 0.1 to 20 Hz: " + kilowatts(swings.strongest.amplitude.value) +
+          " up and down at " + shortest(swings.strongest.hertz, 2) + " Hz";
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Json power_json(const EmulatedPower& power) {
+  Json ramps = Json::array();
+  for (const PowerRamp& ramp : power.swings.ramps) {
+    ramps.push_back(
+        {{"over_s", ramp.over.value}, {"up_w_per_s", ramp.up}, {"down_w_per_s", ramp.down}});
+  }
+  Json strongest = nullptr;
+  if (power.swings.strongest.hertz > 0) {
+    strongest = {{"hertz", power.swings.strongest.hertz},
+                 {"amplitude_w", power.swings.strongest.amplitude.value}};
+  }
+  return {{"policy", power.key},
+          {"mean_w", power.swings.mean.value},
+          {"peak_w", power.swings.peak.value},
+          {"lowest_w", power.swings.lowest.value},
+          {"ramps", std::move(ramps)},
+          {"strongest_swing", std::move(strongest)}};
+}
 
 void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
                 EmulatedTrainingResult& result) {

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/command/json_output.h"
 #include "harpe/emulation/power_recorder.h"
 #include "harpe/lab_cli/emulate_output.h"
 #include "harpe/report/report.h"
@@ -23,6 +25,12 @@ enum class PowerFormat : unsigned char {
 /// Adds the power of the job under both policies to the result.
 void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
                 EmulatedTrainingResult& result);
+
+/// Returns how the power swings under each policy, one sentence each.
+std::vector<std::string> swings_of(const EmulatedTrainingResult& result);
+
+/// Returns mean, peak, ramps and the strongest swing.
+Json power_json(const EmulatedPower& power);
 
 /// Returns the power of the job in the result, of nodes and of GPUs by Harpe's plans as CSV.
 std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result);

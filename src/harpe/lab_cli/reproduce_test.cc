@@ -72,8 +72,8 @@ TEST_F(Reproduce, PrintsTablesForTerminalsAndNamesWhatItSkips) {
   file("emulation/notes.csv", "a,b\n");
   const Said said = reproduce({"--unit", "1ms"});
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(said.out, AllOf(HasSubstr("Saving of the fastest plan, without a straggler"), HasSubstr("8 192  12"),
-                              Not(HasSubstr("Measured runs"))));
+  EXPECT_THAT(said.out, AllOf(HasSubstr("Saving of the fastest plan, without a straggler"),
+                              HasSubstr("8 192  12"), Not(HasSubstr("Measured runs"))));
   EXPECT_THAT(said.err, HasSubstr("notes.csv: left out"));
   std::istringstream lines(said.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
