@@ -48,6 +48,13 @@ JobSaver::JobSaver(Parts parts)
 JobSaver::~JobSaver() {
   if (parts_.store == nullptr) return;
   writer_->finish();
+  if (in_flight_ && !(in_flight_->written && in_flight_->written->ok())) {
+    // Nobody is left to hear of it. Without what it took, the next text of a new job would be
+    // stored without the job's specification.
+    take_back(in_flight_->batch);
+    for (const auto& [job, revision] : std::views::reverse(in_flight_->batch.jobs))
+      if (!std::exchange(job->saving.queued, true)) queue_.push_front(job);
+  }
   if (most_at_once_ < kMostRowsAtOnce) refresh_.clear();
   const auto write = [this](const Batch& batch) {
     if (batch.empty()) return;
@@ -180,10 +187,12 @@ void JobSaver::save() {
   Batch batch = gather();
   if (batch.empty()) return;
   saving_ = true;
-  writer_->run(kInOrder, [this, batch = std::move(batch)]() mutable {
-    Result<std::vector<std::string>> written = parts_.store->write(batch.changes);
-    work_.post([this, batch = std::move(batch), written = std::move(written)]() mutable {
-      saved(std::move(batch), written);
+  in_flight_ = std::make_shared<Flight>(Flight{.batch = std::move(batch)});
+  writer_->run(kInOrder, [this, flight = in_flight_] {
+    flight->written = parts_.store->write(flight->batch.changes);
+    work_.post([this, flight] {
+      in_flight_.reset();
+      saved(std::move(flight->batch), *flight->written);
     });
   });
 }

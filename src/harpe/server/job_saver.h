@@ -18,6 +18,8 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -93,6 +95,11 @@ class JobSaver {
     bool empty() const { return jobs.empty() && changes.summaries.empty(); }
     StoreChanges changes;
   };
+  /// A batch that the writer has.
+  struct Flight {
+    Batch batch;
+    std::optional<Result<std::vector<std::string>>> written = {};  ///< nullopt: not yet
+  };
   void queue(const HostedPtr& job);
   void save_soon();
   void save();
@@ -116,7 +123,8 @@ class JobSaver {
   };
   std::map<std::string, Refresh> refresh_;  ///< by job
   std::vector<HostedPtr> apart_;
-  std::set<std::string> removing_;  ///< whose removal is under way
+  std::set<std::string> removing_;     ///< whose removal is under way
+  std::shared_ptr<Flight> in_flight_;  ///< until its result is handled
   bool saving_ = false, save_posted_ = false, works_ = true;
   std::size_t most_at_once_;  ///< jobs in a transaction: 1 after a failure, then ever more
   int failed_in_a_row_ = 0;   ///< jobs that were saved alone
