@@ -41,12 +41,11 @@ class EmulatedPipeline {
   EmulatedPipeline(const Pipeline& pipeline, const Profile& profile,
                    std::vector<Watts> blocking_power, LatencyByClock switch_latency);
 
-  /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. Between
-  /// measured clocks costs are those of `at_setting`.
+  /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. The cost of
+  /// a clock that was not measured is that of `at_setting`.
   Result<std::size_t> add(const TablePlan& plan);
   /// Returns the number of the plan as it runs while the GPUs are too hot for more than a clock:
-  /// `plan` if no instruction is above it, otherwise a variant of it, which is added once. Between
-  /// measured clocks costs are those of `at_setting`.
+  /// `plan` if no instruction is above it, otherwise a variant of it, which is added once.
   std::size_t throttled(std::size_t plan, Megahertz held_to);
   /// Returns the lowest measured clock of a computation; 0 if there is none.
   Megahertz lowest_clock() const;

@@ -127,8 +127,8 @@ std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& res
   return rows;
 }
 
-/// Returns the same with one column less, so that it fits a phone: the slowdown stands in the
-/// first.
+/// Returns the table with the slowdown in the first column, after the policy's name. It has one
+/// column less and fits the width of a phone.
 std::vector<std::vector<std::string>> narrow_table_of(const EmulatedTrainingResult& result) {
   std::vector<std::vector<std::string>> rows = table_of(result);
   rows.front()[0] = "(slower than all-max)";
@@ -259,8 +259,9 @@ std::string joined(const std::vector<std::string>& sentences) {
   return text + '.';
 }
 
-/// Returns how much less than at all-max is used. The amounts of a page are those of the site,
-/// which may have more than GPUs.
+/// Returns a sentence: how much less energy the training uses than at all-max. The page shows the
+/// amounts of the site, so the share is that of the site, too; if hosts or cooling count, the share
+/// of the GPUs follows.
 std::string less_words(const EmulatedTrainingResult& result, const ClusterSaving& saved,
                        const ClusterBill& all_max) {
   const std::string of_gpus = share_text(result.outcome.saving(result.outcome.all_max));

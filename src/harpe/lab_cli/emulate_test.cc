@@ -300,7 +300,7 @@ TEST_F(Emulate, ThrottlesHotPipelinesAndLimitsPower) {
   EXPECT_GT(saved({"--throttle", "1200MHz,pipeline=3"}), usual) << "the others wait for it";
   EXPECT_LT(saved({"--power-limit", "350W"}), usual) << "high clocks are gone for all";
   EXPECT_EQ(saved({"--throttle", "1410MHz", "--power-limit", "100kW"}), usual);
-  // Plans know the limit: they save what those of a profile measured under it save.
+  // Plans know the limit: the saving equals that with a profile that was measured under the limit.
   const std::string measured = profile_;
   const double limited = saved({"--power-limit", "350W"});
   profile_ =
