@@ -17,7 +17,8 @@
 namespace harpe {
 namespace {
 
-/// Above so many different waits for stragglers, plans are made at even distances instead.
+/// The most waits for stragglers that get a plan each. If there are more, plans have even distances
+/// in time instead.
 constexpr std::size_t kMostWaits = 100;
 constexpr int kPlansAlong = 100;
 
@@ -42,20 +43,13 @@ Result<Frontier> frontier_of(const PlanInputs& inputs, const PlanJob& job) {
                        .job = job.name});
 }
 
-/// Changes the profile to that of GPUs under the limit.
-/// \returns  how much slower all-max becomes: a factor
-Result<double> apply_power_limit(PlanInputs& inputs, const PlanJob& job, Watts limit) {
+Status check_power_limit(const PlanInputs& inputs, Watts limit) {
   for (const Watts waiting : inputs.blocking_power) {
     if (limit >= waiting) continue;
     return Error::invalid("a GPU cannot be limited to " + shortest(limit.value) + " W: it draws " +
                           shortest(waiting.value) + " W while it waits");
   }
-  const auto all_max = [&]() -> Result<Seconds> {
-    return HARPE_TRY(frontier_of(inputs, job)).all_max().iteration_time;
-  };
-  const Seconds usual = HARPE_TRY(all_max());
-  inputs.profile = at_power_limit(inputs.profile, limit);
-  return HARPE_TRY(all_max()) / usual;
+  return ok_status();
 }
 
 }  // namespace
@@ -137,8 +131,12 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
                              Console& console) {
   PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
-  const double limit_slowdown =
-      power_limit ? HARPE_TRY(apply_power_limit(inputs, job, *power_limit)) : 1;
+  std::optional<Seconds> unlimited;
+  if (power_limit) {
+    HARPE_TRY(check_power_limit(inputs, *power_limit));
+    unlimited = HARPE_TRY(frontier_of(inputs, job)).all_max().iteration_time;
+    inputs.profile = at_power_limit(inputs.profile, *power_limit);
+  }
   const Frontier frontier = HARPE_TRY(frontier_of(inputs, job));
   PlanJob of_pipeline = job;
   of_pipeline.objective = of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
@@ -161,11 +159,12 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
   }
   PlanTable table = HARPE_TRY(PlanTable::build(
       frontier, options, [&bar](double share) { bar.update(0.25 + 0.75 * share); }));
-  return EmulatedJob{.inputs = std::move(inputs),
-                     .frontier = frontier,
-                     .planned = std::move(planned),
-                     .table = std::move(table),
-                     .limit_slowdown = limit_slowdown};
+  return EmulatedJob{
+      .inputs = std::move(inputs),
+      .frontier = frontier,
+      .planned = std::move(planned),
+      .table = std::move(table),
+      .limit_slowdown = unlimited ? frontier.all_max().iteration_time / *unlimited : 1};
 }
 
 }  // namespace harpe
