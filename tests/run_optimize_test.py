@@ -16,10 +16,10 @@ NVML = None  # the folder of the look-alike library
 GPU = '[[gpu]]\nmodel = "a40"\ncount = 1\ngain = 1.0\nswitch_ms = 10\ncall_ms = 1\nslow_pair_share = 0.0\n' \
       'slow_target_share = 0.0\n'
 RIGHTS = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nmax_lease_s = 3600\n'
-# Mean seconds and joules of a step, by the simulation itself, over the 40 steps of least power among the last 150: a look
-# at the highest setting may take 50 steps of those.
+# Median seconds and joules of a step, by the simulation itself, over the 80 steps of least power among the last 150: a look
+# at the highest setting may take 50 of those. A median, because a step in which the machine was late has the least power.
 TRAIN = """
-import os, sys, harpe_sim
+import os, statistics, sys, harpe_sim
 seen = []
 with open(os.environ.get("HARPE_STEPS", "/dev/null"), "a") as file:
     for step in range(int(sys.argv[1])):
@@ -28,8 +28,8 @@ with open(os.environ.get("HARPE_STEPS", "/dev/null"), "a") as file:
         harpe_sim.run(0, seconds=0.08, memory_bound=0.6)
         after = harpe_sim.truth(0)
         seen.append((after.time - before.time, after.energy - before.energy))
-least = sorted(seen[-150:], key=lambda one: one[1] / one[0])[:40]
-print(*(sum(values) / len(least) for values in zip(*least)))
+least = sorted(seen[-150:], key=lambda one: one[1] / one[0])[:80]
+print(*(statistics.median(values) for values in zip(*least)))
 """
 
 
