@@ -9,8 +9,8 @@
 #include <string>
 
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/profile/profile.h"
-#include "harpe/profile/synth.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/plan/profile/synth.h"
 
 namespace harpe::bench {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "bench_input.h"
-#include "harpe/emulation/cluster_emulation.h"
-#include "harpe/frontier/frontier.h"
+#include "harpe/lab/emulation/cluster_emulation.h"
+#include "harpe/plan/frontier/frontier.h"
 
 namespace harpe {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a server with many ended jobs takes: memory, CPU while nothing happens, and how soon it responds after a restart.
 
-    ended_jobs.py --harpe build/release/src/harpe/cli/harpe [--jobs 5000] [--most-start SECONDS]
+    ended_jobs.py --harpe build/release/src/harpe/command/cli/harpe [--jobs 5000] [--most-start SECONDS]
 
 The first --made jobs are registered, planned, trained for an iteration and ended over HTTP, as ranks do it, and are stored
 in SQLite; the others are copies of their rows under ids of their own. Then the server is started again several times.

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/emulated_training/emulated_stage.h"
-#include "harpe/emulated_training/straggling.h"
-#include "harpe/profile/synth.h"
-#include "harpe/schedule/schedule.h"
-#include "harpe/wire/wire.h"
+#include "harpe/plan/profile/synth.h"
+#include "harpe/plan/schedule/schedule.h"
+#include "harpe/training/emulated_training/emulated_stage.h"
+#include "harpe/training/emulated_training/straggling.h"
+#include "harpe/training/wire/wire.h"
 
 namespace harpe::bench {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/pipeline/pipeline.h"
-#include "harpe/profile/profile.h"
-#include "harpe/wire/job_spec.h"
-#include "harpe/wire/rank_events.h"
+#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/training/wire/job_spec.h"
+#include "harpe/training/wire/rank_events.h"
 
 namespace harpe::bench {
 

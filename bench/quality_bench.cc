@@ -20,7 +20,7 @@
 
 #include "bench_input.h"
 #include "harpe/base/text.h"
-#include "harpe/frontier/frontier.h"
+#include "harpe/plan/frontier/frontier.h"
 
 namespace harpe {
 namespace {

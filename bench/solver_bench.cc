@@ -12,9 +12,9 @@
 #include <cstring>
 
 #include "bench_input.h"
-#include "harpe/flow/sweep.h"
-#include "harpe/flow/textbook_cut_testing.h"
-#include "harpe/frontier/problem.h"
+#include "harpe/plan/flow/sweep.h"
+#include "harpe/plan/flow/textbook_cut_testing.h"
+#include "harpe/plan/frontier/problem.h"
 
 namespace harpe {
 namespace {

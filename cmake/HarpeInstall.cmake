@@ -16,7 +16,8 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers}
 file(STRINGS ${public_headers} headers REGEX "^harpe/")
 set(wanted)
 foreach(header ${headers})
-  string(REGEX REPLACE "^harpe/([a-z_]+)/.*" "harpe_\\1" target ${header})
+  string(REGEX REPLACE "^harpe/(base|report)/.*" "harpe_\\1" target ${header})
+  string(REGEX REPLACE "^harpe/[a-z_]+/([a-z_]+)/.*" "harpe_\\1" target ${target})
   list(APPEND wanted ${target})
 endforeach()
 
@@ -36,7 +37,7 @@ add_library(harpe::harpe ALIAS harpe_harpe)
 set_target_properties(harpe_harpe PROPERTIES EXPORT_NAME harpe)
 target_link_libraries(harpe_harpe INTERFACE ${targets})
 
-# For pkg-config: from the highest floor down, since a room calls only those below it.
+# For pkg-config: from the highest room down, since a room calls only those below it.
 file(STRINGS ${PROJECT_SOURCE_DIR}/src/harpe/floors.txt floors REGEX "^[0-9]+ ")
 set(HARPE_PKG_CONFIG_LIBS)
 foreach(floor ${floors})

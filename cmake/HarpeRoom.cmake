@@ -1,9 +1,9 @@
-# A room of the house: one folder, one static library, its tests, benchmarks and fuzz targets beside it.
+# A room of the house: one folder of a wing, one static library, its tests, benchmarks and fuzz targets beside it.
 #
 #   harpe_room(NAME flow
 #     SOURCES parametric_cut.cc ...
-#     ROOMS base ...            # rooms on lower floors that it includes
-#     TEST_ROOMS job            # rooms that its tests alone include, on its floor or lower
+#     ROOMS base ...            # lower rooms that it includes
+#     TEST_ROOMS job            # rooms that its tests alone include, not higher than it
 #     TEST_SOURCES ..._testing.cc             # what its tests and benchmarks share: harpe_<room>_testing
 #     LIBRARIES ...             # header-only libraries used in its .cc files
 #     TESTS parametric_cut_test.cc ...        # label "fast"

@@ -12,16 +12,16 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/carbon/intensity.h"
-#include "harpe/frontier/certificate.h"
-#include "harpe/frontier/frontier.h"
-#include "harpe/frontier/frontier_json.h"
-#include "harpe/frontier/plan.h"
-#include "harpe/frontier/verify.h"
-#include "harpe/instruction/per_stage.h"
-#include "harpe/profile/profile.h"
+#include "harpe/carbon/carbon/intensity.h"
+#include "harpe/plan/frontier/certificate.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/frontier_json.h"
+#include "harpe/plan/frontier/plan.h"
+#include "harpe/plan/frontier/verify.h"
+#include "harpe/plan/instruction/per_stage.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/schedule.h"
 #include "harpe/report/report.h"
-#include "harpe/schedule/schedule.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/hw/device.h"
-#include "harpe/hw/sim/simulation.h"
-#include "harpe/measure/switch_latency.h"
+#include "harpe/device/hw/device.h"
+#include "harpe/device/hw/sim/simulation.h"
+#include "harpe/device/measure/switch_latency.h"
 
 namespace {
 

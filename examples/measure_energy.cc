@@ -10,12 +10,12 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
-#include "harpe/hw/device.h"
-#include "harpe/hw/devices.h"
-#include "harpe/hw/system_clock.h"
-#include "harpe/measure/energy_estimate.h"
-#include "harpe/measure/energy_log.h"
-#include "harpe/measure/energy_monitor.h"
+#include "harpe/device/hw/device.h"
+#include "harpe/device/hw/devices.h"
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/device/measure/energy_estimate.h"
+#include "harpe/device/measure/energy_log.h"
+#include "harpe/device/measure/energy_monitor.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 //
 //   objective ['{"slowdown": 0.05}']
 
-#include "harpe/objective/objective.h"
+#include "harpe/plan/objective/objective.h"
 
 #include <cstdio>
 #include <string>
@@ -14,20 +14,20 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/frontier/frontier.h"
-#include "harpe/frontier/predict.h"
-#include "harpe/gpu_model/gpu_model.h"
-#include "harpe/instruction/instruction.h"
-#include "harpe/instruction/knobs.h"
-#include "harpe/instruction/setting.h"
-#include "harpe/pipeline/pipeline.h"
-#include "harpe/policy/plan_for.h"
-#include "harpe/profile/check.h"
-#include "harpe/profile/profile.h"
-#include "harpe/profile/synth.h"
-#include "harpe/schedule/fixed_times.h"
-#include "harpe/schedule/schedule.h"
-#include "harpe/schedule/transfers.h"
+#include "harpe/device/gpu_model/gpu_model.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/predict.h"
+#include "harpe/plan/instruction/instruction.h"
+#include "harpe/plan/instruction/knobs.h"
+#include "harpe/plan/instruction/setting.h"
+#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/policy/plan_for.h"
+#include "harpe/plan/profile/check.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/plan/profile/synth.h"
+#include "harpe/plan/schedule/fixed_times.h"
+#include "harpe/plan/schedule/schedule.h"
+#include "harpe/plan/schedule/transfers.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/hw/system_clock.h"
-#include "harpe/tuning/power_optimizer.h"
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/zeus/tuning/power_optimizer.h"
 
 namespace {
 

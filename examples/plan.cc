@@ -4,9 +4,9 @@
 
 #include <cstdio>
 
-#include "harpe/frontier/frontier.h"
-#include "harpe/profile/profile.h"
-#include "harpe/schedule/schedule.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/schedule.h"
 
 namespace {
 

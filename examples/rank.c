@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "harpe/client/harpe_client.h"
+#include "harpe/training/client/harpe_client.h"
 
 int main(void) {
   char error[256];

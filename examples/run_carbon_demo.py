@@ -6,7 +6,7 @@ it hurries while electricity is clean, slows down where it is not, and pauses wh
 the devices' own counters, next to what one steady pace would have, and writes a page that shows it (report.html).
 
     harpe demo carbon [--out DIRECTORY] [--json] [--check]
-    run_carbon_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [as above]
+    run_carbon_demo.py [--harpe build/release/src/harpe/command/cli/harpe --trainer build/release/examples/trainer] [as above]
 
 With --check, exits with 1 where the job misses its deadline, never pauses, or emits no less than the best steady pace.
 """

@@ -5,7 +5,7 @@ meets a straggler and recovers. Prints what the devices' own counters say next t
 shows it (report.html).
 
     harpe demo [--out DIRECTORY] [--json] [--check]
-    run_demo.py [--harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer] [as above]
+    run_demo.py [--harpe build/release/src/harpe/command/cli/harpe --trainer build/release/examples/trainer] [as above]
 
 With --check, exits with 1 where time is further from its prediction than --within, or energy than --energy-within, or
 nothing was saved.

@@ -31,13 +31,13 @@
 #include <string_view>
 #include <vector>
 
-#include "harpe/client/client.h"
-#include "harpe/client/rank_client_options.h"
-#include "harpe/hw/sim/simulation.h"
-#include "harpe/hw/system_clock.h"
-#include "harpe/schedule/schedule.h"
-#include "harpe/wire/job_shape.h"
-#include "harpe/wire/job_spec.h"
+#include "harpe/device/hw/sim/simulation.h"
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/plan/schedule/schedule.h"
+#include "harpe/training/client/client.h"
+#include "harpe/training/client/rank_client_options.h"
+#include "harpe/training/wire/job_shape.h"
+#include "harpe/training/wire/job_spec.h"
 
 namespace {
 

@@ -23,7 +23,7 @@ case " $* " in
     mkdir -p build
     { cmake --preset release && cmake --build build/release --target harpe trainer; } >build/chaos.log 2>&1 ||
       { cat build/chaos.log >&2; exit 2; }
-    set -- --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer "$@"
+    set -- --harpe build/release/src/harpe/command/cli/harpe --trainer build/release/examples/trainer "$@"
     ;;
 esac
 # Whatever ends this ends all processes of the run, and with them its name spaces and mounts.

@@ -5,7 +5,7 @@
 #   scripts/check_hardened.sh [BUILD]      default: build/release
 set -euo pipefail
 build=${1:-$(dirname "$0")/../build/release}
-for file in src/harpe/cli/{harpe,harpe-agent,harpe-lab} examples/trainer src/harpe/client/libharpe_client.so.1 sim/nvml/libnvidia-ml.so.1; do
+for file in src/harpe/command/cli/{harpe,harpe-agent,harpe-lab} examples/trainer src/harpe/training/client/libharpe_client.so.1 sim/nvml/libnvidia-ml.so.1; do
   signs=$(readelf --file-header --program-headers --dynamic --symbols --wide "$build/$file")
   for sign in 'Type: *DYN' GNU_RELRO 'FLAGS.*NOW' __stack_chk_fail '__[a-z]*_chk@'; do
     grep -q -- "$sign" <<<"$signs" || { echo "$build/$file is not hardened: no $sign" >&2; exit 1; }

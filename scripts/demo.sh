@@ -34,10 +34,10 @@ if [ -n "$installed" ]; then
 else
   # Planning alone needs neither agent nor server: a third of the build.
   targets=(harpe_planning)
-  harpe=$build/src/harpe/plan_cli/harpe
+  harpe=$build/src/harpe/command/plan_cli/harpe
   if [ -n "$running" ]; then
     targets=(harpe trainer)
-    harpe=$build/src/harpe/cli/harpe
+    harpe=$build/src/harpe/command/cli/harpe
   fi
   ./scripts/install-dependencies.sh --build
   say "Building ${running:+the whole command, }in $build (the first time takes minutes, later ones seconds; log: build/demo.log)"

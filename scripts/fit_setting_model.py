@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the priors of src/harpe/power_limit/setting_model.cc to the traces published with Zeus.
+"""Fits the priors of src/harpe/zeus/power_limit/setting_model.cc to the traces published with Zeus.
 
     fit_setting_model.py TRACES/summary_power_v100.csv TRACES/summary_power_p100.csv ...
 

@@ -20,7 +20,7 @@ import tempfile
 from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADER = ROOT / "src/harpe/batch_size/pay_back.h"
+HEADER = ROOT / "src/harpe/zeus/batch_size/pay_back.h"
 
 
 def shipped():
@@ -88,7 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces")
     parser.add_argument("constants", nargs="*", metavar="NAME")
-    parser.add_argument("--harpe", default=str(ROOT / "build/release/src/harpe/cli/harpe"))
+    parser.add_argument("--harpe", default=str(ROOT / "build/release/src/harpe/command/cli/harpe"))
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--factors", default="0.5,2")
     parser.add_argument("--keep")

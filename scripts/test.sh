@@ -26,9 +26,12 @@ if [ -n "$all" ] && [ ${#rooms[@]} -gt 0 ]; then
   echo "test.sh: --all has all rooms" >&2
   exit 2
 fi
+house=$(python3 scripts/house.py)  # height, name and folder of each room
+height_of() { awk -v room="$1" '$2 == room { print $1 }' <<<"$house"; }
+folder_of() { awk -v room="$1" '$2 == room { print "src/harpe/" $3 }' <<<"$house"; }
 for room in "${rooms[@]}"; do
-  [ -e "src/harpe/$room/CMakeLists.txt" ] ||
-    { echo "test.sh: there is no room '$room'; there are:" "$(cd src/harpe && echo */ | tr -d /)" >&2; exit 2; }
+  [ -n "$(height_of "$room")" ] ||
+    { echo "test.sh: there is no room '$room'; there are:" $(awk '{ print $2 }' <<<"$house") >&2; exit 2; }
 done
 
 # build PRESET [ARGUMENTS FOR CMAKE --build]
@@ -77,23 +80,22 @@ elif [ ${#rooms[@]} = 0 ]; then
 else
   presets=(quick)
   ./scripts/install-dependencies.sh --test
-  # Those on or above the lowest floor that is named, since they may include what has changed.
-  floor_of() { awk -v room="$1" '$1 ~ /^[0-9]+$/ && $2 == room { print $1 }' src/harpe/floors.txt; }
-  lowest=$(for room in "${rooms[@]}"; do floor_of "$room"; done | sort -n | sed -n 1p)
+  # Those as high as the lowest room that is named, since they may include what has changed.
+  lowest=$(for room in "${rooms[@]}"; do height_of "$room"; done | sort -n | sed -n 1p)
   changed_files() { git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; }
-  for room in $(changed_files | sed -n 's|^src/harpe/\([a-z_]*\)/.*|\1|p' | sort -u); do
-    floor=$(floor_of "$room")
-    [ "${floor:--1}" -lt "$lowest" ] || rooms+=("$room")
-  done
+  changed=$(changed_files)
+  while read -r height room folder; do
+    [ "$height" -lt "$lowest" ] || [[ $changed != *"src/harpe/$folder/"* ]] || rooms+=("$room")
+  done <<<"$house"
   mapfile -t rooms < <(printf '%s\n' "${rooms[@]}" | sort -u)
   echo "== rooms: ${rooms[*]}"
   targets=()
   for room in "${rooms[@]}"; do
-    ! compgen -G "src/harpe/$room/*_test.cc" >/dev/null || targets+=("harpe_${room}_tests")
+    ! compgen -G "$(folder_of "$room")/*_test.cc" >/dev/null || targets+=("harpe_${room}_tests")
   done
   [ ${#targets[@]} = 0 ] || build quick --target "${targets[@]}"
   run_tests quick -R "^($(IFS='|'; echo "${rooms[*]}"))/" --no-tests=ignore "$@" || failed+=(tests)
-  house=$(python3 tests/architecture_test.py 2>&1) || { echo "$house"; failed+=(architecture); }
+  walls=$(python3 tests/architecture_test.py 2>&1) || { echo "$walls"; failed+=(architecture); }
   mapfile -t sources < <(changed_files | grep -E '\.(cc|h)$' || true)
   [ ${#sources[@]} = 0 ] || clang-format-19 --dry-run --Werror "${sources[@]}" || failed+=(format)
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/cli.md from what `harpe ... --help` prints.
 
-    write_command_page.py --harpe build/release/src/harpe/cli/harpe [--check]
+    write_command_page.py --harpe build/release/src/harpe/command/cli/harpe [--check]
 
 With --check nothing is written; exits 1 when the page is not current.
 """

@@ -12,7 +12,7 @@ import unittest
 import linked_parts
 
 BUILD = pathlib.Path(sys.argv.pop())
-PROGRAM = BUILD / "src" / "harpe" / "cli" / "harpe-agent"
+PROGRAM = BUILD / "src" / "harpe" / "command" / "cli" / "harpe-agent"
 MAY_HOLD = {"base", "gpu_model", "hw", "service", "http", "node_client", "agent", "command", "agent_cli"}
 # OpenSSL: TLS, the signatures of tokens, and digests.
 MAY_NEED = linked_parts.COMPILERS | {"libssl.so.3", "libcrypto.so.3"}

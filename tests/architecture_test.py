@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The walls of the house: a room includes only rooms on lower floors (src/harpe/floors.txt), its
+"""The walls of the house: a room includes only lower rooms (src/harpe/floors.txt), its
 CMakeLists.txt names every room it includes, the rooms of the core keep to what they may know, and what is
 installed is what src/harpe/public_headers.txt lists."""
 
@@ -14,15 +14,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
 import draw_architecture  # noqa: E402
+import house  # noqa: E402
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"harpe/([^/"]+)/[^"]*"|"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"harpe/([^"]+)"|"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 ROOMS = re.compile(r"\bharpe_room\s*\(([^)]*)\)", re.DOTALL)
 # Threads, clocks and streams would make the core depend on more than its input.
 CORE_MAY_NOT = {"thread", "future", "mutex", "chrono", "iostream", "ctime", "random"}
 # The one file that may take the standard library's locks, in place of which all others take it, as clang checks it.
 LOCKS, STANDARD_LOCKS = "base/mutex.h", {"mutex", "shared_mutex", "condition_variable"}
-NOT_CORE = {"hw", "measure"}
-CORE_TOP = 5  # policies and baselines
+CORE = {"base", "gpu_model", "instruction", "objective", "flow", "profile", "schedule", "pipeline", "frontier", "policy", "baseline",
+        "carbon", "pacing", "power_limit", "batch_size", "wire", "emulation"}
 
 
 def named_rooms(cmake_text, keyword="ROOMS"):
@@ -39,31 +40,34 @@ def named_rooms(cmake_text, keyword="ROOMS"):
 
 def violations(src):
     """Everything under `src` (the folder of floors.txt) that breaks a wall, one sentence each."""
-    floor = {room: number for number, room, _ in draw_architecture.read_floors(src / "floors.txt")}
-    found = []
-    for folder in sorted(path for path in src.iterdir() if path.is_dir()):
-        room = folder.name
-        if room not in floor:
-            found.append(f"{room}: has no floor in floors.txt")
-            continue
+    _, rooms = house.read_house(src / "floors.txt")
+    room_at = {room.name: room for room in rooms}
+    wings = {room.wing for room in rooms}
+    found = [f"{path.name}: is no wing of floors.txt" for path in sorted(src.iterdir()) if path.is_dir() and path.name not in wings]
+    for wing in sorted(wings):
+        found += [f"{wing}/{path.name}: is no room of floors.txt" for path in sorted((src / wing).glob("*/"))
+                  if (path / "CMakeLists.txt").is_file() and f"{wing}/{path.name}" not in {room.folder for room in rooms}]
+
+    def is_lower(other, room):
+        return other in room_at and room_at[other].height < room.height
+
+    for room in sorted(rooms, key=lambda one: one.folder):
+        folder = src / room.folder
         cmake = folder / "CMakeLists.txt"
         named = named_rooms(cmake.read_text()) if cmake.is_file() else set()
         in_tests = named_rooms(cmake.read_text(), "TEST_ROOMS") if cmake.is_file() else set()
-        for other in sorted(named):
-            if floor.get(other, 99) >= floor[room]:
-                found.append(f"{room}/CMakeLists.txt: {other} is not on a lower floor")
-        for other in sorted(in_tests):
-            if floor.get(other, 99) > floor[room]:
-                found.append(f"{room}/CMakeLists.txt: {other} is on a higher floor")
+        found += [f"{room.folder}/CMakeLists.txt: {other} is not lower" for other in sorted(named) if not is_lower(other, room)]
+        found += [f"{room.folder}/CMakeLists.txt: {other} is higher" for other in sorted(in_tests)
+                  if other not in room_at or room_at[other].height > room.height]
         for file in sorted([*folder.rglob("*.h"), *folder.rglob("*.cc")]):
             where = file.relative_to(src)
             is_product = not re.search(r"_(test|bench|fuzz)\.cc$|(^test_|_testing\.)", file.name)
             may_include = named if is_product else named | in_tests
             text = file.read_text(encoding="utf-8")
-            is_core = is_product and floor[room] <= CORE_TOP and room not in NOT_CORE
+            is_core = is_product and room.name in CORE
             if is_core and f'"harpe/{LOCKS}"' in text:
                 found.append(f"{where}: {LOCKS} has no place in the core")
-            for other, relative, system in INCLUDE.findall(text):
+            for path, relative, system in INCLUDE.findall(text):
                 if relative:
                     found.append(f'{where}: "{relative}" is not included by its full path')
                 elif str(where) == LOCKS:
@@ -73,12 +77,16 @@ def violations(src):
                 elif system:
                     if is_core and system in CORE_MAY_NOT:
                         found.append(f"{where}: <{system}> has no place in the core")
-                elif other != room:
-                    if floor.get(other, 99) >= floor[room] and (is_product or other not in in_tests):
-                        found.append(f"{where}: includes {other}, which is not on a lower floor")
+                else:
+                    at = house.room_of(path, rooms)
+                    other = at.name if at else path
+                    if other == room.name:
+                        continue
+                    if not is_lower(other, room) and (is_product or other not in in_tests):
+                        found.append(f"{where}: includes {other}, which is not lower")
                     elif cmake.is_file() and other not in may_include:
                         lists = "ROOMS" if is_product else "ROOMS or TEST_ROOMS"
-                        found.append(f"{where}: includes {other}, which {lists} in {room}/CMakeLists.txt lacks")
+                        found.append(f"{where}: includes {other}, which {lists} in {room.folder}/CMakeLists.txt lacks")
     return found
 
 
@@ -201,10 +209,11 @@ class Size(unittest.TestCase):
 
 class Architecture(unittest.TestCase):
     def test_what_checks_plans_shares_no_code_with_what_makes_them(self):
-        headers = included_from(ROOT / "src" / "harpe", [f"frontier/{name}.cc" for name in CHECKER])
-        own = {f"frontier/{name}.h" for name in (*CHECKER, "verify_parts", "plan", "certificate")}
-        shared = {name for name in headers if name.split("/")[0] in ("base", "instruction", "profile", "schedule")}
-        self.assertIn("schedule/rules.h", shared)
+        headers = included_from(ROOT / "src" / "harpe", [f"plan/frontier/{name}.cc" for name in CHECKER])
+        own = {f"plan/frontier/{name}.h" for name in (*CHECKER, "verify_parts", "plan", "certificate")}
+        shared = {name for name in headers
+                  if name.startswith(("base/", "plan/instruction/", "plan/profile/", "plan/schedule/"))}
+        self.assertIn("plan/schedule/rules.h", shared)
         self.assertEqual(headers - own - shared, set())
 
     def test_every_room_keeps_to_its_walls(self):
@@ -227,13 +236,24 @@ class Architecture(unittest.TestCase):
     def test_no_name_stands_for_two_types(self):
         self.assertEqual(types_defined_twice(ROOT / "src" / "harpe"), {})
 
-    def test_the_picture_shows_the_floors_as_they_are(self):
+    def test_each_wing_has_a_page_that_names_its_rooms_and_files_that_are_there(self):
+        wings, rooms = house.read_house()
+        for wing in wings:
+            folder = ROOT / "src" / "harpe" / wing.name
+            page = (folder / "README.md").read_text()
+            self.assertLessEqual(len(page.splitlines()), 40, wing.name)
+            if not (folder / "CMakeLists.txt").is_file():
+                self.assertEqual([room.name for room in rooms if room.wing == wing.name and f"`{room.name}`" not in page], [])
+            for name in re.findall(r"`([\w/]+\.(?:h|cc|css|md|yaml|py))`", page):
+                places = [folder, ROOT / "src" / "harpe", ROOT, *(path for path in folder.iterdir() if path.is_dir())]
+                self.assertTrue(any((place / name).is_file() for place in places), f"{wing.name}: {name} is not there")
+
+    def test_the_picture_shows_the_house_as_it_is(self):
         self.assertEqual(draw_architecture.PICTURE.read_text(), draw_architecture.draw())
 
     def test_the_page_names_every_room(self):
         page = (ROOT / "docs" / "architecture.md").read_text()
-        rooms = [room for _, room, _ in draw_architecture.read_floors()]
-        self.assertEqual([room for room in rooms if f"`{room}`" not in page], [])
+        self.assertEqual([room.name for room in house.read_house()[1] if f"`{room.name}`" not in page], [])
 
 
 class PublicHeaders(unittest.TestCase):
@@ -290,53 +310,57 @@ class Checker(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         src = pathlib.Path(folder.name)
-        files = {"floors.txt": "0 base  ground\n1 flow  graphs\n1 profile  points\n2 pipeline  DAG\n", **files}
+        files = {"floors.txt": "wing base  ground\n0 base  ground\nwing plan  plans\n0 flow  graphs\n0 profile  points\n1 pipeline  DAG\n",
+                 **files}
+        for name in ("base", "plan/flow", "plan/profile", "plan/pipeline"):
+            (src / name).mkdir(parents=True)
         for name, text in files.items():
-            (src / name).parent.mkdir(exist_ok=True)
+            (src / name).parent.mkdir(parents=True, exist_ok=True)
             (src / name).write_text(text)
         return find(src)
 
     def test_a_name_of_two_types_is_found(self):
-        files = {"base/a.h": "struct Lease {\n};\nclass Named;\n", "flow/b.h": "class Lease final : public A {\n};\n",
-                 "flow/c.h": "class Named {\n};\n"}
-        self.assertEqual(self.house(files, types_defined_twice), {"Lease": ["base/a.h", "flow/b.h"]})
+        files = {"base/a.h": "struct Lease {\n};\nclass Named;\n", "plan/flow/b.h": "class Lease final : public A {\n};\n",
+                 "plan/flow/c.h": "class Named {\n};\n"}
+        self.assertEqual(self.house(files, types_defined_twice), {"Lease": ["base/a.h", "plan/flow/b.h"]})
 
     def test_a_lower_room_may_be_included(self):
-        files = {"flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",
-                 "flow/a.cc": '#include <vector>\n#include "harpe/base/x.h"\n#include "harpe/flow/a.h"\n'}
+        files = {"plan/flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",
+                 "plan/flow/a.cc": '#include <vector>\n#include "harpe/base/x.h"\n#include "harpe/plan/flow/a.h"\n'}
         self.assertEqual(self.house(files), [])
 
     def test_a_higher_room_is_found(self):
-        files = {"base/CMakeLists.txt": "harpe_room(NAME base)", "base/a.h": '#include "harpe/flow/b.h"\n'}
-        self.assertEqual(self.house(files), ["base/a.h: includes flow, which is not on a lower floor"])
+        files = {"base/CMakeLists.txt": "harpe_room(NAME base)", "base/a.h": '#include "harpe/plan/flow/b.h"\n'}
+        self.assertEqual(self.house(files), ["base/a.h: includes flow, which is not lower"])
 
     def test_a_room_on_the_same_floor_is_found_in_source_and_in_cmake(self):
-        files = {"flow/CMakeLists.txt": "harpe_room(NAME flow\n  ROOMS base profile # why\n  LIBRARIES x::y)",
-                 "flow/a_test.cc": '#include "harpe/profile/p.h"\n'}
+        files = {"plan/flow/CMakeLists.txt": "harpe_room(NAME flow\n  ROOMS base profile # why\n  LIBRARIES x::y)",
+                 "plan/flow/a_test.cc": '#include "harpe/plan/profile/p.h"\n'}
         self.assertEqual(self.house(files),
-                         ["flow/CMakeLists.txt: profile is not on a lower floor",
-                          "flow/a_test.cc: includes profile, which is not on a lower floor"])
+                         ["plan/flow/CMakeLists.txt: profile is not lower",
+                          "plan/flow/a_test.cc: includes profile, which is not lower"])
 
     def test_a_room_that_cmake_does_not_name_is_found(self):
-        files = {"pipeline/CMakeLists.txt": "harpe_room(NAME pipeline SOURCES a.cc ROOMS flow)",
-                 "pipeline/a.cc": '#include "harpe/base/x.h"\n'}
+        files = {"plan/pipeline/CMakeLists.txt": "harpe_room(NAME pipeline SOURCES a.cc ROOMS flow)",
+                 "plan/pipeline/a.cc": '#include "harpe/base/x.h"\n'}
         self.assertEqual(self.house(files),
-                         ["pipeline/a.cc: includes base, which ROOMS in pipeline/CMakeLists.txt lacks"])
+                         ["plan/pipeline/a.cc: includes base, which ROOMS in plan/pipeline/CMakeLists.txt lacks"])
 
     def test_tests_may_include_more_but_nothing_above(self):
         cmake = "harpe_room(NAME flow ROOMS base TEST_ROOMS profile)"
-        include = '#include "harpe/profile/p.h"\n'
-        self.assertEqual(self.house({"flow/CMakeLists.txt": cmake, "flow/a_test.cc": include}), [])
-        self.assertEqual(self.house({"flow/CMakeLists.txt": cmake, "flow/a.cc": include}),
-                         ["flow/a.cc: includes profile, which is not on a lower floor"])
-        self.assertEqual(self.house({"flow/CMakeLists.txt": "harpe_room(NAME flow TEST_ROOMS pipeline)"}),
-                         ["flow/CMakeLists.txt: pipeline is on a higher floor"])
-        self.assertEqual(self.house({"flow/CMakeLists.txt": "harpe_room(NAME flow)",
-                                     "flow/a_test.cc": '#include "harpe/base/x.h"\n'}),
-                         ["flow/a_test.cc: includes base, which ROOMS or TEST_ROOMS in flow/CMakeLists.txt lacks"])
+        include = '#include "harpe/plan/profile/p.h"\n'
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": cmake, "plan/flow/a_test.cc": include}), [])
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": cmake, "plan/flow/a.cc": include}),
+                         ["plan/flow/a.cc: includes profile, which is not lower"])
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": "harpe_room(NAME flow TEST_ROOMS pipeline)"}),
+                         ["plan/flow/CMakeLists.txt: pipeline is higher"])
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": "harpe_room(NAME flow)",
+                                     "plan/flow/a_test.cc": '#include "harpe/base/x.h"\n'}),
+                         ["plan/flow/a_test.cc: includes base, which ROOMS or TEST_ROOMS in plan/flow/CMakeLists.txt lacks"])
 
     def test_an_unknown_room_is_found(self):
-        self.assertEqual(self.house({"cellar/a.cc": ""}), ["cellar: has no floor in floors.txt"])
+        self.assertEqual(self.house({"cellar/a.cc": "", "plan/attic/CMakeLists.txt": ""}),
+                         ["cellar: is no wing of floors.txt", "plan/attic: is no room of floors.txt"])
 
     def test_threads_in_the_core_are_found(self):
         self.assertEqual(self.house({"base/a.cc": "#include <thread>\n", "base/a_test.cc": "#include <thread>\n"}),

@@ -12,7 +12,7 @@ import unittest
 import linked_parts
 
 BUILD = pathlib.Path(sys.argv.pop())
-LIBRARY = BUILD / "src" / "harpe" / "client" / "libharpe_client.so.1"
+LIBRARY = BUILD / "src" / "harpe" / "training" / "client" / "libharpe_client.so.1"
 MAY_HOLD = {
     "base",
     "instruction",

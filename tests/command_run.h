@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/cli/cli.h"
+#include "harpe/command/cli/cli.h"
 
 namespace harpe {
 

@@ -7,9 +7,9 @@
 
 #include "command_run.h"
 #include "harpe/base/text.h"
-#include "harpe/command/json_output.h"
-#include "harpe/plan_cli/fitted_table.h"
-#include "harpe/schedule/schedule.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/plan/schedule/schedule.h"
 
 namespace harpe {
 namespace {

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "command_run.h"
-#include "harpe/input/gzip_testing.h"
+#include "harpe/command/input/gzip_testing.h"
 
 namespace harpe {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "command_run.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/hw/devices.h"
-#include "harpe/hw/sim/simulation.h"
+#include "harpe/device/hw/devices.h"
+#include "harpe/device/hw/sim/simulation.h"
 
 namespace harpe {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "harpe/base/file.h"
-#include "harpe/power_limit/limit_profile.h"
-#include "harpe/power_limit/selector.h"
+#include "harpe/zeus/power_limit/limit_profile.h"
+#include "harpe/zeus/power_limit/selector.h"
 
 namespace {
 

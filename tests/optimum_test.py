@@ -201,7 +201,7 @@ HARD = (two_clocks, whole_milliseconds, equal_times, equal_energies, dominated_h
 
 
 def hard_profiles(directory):
-    """Profiles at the edge of what is measured, as src/harpe/frontier/hard_profiles_test.cc has them."""
+    """Profiles at the edge of what is measured, as src/harpe/plan/frontier/hard_profiles_test.cc has them."""
     source = random.Random(11)
     for change in HARD:
         path = directory / f"{change.__name__}.csv"

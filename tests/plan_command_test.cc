@@ -13,10 +13,10 @@
 #include "command_run.h"
 #include "harpe/base/digest.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/frontier/frontier.h"
-#include "harpe/frontier/plan_testing.h"
-#include "harpe/profile/latency_table.h"
-#include "harpe/profile/profile.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/plan_testing.h"
+#include "harpe/plan/profile/latency_table.h"
+#include "harpe/plan/profile/profile.h"
 
 namespace harpe {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each row of the summary of `harpe plan` is what its name says, for every objective and schedule.
 
-    plan_rows_test.py build/quick/src/harpe/cli/harpe
+    plan_rows_test.py build/quick/src/harpe/command/cli/harpe
 
 all-max: every instruction at its highest clock. fastest: no row ends sooner. chosen: keeps the objective. least
 energy: no row and no plan along the frontier takes less. With a straggler all rows wait for it, in time and energy.

@@ -2,7 +2,7 @@
 """No figure that `harpe plan` prints or writes is above or below what its name says, for every objective and way in
 which clocks change. Each is compared with the plans and bounds of the other files, and of the other objectives.
 
-    printed_figures_test.py build/quick/src/harpe/cli/harpe
+    printed_figures_test.py build/quick/src/harpe/command/cli/harpe
 """
 
 import itertools

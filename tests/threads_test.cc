@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "harpe/frontier/frontier.h"
-#include "harpe/profile/synth.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/profile/synth.h"
 
 namespace harpe {
 namespace {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "harpe/base/mutex.h"
-#include "harpe/client/client.h"
-#include "harpe/client/rank_client_options.h"
-#include "harpe/instruction/instruction.h"
+#include "harpe/plan/instruction/instruction.h"
+#include "harpe/training/client/client.h"
+#include "harpe/training/client/rank_client_options.h"
 #include "types.h"
 
 namespace harpe {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/carbon/intensity.h"
-#include "harpe/hw/devices.h"
-#include "harpe/hw/gpu_choice.h"
-#include "harpe/hw/system_clock.h"
-#include "harpe/measure/energy_monitor.h"
+#include "harpe/carbon/carbon/intensity.h"
+#include "harpe/device/hw/devices.h"
+#include "harpe/device/hw/gpu_choice.h"
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/device/measure/energy_monitor.h"
 #include "types.h"
 
 namespace harpe {

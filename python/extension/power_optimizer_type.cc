@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/tuning/power_optimizer.h"
+#include "harpe/zeus/tuning/power_optimizer.h"
 #include "types.h"
 
 namespace harpe {

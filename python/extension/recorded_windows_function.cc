@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "harpe/measure/recorded_windows.h"
+#include "harpe/device/measure/recorded_windows.h"
 #include "types.h"
 
 namespace harpe {

@@ -6,7 +6,7 @@
 #include <Python.h>
 
 #include "harpe/base/result.h"
-#include "harpe/measure/energy_estimate.h"
+#include "harpe/device/measure/energy_estimate.h"
 
 namespace harpe {
 

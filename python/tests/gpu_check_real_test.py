@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.pipelining", reason="torch has no pipelining")
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = os.environ.get("HARPE_COMMAND", str(ROOT / "build/release/src/harpe/cli/harpe"))
+COMMAND = os.environ.get("HARPE_COMMAND", str(ROOT / "build/release/src/harpe/command/cli/harpe"))
 SIMULATION = '[[gpu]]\nmodel = "h100-sxm"\n'
 
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "harpe/base/mutex.h"
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "library.h"
 
 namespace harpe {

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "harpe/base/mutex.h"
-#include "harpe/hw/sim/simulation_core.h"
+#include "harpe/device/hw/sim/simulation_core.h"
 #include "nvml_api.h"
 
 /// What a handle points to.

@@ -7,8 +7,8 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_status_json.h"
-#include "harpe/profile/synth.h"
+#include "harpe/plan/profile/synth.h"
+#include "harpe/training/job/job_status_json.h"
 #include "simulation/require.h"
 
 namespace harpe::simulation {

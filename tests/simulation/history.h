@@ -15,9 +15,9 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/scheduler_testing.h"
 #include "harpe/base/units.h"
-#include "harpe/http/http_message.h"
-#include "harpe/store/simulated_database_testing.h"
-#include "harpe/wire/rank_events.h"
+#include "harpe/net/http/http_message.h"
+#include "harpe/training/store/simulated_database_testing.h"
+#include "harpe/training/wire/rank_events.h"
 
 namespace harpe::simulation {
 

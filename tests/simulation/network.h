@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/http/http_message.h"
+#include "harpe/net/http/http_message.h"
 #include "simulation/process.h"
 
 namespace harpe::simulation {

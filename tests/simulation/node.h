@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "harpe/agent/node_simulation_testing.h"
 #include "harpe/base/scheduler_testing.h"
+#include "harpe/node/agent/node_simulation_testing.h"
 
 namespace harpe::simulation {
 

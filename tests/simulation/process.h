@@ -13,7 +13,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/loop.h"
 #include "harpe/base/scheduler_testing.h"
-#include "harpe/server/workers.h"
+#include "harpe/training/server/workers.h"
 #include "simulation/random.h"
 
 namespace harpe::simulation {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/client/pause_board.h"
+#include "harpe/training/client/pause_board.h"
 
 namespace harpe::simulation {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "harpe/client/assignment_book.h"
-#include "harpe/client/server_session.h"
-#include "harpe/wire/pause_book.h"
+#include "harpe/training/client/assignment_book.h"
+#include "harpe/training/client/server_session.h"
+#include "harpe/training/wire/pause_book.h"
 #include "simulation/network.h"
 #include "simulation/process.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "harpe/server/zeus_routes.h"
+#include "harpe/training/server/zeus_routes.h"
 #include "simulation/require.h"
 
 namespace harpe::simulation {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "harpe/server/api.h"
-#include "harpe/server/job_owners.h"
-#include "harpe/server/job_registry.h"
-#include "harpe/store/simulated_store_testing.h"
+#include "harpe/training/server/api.h"
+#include "harpe/training/server/job_owners.h"
+#include "harpe/training/server/job_registry.h"
+#include "harpe/training/store/simulated_store_testing.h"
 #include "simulation/network.h"
 #include "simulation/process.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/wire/wire.h"
+#include "harpe/training/wire/wire.h"
 #include "simulation/require.h"
 
 namespace harpe::simulation {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "harpe/emulated_training/emulated_machines.h"
-#include "harpe/wire/job_spec.h"
+#include "harpe/training/emulated_training/emulated_machines.h"
+#include "harpe/training/wire/job_spec.h"
 #include "simulation/history.h"
 #include "simulation/node.h"
 #include "simulation/rank.h"

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kFileLimit = 1ULL << 31;
 /// "-" reads standard input.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
 
-/// As read_file, of any content. For readers that decompress it (harpe/input/input_file.h).
+/// As read_file, of any content. For readers that decompress it (harpe/command/input/input_file.h).
 Result<std::string> read_bytes(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
 
 /// Fails with `kIo` if `content` is compressed by gzip, zstd, xz or bzip2. The error names `path`

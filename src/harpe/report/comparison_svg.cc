@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/report/axes.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/svg.h"

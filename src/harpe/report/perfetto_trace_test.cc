@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/report/report.h"
 #include "harpe/report/test_plans.h"
 

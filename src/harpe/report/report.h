@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/frontier/plan.h"
+#include "harpe/plan/frontier/plan.h"
 
 namespace harpe {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/frame.h"
 #include "harpe/report/frontier_picture.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
 #include "harpe/report/test_markup.h"

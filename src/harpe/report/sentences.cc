@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harpe/profile/profile.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/markup.h"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "harpe/frontier/plan.h"
+#include "harpe/plan/frontier/plan.h"
 #include "harpe/report/drawing.h"
 
 namespace harpe::report {

@@ -1,0 +1,210 @@
+#include "harpe/carbon/carbon/hour_ridge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harpe/carbon/carbon/cholesky.h"
+#include "harpe/carbon/carbon/ridge_features.h"
+#include "harpe/carbon/carbon/same_hour.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kHalfLifeDays = 730;       // of m
+constexpr double kFullBandwidthDays = 240;  // of history, from which on K is as narrow as it gets
+constexpr double kWidestHours = 24;
+constexpr double kLeastWeight = 0.01;   // of K: hours further off are left out
+constexpr std::size_t kFewestDays = 7;  // of steps learned from, before the first fit
+constexpr std::size_t kFitShare = 12;   // fits anew with a twelfth more history, within 1 to 7 days
+constexpr int kHuberHours[] = {1, 3, 6, 12, 18, 24};
+constexpr double kMostDeviation = 2;  // a forecast is within a factor of 7 of the profile
+constexpr double kResidualHalfLifeDays = 14;
+
+class HourRidge final : public Forecaster {
+ public:
+  HourRidge(const HourRidgeOptions& options, const ForecastGrid& grid,
+            const ExogenousSeries* exogenous)
+      : options_(options),
+        slots_(grid.slots_per_day),
+        horizon_(grid.horizon),
+        features_(options, grid, exogenous),
+        p_(features_.count()),
+        x_(p_),
+        x_new_(p_),
+        ahead_(horizon_),
+        models_(slots_),
+        step_decay_(std::exp2(-1 / (kHalfLifeDays * static_cast<double>(slots_)))),
+        residual_decay_(std::exp2(-1 / (kResidualHalfLifeDays * static_cast<double>(slots_)))) {
+    for (Model& model : models_) {
+      model.products.assign(p_ * p_, 0);
+      model.targets.assign(p_ * horizon_, 0);
+    }
+    for (const int hours : kHuberHours) {
+      const std::size_t ahead = static_cast<std::size_t>(hours) * slots_ / 24;
+      if (ahead >= 1 && ahead <= horizon_) huber_at_.push_back(ahead - 1);
+    }
+    residual_.assign(huber_at_.size(), 0);
+  }
+
+  std::string name() const override { return options_.name; }
+
+  void observe(const LogHistory& history) override {
+    const std::size_t newest = history.size() - 1;
+    if (newest < features_.first_step() + horizon_) return;
+    learn(history, newest - horizon_);
+    ++learned_;
+  }
+
+  bool forecast(const LogHistory& history, std::span<double> ahead) override {
+    if (learned_ < kFewestDays * slots_) return false;
+    const std::size_t newest = history.size() - 1;
+    Model& model = models_[history.slot(newest)];
+    const std::size_t every = std::clamp(learned_ / kFitShare, slots_, 7 * slots_);
+    if (model.weights.empty() || newest - model.fitted_at >= every) {
+      if (fit(history.slot(newest))) model.fitted_at = newest;
+    }
+    if (model.weights.empty()) return false;
+    features_.write(history, newest, x_new_);
+    std::ranges::fill(ahead, 0.0);
+    add_products(model.weights, x_new_, ahead);
+    for (std::size_t k = 0; k < ahead.size(); ++k) {
+      ahead[k] =
+          profile(history, newest, k + 1) + std::clamp(ahead[k], -kMostDeviation, kMostDeviation);
+    }
+    return true;
+  }
+
+ private:
+  struct Model {
+    std::vector<double> products;  ///< of features, upper triangle of p x p
+    std::vector<double> targets;   ///< features by deviations to come, p x horizon
+    std::vector<double> weights;   ///< p x horizon; empty before the first fit
+    std::size_t fitted_at = 0;
+  };
+
+  double profile(const LogHistory& history, std::size_t i, std::size_t ahead) const {
+    return options_.weekly_profile ? weekly_profile(history, i, ahead)
+                                   : history[same_hour_before(i, ahead, slots_)];
+  }
+
+  /// ahead[k] += x . weights of k
+  void add_products(const std::vector<double>& weights, const std::vector<double>& x,
+                    std::span<double> ahead) const {
+    for (std::size_t j = 0; j < p_; ++j) {
+      const double* row = &weights[j * horizon_];
+      for (std::size_t k = 0; k < ahead.size(); ++k) ahead[k] += x[j] * row[k];
+    }
+  }
+
+  void learn(const LogHistory& history, std::size_t i) {
+    features_.write(history, i, x_);
+    std::size_t known = 0;
+    for (std::size_t k = 0; k < horizon_; ++k) {
+      ahead_[k] = history[i + k + 1] - profile(history, i, k + 1);
+      known += history.known(i + k + 1) ? 1U : 0U;
+    }
+    // The future weighs more instead of the past less, so that no sum has to be touched for it.
+    weight_now_ /= step_decay_;
+    if (weight_now_ > 1e100) rescale();
+    if (!history.known(i) || 4 * known < 3 * horizon_) return;  // little of it was measured
+    Model& model = models_[history.slot(i)];
+    const double weight = weight_now_ * huber_weight(model);
+    for (std::size_t j = 0; j < p_; ++j) {
+      const double factor = weight * x_[j];
+      double* products = &model.products[j * p_];
+      for (std::size_t k = j; k < p_; ++k) products[k] += factor * x_[k];
+      double* targets = &model.targets[j * horizon_];
+      for (std::size_t k = 0; k < horizon_; ++k) targets[k] += factor * ahead_[k];
+    }
+  }
+
+  /// 1, or less the further the newest fit missed what `ahead_` says.
+  double huber_weight(const Model& model) {
+    if (options_.huber <= 0 || model.weights.empty()) return 1;
+    double worst = 0;
+    for (std::size_t at = 0; at < huber_at_.size(); ++at) {
+      double residual = ahead_[huber_at_[at]];
+      for (std::size_t j = 0; j < p_; ++j) {
+        residual -= x_[j] * model.weights[j * horizon_ + huber_at_[at]];
+      }
+      residual = std::abs(residual);
+      if (residual_weight_ > 0) {
+        worst = std::max(worst, residual * residual_weight_ / (residual_[at] + 1e-12));
+      }
+      residual_[at] = residual_decay_ * residual_[at] + residual;
+    }
+    residual_weight_ = residual_decay_ * residual_weight_ + 1;
+    return worst > options_.huber ? options_.huber / worst : 1;
+  }
+
+  void rescale() {
+    for (Model& model : models_) {
+      for (double& value : model.products) value /= weight_now_;
+      for (double& value : model.targets) value /= weight_now_;
+    }
+    weight_now_ = 1;
+  }
+
+  bool fit(std::size_t slot) {
+    const double days = static_cast<double>(learned_) / static_cast<double>(slots_);
+    const double bandwidth =
+        std::min(kWidestHours,
+                 options_.bandwidth_hours * std::max(1.0, std::sqrt(kFullBandwidthDays / days)));
+    std::vector<double> products(p_ * p_, 0), targets(p_ * horizon_, 0);
+    for (std::size_t other = 0; other < slots_; ++other) {
+      const std::size_t apart = other > slot ? other - slot : slot - other;
+      const double hours =
+          24 * static_cast<double>(std::min(apart, slots_ - apart)) / static_cast<double>(slots_);
+      const double kernel = std::exp(-0.5 * (hours / bandwidth) * (hours / bandwidth));
+      if (kernel < kLeastWeight) continue;
+      const double weight = kernel / weight_now_;
+      const Model& model = models_[other];
+      for (std::size_t j = 0; j < products.size(); ++j) products[j] += weight * model.products[j];
+      for (std::size_t j = 0; j < targets.size(); ++j) targets[j] += weight * model.targets[j];
+    }
+    for (std::size_t j = 0; j < p_; ++j) products[j * p_ + j] += options_.lambda;
+    if (!solve_positive_definite(products, p_, targets, horizon_)) return false;
+    models_[slot].weights = std::move(targets);
+    return true;
+  }
+
+  HourRidgeOptions options_;
+  std::size_t slots_, horizon_;
+  RidgeFeatures features_;
+  std::size_t p_;
+  std::vector<double> x_, x_new_, ahead_;
+  std::vector<Model> models_;
+  double step_decay_, residual_decay_;
+  double weight_now_ = 1;
+  std::size_t learned_ = 0;  ///< steps
+  std::vector<std::size_t> huber_at_;
+  std::vector<double> residual_;  ///< decayed sums of absolute residuals
+  double residual_weight_ = 0;
+};
+
+}  // namespace
+
+HourRidgeOptions narrow_ridge() {
+  HourRidgeOptions options{.name = "narrow-ridge", .lag_hours = {}};
+  for (int lag = 0; lag < 48; ++lag) options.lag_hours.push_back(lag);
+  for (const int lag : {71, 95, 119, 143, 144, 167}) options.lag_hours.push_back(lag);
+  return options;
+}
+
+HourRidgeOptions wide_ridge() {
+  HourRidgeOptions options{
+      .name = "wide-ridge", .lag_hours = {}, .weekly_profile = true, .bandwidth_hours = 3};
+  for (int lag = 0; lag < 72; ++lag) options.lag_hours.push_back(lag);
+  for (const int day : {95, 119, 143, 167}) {
+    for (int lag = day - 1; lag <= std::min(day + 2, 167); ++lag) options.lag_hours.push_back(lag);
+  }
+  return options;
+}
+
+std::unique_ptr<Forecaster> make_hour_ridge(const HourRidgeOptions& options,
+                                            const ForecastGrid& grid,
+                                            const ExogenousSeries* exogenous) {
+  return std::make_unique<HourRidge>(options, grid, exogenous);
+}
+
+}  // namespace harpe

@@ -1,0 +1,373 @@
+#include "harpe/carbon/carbon/intensity_csv.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/csv.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/carbon/time_grid.h"
+#include "harpe/carbon/carbon/utc_time.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
+constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
+/// Returns g/kWh for 1 of the unit, whose "co2" was removed.
+constexpr std::array kUnits =
+    std::to_array<std::pair<std::string_view, double>>({{"g/kwh", 1},
+                                                        {"kg/mwh", 1},
+                                                        {"t/gwh", 1},
+                                                        {"kg/kwh", 1000},
+                                                        {"t/mwh", 1000},
+                                                        {"lb/mwh", kGramsPerPound / 1000},
+                                                        {"lbs/mwh", kGramsPerPound / 1000},
+                                                        {"g/mj", 3.6}});
+
+/// A unit as it may stand in words: "co2" and its kind left out, "per" as a slash.
+std::string plain_unit(std::string_view text) {
+  std::string word = lower(text);
+  for (const std::string_view gas : {"co\xE2\x82\x82", "co2"}) {
+    while (true) {
+      const std::size_t at = word.find(gas);
+      if (at == std::string::npos) break;
+      std::size_t end = at + gas.size();
+      for (const std::string_view kind : {"-eq", "eq", "e"}) {
+        if (word.compare(end, kind.size(), kind) != 0) continue;
+        end += kind.size();
+        break;
+      }
+      word.erase(at, end - at);
+    }
+  }
+  if (const std::size_t per = word.find("per"); per != std::string::npos) word.replace(per, 3, "/");
+  std::ranges::replace(word, '_', ' ');
+  // "kg / kwh"
+  for (std::size_t at = 0; (at = word.find(' ', at)) != std::string::npos;) {
+    const bool beside = (at > 0 && word[at - 1] == '/') ||
+                        (at + 1 < word.size() && (word[at + 1] == '/' || word[at + 1] == ' '));
+    beside ? void(word.erase(at, 1)) : void(++at);
+  }
+  return word;
+}
+
+/// Returns g/kWh for 1 of the unit in a column's name, as in "carbon intensity gCO2eq/kWh
+/// (direct)".
+std::optional<double> unit_in(std::string_view name) {
+  const std::string words = plain_unit(name);
+  const auto is_letter = [&](std::size_t at) { return words[at] >= 'a' && words[at] <= 'z'; };
+  for (const auto& [unit, grams] : kUnits) {
+    const std::size_t at = words.find(unit);
+    if (at == std::string::npos || (at > 0 && is_letter(at - 1))) continue;
+    const std::size_t end = at + unit.size();
+    if (end == words.size() || !is_letter(end)) return grams;
+  }
+  return std::nullopt;
+}
+
+/// Where a layout has what.
+struct Columns {
+  std::size_t time = kNoColumn, hour = kNoColumn, value = kNoColumn;
+  std::size_t zone = kNoColumn, estimated = kNoColumn, source = kNoColumn;
+  IntensityKind kind = IntensityKind::kUnstated;
+  std::string layout = {};
+};
+
+class Heading {
+ public:
+  explicit Heading(const CsvRow& row) {
+    for (const CsvCell& cell : row.cells) names_.push_back(lower(cell.text));
+  }
+
+  /// The first column with all of these words in its name.
+  std::size_t with(std::initializer_list<std::string_view> words) const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      bool all = true;
+      for (const std::string_view word : words) {
+        all = all && names_[i].find(word) != std::string::npos;
+      }
+      if (all) return i;
+    }
+    return kNoColumn;
+  }
+  std::size_t named(std::string_view name) const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == lower(name)) return i;
+    }
+    return kNoColumn;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// The layout that the heading is of; without a value column where it is of none.
+Columns layout_of(const Heading& heading, const IntensityCsvOptions& options) {
+  const bool direct = options.kind == IntensityKind::kAverageDirect;
+  std::size_t life_cycle = heading.with({"carbon intensity", "lca"});
+  if (life_cycle == kNoColumn) life_cycle = heading.with({"carbon intensity", "life cycle"});
+  const std::size_t chimneys = heading.with({"carbon intensity", "direct"});
+  if (life_cycle != kNoColumn || chimneys != kNoColumn) {
+    return {.time = heading.with({"datetime"}),
+            .value = direct ? chimneys : life_cycle,
+            .zone = heading.with({"zone id"}),
+            .estimated = heading.named("data estimated"),
+            .source = heading.named("data source"),
+            .kind = direct ? IntensityKind::kAverageDirect : IntensityKind::kAverageLifecycle,
+            .layout = "Electricity Maps"};
+  }
+  if (heading.named("hist") != kNoColumn && heading.named("timestamp") != kNoColumn) {
+    return {.time = heading.named("timestamp"),
+            .value = heading.named("hist"),
+            .zone = heading.named("location"),
+            .layout = "Chase"};
+  }
+  if (heading.named("time") != kNoColumn && heading.named("carbon intensity") != kNoColumn) {
+    return {.time = heading.named("time"),
+            .value = heading.named("carbon intensity"),
+            .layout = "ENTSO-E"};
+  }
+  if (heading.named("date") != kNoColumn && heading.named("hour") != kNoColumn &&
+      heading.named("ci") != kNoColumn) {
+    return {.time = heading.named("date"),
+            .hour = heading.named("hour"),
+            .value = heading.named("ci"),
+            .layout = "averages by day type"};
+  }
+  return {};
+}
+
+/// Reads the rows of one table.
+class IntensityTable {
+ public:
+  IntensityTable(const std::vector<CsvRow>& rows, const IntensityCsvOptions& options,
+                 Diagnostics& diagnostics)
+      : rows_(rows), options_(options), diagnostics_(diagnostics) {}
+
+  /// Without a value where diagnostics say why.
+  std::optional<IntensitySeries> read() {
+    if (!find_columns()) return std::nullopt;
+    for (std::size_t r = 1; r < rows_.size(); ++r) read_row(rows_[r]);
+    if (!diagnostics_.empty()) return std::nullopt;
+    if (timed_.empty() && !options_.zone.empty()) {
+      diagnostics_.add("there is no row of the zone " + options_.zone);
+      return std::nullopt;
+    }
+    const auto grid = find_time_grid(timed_, options_.step, diagnostics_);
+    if (!grid) return std::nullopt;
+    IntensitySeries series{.start = grid->start,
+                           .step = grid->step,
+                           .values = std::vector<double>(grid->size, kNoValue),
+                           .estimated = std::vector<std::uint8_t>(grid->size, 0),
+                           .kind = columns_.kind,
+                           .zone = columns_.zone == kNoColumn ? options_.zone : zone_,
+                           .source = source_};
+    for (std::size_t r = 0; r < timed_.size(); ++r) {
+      series.values[grid->slots[r]] = values_[r];
+      series.estimated[grid->slots[r]] = estimated_[r];
+    }
+    if (series.gaps() == series.size()) {
+      diagnostics_.add("it has no value");
+      return std::nullopt;
+    }
+    if (!check_scale(series)) return std::nullopt;
+    return series;
+  }
+
+ private:
+  bool find_columns() {
+    if (rows_.empty()) {
+      diagnostics_.add("it has no line; expected a heading");
+      return false;
+    }
+    const int line = rows_[0].line;
+    const Heading heading(rows_[0]);
+    columns_ = layout_of(heading, options_);
+    const bool generic = !options_.time_column.empty() || !options_.value_column.empty();
+    const auto named = [&](const std::string& name, std::size_t& column) {
+      if (name.empty()) return;
+      column = heading.named(name);
+      if (column == kNoColumn) diagnostics_.add(line, 0, "there is no column " + in_quotes(name));
+    };
+    named(options_.time_column, columns_.time);
+    if (!options_.value_column.empty()) named(options_.value_column, columns_.value);
+    if (!diagnostics_.empty()) return false;
+    if (columns_.time == kNoColumn || columns_.value == kNoColumn) {
+      diagnostics_.add(line, 0,
+                       columns_.layout.empty()
+                           ? "this is no layout that is known; name the column of the time and "
+                             "that of the value, its unit and its kind"
+                           : "of the layout of " + columns_.layout +
+                                 ", the column of the time or of the value is missing");
+      return false;
+    }
+    return check_meaning(line, generic);
+  }
+
+  /// Whether kind, unit and time zone are known.
+  bool check_meaning(int line, bool generic) {
+    const CsvCell& heading = rows_[0].cells[columns_.value];
+    const std::optional<double> named = unit_in(heading.text);
+    unit_ = options_.unit ? options_.unit : named;
+    if (generic && (!unit_ || !options_.kind)) {
+      diagnostics_.add(line, 0, "of a column that is named, its unit and its kind must be told");
+    }
+    if (options_.unit && named && *options_.unit != *named && !options_.any_value) {
+      diagnostics_.add(line, heading.column,
+                       "the name of the column, " + in_quotes(heading.text) +
+                           ", has another unit than was told");
+    }
+    if (!generic && options_.kind == IntensityKind::kMarginal) {
+      diagnostics_.add(line, 0,
+                       "the layout of " + columns_.layout +
+                           " has averages; for marginal values, name their column and unit");
+    }
+    if (columns_.hour != kNoColumn && !options_.hours_are_utc) {
+      diagnostics_.add(line, 0, "say that the hours are UTC: local time cannot be read");
+    }
+    columns_.kind = options_.kind.value_or(columns_.kind);
+    source_ = columns_.layout == "Electricity Maps" ? "Electricity Maps" : columns_.layout;
+    return diagnostics_.empty();
+  }
+
+  /// Values in kg/kWh that are read as g/kWh would be a grid that emits next to nothing.
+  bool check_scale(const IntensitySeries& series) {
+    const bool is_life_cycle = columns_.kind == IntensityKind::kAverageLifecycle;
+    if (options_.any_value || columns_.kind == IntensityKind::kPrice) return true;
+    // Chimneys of a grid of water and wind may emit as little; so it is where the unit is known.
+    if (unit_ && !is_life_cycle) return true;
+    double highest = 0;
+    for (const double value : series.values) highest = std::max(highest, value);  // not of gaps
+    if (highest <= 0 || highest >= kLooksLikeKilograms) return true;
+    diagnostics_.add(rows_[0].line, rows_[0].cells[columns_.value].column,
+                     "no value is above " + shortest(highest) +
+                         " g/kWh: they look like kg/kWh. Give their unit: kg/kWh" +
+                         (is_life_cycle ? "" : " or g/kWh"));
+    return false;
+  }
+
+  void read_row(const CsvRow& row) {
+    if (row.cells.size() != rows_[0].cells.size()) {
+      diagnostics_.add(row.line, 0,
+                       "expected " + std::to_string(rows_[0].cells.size()) + " cells, found " +
+                           std::to_string(row.cells.size()));
+      return;
+    }
+    if (columns_.zone != kNoColumn && !take_zone(row, row.cells[columns_.zone])) return;
+    const CsvCell& time_cell = row.cells[columns_.time];
+    auto time = parse_utc(time_cell.text);
+    if (time && columns_.hour != kNoColumn) {
+      const auto hour = parse_integer(row.cells[columns_.hour].text);
+      if (hour && *hour >= 0 && *hour <= 23) {
+        *time += whole_hours(*hour);
+      } else {
+        time.reset();
+      }
+    }
+    if (!time) {
+      diagnostics_.add(row.line, time_cell.column,
+                       "expected a time such as 2022-01-31 13:00:00 or 2022-01-31T13:00Z, found " +
+                           in_quotes(time_cell.text));
+      return;
+    }
+    timed_.push_back({.time = *time, .line = row.line, .column = time_cell.column});
+    values_.push_back(value_of(row, row.cells[columns_.value]));
+    estimated_.push_back(columns_.estimated != kNoColumn &&
+                         lower(row.cells[columns_.estimated].text) == "true");
+    if (timed_.size() == 1 && columns_.source != kNoColumn &&
+        !row.cells[columns_.source].text.empty()) {
+      source_ = row.cells[columns_.source].text + ", by " + source_;
+    }
+  }
+
+  /// Whether the row is of the zone that is read.
+  bool take_zone(const CsvRow& row, const CsvCell& cell) {
+    if (!options_.zone.empty()) {
+      zone_ = options_.zone;
+      return cell.text == options_.zone;
+    }
+    if (timed_.empty()) zone_ = cell.text;
+    if (cell.text == zone_) return true;
+    diagnostics_.add(
+        row.line, cell.column,
+        "a second zone, " + in_quotes(cell.text) + " after " + in_quotes(zone_) + "; choose one");
+    return false;
+  }
+
+  double value_of(const CsvRow& row, const CsvCell& cell) {
+    if (cell.text.empty() || lower(cell.text) == "nan") return kNoValue;
+    const auto number = parse_number(cell.text);
+    if (!number) {
+      diagnostics_.add(row.line, cell.column, "expected a number, found " + in_quotes(cell.text));
+      return kNoValue;
+    }
+    const double grams = *number * unit_.value_or(1);
+    const bool is_price = columns_.kind == IntensityKind::kPrice;
+    const bool negative = grams < 0 && !is_price && columns_.kind != IntensityKind::kMarginal;
+    // Beyond any power plant whatever was said: squares of it must stay finite.
+    const double highest = options_.any_value || is_price ? 1e9 : kHighestIntensity;
+    if ((negative && !options_.any_value) || grams > highest || grams < -highest) {
+      diagnostics_.add(row.line, cell.column,
+                       is_price ? "no price can be so high"
+                                : "an intensity of " + shortest(grams) +
+                                      " g/kWh cannot be: expected 0 to " + shortest(highest));
+    }
+    return grams;
+  }
+
+  const std::vector<CsvRow>& rows_;
+  const IntensityCsvOptions& options_;
+  Diagnostics& diagnostics_;
+  Columns columns_;
+  std::optional<double> unit_;  ///< g/kWh for a value of 1; nullopt if the unit is unknown
+  std::vector<TimedRow> timed_;
+  std::vector<double> values_;
+  std::vector<std::uint8_t> estimated_;
+  std::string zone_, source_;
+};
+
+}  // namespace
+
+Result<double> parse_intensity_unit(std::string_view text) {
+  std::string word = plain_unit(text);
+  std::erase(word, ' ');
+  for (const auto& [name, grams] : kUnits) {
+    if (word == name) return grams;
+  }
+  return Error::invalid("expected g/kWh, kg/MWh, t/GWh, lb/MWh, kg/kWh, t/MWh or g/MJ, found " +
+                        in_quotes(text));
+}
+
+std::optional<PriceUnit> parse_price_unit(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string money(trim(text.substr(0, slash)));
+  const std::string per = lower(trim(text.substr(slash + 1)));
+  const bool is_currency =
+      money.size() == 3 && std::ranges::all_of(money, [](char c) { return c >= 'A' && c <= 'Z'; });
+  const bool is_money = is_currency || lower(money) == "ct";
+  if (!is_money || (per != "mwh" && per != "kwh")) return std::nullopt;
+  return PriceUnit{.money = money, .per_mwh = per == "mwh" ? 1.0 : 1000.0};
+}
+
+Result<IntensityKind> parse_intensity_kind(std::string_view text) {
+  const std::string word = lower(trim(text));
+  if (word == "life-cycle" || word == "lifecycle") return IntensityKind::kAverageLifecycle;
+  if (word == "direct") return IntensityKind::kAverageDirect;
+  if (word == "marginal") return IntensityKind::kMarginal;
+  return Error::invalid("expected life-cycle, direct or marginal, found " + in_quotes(text));
+}
+
+Result<IntensitySeries> parse_intensity_csv(std::string_view text, const std::string& file,
+                                            const IntensityCsvOptions& options) {
+  Diagnostics diagnostics(file);
+  const std::vector<CsvRow> rows = split_csv(text, diagnostics);
+  IntensityTable table(rows, options, diagnostics);
+  auto series = table.read();
+  if (!series || !diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return *std::move(series);
+}
+
+}  // namespace harpe

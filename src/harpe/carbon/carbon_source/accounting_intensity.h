@@ -1,0 +1,32 @@
+#pragma once
+/// \file
+/// The intensities of a past time that an account is made with, each with the step of the ladder
+/// that it stands on, and what a reader has to know of where they come from.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/carbon/carbon/carbon_account.h"
+#include "harpe/carbon/carbon_source/open_source.h"
+
+namespace harpe {
+
+struct AccountingIntensity {
+  AccountedSeries intensity = {};
+  SourceIdentity identity = {};
+  std::string data_source = {};  ///< as the provider names it: "Ember, yearly mean of ..."
+  std::string method = {};       ///< `CarbonSource::method`
+  /// When the first and the last of the values were fetched; none: it is not known.
+  std::optional<UtcTime> fetched_from = {}, fetched_to = {};
+  std::vector<std::string> notes = {};
+};
+
+/// Asks for [from, to), widened to whole intervals, and for the week before where a gap needs it.
+/// Fails where there is no value at all, with what the source said: where it does not answer, the
+/// yearly mean that the user gave with it stands in, with a note.
+Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
+                                                 const SourceSpecification& specification,
+                                                 UtcTime from, UtcTime to);
+
+}  // namespace harpe

@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// The files of the cache: one series each, with what it was and when every value was fetched.
+///
+///     harpe.carbon-cache/1 8f1d0c22a4b3e657
+///     {"provider": "uk", "zone": "13", "kind": "direct", "step_s": 1800, "start":
+///     "2026-11-01T00:00:00Z",
+///      "values": [201, null], "estimated": [0, 0], "fetched_at": [1793491200, 0], ...}
+///
+/// The number is a digest (FNV-1a) of all that follows: what was damaged on the disk is told from
+/// what was written.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/carbon/carbon_source/intensity_source.h"
+
+namespace harpe {
+
+struct CachedSeries {
+  SourceIdentity identity;
+  IntensitySeries series;  ///< of the identity's kind and step
+  /// Of each value, seconds of Unix time; 0 where there is none.
+  std::vector<std::int64_t> fetched_at = {};
+  std::optional<UtcTime> issued_at = {};  ///< of a forecast
+};
+
+/// An answer, each value of which was fetched when the answer was.
+CachedSeries cached_of(const SourceIdentity& identity, const ProviderIntensity& answer);
+
+std::string cached_series_text(const CachedSeries& cached);
+
+/// Fails on anything that cached_series_text() does not write. \param file  for messages
+Result<CachedSeries> parse_cached_series(std::string_view text, const std::string& file);
+
+/// "life-cycle", "direct", "marginal" or "unstated": as in files and options.
+std::string_view kind_word(IntensityKind kind);
+std::optional<IntensityKind> kind_of_word(std::string_view word);
+
+}  // namespace harpe

@@ -1,0 +1,141 @@
+#include "harpe/carbon/carbon_source/electricity_maps.h"
+
+#include <array>
+#include <utility>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kElectricityMaps = "Electricity Maps";
+
+constexpr std::array kGranularities =
+    std::to_array<std::pair<std::string_view, WholeSeconds>>({{"hourly", WholeSeconds(3600)},
+                                                              {"30_minutes", WholeSeconds(1800)},
+                                                              {"15_minutes", WholeSeconds(900)},
+                                                              {"5_minutes", WholeSeconds(300)}});
+
+class ElectricityMapsReader {
+ public:
+  ElectricityMapsReader(const ElectricityMapsAsked& asked, Diagnostics& diagnostics)
+      : asked_(asked), diagnostics_(diagnostics) {}
+
+  void read_document(const JsonValue& document) {
+    Fields fields(document, "the answer", diagnostics_);
+    if (!diagnostics_.empty()) return;
+    check_head(fields);
+    const bool forecast = document.find("forecast") != nullptr;
+    bool list = false;
+    for (const char* name : {"forecast", "history", "data"}) {
+      if (list || document.find(name) == nullptr) continue;
+      list = true;
+      for (const JsonValue* item : fields.objects(name)) read_item(*item, forecast);
+    }
+    if (!list) read_item(document, false);
+    // Of what was measured, this is when it was put together; of a forecast, when it was made.
+    if (forecast) issued_at_ = read_time(fields, "updatedAt");
+  }
+
+  std::vector<ProviderRow> take_rows() { return std::move(rows_); }
+  std::optional<UtcTime> issued_at() const { return issued_at_; }
+
+ private:
+  void check_head(Fields& fields) {
+    const auto zone = fields.text("zone");
+    if (zone && *zone != asked_.zone) {
+      fields.error("zone",
+                   "is " + in_quotes(*zone) + ", and " + in_quotes(asked_.zone) + " was asked for");
+    }
+    check_meaning(fields);
+  }
+
+  /// Kind and step, wherever they stand.
+  void check_meaning(Fields& fields) {
+    const char* wanted = asked_.kind == IntensityKind::kAverageDirect ? "direct" : "lifecycle";
+    const auto type = text_if_any(fields, "emissionFactorType");
+    if (type && *type != wanted) {
+      fields.error("emissionFactorType",
+                   "is " + in_quotes(*type) + ", and " + wanted + " was asked for");
+    }
+    const auto granularity = text_if_any(fields, "temporalGranularity");
+    if (granularity && *granularity != electricity_maps_granularity(asked_.step)) {
+      fields.error("temporalGranularity",
+                   "is " + in_quotes(*granularity) + ", and " +
+                       std::string(electricity_maps_granularity(asked_.step)) + " was asked for");
+    }
+  }
+
+  void read_item(const JsonValue& item, bool forecast) {
+    Fields fields(item, "a value", diagnostics_);
+    check_meaning(fields);
+    const auto start = read_time(fields, "datetime");
+    if (!start) {
+      if (item.find("datetime") == nullptr) fields.error("datetime", "is missing");
+      return;
+    }
+    const JsonValue* value = fields.any("carbonIntensity");
+    double grams = kNoValue;
+    if (value == nullptr) {
+      fields.error("carbonIntensity", "is missing");
+    } else if (value->type != JsonValue::Type::kNull) {
+      grams = fields.number("carbonIntensity", -1e9, 1e9).value_or(kNoValue);
+    }
+    const bool estimated = !forecast && has_value(fields, "isEstimated") &&
+                           fields.boolean("isEstimated").value_or(false);
+    rows_.push_back({.start = *start,
+                     .grams_per_kwh = grams,
+                     .estimated = estimated,
+                     .line = item.line,
+                     .column = item.column});
+  }
+
+  /// Members that do not apply are null.
+  static bool has_value(Fields& fields, const char* key) {
+    const JsonValue* value = fields.any(key);
+    return value != nullptr && value->type != JsonValue::Type::kNull;
+  }
+  static std::optional<std::string> text_if_any(Fields& fields, const char* key) {
+    return has_value(fields, key) ? fields.text(key) : std::nullopt;
+  }
+
+  static std::optional<UtcTime> read_time(Fields& fields, const char* key) {
+    const auto text = text_if_any(fields, key);
+    if (!text) return std::nullopt;
+    const auto time = parse_provider_time(*text);
+    if (!time) fields.error(key, "expected a time in UTC, found " + in_quotes(*text));
+    return time;
+  }
+
+  const ElectricityMapsAsked& asked_;
+  Diagnostics& diagnostics_;
+  std::vector<ProviderRow> rows_;
+  std::optional<UtcTime> issued_at_;
+};
+
+}  // namespace
+
+Result<ProviderIntensity> parse_electricity_maps(std::string_view json,
+                                                 const ElectricityMapsAsked& asked) {
+  const JsonValue document = HARPE_TRY(parse_json(json, kElectricityMaps));
+  Diagnostics diagnostics(kElectricityMaps);
+  ElectricityMapsReader reader(asked, diagnostics);
+  reader.read_document(document);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  ProviderIntensity answer = HARPE_TRY(series_of_rows(
+      reader.take_rows(),
+      {.kind = asked.kind, .zone = asked.zone, .source = kElectricityMaps, .step = asked.step}));
+  answer.issued_at = reader.issued_at();
+  return answer;
+}
+
+std::string_view electricity_maps_granularity(WholeSeconds step) {
+  for (const auto& [name, length] : kGranularities) {
+    if (length == step) return name;
+  }
+  return "";
+}
+
+}  // namespace harpe

@@ -1,0 +1,309 @@
+#include "harpe/carbon/carbon_source/intensity_chain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/carbon/carbon/utc_time.h"
+
+namespace harpe {
+namespace {
+
+/// What a clock shows that was not set is no time to ask or to keep anything at.
+constexpr UtcTime kEarliestPresent{1'577'836'800};  // 2020-01-01
+/// A provider's clock may be ahead of ours by that much.
+constexpr WholeSeconds kClockSkew{300};
+
+UtcTime fetched_time(const CachedSeries& cached, std::size_t index) {
+  return UtcTime{cached.fetched_at[index]};
+}
+
+/// From the interval of `now` on, at most `horizon`; empty where it does not tell of now.
+std::optional<IntensitySeries> ahead_of(const IntensitySeries& series, UtcTime now,
+                                        WholeSeconds horizon) {
+  const UtcTime begin = interval_of(now, series.step);
+  auto ahead = part_of(series, begin, begin + horizon);
+  if (!ahead || ahead->start != begin || !ahead->known(0)) return std::nullopt;
+  return ahead;
+}
+
+}  // namespace
+
+std::string_view text_of(LadderStep step) {
+  switch (step) {
+    case LadderStep::kFresh:
+      return "fresh";
+    case LadderStep::kLastGood:
+      return "last good";
+    case LadderStep::kForecast:
+      return "forecast";
+    case LadderStep::kSameHourLastWeek:
+      return "same hour last week";
+    case LadderStep::kYearlyMean:
+      break;
+  }
+  return "yearly mean";
+}
+
+std::string_view text_of(ForecastStep step) {
+  switch (step) {
+    case ForecastStep::kProvider:
+      return "provider";
+    case ForecastStep::kOwn:
+      return "own forecast";
+    case ForecastStep::kPersistence:
+      break;
+  }
+  return "persistence";
+}
+
+IntensityChain::IntensityChain(IntensitySource& source, IntensityCache& cache, UtcNow now,
+                               IntensityChainOptions options)
+    : source_(source), cache_(cache), now_(std::move(now)), options_(std::move(options)) {}
+
+void IntensityChain::note(const std::string& what, const Error& error) {
+  notes_.push_back(what + ": " + error.text());
+  // The first refusal is what the user can mend.
+  if (!refusal_ || error.code == ErrorCode::kNoPermission) refusal_ = error.code;
+}
+
+std::vector<std::string> IntensityChain::take_notes() {
+  std::vector<std::string> notes = std::exchange(notes_, {});
+  for (std::string& one : cache_.take_notes()) notes.push_back(std::move(one));
+  return notes;
+}
+
+Error IntensityChain::refused(const std::string& what) {
+  const ErrorCode code = refusal_ == ErrorCode::kNoPermission ? *refusal_ : ErrorCode::kUnavailable;
+  Error error = Error::of(code, what);
+  for (const std::string& one : take_notes()) error.diagnostics.push_back({.message = one});
+  return error;
+}
+
+/// An answer that is of the source's kind and step, with its notes taken.
+Result<ProviderIntensity> IntensityChain::checked(Result<ProviderIntensity> answer) {
+  if (!answer.ok()) return answer;
+  const SourceIdentity& identity = source_.identity();
+  if (answer->series.kind != identity.kind) {
+    return Error::invalid(identity.name() + ": the answer is of another kind: " +
+                          std::string(text_of(answer->series.kind)));
+  }
+  if (answer->series.step != identity.step) {
+    IntensitySeries coarse = HARPE_TRY(coarsened(answer->series, identity.step));
+    answer->series = std::move(coarse);
+  }
+  if (interval_of(answer->series.start, identity.step) != answer->series.start) {
+    return Error::invalid(identity.name() + ": intervals do not begin on the hour's grid");
+  }
+  for (std::string& one : answer->notes) notes_.push_back(identity.name() + ": " + std::move(one));
+  answer->notes.clear();
+  return answer;
+}
+
+/// The newest value that is kept of the last 2 days and has begun.
+std::optional<IntensityChain::Newest> IntensityChain::newest(UtcTime now) {
+  const SourceIdentity& identity = source_.identity();
+  auto cached = cache_.measured(identity, now - whole_days(2), now);
+  if (unwritten_) {
+    const auto part = part_of(unwritten_->series, now - whole_days(2), now);
+    if (part && (!cached || part->end() >= cached->series.end())) cached = unwritten_;
+  }
+  if (!cached) return std::nullopt;
+  for (std::size_t i = cached->series.size(); i-- > 0;) {
+    // What a wrong clock kept of the future is no measurement.
+    if (!cached->series.known(i) || cached->series.start_of(i) > now) continue;
+    return Newest{.index = i, .cached = *std::move(cached)};
+  }
+  return std::nullopt;
+}
+
+void IntensityChain::ask_for_latest(UtcTime now) {
+  if (options_.offline) {
+    notes_.emplace_back("offline: no provider is asked");
+    return;
+  }
+  const auto answer = checked(source_.latest());
+  if (!answer.ok()) {
+    note("no fresh value", answer.error());
+    return;
+  }
+  ProviderIntensity measured = *answer;
+  // Some give the hours to come with the newest.
+  if (const auto past = part_of(measured.series, measured.series.start, now + kClockSkew)) {
+    measured.series = *past;
+    cache_.keep_measured(source_.identity(), measured);
+    unwritten_ = cached_of(source_.identity(), measured);
+  }
+}
+
+LabelledIntensity IntensityChain::labelled(const CachedSeries& from, std::size_t index,
+                                           LadderStep step) const {
+  const IntensitySeries& series = from.series;
+  return {.intensity = {.grams_per_kwh = series.values[index],
+                        .kind = series.kind,
+                        .zone = series.zone,
+                        .source = series.source},
+          .start = series.start_of(index),
+          .step = series.step,
+          .estimated = series.estimated[index] != 0,
+          .ladder = step,
+          .fetched_at = fetched_time(from, index),
+          .issued_at = from.issued_at};
+}
+
+Result<LabelledIntensity> IntensityChain::current() {
+  notes_.clear();
+  refusal_.reset();
+  const SourceIdentity& identity = source_.identity();
+  const UtcTime now = now_();
+  const auto with_notes = [&](LabelledIntensity found) {
+    found.notes = take_notes();
+    return found;
+  };
+  if (now < kEarliestPresent) {
+    return refused("the clock of this machine says " + utc_text(now) + ": set it");
+  }
+  const auto is_fresh = [&](const Newest& found) {
+    const UtcTime fetched = fetched_time(found.cached, found.index);
+    return now < found.end() + identity.step && fetched <= now + kClockSkew &&
+           now < fetched + identity.step;
+  };
+  auto found = newest(now);
+  if (found && is_fresh(*found)) {
+    return with_notes(labelled(found->cached, found->index, LadderStep::kFresh));
+  }
+  const bool asked_lately = found && fetched_time(found->cached, found->index) <= now &&
+                            now < fetched_time(found->cached, found->index) + identity.step;
+  if (!asked_lately) {
+    ask_for_latest(now);
+    found = newest(now);
+  }
+  if (found && is_fresh(*found)) {
+    return with_notes(labelled(found->cached, found->index, LadderStep::kFresh));
+  }
+  if (found && now - found->end() <= 2 * identity.step) {
+    return with_notes(labelled(found->cached, found->index, LadderStep::kLastGood));
+  }
+  const UtcTime hour = interval_of(now, identity.step);
+  if (const auto made = cache_.forecast(identity, hour, now - whole_days(4), now)) {
+    const auto index = static_cast<std::size_t>((hour - made->series.start) / identity.step);
+    return with_notes(labelled(*made, index, LadderStep::kForecast));
+  }
+  const auto week =
+      cache_.measured(identity, hour - whole_days(7), hour - whole_days(7) + identity.step);
+  if (week && week->series.known(0)) {
+    return with_notes(labelled(*week, 0, LadderStep::kSameHourLastWeek));
+  }
+  if (options_.yearly_mean) {
+    LabelledIntensity mean{.intensity = {.grams_per_kwh = *options_.yearly_mean,
+                                         .kind = identity.kind,
+                                         .zone = identity.zone,
+                                         .source = "yearly mean, given"},
+                           .start = hour,
+                           .step = identity.step};
+    return with_notes(std::move(mean));
+  }
+  return refused("there is no carbon intensity of " + identity.name() + " for " + utc_text(now) +
+                 ": the cache has no value of the last hours, no forecast and none of a week ago, "
+                 "and no yearly mean was given");
+}
+
+std::optional<LabelledForecast> IntensityChain::provider_forecast(UtcTime now,
+                                                                  WholeSeconds horizon) {
+  const SourceIdentity& identity = source_.identity();
+  const UtcTime hour = interval_of(now, identity.step);
+  const auto label = [&](const CachedSeries& made) -> std::optional<LabelledForecast> {
+    auto ahead = ahead_of(made.series, now, horizon);
+    if (!ahead) return std::nullopt;
+    const auto newest_fetch = *std::ranges::max_element(made.fetched_at);
+    return LabelledForecast{.expected = *std::move(ahead),
+                            .lower = {},
+                            .upper = {},
+                            .ladder = ForecastStep::kProvider,
+                            .issued_at = made.issued_at.value_or(UtcTime{newest_fetch}),
+                            .fetched_at = UtcTime{newest_fetch}};
+  };
+  const auto reaches = [&](const LabelledForecast& made, WholeSeconds needed) {
+    return made.expected.end() >= hour + needed;
+  };
+  auto kept = cache_.forecast(identity, hour, now - options_.oldest_forecast, now + kClockSkew);
+  auto earlier = kept ? label(*kept) : std::nullopt;
+  // No more often than once a step, as long as it reaches as far as is asked for.
+  if (earlier && now < earlier->fetched_at + identity.step && reaches(*earlier, horizon)) {
+    return earlier;
+  }
+  if (!options_.offline) {
+    const auto answer = checked(source_.forecast(horizon));
+    if (answer.ok()) {
+      cache_.keep_forecast(identity, *answer);
+      if (auto made = label(cached_of(identity, *answer))) return made;
+      notes_.emplace_back("the provider's forecast does not tell of now");
+    } else {
+      note("no forecast of the provider", answer.error());
+    }
+  }
+  if (earlier && reaches(*earlier, WholeSeconds(horizon.count() / 2))) {
+    notes_.emplace_back("the forecast is an earlier one");
+    return earlier;
+  }
+  return std::nullopt;
+}
+
+Result<LabelledForecast> IntensityChain::forecast(WholeSeconds horizon) {
+  notes_.clear();
+  refusal_.reset();
+  const UtcTime now = now_();
+  const SourceIdentity& identity = source_.identity();
+  if (now < kEarliestPresent) {
+    return refused("the clock of this machine says " + utc_text(now) + ": set it");
+  }
+  if (horizon < identity.step) return Error::invalid("the horizon is shorter than one interval");
+  auto made = provider_forecast(now, horizon);
+  if (!made) made = own_forecast(now, horizon);
+  if (!made) {
+    return refused("there is no forecast of " + identity.name() +
+                   ": the provider gave none, and no value of the last day is known");
+  }
+  made->notes = take_notes();
+  return *std::move(made);
+}
+
+Result<LabelledHistory> IntensityChain::history(UtcTime from, UtcTime to) {
+  notes_.clear();
+  refusal_.reset();
+  const SourceIdentity& identity = source_.identity();
+  const UtcTime now = now_();
+  from = interval_of(from, identity.step);
+  to = std::min(to, now);
+  if (from >= to) return Error::invalid("history ends before it begins, or begins in the future");
+  auto kept = cache_.measured(identity, from, to);
+  const auto settled = [&](const CachedSeries& series) {
+    if (series.series.start > from || series.series.end() < interval_of(to, identity.step)) {
+      return false;
+    }
+    for (std::size_t i = 0; i < series.series.size(); ++i) {
+      // An estimate is revised in the first days.
+      const bool revised = series.series.estimated[i] != 0 &&
+                           fetched_time(series, i) + whole_days(1) < now &&
+                           fetched_time(series, i) < series.series.start_of(i) + whole_days(7);
+      if (!series.series.known(i) || revised) return false;
+    }
+    return true;
+  };
+  if (!options_.offline && !(kept && settled(*kept))) {
+    const auto answer = checked(source_.history(from, to));
+    if (answer.ok()) {
+      cache_.keep_measured(identity, *answer);
+      auto all = cache_.measured(identity, from, to);
+      kept = all ? std::move(all) : cached_of(identity, *answer);
+    } else {
+      note("no history of the provider", answer.error());
+    }
+  }
+  if (!kept)
+    return refused("there is no history of " + identity.name() + " from " + utc_text(from));
+  return LabelledHistory{
+      .series = kept->series, .fetched_at = kept->fetched_at, .notes = take_notes()};
+}
+
+}  // namespace harpe

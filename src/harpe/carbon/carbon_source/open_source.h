@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// From the text of a source to numbers: the provider, its link, the cache and the ladder,
+/// together.
+///
+///   harpe::SourceEnvironment environment{.clock = harpe::system_clock()};
+///   const auto carbon = harpe::open_source("electricity-maps:DE?mean=381", environment);
+///   if (carbon.ok()) use((*carbon)->current());
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/file.h"
+#include "harpe/carbon/carbon_source/api_token.h"
+#include "harpe/carbon/carbon_source/intensity_chain.h"
+#include "harpe/carbon/carbon_source/source_specification.h"
+
+namespace harpe {
+
+/// What a source needs of the world. The variable HARPE_CARBON_CA_FILE names certificates to trust
+/// in place of the system's.
+struct SourceEnvironment {
+  Clock& clock;  ///< for waits
+  UtcNow now = utc_clock();
+  EnvironmentVariable variable = process_environment();
+  std::filesystem::path cache = carbon_cache_directory(variable);  ///< empty: none
+  std::uint64_t seed = 0;  ///< of the waits between attempts; differs between machines
+  Seconds timeout{10};
+  bool offline = false;  ///< the cache and files alone; no token is needed
+  /// Returns the time at which the file of a source was last known to be unchanged, which dates the
+  /// answers. If empty, answers have the time at which the source was opened.
+  UtcNow file_read_at = {};
+  /// Reads the file of a source. May block as long as its file system hangs.
+  std::function<Result<std::string>(const std::filesystem::path&)> read =
+      [](const std::filesystem::path& path) { return read_regular_file(path); };
+};
+
+/// An opened source. Used by one thread.
+class CarbonSource {
+ public:
+  virtual ~CarbonSource() = default;
+  virtual SourceIdentity identity() const = 0;
+  virtual Result<LabelledIntensity> current() = 0;
+  virtual Result<LabelledForecast> forecast(WholeSeconds horizon) = 0;
+  virtual Result<LabelledHistory> history(UtcTime from, UtcTime to) = 0;
+  /// See IntensityChain::record.
+  virtual ForecastRecord record(const LabelledForecast& /*of*/) { return {}; }
+  /// What reports have to name: the emission factors of a source that has its own; empty: nothing.
+  virtual std::string method() const = 0;
+};
+
+/// Asks nothing yet. Fails where a token or a file is missing (see find_api_token).
+Result<std::unique_ptr<CarbonSource>> open_source(const SourceSpecification& source,
+                                                  SourceEnvironment environment);
+Result<std::unique_ptr<CarbonSource>> open_source(std::string_view text,
+                                                  SourceEnvironment environment);
+
+}  // namespace harpe

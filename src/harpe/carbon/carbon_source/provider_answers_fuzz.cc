@@ -1,0 +1,122 @@
+// Whatever a provider, a disk or a user gives: a value that keeps its invariants, or an error. The
+// first byte chooses the reader.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "harpe/base/digest.h"
+#include "harpe/carbon/carbon_source/cached_series.h"
+#include "harpe/carbon/carbon_source/electricity_maps.h"
+#include "harpe/carbon/carbon_source/entsoe.h"
+#include "harpe/carbon/carbon_source/entsoe_prices.h"
+#include "harpe/carbon/carbon_source/source_specification.h"
+#include "harpe/carbon/carbon_source/uk_intensity.h"
+#include "harpe/carbon/carbon_source/watttime.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void check_series(const harpe::IntensitySeries& series) {
+  require(series.size() >= 1 && series.estimated.size() == series.size());
+  require(series.step.count() > 0 && 86'400 % series.step.count() == 0);
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double value = series.values[i];
+    require(std::isnan(value) || std::isfinite(value));
+    require(series.kind == harpe::IntensityKind::kMarginal ||
+            series.kind == harpe::IntensityKind::kPrice || !(value < 0));
+  }
+}
+
+void check(const harpe::Result<harpe::ProviderIntensity>& answer) {
+  if (!answer.ok()) return require(!answer.error().text().empty());
+  check_series(answer->series);
+  require(answer->series.gaps() < answer->series.size());
+}
+
+void check_cached(const std::string& text) {
+  const auto cached = harpe::parse_cached_series(text, "f");
+  if (!cached.ok()) return;
+  check_series(cached->series);
+  require(cached->fetched_at.size() == cached->series.size());
+  // What was read is what would be written.
+  const auto again = harpe::parse_cached_series(harpe::cached_series_text(*cached), "f");
+  require(again.ok() && again->fetched_at == cached->fetched_at &&
+          again->series.start == cached->series.start &&
+          again->series.size() == cached->series.size());
+}
+
+/// With the digest that the text would have.
+std::string with_digest(const std::string& body) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string digest;
+  for (int shift = 60; shift >= 0; shift -= 4) digest += kHex[harpe::fnv1a(body) >> shift & 15];
+  return "harpe.carbon-cache/1 " + digest + "\n" + body;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const harpe::WattTimeAsked watttime{.region = "CAISO_NORTH"};
+  switch (data[0]) {
+    case 'm':
+      check(harpe::parse_electricity_maps(text, {.zone = "DE"}));
+      break;
+    case 'w':
+      check(harpe::parse_watttime(text, watttime));
+      (void)harpe::parse_watttime_login(text);
+      (void)harpe::parse_watttime_index(text, watttime);
+      break;
+    case 'p':
+      if (const auto forecasts = harpe::parse_watttime_past_forecasts(text, watttime);
+          forecasts.ok()) {
+        for (const auto& forecast : *forecasts) check_series(forecast.series);
+      }
+      break;
+    case 'u':
+      check(harpe::parse_uk_intensity(text, {}));
+      break;
+    case 'r':
+      check(harpe::parse_uk_intensity(text, {.region = 13}));
+      break;
+    case 'e':
+      if (const auto power = harpe::parse_entsoe(text, harpe::whole_hours(1)); power.ok()) {
+        require(power->size() >= 1);
+        check(harpe::intensity_of_generation(*power, harpe::default_emission_factors(), "zone"));
+      }
+      break;
+    case 'a':
+      if (const auto prices = harpe::parse_entsoe_prices(text, harpe::whole_minutes(15), "zone");
+          prices.ok()) {
+        check_series(prices->prices.series);
+        require(prices->prices.series.kind == harpe::IntensityKind::kPrice);
+        require(prices->money.size() == 3);
+        require(prices->prices.series.gaps() < prices->prices.series.size());
+      } else {
+        require(!prices.error().text().empty());
+      }
+      break;
+    case 'c':
+      check_cached(text);
+      break;
+    case 'd':
+      check_cached(with_digest(text));
+      break;
+    case 's':
+      (void)harpe::parse_source(text);
+      break;
+    case 'f':
+      (void)harpe::parse_emission_factors(text);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}

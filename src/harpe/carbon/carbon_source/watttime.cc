@@ -1,0 +1,181 @@
+#include "harpe/carbon/carbon_source/watttime.h"
+
+#include <algorithm>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/carbon/intensity_csv.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kWattTime = "WattTime";
+constexpr std::size_t kMostPastForecasts = 20'000;
+
+/// What "meta" says.
+struct WattTimeMeta {
+  double grams_per_unit = 1;  ///< g/kWh
+  std::optional<WholeSeconds> step = {};
+  std::optional<UtcTime> generated_at = {};
+};
+
+std::optional<UtcTime> watttime_time(Fields& fields, const char* key) {
+  const auto text = fields.text(key);
+  if (!text) return std::nullopt;
+  const auto time = parse_provider_time(*text);
+  if (!time) fields.error(key, "expected a time with its offset, found " + in_quotes(*text));
+  return time;
+}
+
+/// \param unit  whether the values have one that can be converted
+WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, bool unit,
+                       Diagnostics& diagnostics) {
+  WattTimeMeta meta;
+  const JsonValue* object = document.object("meta");
+  if (object == nullptr) {
+    document.error("meta", "is missing: it has the unit of the values");
+    return meta;
+  }
+  Fields fields(*object, "meta", diagnostics);
+  const auto expect = [&](const char* key, const std::string& wanted) {
+    const auto found = fields.text(key);
+    if (found && *found != wanted) {
+      fields.error(key,
+                   "is " + in_quotes(*found) + ", and " + in_quotes(wanted) + " was asked for");
+    }
+  };
+  expect("region", asked.region);
+  expect("signal_type", asked.signal);
+  const auto units = fields.text("units");
+  if (!units) {
+    fields.error("units", "is missing");
+  } else if (unit) {
+    const auto grams = parse_intensity_unit(*units);
+    if (!grams.ok()) {
+      fields.error("units", grams.error().diagnostics[0].message);
+    } else {
+      meta.grams_per_unit = *grams;
+    }
+  }
+  if (const auto period = fields.integer("data_point_period_seconds", 1, 86'400)) {
+    meta.step = WholeSeconds(*period);
+  }
+  meta.generated_at = watttime_time(fields, "generated_at");
+  return meta;
+}
+
+/// Points of a list of an object. \param count  all so far, which has a limit
+void read_points(Fields& holder, const char* key, double grams_per_unit, Diagnostics& diagnostics,
+                 std::vector<ProviderRow>& rows) {
+  for (const JsonValue* item : holder.objects(key)) {
+    Fields fields(*item, "a point", diagnostics);
+    const auto start = watttime_time(fields, "point_time");
+    const JsonValue* value = fields.any("value");
+    if (!start || value == nullptr) {
+      if (item->find("point_time") == nullptr) fields.error("point_time", "is missing");
+      if (value == nullptr) fields.error("value", "is missing");
+      continue;
+    }
+    double grams = kNoValue;
+    if (value->type != JsonValue::Type::kNull) {
+      grams = fields.number("value", -1e9, 1e9).value_or(kNoValue) * grams_per_unit;
+    }
+    rows.push_back(
+        {.start = *start, .grams_per_kwh = grams, .line = item->line, .column = item->column});
+  }
+}
+
+ProviderRowsOf rows_of(const WattTimeAsked& asked, const WattTimeMeta& meta) {
+  return {.kind = watttime_kind(asked.signal),
+          .zone = asked.region,
+          .source = kWattTime,
+          .step = meta.step};
+}
+
+}  // namespace
+
+IntensityKind watttime_kind(std::string_view signal) {
+  if (signal == "co2_moer") return IntensityKind::kMarginal;
+  if (signal == "co2_aoer") return IntensityKind::kAverageDirect;
+  return IntensityKind::kUnstated;
+}
+
+Result<std::string> parse_watttime_login(std::string_view json) {
+  // A parse error would show where; what it stands in is a secret.
+  const auto document = parse_json(json, kWattTime);
+  if (!document.ok()) return Error::invalid("WattTime: the answer to the login is no JSON");
+  const JsonValue* token = document->find("token");
+  if (document->type != JsonValue::Type::kObject || token == nullptr ||
+      token->type != JsonValue::Type::kString || token->string.empty() ||
+      token->string.size() > 8192) {
+    return Error::invalid("WattTime: the answer to the login has no token");
+  }
+  for (const char c : token->string) {
+    if (c <= ' ' || c > '~') return Error::invalid("WattTime: the token has a forbidden character");
+  }
+  return token->string;
+}
+
+Result<ProviderIntensity> parse_watttime(std::string_view json, const WattTimeAsked& asked) {
+  const JsonValue document = HARPE_TRY(parse_json(json, kWattTime));
+  Diagnostics diagnostics(kWattTime);
+  Fields fields(document, "the answer", diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  const WattTimeMeta meta = read_meta(fields, asked, true, diagnostics);
+  std::vector<ProviderRow> rows;
+  if (fields.any("data") == nullptr) fields.error("data", "is missing");
+  read_points(fields, "data", meta.grams_per_unit, diagnostics, rows);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  ProviderIntensity answer = HARPE_TRY(series_of_rows(std::move(rows), rows_of(asked, meta)));
+  answer.issued_at = meta.generated_at;
+  return answer;
+}
+
+Result<std::vector<ProviderIntensity>> parse_watttime_past_forecasts(std::string_view json,
+                                                                     const WattTimeAsked& asked) {
+  const JsonValue document = HARPE_TRY(parse_json(json, kWattTime));
+  Diagnostics diagnostics(kWattTime);
+  Fields fields(document, "the answer", diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  const WattTimeMeta meta = read_meta(fields, asked, true, diagnostics);
+  const auto items = fields.objects("data");
+  if (items.size() > kMostPastForecasts) fields.error("data", "has too many forecasts");
+  std::vector<ProviderIntensity> forecasts;
+  for (const JsonValue* item : items) {
+    Fields one(*item, "a forecast", diagnostics);
+    const auto generated_at = watttime_time(one, "generated_at");
+    if (!generated_at && item->find("generated_at") == nullptr) {
+      one.error("generated_at", "is missing");
+    }
+    std::vector<ProviderRow> rows;
+    if (one.any("forecast") == nullptr) one.error("forecast", "is missing");
+    read_points(one, "forecast", meta.grams_per_unit, diagnostics, rows);
+    if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+    ProviderIntensity forecast = HARPE_TRY(series_of_rows(std::move(rows), rows_of(asked, meta)));
+    forecast.issued_at = generated_at;
+    forecasts.push_back(std::move(forecast));
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  std::ranges::sort(forecasts, {}, &ProviderIntensity::issued_at);
+  return forecasts;
+}
+
+Result<MarginalIndex> parse_watttime_index(std::string_view json, const WattTimeAsked& asked) {
+  const JsonValue document = HARPE_TRY(parse_json(json, kWattTime));
+  Diagnostics diagnostics(kWattTime);
+  Fields fields(document, "the answer", diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  read_meta(fields, asked, false, diagnostics);
+  const auto items = fields.objects("data");
+  if (items.empty()) fields.error("data", "has no value");
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  Fields point(*items[0], "a point", diagnostics);
+  const auto time = watttime_time(point, "point_time");
+  const auto value = point.number("value", 0, 100);
+  if (!time || !value) point.error("value", "expected a percentile and its time");
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return MarginalIndex{.time = *time, .percentile = *value};
+}
+
+}  // namespace harpe

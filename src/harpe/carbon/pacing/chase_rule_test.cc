@@ -1,0 +1,35 @@
+#include "harpe/carbon/pacing/chase_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace harpe {
+namespace {
+
+// One epoch of ResNet-50 on ImageNet, batch size 256, under the limits of a V100 from 250 W down
+// in steps of 25 W: seconds and average watts of the traces of Zeus (NSDI'23).
+std::vector<PieceCost> resnet_on_v100() {
+  std::vector<PieceCost> choices;
+  for (const auto& [seconds, watts] :
+       {std::pair(3514.99, 220.25), std::pair(3584.30, 205.44), std::pair(3700.97, 184.94),
+        std::pair(3852.18, 166.37), std::pair(4148.66, 144.59), std::pair(5064.97, 121.97),
+        std::pair(6781.17, 98.38)}) {
+    choices.push_back({.time = Seconds{seconds}, .energy = Watts{watts} * Seconds{seconds}});
+  }
+  return choices;
+}
+
+TEST(ChaseRule, WithThePublishedWeightAV100StaysAtItsHighestLimit) {
+  for (const double intensity : {0.0, 100.0, 300.0, 450.0, 680.0}) {
+    EXPECT_EQ(chase_choice(resnet_on_v100(), intensity, {}), 0U) << intensity;
+  }
+  // All weight on carbon is least energy, whatever the intensity is.
+  for (const double intensity : {100.0, 680.0}) {
+    EXPECT_EQ(chase_choice(resnet_on_v100(), intensity, {.eta = 1}), 4U) << intensity;
+  }
+}
+
+}  // namespace
+}  // namespace harpe

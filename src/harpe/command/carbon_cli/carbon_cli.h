@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// `harpe carbon`: carbon intensities over time, of providers and of files.
+
+#include "harpe/command/command/command.h"
+
+namespace harpe {
+
+/// `carbon` with its subcommands.
+void add_carbon_command(Commands& commands);
+
+// One function a subcommand of `carbon`, each in the file of its name.
+void add_carbon_now_command(Commands& commands, CLI::App& carbon);
+void add_carbon_history_command(Commands& commands, CLI::App& carbon);
+void add_carbon_forecast_command(Commands& commands, CLI::App& carbon);
+void add_carbon_prices_command(Commands& commands, CLI::App& carbon);
+void add_carbon_backtest_command(Commands& commands, CLI::App& carbon);
+void add_carbon_simulate_command(Commands& commands, CLI::App& carbon);
+
+}  // namespace harpe

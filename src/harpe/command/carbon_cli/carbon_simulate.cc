@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/command/carbon_cli/carbon_cli.h"
+#include "harpe/command/carbon_cli/outcome_spread.h"
+#include "harpe/command/carbon_cli/pace_choices.h"
+#include "harpe/command/carbon_cli/series_options.h"
+#include "harpe/command/carbon_cli/simulation_runs.h"
+#include "harpe/command/carbon_cli/simulation_view.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/input/input_file.h"
+
+namespace harpe {
+namespace {
+
+// Of what is held while it pauses, where it is not given.
+constexpr double kAssumedIdleShare = 0.2;
+constexpr int kMostStarts = 100'000;
+
+struct SimulateArguments {
+  std::string file, train, frontier, plan_table, profile;
+  std::vector<std::string> compared;  // "one-setting", files
+  SeriesArguments series;
+  ExogenousArguments exogenous;
+  bool is_unknown_length = false;
+  Seconds slack{12 * 3600.0};
+  double error_share = 1;
+  double hours = 24;
+  CarbonJob job{.deadline_factor = 1.25,
+                .pause = {.stop = {60}, .start = {180}, .min_dwell = {3600}}};
+  std::optional<Watts> idle_power, chase_power;
+  std::optional<EmbodiedCarbon> embodied;
+  int devices = 1, starts = 100;
+  bool shows_chase = false;
+};
+
+Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
+  std::optional<std::string> file;
+  for (const std::string* given :
+       {&arguments.frontier, &arguments.plan_table, &arguments.profile}) {
+    if (given->empty()) continue;
+    if (file) return Error::invalid("give one of --frontier, --plan-table and --profile");
+    file = *given;
+  }
+  if (!file) {
+    return Error::invalid(
+        "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
+        "--profile of power limits");
+  }
+  return parse_pace_choices(HARPE_TRY(read_input_file(*file)), *file);
+}
+
+Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
+  CarbonJob job = arguments.job;
+  job.choices = choices.pieces;
+  job.all_max = choices.all_max;
+  job.work = {arguments.hours * 3600};
+  const PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
+  job.pause.idle_power = arguments.idle_power.value_or(curve.fastest().power * kAssumedIdleShare);
+  job.chase.highest_power = arguments.chase_power.value_or(curve.fastest().power - job.host_power);
+  if (arguments.embodied) {
+    job.embodied =
+        arguments.devices * arguments.embodied->mass.value / arguments.embodied->lifetime.value;
+  }
+  if (arguments.is_unknown_length) job.slack = arguments.slack;
+  if (arguments.series.price) {
+    job.unit_of_energy = Joules{3.6e9};
+    if (arguments.embodied) return Error::invalid("emissions and money do not add: no --embodied");
+    if (job.guard && job.guard_share == 0) {
+      return Error::invalid("prices keep to no range: a guard needs a confidence below 100 %");
+    }
+  }
+  return job;
+}
+
+struct ComparedJob {
+  std::string name;
+  CarbonJob job;
+};
+
+/// The job under each control to compare with.
+Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& arguments,
+                                               const CarbonJob& job, const PaceChoices& choices) {
+  std::vector<ComparedJob> jobs;
+  for (const std::string& control : arguments.compared) {
+    if (control == "one-setting") {
+      if (choices.one_setting.empty()) {
+        return Error::invalid("a " + choices.what +
+                              " without \"one_setting\" does not say what one setting takes: give "
+                              "a --frontier as harpe plan --out writes it now");
+      }
+      jobs.push_back(
+          {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
+      continue;
+    }
+    const std::string text = HARPE_TRY(read_input_file(control));
+    const PaceChoices other = HARPE_TRY(parse_pace_choices(text, control));
+    jobs.push_back({control, HARPE_TRY(under_control(job, other.pieces, control))});
+  }
+  return jobs;
+}
+
+std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
+  return "nothing is to be gained here: of " + std::to_string(prospect.starts) +
+         (prospect.starts == 1 ? " start" : " starts") + ", whatever is forecast, no plan " +
+         (is_price ? "pays" : "emits") + " more than " + percent_text(prospect.bound) +
+         " less than one steady pace";
+}
+
+Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
+  HARPE_TRY(take_price_heading(arguments.file, arguments.series));
+  const PaceChoices choices = HARPE_TRY(read_choices(arguments));
+  const IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  std::optional<IntensitySeries> earlier;
+  if (!arguments.train.empty()) {
+    earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
+  }
+  const CarbonJob job = HARPE_TRY(job_of(arguments, choices));
+  const IntensitySeries* before = earlier ? &*earlier : nullptr;
+  const auto exogenous = HARPE_TRY(read_exogenous(arguments.exogenous, series, before));
+  const IntensitySeries filled = with_gaps_filled(series);
+  const bool is_price = arguments.series.price.has_value();
+  const CarbonSimulation known = HARPE_TRY(CarbonSimulation::make(job, filled, nullptr));
+  const std::vector<ComparedJob> compared = HARPE_TRY(compared_jobs(arguments, job, choices));
+  const std::size_t count = std::min(static_cast<std::size_t>(arguments.starts), known.starts());
+  const Prospect prospect = foresee(known, count, is_price);
+  if (prospect.bound < kWorthIt) console.warn(nothing_to_gain(prospect, is_price));
+
+  ProgressBar progress(console, "simulating");
+  ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
+      series, before, [&](double share) { progress.update(0.2 * share); },
+      exogenous ? &*exogenous : nullptr));
+  forecasts.set_error_share(arguments.error_share);
+  double done = 0.2;
+  const double part = 0.8 / static_cast<double>(1 + compared.size());
+  const auto outcomes_of = [&](const CarbonJob& one) -> Result<std::vector<StartOutcome>> {
+    const auto simulation = HARPE_TRY(CarbonSimulation::make(one, filled, &forecasts));
+    const double before_it = std::exchange(done, done + part);
+    return run_starts(simulation, count,
+                      [&](double share) { progress.update(before_it + part * share); });
+  };
+  SimulationView view{.series = arguments.file,
+                      .choices = choices.what,
+                      .kind = std::string(text_of(series.kind)),
+                      .money = is_price ? arguments.series.price->money : "",
+                      .job = job,
+                      .idle_power_is_assumed = !arguments.idle_power,
+                      .shows_chase = arguments.shows_chase,
+                      .error_share = arguments.error_share,
+                      .outcomes = HARPE_TRY(outcomes_of(job)),
+                      .prospect = prospect};
+  for (const ComparedJob& other : compared) {
+    view.controls.push_back(
+        {other.name, other.job.choices.size(), HARPE_TRY(outcomes_of(other.job))});
+  }
+  return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
+}
+
+void add_job_options(CLI::App& app, SimulateArguments& arguments) {
+  const std::string group = "Job";
+  const auto in_group = [&](CLI::Option* option) { option->group(group); };
+  in_group(add_text(app, "--frontier", "FILE.json", "Its frontier, as harpe plan --out writes it",
+                    arguments.frontier));
+  in_group(add_text(app, "--plan-table", "FILE.json", "Its table of plans, of a server's job",
+                    arguments.plan_table));
+  in_group(add_text(app, "--profile", "FILE.json",
+                    "Its profile of power limits (Zeus's, or of harpe run --optimize)",
+                    arguments.profile));
+  in_group(app.add_option("--compare", arguments.compared,
+                          "The same job under other controls, too, for what part of a gain is due "
+                          "to which: one-setting, one clock for all computations (of --frontier), "
+                          "or files of the same work as --frontier, --plan-table or --profile read")
+               ->type_name("one-setting|FILE.json")
+               ->allow_extra_args(false));
+  in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
+               ->type_name("H")
+               ->check(CLI::Range(0.01, 1e5)));
+  in_group(app.add_option("--deadline-factor", arguments.job.deadline_factor,
+                          "Its deadline, over those hours (default 1.25)")
+               ->type_name("D")
+               ->check(CLI::Range(1.0, 100.0)));
+  in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
+  in_group(add_parsed(app, "--idle-power", "WATTS",
+                      "What it holds draws while it pauses (default: a fifth of its power at the "
+                      "fastest pace, an assumption)",
+                      arguments.idle_power,
+                      [](std::string_view text) -> Result<std::optional<Watts>> {
+                        return std::optional(HARPE_TRY(parse_watts(text)));
+                      }));
+  in_group(add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
+                      arguments.job.pause.stop, parse_seconds));
+  in_group(add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
+                      arguments.job.pause.start, parse_seconds));
+  in_group(add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+                      arguments.job.pause.min_dwell, parse_seconds));
+  in_group(add_parsed(app, "--host-power", "WATTS",
+                      "What its nodes draw beside their GPUs while it runs (default 0)",
+                      arguments.job.host_power, parse_watts));
+  in_group(add_parsed(
+      app, "--embodied", "KG/LIFETIME", "Of each device it holds: 150kg/5y (default: not counted)",
+      arguments.embodied, [](std::string_view text) -> Result<std::optional<EmbodiedCarbon>> {
+        return std::optional(HARPE_TRY(parse_embodied(text)));
+      }));
+  in_group(app.add_option("--devices", arguments.devices, "How many these are (default 1)")
+               ->type_name("N")
+               ->check(CLI::Range(1, 10'000'000)));
+  in_group(app.add_flag("--unknown-length", arguments.is_unknown_length,
+                        "It does not say how long it is; its deadline factor bounds how much "
+                        "slower it runs at any time, beside the slack"));
+  in_group(add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+                      arguments.slack, parse_seconds));
+}
+
+Result<double> parse_share(std::string_view text) {
+  const double share = HARPE_TRY(parse_percent(text)) / 100;
+  if (share > 1) return Error::invalid("expected at most 100 %");
+  return share;
+}
+
+void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
+  const auto in_group = [&](CLI::Option* option) { option->group("Planning"); };
+  in_group(add_parsed(app, "--guard", "PERCENT",
+                      "Risk no more than to emit so much more than one steady pace (default: no "
+                      "guard; see docs/carbon.md)",
+                      arguments.job.guard,
+                      [](std::string_view text) -> Result<std::optional<double>> {
+                        return std::optional(HARPE_TRY(parse_percent(text)) / 100);
+                      }));
+  in_group(add_parsed(app, "--guard-confidence", "PERCENT",
+                      "With so many of the errors that past forecasts made (default 99); 100: "
+                      "whatever is forecast, within what four weeks have seen",
+                      arguments.job.guard_share, [](std::string_view text) -> Result<double> {
+                        return 1 - HARPE_TRY(parse_share(text));
+                      }));
+  add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
+  in_group(add_parsed(app, "--error-share", "PERCENT",
+                      "What if forecasts erred by so much of what they do (default 100): what a "
+                      "better one, such as of weather, would bring",
+                      arguments.error_share, parse_share));
+  const auto set_eta = [&arguments](double eta) {
+    arguments.job.chase.eta = eta;
+    arguments.shows_chase = true;
+  };
+  in_group(app.add_option_function<double>("--chase-eta", set_eta,
+                                           "Chase's weight of carbon (default 0.24); compares it "
+                                           "with one limit all along, too")
+               ->type_name("ETA")
+               ->check(CLI::Range(0.0, 1.0)));
+  in_group(add_parsed(app, "--chase-power", "WATTS",
+                      "Its highest power (default: that of the fastest pace; published: 300W)",
+                      arguments.chase_power,
+                      [](std::string_view text) -> Result<std::optional<Watts>> {
+                        return std::optional(HARPE_TRY(parse_watts(text)));
+                      }));
+}
+
+}  // namespace
+
+void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
+  const auto arguments = std::make_shared<SimulateArguments>();
+  CLI::App& app = commands.add(
+      carbon, "simulate",
+      "what a job would emit if its speed followed the grid\n"
+      "Runs a job from many start times of a recorded series: at all-max, at the best static pace, "
+      "by Chase's rule, as Harpe plans it by its forecast of what was known then, and with "
+      "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
+      "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
+      "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
+      "harpe carbon simulate --series ES_2022_hourly.csv --deadline-factor 1.1 \\\n"
+      "  --frontier plan/frontier.json --compare one-setting\n"
+      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json\n"
+      "harpe carbon prices entsoe:10Y1001A1001A82H --from 2025-01-01 --csv prices.csv\n"
+      "harpe carbon simulate --series prices.csv --price \\\n"
+      "  --frontier plan/frontier.json --pause",
+      [arguments](Console& console) { return run_simulate(*arguments, console); });
+  add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
+      ->required();
+  add_text(app, "--train", "EARLIER.csv", "The time before, for forecasts to learn from",
+           arguments->train);
+  app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostStarts));
+  add_price_option(app, arguments->series);
+  add_job_options(app, *arguments);
+  add_planning_options(app, *arguments);
+  add_series_options(app, arguments->series);
+}
+
+}  // namespace harpe

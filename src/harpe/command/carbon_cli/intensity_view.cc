@@ -1,0 +1,240 @@
+#include "harpe/command/carbon_cli/intensity_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "harpe/base/text.h"
+#include "harpe/carbon/carbon/utc_time.h"
+#include "harpe/carbon/carbon_source/cached_series.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/command/json_output.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kGramsUnit = "gCO2eq/kWh";
+
+std::string grams_text(double grams) {
+  return std::isnan(grams) ? "not known" : grouped(grams, 0);
+}
+
+std::string right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+/// "2026-01-15 10:00".
+std::string minute_text(UtcTime time) {
+  std::string text = utc_text(time).substr(0, 16);
+  text[10] = ' ';
+  return text;
+}
+
+/// A line that keeps rows of hours from being taken for figures of these hours.
+std::string constant_text(const SourceView& view) {
+  const bool is_constant = view.identity.provider == "constant";
+  return is_constant ? "one number, the same for every hour: no figures of these hours\n" : "";
+}
+
+std::string notes_text(const SourceView& view, const std::vector<std::string>& notes) {
+  std::string text;
+  if (!view.method.empty()) text += "method: " + view.method + "\n";
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
+}
+
+Json optional_time(const std::optional<UtcTime>& time) {
+  return time ? Json(utc_text(*time)) : Json(nullptr);
+}
+
+Json fetched_json(std::int64_t fetched_at) {
+  if (fetched_at == 0) return nullptr;
+  return utc_text(UtcTime{fetched_at});
+}
+
+Json number_json(double value) {
+  return std::isnan(value) ? Json(nullptr) : Json(value);
+}
+
+/// What all documents begin with.
+Json head_json(const SourceView& view, IntensityKind kind, const std::string& zone,
+               const std::string& source) {
+  return {{"source", view.source},
+          {"provider", view.identity.provider},
+          {"zone", zone},
+          {"unit", kGramsUnit},
+          {"kind", kind_word(kind)},
+          {"data_source", source}};
+}
+
+/// A comment ends with its line, whatever the name of a file has in it.
+std::string csv_head(const SourceView& view, const IntensitySeries& series) {
+  std::string name = view.source;
+  std::ranges::replace_if(name, [](char c) { return c >= 0 && c < ' '; }, '?');
+  std::string text = "# " + name + ": " + std::string(text_of(series.kind)) + ", " + kGramsUnit +
+                     ", intervals of " + std::to_string(series.step.count()) + " s, UTC\n# " +
+                     series.source + "\n";
+  if (!view.method.empty()) text += "# " + view.method + "\n";
+  return text;
+}
+
+/// False for a number of all hours: a yearly mean, or one that the user gave.
+bool is_of_an_hour(const LabelledIntensity& current) {
+  return current.ladder != LadderStep::kYearlyMean;
+}
+
+}  // namespace
+
+std::string current_text(const SourceView& view, const LabelledIntensity& current, bool coloured) {
+  const CarbonIntensity& intensity = current.intensity;
+  const bool control = carbon_control_allowed(current.ladder);
+  std::string text =
+      painted(grams_text(intensity.grams_per_kwh) + " " + kGramsUnit, Paint::kBold, coloured) +
+      "  " + view.source + ", " + std::string(text_of(intensity.kind)) + "\n";
+  text += "ladder: " + std::string(text_of(current.ladder)) +
+          (control ? "" : "; too uncertain to control by: keep a plan that does not move") + "\n";
+  if (is_of_an_hour(current)) {
+    text += "of " + minute_text(current.start) + " to " +
+            minute_text(current.start + current.step).substr(11) + " UTC" +
+            (current.estimated ? ", estimated" : "") + "\n";
+  } else {
+    text += "the same for every hour: no figure of the present one\n";
+  }
+  if (current.issued_at) text += "issued " + minute_text(*current.issued_at) + " UTC\n";
+  if (current.fetched_at) text += "fetched " + minute_text(*current.fetched_at) + " UTC\n";
+  if (!intensity.source.empty()) text += "from " + intensity.source + "\n";
+  return text + notes_text(view, current.notes);
+}
+
+std::string current_json(const SourceView& view, const LabelledIntensity& current) {
+  const CarbonIntensity& intensity = current.intensity;
+  Json document = head_json(view, intensity.kind, intensity.zone, intensity.source);
+  document["grams_per_kwh"] = number_json(intensity.grams_per_kwh);
+  const bool has_hour = is_of_an_hour(current);
+  document["start"] = has_hour ? Json(utc_text(current.start)) : Json(nullptr);
+  document["end"] = has_hour ? Json(utc_text(current.start + current.step)) : Json(nullptr);
+  document["estimated"] = current.estimated;
+  document["ladder"] = text_of(current.ladder);
+  document["control_allowed"] = carbon_control_allowed(current.ladder);
+  document["fetched_at"] = optional_time(current.fetched_at);
+  document["issued_at"] = optional_time(current.issued_at);
+  document["method"] = view.method;
+  document["notes"] = current.notes;
+  return json_text(document);
+}
+
+std::string history_text(const SourceView& view, const LabelledHistory& history) {
+  const IntensitySeries& series = history.series;
+  double sum = 0, lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+  std::size_t known = 0;
+  for (const double grams : series.values) {
+    if (std::isnan(grams)) continue;
+    ++known;
+    sum += grams;
+    lowest = std::min(lowest, grams);
+    highest = std::max(highest, grams);
+  }
+  std::string text = view.source + ": " + std::string(text_of(series.kind)) + "\n" +
+                     constant_text(view) + std::to_string(known) + " values of " +
+                     shortest(static_cast<double>(series.step.count()) / 60) + " min from " +
+                     minute_text(series.start) + " to " + minute_text(series.end()) + " UTC\n";
+  if (known > 0) {
+    text += "mean " + grams_text(sum / static_cast<double>(known)) + ", lowest " +
+            grams_text(lowest) + ", highest " + grams_text(highest) + " " + kGramsUnit + "\n";
+  }
+  text += std::to_string(series.estimates()) + " estimated, " + std::to_string(series.gaps()) +
+          " not known\n";
+  return text + notes_text(view, history.notes);
+}
+
+std::string history_json(const SourceView& view, const LabelledHistory& history) {
+  const IntensitySeries& series = history.series;
+  Json document = head_json(view, series.kind, series.zone, series.source);
+  document["start"] = utc_text(series.start);
+  document["step_s"] = series.step.count();
+  Json values = Json::array();
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    values.push_back({{"start", utc_text(series.start_of(i))},
+                      {"grams_per_kwh", number_json(series.values[i])},
+                      {"estimated", series.estimated[i] != 0},
+                      {"fetched_at", fetched_json(history.fetched_at[i])}});
+  }
+  document["values"] = std::move(values);
+  document["method"] = view.method;
+  document["notes"] = history.notes;
+  return json_text(document);
+}
+
+std::string history_csv(const SourceView& view, const LabelledHistory& history) {
+  const IntensitySeries& series = history.series;
+  std::string text = csv_head(view, series) + "time,grams_per_kwh,estimated,fetched_at\n";
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const std::int64_t at = history.fetched_at[i];
+    text += utc_text(series.start_of(i)) + "," +
+            (series.known(i) ? shortest(series.values[i]) : "") + "," +
+            (series.estimated[i] != 0 ? "true" : "false") + "," +
+            (at != 0 ? utc_text(UtcTime{at}) : "") + "\n";
+  }
+  return text;
+}
+
+std::string forecast_text(const SourceView& view, const LabelledForecast& forecast, bool coloured) {
+  const IntensitySeries& series = forecast.expected;
+  std::string text = painted(view.source, Paint::kBold, coloured) + ": " +
+                     std::string(text_of(series.kind)) +
+                     "\nladder: " + std::string(text_of(forecast.ladder)) +
+                     (carbon_control_allowed(forecast.ladder)
+                          ? ""
+                          : "; too uncertain to control by: keep a plan that does not move") +
+                     "\nissued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
+  const bool intervals = !forecast.lower.empty();
+  text +=
+      "UTC                 g/kWh" + std::string(intervals ? "   80 % of what comes" : "") + "\n";
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    text += minute_text(series.start_of(i)) + right(grams_text(series.values[i]), 9);
+    if (intervals && std::isfinite(forecast.lower[i])) {
+      text += right(grams_text(forecast.lower[i]), 9) + " to " + grams_text(forecast.upper[i]);
+    }
+    text += '\n';
+  }
+  return text + notes_text(view, forecast.notes);
+}
+
+std::string forecast_json(const SourceView& view, const LabelledForecast& forecast) {
+  const IntensitySeries& series = forecast.expected;
+  Json document = head_json(view, series.kind, series.zone, series.source);
+  document["ladder"] = text_of(forecast.ladder);
+  document["control_allowed"] = carbon_control_allowed(forecast.ladder);
+  document["issued_at"] = utc_text(forecast.issued_at);
+  document["fetched_at"] = utc_text(forecast.fetched_at);
+  document["step_s"] = series.step.count();
+  Json values = Json::array();
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const bool interval = !forecast.lower.empty();
+    values.push_back({{"start", utc_text(series.start_of(i))},
+                      {"grams_per_kwh", number_json(series.values[i])},
+                      {"lower", interval ? number_json(forecast.lower[i]) : Json(nullptr)},
+                      {"upper", interval ? number_json(forecast.upper[i]) : Json(nullptr)}});
+  }
+  document["values"] = std::move(values);
+  document["method"] = view.method;
+  document["notes"] = forecast.notes;
+  return json_text(document);
+}
+
+std::string forecast_csv(const SourceView& view, const LabelledForecast& forecast) {
+  const IntensitySeries& series = forecast.expected;
+  std::string text = csv_head(view, series) + "# " + std::string(text_of(forecast.ladder)) +
+                     ", issued " + utc_text(forecast.issued_at) + "\n" +
+                     "time,grams_per_kwh,lower,upper\n";
+  const auto cell = [](const std::vector<double>& values, std::size_t i) {
+    return i < values.size() && std::isfinite(values[i]) ? shortest(values[i]) : std::string();
+  };
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    text += utc_text(series.start_of(i)) + "," + cell(series.values, i) + "," +
+            cell(forecast.lower, i) + "," + cell(forecast.upper, i) + "\n";
+  }
+  return text;
+}
+
+}  // namespace harpe

@@ -1,0 +1,253 @@
+// The statement of an inventory's method.
+//
+// What SCI wants of it follows the specification of the Green Software Foundation (1.1, the base of
+// ISO/IEC 21031:2024): E in kWh with the site's overhead, a location-based I of any one kind, M by
+// share of a device's life, R named, boundary and method disclosed.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "harpe/base/text.h"
+#include "harpe/command/carbon_cli/account_words.h"
+#include "harpe/command/carbon_cli/inventory_table.h"
+#include "harpe/command/carbon_cli/inventory_view.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kSecondsPerHour = 3600;
+
+std::string percent_text(double share) {
+  return grouped(100 * share, share > 0 && share < 0.1 ? 1 : 0) + " %";
+}
+
+/// "a, b and c"; empty for none.
+std::string list_text(const std::set<std::string>& parts) {
+  std::string text;
+  std::size_t i = 0;
+  for (const std::string& part : parts) {
+    if (i > 0) text += i + 1 == parts.size() ? " and " : ", ";
+    text += part;
+    ++i;
+  }
+  return text;
+}
+
+/// Meters have commas themselves.
+std::string semicolons_text(const std::set<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string hours_text(Seconds time) {
+  const double hours = time.value / kSecondsPerHour;
+  return grouped(hours, hours < 1 ? 4 : 2);
+}
+
+std::string count_text(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string energy_sentence(const CarbonInventory& inventory) {
+  const EnergyUse& used = inventory.total.used;
+  std::set<std::string> steps;
+  for (const LedgerRun& run : inventory.runs) {
+    const std::int64_t step = run.ledger.step().count();
+    steps.insert(step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
+  }
+  std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
+                     " of devices, from " + utc_text(inventory.total.begin) + " to " +
+                     utc_text(inventory.total.end) + ", in " +
+                     count_text(inventory.runs.size(), "run") + ", kept by intervals of " +
+                     list_text(steps) + " in UTC. ";
+  if (used.without_error < used.energy && used.variance > 0) {
+    text += "Errors of measurement that are known: ± " +
+            kilowatt_hours_text(used.half_width(), energy_unit(inventory)) + " (95 %)";
+    if (used.without_error.value > 0) {
+      text += "; of " + percent_text(used.without_error / used.energy) + " they are not known";
+    }
+    text += ". ";
+  } else {
+    text += "Errors of measurement are not known. ";
+  }
+  text += used.sensor_error.value > 0
+              ? "Sensors may be off by " +
+                    kilowatt_hours_text(used.sensor_error, energy_unit(inventory)) +
+                    " more, all in one direction."
+              : "How far sensors may be off is not known; their makers state about 5 %.";
+  return text;
+}
+
+std::string boundary_sentence(const CarbonInventory& inventory) {
+  const EnergyUse& used = inventory.total.used;
+  std::set<std::string> meters, missing;
+  for (const LedgerRun& run : inventory.runs) {
+    meters.insert(run.meters.begin(), run.meters.end());
+    missing.insert(run.notes.begin(), run.notes.end());
+  }
+  std::string text =
+      "Boundary: " +
+      (meters.empty() ? "what the files say was measured" : semicolons_text(meters)) + "; " +
+      (used.host.value > 0 ? percent_text(used.host / used.energy) + " of it CPUs and their memory"
+                           : "no CPUs, memory or other parts of hosts") +
+      "; no network, no storage. Devices were held for " + hours_text(used.device_time) +
+      " device-hours";
+  if (used.unmeasured() > 0.005 * used.device_time) {
+    text += ", of which the energy of " + hours_text(used.unmeasured()) +
+            " is not known and not in the figures";
+  }
+  text += '.';
+  for (const std::string& note : missing) text += " Noted: " + note + ".";
+  return text;
+}
+
+std::string site_sentence(const CarbonInventory& inventory) {
+  const double pue = inventory.terms.account.pue;
+  if (pue == 1) {
+    return "Site: no PUE was given, so that energy of cooling and power supply is not included.";
+  }
+  return "Site: energy times a PUE of " + shortest(pue) + ", as given, " +
+         kilowatt_hours_text(inventory.total.site, energy_unit(inventory)) + ".";
+}
+
+void add_intensity(const std::string& word, const std::string& source,
+                   const AccountingIntensity& intensity, const CarbonAccount& account,
+                   std::vector<std::string>& lines) {
+  std::string text = word + ": " + source + " (" +
+                     std::string(text_of(intensity.intensity.series.kind)) +
+                     (intensity.data_source.empty() ? "" : ", " + intensity.data_source) + ")";
+  const std::int64_t step = intensity.intensity.series.step.count();
+  if (intensity.identity.provider != "constant") {
+    text += ", intervals of " +
+            (step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
+  }
+  const std::string fetched = fetched_text(intensity);
+  if (!fetched.empty()) text += ", " + fetched;
+  text += ". By energy: " + basis_text(account) + ".";
+  if (!intensity.method.empty()) text += " " + intensity.method + ".";
+  lines.push_back(text);
+}
+
+std::string sum_sentence(const CarbonInventory& inventory) {
+  const CarbonAccount& total = inventory.total;
+  std::string text =
+      "Grams: the sum over intervals of energy times the intensity of that interval; within an "
+      "interval energy is spread evenly. ± is the error of measurement (95 %) and what sensors may "
+      "be "
+      "off together; providers state no error of their intensities.";
+  if (total.without_intensity().value > 0) {
+    text += " " + kilowatt_hours_text(total.without_intensity(), energy_unit(inventory)) +
+            " have no intensity and are in no gram.";
+  }
+  return text;
+}
+
+std::string embodied_sentence(const CarbonInventory& inventory) {
+  const auto& embodied = inventory.terms.account.embodied;
+  if (!embodied) return "Embodied carbon is not included: no mass of a device was given.";
+  const double years = embodied->lifetime.value / (365.25 * 86'400);
+  return "Embodied: " + mass_text(inventory.total.embodied, mass_unit(inventory)) +
+         ", the share of " + shortest(embodied->mass.value / 1000) + " kg a device that falls on " +
+         hours_text(inventory.total.used.device_time) + " device-hours of " + shortest(years, 2) +
+         " years of use. Mass and lifetime are the user's, an assumption unless they come from an "
+         "assessment of that device.";
+}
+
+}  // namespace
+
+std::string inventory_sentence(const CarbonInventory& inventory) {
+  const CarbonAccount& total = inventory.total;
+  std::string text = count_text(inventory.runs.size(), "run") + " used " +
+                     kilowatt_hours_text(total.site, energy_unit(inventory)) +
+                     (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
+  if (total.without_intensity() >= total.site)
+    return text + "; there is no intensity of that time.";
+  text += " and emitted " +
+          mass_text(total.operational, total.uncertainty(), mass_unit(inventory)) +
+          " CO2eq of operation, at " + shortest(total.grams_per_kwh(), 1) + " g/kWh (" +
+          std::string(text_of(total.kind)) + ", " +
+          inventory.source.substr(0, inventory.source.find('?')) + ")";
+  if (total.without_intensity().value > 0) {
+    text += ", without " + kilowatt_hours_text(total.without_intensity(), energy_unit(inventory)) +
+            " that have no intensity";
+  }
+  if (inventory.terms.account.embodied)
+    text += ", and " + mass_text(total.embodied, mass_unit(inventory)) + " embodied";
+  return text + ".";
+}
+
+std::string sci_sentence(const CarbonInventory& inventory) {
+  const CarbonAccount& total = inventory.total;
+  const FunctionalUnit& unit = inventory.terms.unit;
+  const double units = inventory.units();
+  if (total.without_intensity().value > 0) {
+    return "SCI is not stated: a part of the energy has no intensity.";
+  }
+  if (units <= 0) {
+    return "SCI is not stated: how many units of '" + unit.name + "' there were is not known.";
+  }
+  const std::string per =
+      " per " + unit.name +
+      " (R = " + (units == std::round(units) ? grouped(units, 0) : grouped(units, 3)) + ")";
+  const TextUnit mass = mass_unit_per_unit(inventory);
+  const std::string kind = std::string(text_of(total.kind));
+  if (!inventory.terms.account.embodied) {
+    return "O = E x I = " + mass_text(total.operational / units, mass) + " CO2eq" + per + ", I " +
+           kind + ". It is the operational part of SCI alone: for SCI, M is needed (--embodied).";
+  }
+  return "SCI = (E x I + M) per R = " + mass_text(total.total() / units, mass) + " CO2eq" + per +
+         ": E x I = " + mass_text(total.operational / units, mass) + ", I " + kind +
+         ", M = " + mass_text(total.embodied / units, mass) + " (ISO/IEC 21031:2024).";
+}
+
+std::vector<std::string> method_statement(const CarbonInventory& inventory) {
+  std::vector<std::string> lines = {energy_sentence(inventory), boundary_sentence(inventory),
+                                    site_sentence(inventory)};
+  for (const InventoryStretch& stretch : inventory.stretches) {
+    const std::string time = inventory.stretches.size() == 1
+                                 ? std::string()
+                                 : " of " + utc_text(stretch.from) + " to " + utc_text(stretch.to);
+    CarbonAccount account, contract;
+    for (std::size_t i = 0; i < inventory.runs.size(); ++i) {
+      if (&stretch != &inventory.stretches[inventory.stretch_of[i]]) continue;
+      const CarbonAccount one = account_for(inventory.runs[i].ledger, stretch.intensity.intensity,
+                                            inventory.terms.account);
+      for (std::size_t k = 0; k < kIntensityBases; ++k) account.by_basis[k] += one.by_basis[k];
+      account.site += one.site;
+      if (!stretch.contract) continue;
+      const CarbonAccount other = account_for(inventory.runs[i].ledger, stretch.contract->intensity,
+                                              inventory.terms.account);
+      for (std::size_t k = 0; k < kIntensityBases; ++k) contract.by_basis[k] += other.by_basis[k];
+      contract.site += other.site;
+    }
+    add_intensity("Intensity" + time + ", location-based", inventory.source, stretch.intensity,
+                  account, lines);
+    if (stretch.contract) {
+      add_intensity("Intensity" + time + ", market-based", inventory.contract_source,
+                    *stretch.contract, contract, lines);
+    }
+  }
+  lines.push_back(sum_sentence(inventory));
+  lines.push_back(embodied_sentence(inventory));
+  if (inventory.terms.unit.name == "token" && !inventory.terms.unit.count) {
+    lines.emplace_back(
+        "Tokens: iterations that ranks reported, times the tokens that an iteration has by the "
+        "job's terms of carbon control as they were when its energy was asked for.");
+  }
+  const std::string warning = kind_warning(inventory.total.kind, false);
+  if (!warning.empty()) lines.push_back(warning);
+  if (inventory.total_contract) lines.push_back(kind_warning(inventory.total_contract->kind, true));
+  std::set<std::string> notes(inventory.notes.begin(), inventory.notes.end());
+  for (const InventoryStretch& stretch : inventory.stretches) {
+    notes.insert(stretch.intensity.notes.begin(), stretch.intensity.notes.end());
+  }
+  for (const std::string& note : notes) lines.push_back("Noted: " + note + ".");
+  if (inventory.simulated()) {
+    lines.emplace_back("GPUs are simulated: these figures are of no real device.");
+  }
+  return lines;
+}
+
+}  // namespace harpe

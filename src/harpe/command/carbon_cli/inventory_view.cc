@@ -1,0 +1,257 @@
+#include "harpe/command/carbon_cli/inventory_view.h"
+
+#include <algorithm>
+#include <array>
+
+#include "harpe/base/text.h"
+#include "harpe/command/carbon_cli/account_words.h"
+#include "harpe/command/carbon_cli/inventory_table.h"
+#include "harpe/command/command/console.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kMostValuesInJson = 100'000;
+constexpr std::size_t kWidestName = 32;
+constexpr double kJoulesInKwh = 3.6e6;
+
+const char* by_word(InventoryBy by) {
+  constexpr std::array kWords = {"job", "run", "user"};
+  return kWords[static_cast<std::size_t>(by)];
+}
+
+std::size_t columns_of(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+/// Cut after so many characters, with "…" for the rest.
+std::string cut_name(const std::string& name) {
+  if (columns_of(name) <= kWidestName) return name;
+  std::string cut;
+  std::size_t count = 0;
+  for (const char c : name) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++count == kWidestName) break;
+    cut += c;
+  }
+  return cut + "…";
+}
+
+/// What has no intensity has no grams.
+bool has_grams(const CarbonAccount& account) {
+  return account.site > account.without_intensity();
+}
+
+using Cells = std::vector<std::string>;
+
+Cells cells_of(const CarbonInventory& inventory, const std::string& name,
+               const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
+               double units) {
+  const TextUnit mass = mass_unit(inventory);
+  Cells cells = {
+      name, kilowatt_hours_text(account.site, energy_unit(inventory)),
+      has_grams(account) ? mass_text(account.operational, account.uncertainty(), mass) : "-",
+      has_grams(account) ? shortest(account.grams_per_kwh(), 1) : "-"};
+  if (inventory.total_contract) {
+    cells.push_back(contract && has_grams(*contract) ? mass_text(contract->operational, mass)
+                                                     : "-");
+  }
+  if (inventory.terms.account.embodied) cells.push_back(mass_text(account.embodied, mass));
+  cells.push_back(grouped(account.used.device_time.value / 3600,
+                          account.used.device_time.value < 3600 ? 4 : 2));
+  const bool per_unit = units > 0 && account.without_intensity().value <= 0;
+  cells.push_back(per_unit ? mass_text(account.total() / units, mass_unit_per_unit(inventory))
+                           : "-");
+  return cells;
+}
+
+Cells headings_of(const CarbonInventory& inventory) {
+  Cells cells = {by_word(inventory.terms.by), "energy", "CO2eq of operation", "g/kWh"};
+  if (inventory.total_contract) cells.emplace_back("market-based");
+  if (inventory.terms.account.embodied) cells.emplace_back("embodied");
+  cells.emplace_back("device-hours");
+  cells.push_back("per " + inventory.terms.unit.name);
+  return cells;
+}
+
+std::string table_text(const CarbonInventory& inventory, bool coloured) {
+  std::vector<Cells> table = inventory_table(inventory);
+  for (Cells& cells : table) cells[0] = cut_name(cells[0]);
+  std::vector<std::size_t> widths(table.front().size(), 0);
+  for (const Cells& cells : table) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      widths[i] = std::max(widths[i], columns_of(cells[i]));
+    }
+  }
+  std::string text;
+  for (std::size_t r = 0; r < table.size(); ++r) {
+    std::string line;
+    for (std::size_t i = 0; i < table[r].size(); ++i) {
+      const std::string space(widths[i] - columns_of(table[r][i]), ' ');
+      line += (i == 0 ? "" : "  ") + (i == 0 ? table[r][i] + space : space + table[r][i]);
+    }
+    const bool is_total = inventory.rows.size() > 1 && r + 1 == table.size();
+    text += (is_total ? painted(line, Paint::kBold, coloured) : line) + "\n";
+  }
+  return text;
+}
+
+std::string in_lines(const std::string& text, int columns, const std::string& indent) {
+  const std::size_t width = columns > 0 ? static_cast<std::size_t>(columns) : text.size() + 100;
+  std::string result, line;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && columns_of(line) + 1 + columns_of(word) > width) {
+      result += line + "\n";
+      line = indent + word;
+    } else {
+      line += (line.empty() || at == 0 ? "" : " ") + word;
+    }
+    at = end + 1;
+  }
+  return result + line + "\n";
+}
+
+Json row_json(const CarbonInventory& inventory, const CarbonAccount& account,
+              const std::optional<CarbonAccount>& contract, double units) {
+  Json json = account_json(account);
+  json["units"] = units > 0 ? Json(units) : Json(nullptr);
+  const bool per_unit = units > 0 && account.without_intensity().value <= 0;
+  json["grams_per_unit"] = per_unit ? Json(account.total().value / units) : Json(nullptr);
+  json["market_based_account"] = contract ? account_json(*contract) : Json(nullptr);
+  if (!inventory.terms.account.embodied) json["embodied_grams"] = nullptr;
+  return json;
+}
+
+Json run_row_json(const LedgerRun& run) {
+  return {{"id", run.id},
+          {"job", run.job},
+          {"run", run.run},
+          {"start", run.start},
+          {"user", run.user.empty() ? Json(nullptr) : Json(run.user)},
+          {"devices", run.devices},
+          {"simulated", run.simulated},
+          {"meters", run.meters},
+          {"from", utc_text(run.ledger.begin())},
+          {"to", utc_text(run.ledger.end())},
+          {"energy_kwh", run.ledger.total().energy.value / kJoulesInKwh}};
+}
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos && text == trim(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? "\"\"" : std::string(1, c < ' ' && c >= 0 ? ' ' : c);
+  return quoted + "\"";
+}
+
+std::string csv_row(const CarbonInventory& inventory, const std::string& name, std::size_t runs,
+                    const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
+                    double units) {
+  const bool known = has_grams(account);
+  const bool per_unit = units > 0 && account.without_intensity().value <= 0;
+  const Cells cells = {
+      csv_text(name),
+      std::to_string(runs),
+      utc_text(account.begin),
+      utc_text(account.end),
+      shortest(account.used.energy.value / kJoulesInKwh),
+      shortest(account.used.half_width().value / kJoulesInKwh),
+      shortest(account.site.value / kJoulesInKwh),
+      known ? shortest(account.operational.value) : "",
+      shortest(account.half_width().value),
+      known ? shortest(account.grams_per_kwh()) : "",
+      shortest(account.without_intensity().value / kJoulesInKwh),
+      contract && has_grams(*contract) ? shortest(contract->operational.value) : "",
+      inventory.terms.account.embodied ? shortest(account.embodied.value) : "",
+      shortest(account.used.device_time.value / 3600),
+      shortest(account.used.unmeasured().value / 3600),
+      shortest(account.used.iterations),
+      per_unit ? shortest(account.total().value / units) : ""};
+  std::string line = cells.front();
+  for (std::size_t i = 1; i < cells.size(); ++i) line += "," + cells[i];
+  return line + "\n";
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> inventory_table(const CarbonInventory& inventory) {
+  std::vector<Cells> table = {headings_of(inventory)};
+  for (const InventoryRow& row : inventory.rows) {
+    table.push_back(
+        cells_of(inventory, row.name, row.account, row.contract, inventory.units_of(row)));
+  }
+  if (inventory.rows.size() > 1) {
+    table.push_back(
+        cells_of(inventory, "total", inventory.total, inventory.total_contract, inventory.units()));
+  }
+  return table;
+}
+
+std::string inventory_text(const CarbonInventory& inventory, int columns, bool coloured) {
+  std::string text =
+      in_lines(inventory_sentence(inventory), columns, "") + "\n" + table_text(inventory, coloured);
+  text += "\n" + in_lines(sci_sentence(inventory), columns, "") + "\n" +
+          painted("Method", Paint::kBold, coloured) + "\n";
+  for (const std::string& line : method_statement(inventory)) {
+    text += in_lines("* " + line, columns, "  ");
+  }
+  return text;
+}
+
+std::string inventory_json(const CarbonInventory& inventory) {
+  Json rows = Json::array(), runs = Json::array(), intensities = Json::array();
+  for (const InventoryRow& row : inventory.rows) {
+    Json json = {{"name", row.name}, {"runs", row.runs.size()}};
+    json.update(row_json(inventory, row.account, row.contract, inventory.units_of(row)));
+    rows.push_back(std::move(json));
+  }
+  for (const LedgerRun& run : inventory.runs) runs.push_back(run_row_json(run));
+  for (const InventoryStretch& stretch : inventory.stretches) {
+    Json json = intensity_json(stretch.intensity, kMostValuesInJson);
+    json["market_based"] = false;
+    intensities.push_back(std::move(json));
+    if (!stretch.contract) continue;
+    json = intensity_json(*stretch.contract, kMostValuesInJson);
+    json["market_based"] = true;
+    intensities.push_back(std::move(json));
+  }
+  return json_text(
+      {{"format", "harpe.carbon_report/1"},
+       {"source", inventory.source},
+       {"by", by_word(inventory.terms.by)},
+       {"pue", inventory.terms.account.pue},
+       {"functional_unit", inventory.terms.unit.name},
+       {"simulated", inventory.simulated()},
+       {"total", row_json(inventory, inventory.total, inventory.total_contract, inventory.units())},
+       {"rows", std::move(rows)},
+       {"runs", std::move(runs)},
+       {"intensities", std::move(intensities)},
+       {"sentence", inventory_sentence(inventory)},
+       {"sci", sci_sentence(inventory)},
+       {"method", method_statement(inventory)},
+       {"notes", inventory.notes}});
+}
+
+std::string inventory_csv(const CarbonInventory& inventory) {
+  std::string text;
+  for (std::string line : method_statement(inventory)) {
+    // A comment ends with its line, whatever the name of a job has in it.
+    std::ranges::replace_if(line, [](char c) { return c >= 0 && c < ' '; }, '?');
+    text += "# " + line + "\n";
+  }
+  text += std::string(by_word(inventory.terms.by)) +
+          ",runs,from,to,energy_kwh,energy_error_kwh,site_kwh,grams,error_grams,grams_per_kwh,"
+          "without_intensity_kwh,market_based_grams,embodied_grams,device_hours,"
+          "device_hours_unmeasured,iterations,grams_per_" +
+          csv_text(inventory.terms.unit.name) + "\n";
+  for (const InventoryRow& row : inventory.rows) {
+    text += csv_row(inventory, row.name, row.runs.size(), row.account, row.contract,
+                    inventory.units_of(row));
+  }
+  return text + csv_row(inventory, "total", inventory.runs.size(), inventory.total,
+                        inventory.total_contract, inventory.units());
+}
+
+}  // namespace harpe

@@ -1,0 +1,14 @@
+// Any bytes as a file of speeds: read or refused, and what is read makes a curve or is refused.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "harpe/command/carbon_cli/pace_choices.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto choices = harpe::parse_pace_choices(
+      std::string_view(reinterpret_cast<const char*>(data), size), "choices.json");
+  if (choices.ok()) (void)harpe::PaceCurve::make(choices->pieces).ok();
+  return 0;
+}

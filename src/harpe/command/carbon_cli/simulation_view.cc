@@ -1,0 +1,231 @@
+#include "harpe/command/carbon_cli/simulation_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "harpe/base/text.h"
+#include "harpe/command/carbon_cli/cells.h"
+#include "harpe/command/carbon_cli/compared_controls.h"
+#include "harpe/command/carbon_cli/outcome_spread.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/quantity_text.h"
+
+namespace harpe {
+namespace {
+
+struct Way {
+  const char* key;
+  const char* name;
+  WayOutcome StartOutcome::* outcome;
+};
+constexpr std::array<Way, 7> kWays{{{"all_max", "all-max", &StartOutcome::all_max},
+                                    {"steady", "steady", &StartOutcome::steady},
+                                    {"static", "best static", &StartOutcome::best_static},
+                                    {"chase", "Chase", &StartOutcome::chase},
+                                    {"chase_static", "Chase's time", &StartOutcome::chase_static},
+                                    {"harpe", "Harpe", &StartOutcome::harpe},
+                                    {"hindsight", "hindsight", &StartOutcome::hindsight}}};
+/// What savings are shares of: of intensities what this start's best static pace emits; of prices,
+/// which may be negative, what it costs on average.
+double base_of(const SimulationView& view, const StartOutcome& outcome) {
+  if (view.money.empty()) return outcome.best_static.grams;
+  double sum = 0;
+  for (const StartOutcome& one : view.outcomes) sum += std::abs(one.best_static.grams);
+  return std::max(1e-12, sum / static_cast<double>(view.outcomes.size()));
+}
+
+double saving(const SimulationView& view, const StartOutcome& outcome, const WayOutcome& way) {
+  return (outcome.best_static.grams - way.grams) / base_of(view, outcome);
+}
+
+OutcomeSpread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
+  return spread(view.outcomes,
+                [&](const StartOutcome& one) { return saving(view, one, one.*way); });
+}
+
+Json spread_json(const OutcomeSpread& spread) {
+  return {{"mean", spread.mean},
+          {"deviation", spread.deviation},
+          {"lowest", spread.lowest},
+          {"highest", spread.highest}};
+}
+
+/// Of the sums over all starts; below 0 is less.
+double over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
+  const double all_max = mean_grams(view.outcomes, &StartOutcome::all_max);
+  return (mean_grams(view.outcomes, way) - all_max) / std::max(1e-12, std::abs(all_max));
+}
+double time_over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
+  const auto time = [](const WayOutcome& one) { return one.time.value; };
+  return mean_of(view.outcomes, way, time) / mean_of(view.outcomes, &StartOutcome::all_max, time) -
+         1;
+}
+
+Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
+  int late = 0;
+  for (const StartOutcome& one : view.outcomes) late += (one.*way).in_time ? 0 : 1;
+  const auto of = [&](auto value) {
+    return spread_json(
+        spread(view.outcomes, [&](const StartOutcome& one) { return value(one.*way); }));
+  };
+  return {
+      {view.money.empty() ? "grams" : "cost", of([](const WayOutcome& one) { return one.grams; })},
+      {"kwh", of([](const WayOutcome& one) { return one.energy.value / 3.6e6; })},
+      {"hours", of([](const WayOutcome& one) { return one.time.value / 3600; })},
+      {"pauses", of([](const WayOutcome& one) { return static_cast<double>(one.pauses); })},
+      {"late", late},
+      {"over_all_max",
+       {{view.money.empty() ? "emissions" : "cost", over_all_max(view, way)},
+        {"time", time_over_all_max(view, way)}}},
+      {"saving_over_static", spread_json(saving_of(view, way))}};
+}
+
+std::string row(const SimulationView& view, const Way& way) {
+  const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
+  const OutcomeSpread saved = saving_of(view, way.outcome);
+  const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
+  const std::string name = is_stand_in ? "fastest*" : way.name;
+  std::string text = name + std::string(12 - name.size(), ' ');
+  const double unit = view.money.empty() ? 1000 : 1;
+  text += cell(mean([](const WayOutcome& one) { return one.grams; }) / unit, 2, 11);
+  text += cell(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1, 10);
+  text += cell(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1, 8);
+  text += padded(percent_text(saved.mean), 11) + padded(percent_text(saved.deviation), 9);
+  text += padded(percent_text(saved.lowest), 11);
+  return text + "\n";
+}
+
+void add_controls(const SimulationView& view, Json& document) {
+  const char* amount = view.money.empty() ? "grams" : "cost";
+  for (const ComparedControl& control : compared_controls(view)) {
+    Json& entry = document["controls"].emplace_back();
+    entry = {{"control", control.name}, {"choices", control.choices}};
+    for (std::size_t w = 0; w < kControlWays.size(); ++w) {
+      const ComparedControl::Figures& figures = control.ways[w];
+      entry["ways"][kControlWays[w].key] = {{amount, figures.grams},
+                                            {"kwh", figures.kwh},
+                                            {"hours", figures.hours},
+                                            {"late", figures.late},
+                                            {"saving", spread_json(figures.saving)}};
+    }
+  }
+  for (const ControlGain& gain : control_gains(view)) {
+    document["gain_over_all_max"].push_back({{"control", gain.control},
+                                             {"by_control", gain.coarse},
+                                             {"by_finer_choices", gain.fine},
+                                             {"by_forecast", gain.grid}});
+  }
+}
+
+/// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
+bool is_shown(const SimulationView& view, const Way& way) {
+  if (way.outcome == &StartOutcome::chase_static) return view.shows_chase;
+  return way.outcome != &StartOutcome::chase || view.money.empty();
+}
+
+std::string chase_text(const SimulationView& view) {
+  const auto against = [&](WayOutcome StartOutcome::* way) {
+    return percent_text(over_all_max(view, way)) + " emissions at " +
+           percent_text(time_over_all_max(view, way)) + " time";
+  };
+  return "Against all-max, Chase's rule has " + against(&StartOutcome::chase) +
+         ";\none choice all along that takes no longer has " +
+         against(&StartOutcome::chase_static) + ".\n";
+}
+
+std::string job_text(const SimulationView& view) {
+  const CarbonJob& job = view.job;
+  std::string text = duration_text(job.work) + " at the fastest pace, ";
+  text += job.slack ? "which it does not say, never over " + duration_text(*job.slack) +
+                          " behind 1/" + shortest(job.deadline_factor, 4) + " of that pace, "
+                    : "deadline after " + duration_text(job.work * job.deadline_factor) + ", ";
+  if (!job.pause.allowed) return text + "no pauses";
+  text += "pauses of at least " + duration_text(job.pause.min_dwell) + " at " +
+          shortest(job.pause.idle_power.value, 4) + " W";
+  if (view.idle_power_is_assumed) text += " (assumed: a fifth of its power at the fastest pace)";
+  return text;
+}
+
+}  // namespace
+
+std::string simulation_text(const SimulationView& view) {
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
+  std::string text = view.choices + " over " + view.series + " (" + view.kind +
+                     "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
+                     " starts over the series\n\n" +
+                     padded(view.money.empty() ? "kg CO2eq" : view.money, 24) +
+                     "       kWh   hours   saving+   spread  worst start\n";
+  for (const Way& way : kWays) {
+    if (is_shown(view, way)) text += row(view, way);
+  }
+  text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
+  if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
+  text += '\n';
+  if (!view.controls.empty()) text += compared_controls_text(view) + '\n';
+  if (view.shows_chase) text += chase_text(view) + '\n';
+  const bool is_price = !view.money.empty();
+  if (hindsight.mean < kWorthIt) {
+    text += std::string("Nothing is to be gained here: with all ") +
+            (is_price ? "prices" : "intensities") + " known it would " +
+            (is_price ? "pay only " : "emit only ") + percent_text(hindsight.mean) +
+            " less than one steady pace. A job need not wait for the "
+            "grid.\n";
+  } else {
+    text += std::string("The forecast") +
+            (view.error_share < 1
+                 ? ", if it erred by " + percent_text(view.error_share) + " of what it does,"
+                 : "") +
+            " reaches " + grouped(100 * harpe.mean / hindsight.mean, 0) +
+            " % of what hindsight would save over a steady pace; its worst start " +
+            (is_price ? "pays " : "emits ") + percent_text(std::abs(harpe.lowest)) +
+            (harpe.lowest < 0 ? " more" : " less") + " than that.\n";
+  }
+  return text;
+}
+
+std::string simulation_json(const SimulationView& view) {
+  const CarbonJob& job = view.job;
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
+  Json document = {{"series", view.series},
+                   {"kind", view.kind},
+                   {"choices", view.choices},
+                   {"hours", job.work.value / 3600},
+                   {"deadline_factor", job.deadline_factor},
+                   {"pause", job.pause.allowed},
+                   {"idle_power_w", job.pause.idle_power.value},
+                   {"guard", job.guard ? Json(*job.guard) : Json()},
+                   {"guard_share", job.guard ? Json(job.guard_share) : Json()},
+                   {"money", view.money.empty() ? Json() : Json(view.money)},
+                   {"slack_hours", job.slack ? Json(job.slack->value / 3600) : Json()},
+                   {"error_share", view.error_share},
+                   {"starts", view.outcomes.size()},
+                   {"all_max_known", job.all_max.has_value()}};
+  for (const Way& way : kWays) document["ways"][way.key] = way_json(view, way.outcome);
+  document["saving_over_static"] = {{"chase", saving_of(view, &StartOutcome::chase).mean},
+                                    {"harpe", harpe.mean},
+                                    {"hindsight", hindsight.mean},
+                                    {"bound", spread(view.outcomes, [&](const StartOutcome& one) {
+                                                return (one.best_static.grams - one.bound) /
+                                                       base_of(view, one);
+                                              }).mean}};
+  document["share_of_hindsight"] = hindsight.mean > 0 ? Json(harpe.mean / hindsight.mean) : Json();
+  document["over_hindsight"] = spread(view.outcomes, [](const StartOutcome& one) {
+                                 return one.harpe.grams / one.hindsight.grams - 1;
+                               }).mean;
+  if (!view.controls.empty()) add_controls(view, document);
+  document["foreseen"] = {{"starts", view.prospect.starts},
+                          {"bound", view.prospect.bound},
+                          {"nothing_to_gain", view.prospect.bound < kWorthIt}};
+  document["worst_over_static"] = -harpe.lowest;
+  document["worst_over_steady"] =
+      spread(view.outcomes, [&](const StartOutcome& one) {
+        return (one.harpe.grams - one.steady.grams) /
+               (view.money.empty() ? one.steady.grams : base_of(view, one));
+      }).highest;
+  return json_text(document);
+}
+
+}  // namespace harpe

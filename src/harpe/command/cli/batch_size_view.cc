@@ -1,0 +1,124 @@
+#include "harpe/command/cli/batch_size_view.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harpe/base/json_text.h"
+#include "harpe/command/cli/terminal_text.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/plan_cli/table.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kTrialsShown = 10;
+
+Json object_in(std::string_view text) {
+  Json document = json_or_discarded(text);
+  return document.is_object() ? document : Json::object();
+}
+
+/// Without what would move the cursor of a terminal.
+std::string shown(const Json& object, const char* key) {
+  const Json value = object.value(key, Json());
+  if (value.is_null()) return "-";
+  return printable(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+/// Joules with a unit that leaves few digits.
+std::string cost_text(const Json& object, const char* key) {
+  const Json value = object.value(key, Json());
+  if (!value.is_number()) return "-";
+  const double joules = value.get<double>();
+  if (std::abs(joules) >= 1e7) return fixed(joules / 1e6, 2) + " MJ";
+  if (std::abs(joules) >= 1e4) return fixed(joules / 1e3, 1) + " kJ";
+  return fixed(joules, 0) + " J";
+}
+
+std::string result_text(const Json& trial) {
+  const std::string status = shown(trial, "status");
+  if (status == "dispatched") return "under way";
+  if (status == "failed") return "failed";
+  return trial.value("converged", false) ? "reached the target" : "did not reach it";
+}
+
+}  // namespace
+
+std::string recurring_jobs_table(std::string_view text, bool coloured) {
+  const Json document = object_in(text);
+  const Json jobs = document.value("jobs", Json::array());
+  if (jobs.empty()) {
+    return "no recurring jobs yet; docs/server.md says how a training script registers one\n";
+  }
+  Table table{.rows = {{"JOB", "GPU", "SIZES", "TRIALS", "RUNNING", "CHEAPEST", "COST"}},
+              .left = 2};
+  for (const Json& job : jobs) {
+    table.rows.push_back({shown(job, "id"), shown(job, "gpu_model"), shown(job, "batch_sizes"),
+                          shown(job, "trials"), shown(job, "running"),
+                          shown(job, "cheapest_batch_size"), cost_text(job, "least_cost_j")});
+  }
+  return table.text(coloured);
+}
+
+std::string recurring_job_view(std::string_view text, bool coloured) {
+  const Json status = object_in(text);
+  const Json job = status.value("job", Json::object());
+  const Json cheapest = status.value("cheapest", Json());
+  std::string view = shown(status, "id") + ": " + shown(job, "number_of_gpus") + " x " +
+                     shown(job, "gpu_model") + ", eta " + shown(job, "eta_knob") + ", target " +
+                     shown(job, "target_metric") + ", chosen by " +
+                     job.value("algorithm", std::string("zeus")) + "\n";
+  if (cheapest.is_object()) {
+    view += "cheapest: batch size " + shown(cheapest, "batch_size") + " at " +
+            cost_text(cheapest, "cost") + " (trial " + shown(cheapest, "trial_number") + ")\n";
+  } else {
+    view += "no trial has reached the target yet\n";
+  }
+  Table sizes{.rows = {{"BATCH SIZE", "RESULTS", "REACHED", "MEAN COST"}}, .left = 0};
+  for (const Json& size : status.value("batch_sizes", Json::array())) {
+    if (cheapest.is_object() && size.value("batch_size", 0) == cheapest.value("batch_size", 0)) {
+      sizes.marked = static_cast<int>(sizes.rows.size());
+    }
+    sizes.rows.push_back({shown(size, "batch_size"), shown(size, "results"),
+                          shown(size, "converged"), cost_text(size, "mean_cost")});
+  }
+  view += "\n" + sizes.text(coloured);
+  const Json trials = status.value("trials", Json::array());
+  if (trials.empty()) return view;
+  Table newest{.rows = {{"TRIAL", "BATCH SIZE", "EPOCHS", "TIME", "COST", "RESULT"}}, .left = 0};
+  for (std::size_t i = trials.size() - std::min(trials.size(), kTrialsShown); i < trials.size();
+       ++i) {
+    const Json& trial = trials[i];
+    newest.rows.push_back({shown(trial, "trial_number"), shown(trial, "batch_size"),
+                           shown(trial, "epochs"), seconds_text(trial.value("time", 0.0)),
+                           cost_text(trial, "cost"), result_text(trial)});
+  }
+  return view + "\n" + newest.text(coloured);
+}
+
+std::string trial_line(std::string_view text) {
+  const Json trial = object_in(text);
+  return "trial " + shown(trial, "trial_number") + " trains with batch size " +
+         shown(trial, "batch_size") + ": " + shown(trial, "why") + "\n";
+}
+
+std::string verdict_line(std::string_view text) {
+  const Json verdict = object_in(text);
+  const std::string reason = shown(verdict, "reason"), cost = cost_text(verdict, "cost");
+  if (reason == "go_on") return "go on; cost so far " + cost + "\n";
+  if (reason == "reached") return "stop: the target is reached, at a cost of " + cost + "\n";
+  if (reason == "too_costly") {
+    return "stop: the cost of " + cost + " is above the bound of " + cost_text(verdict, "bound") +
+           "\n";
+  }
+  if (reason == "max_epochs") return "stop: that was the last epoch, without the target\n";
+  if (reason == "will_not_reach") {
+    return "stop: by its metric so far the trial will not reach the target in the epochs it may "
+           "have; cost " +
+           cost + "\n";
+  }
+  return "stop: the trial had come to its end before\n";
+}
+
+}  // namespace harpe

@@ -1,0 +1,186 @@
+#include "harpe/command/cli/command_meter.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "harpe/base/mutex.h"
+#include "harpe/device/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+// What is read before a command: five steps of usual counters.
+constexpr Seconds kLead{0.5};
+// Sound devices settle within a second or so; those that are slow get longer.
+constexpr Seconds kLongestSettling{5}, kLongestStop{0.2};
+constexpr std::chrono::milliseconds kPause(10);
+
+}  // namespace
+
+struct CommandMeter::State {
+  State(std::vector<Gpu*> all_gpus, std::vector<Cpu*> all_cpus, Clock& time, std::string window,
+        WholeSeconds grid)
+      : gpus(std::move(all_gpus)),
+        cpus(std::move(all_cpus)),
+        clock(time),
+        name(std::move(window)),
+        step(grid) {}
+
+  /// The thread: everything that may wait for a driver.
+  void run() {
+    auto monitor = EnergyMonitor::start(gpus, cpus, {}, clock);
+    if (!monitor.ok()) return respond(monitor.error());
+    measure(**monitor);
+    if ((*monitor)->stop(kLongestStop)) return;
+    (void)monitor->release();  // its thread cannot be ended
+    const MutexLock lock(mutex);
+    hangs = true;
+  }
+
+  void measure(EnergyMonitor& monitor) {
+    const Instant start = clock.now();
+    const std::string early = name + " (before)";
+    (void)monitor.begin(early);  // its name is its own: sampling begins
+    Result<WindowEnergy> first = monitor.so_far(early);
+    MutexLock lock(mutex);
+    if (first.ok() && !begun) {
+      before = *std::move(first);
+      answering = &monitor;
+    }
+    if (!gpus.empty())
+      wait_until(start + kLead, [this]() HARPE_REQUIRES(mutex) { return begun || ended; });
+    ready = true;
+    changed.notify_all();
+    changed.wait(mutex, [this]() HARPE_REQUIRES(mutex) { return begun || ended; });
+    if (!begun) return;
+    const Instant from = *begun;
+    lock.unlock();
+    const Status status = monitor.begin(name, false, from);
+    (void)monitor.cancel(early);
+    lock.lock();
+    while (!ended) {
+      wait_until(next_step(from), [this]() HARPE_REQUIRES(mutex) { return ended.has_value(); });
+      if (ended) break;
+      lock.unlock();
+      const Result<WindowEnergy> so_far = monitor.so_far(name);
+      lock.lock();
+      if (so_far.ok()) steps.push_back(energy_so_far(*so_far));
+    }
+    const Instant until = *ended;
+    while (!monitor.settled(until) && clock.now() < until + kLongestSettling) {
+      changed.wait_for(mutex, kPause, [] { return false; });
+    }
+    lock.unlock();
+    respond(status.ok() ? monitor.end(name, until) : status.error());
+  }
+
+  /// When the next interval of UTC begins, by the time of day as it was at the command's begin.
+  Instant next_step(Instant from) {
+    if (!wall_of_zero) wall_of_zero = time_of_day_at(from, clock);
+    const double now = *wall_of_zero + (clock.now() - from).value;
+    return from + Seconds{next_boundary(now, step) - *wall_of_zero};
+  }
+
+  template <class Condition>
+  void wait_until(Instant until, Condition condition) HARPE_REQUIRES(mutex) {
+    changed.wait_for(mutex, std::chrono::duration<double>((until - clock.now()).value), condition);
+  }
+
+  bool has_ended() {
+    const MutexLock lock(mutex);
+    return ended.has_value();
+  }
+
+  void respond(Result<WindowEnergy> result) {
+    const MutexLock lock(mutex);
+    used = std::move(result);
+    ready = true;
+    changed.notify_all();
+  }
+
+  void set(std::optional<Instant> State::* moment, std::optional<Instant> at = {}) {
+    const MutexLock lock(mutex);
+    this->*moment = at ? *at : clock.now();
+    changed.notify_all();
+  }
+
+  const std::vector<Gpu*> gpus;
+  const std::vector<Cpu*> cpus;
+  Clock& clock;
+  const std::string name;
+  const WholeSeconds step;
+  std::optional<double> wall_of_zero;  ///< of the thread: seconds since 1970 at the begin
+  Mutex mutex;
+  CondVar changed;
+  bool ready HARPE_GUARDED_BY(mutex) = false, hangs HARPE_GUARDED_BY(mutex) = false;
+  std::optional<Instant> begun HARPE_GUARDED_BY(mutex), ended HARPE_GUARDED_BY(mutex);
+  std::optional<WindowEnergy> before HARPE_GUARDED_BY(mutex);
+  EnergyMonitor* answering HARPE_GUARDED_BY(mutex) = nullptr;
+  std::optional<Result<WindowEnergy>> used HARPE_GUARDED_BY(mutex);
+  std::vector<EnergySoFar> steps HARPE_GUARDED_BY(mutex);
+  std::thread thread;
+};
+
+CommandMeter::CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock,
+                           std::string name, WholeSeconds step)
+    : state_(
+          std::make_unique<State>(std::move(gpus), std::move(cpus), clock, std::move(name), step)) {
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+CommandMeter::~CommandMeter() {
+  if (!state_->has_ended()) state_->set(&State::ended);
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+void CommandMeter::prepare(Seconds longest) {
+  MutexLock lock(state_->mutex);
+  state_->changed.wait_for(state_->mutex, std::chrono::duration<double>(longest.value),
+                           [this]() HARPE_REQUIRES(state_->mutex) { return state_->ready; });
+}
+
+void CommandMeter::begin() {
+  state_->set(&State::begun);
+}
+
+void CommandMeter::end(std::optional<Instant> at) {
+  state_->set(&State::ended, at);
+}
+
+EnergyMonitor* CommandMeter::monitor() const {
+  const MutexLock lock(state_->mutex);
+  return state_->answering;
+}
+
+std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,
+                                                       const std::function<bool()>& give_up) {
+  constexpr std::chrono::milliseconds kAsk(50);
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(longest.value);
+  MutexLock lock(state_->mutex);
+  while (!state_->changed.wait_for(state_->mutex, kAsk, [this]() HARPE_REQUIRES(state_->mutex) {
+    return state_->used.has_value();
+  })) {
+    if (give_up() || std::chrono::steady_clock::now() > until) return std::nullopt;
+  }
+  return state_->used;
+}
+
+std::vector<EnergySoFar> CommandMeter::readings() const {
+  const MutexLock lock(state_->mutex);
+  return state_->steps;
+}
+
+bool CommandMeter::hangs() const {
+  state_->thread.join();
+  const MutexLock lock(state_->mutex);
+  return state_->hangs;
+}
+
+std::optional<WindowEnergy> CommandMeter::before() const {
+  const MutexLock lock(state_->mutex);
+  return state_->before;
+}
+
+}  // namespace harpe

@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// The energy of one command, measured from beside it: a driver that is slow or hangs delays
+/// neither the command nor its end.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/command/cli/command_ledger.h"
+#include "harpe/device/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// In this order: `prepare`, `begin`, `end`, `used`. Where `used` gives up, or `hangs` says so, a
+/// thread waits in a driver's call that nothing can end: the process must then leave by `_Exit`,
+/// and neither this nor the devices be destroyed.
+class CommandMeter {
+ public:
+  /// The devices and the clock must outlive it.
+  /// \param step  of UTC: at each, what was used so far is read
+  CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name,
+               WholeSeconds step);
+  /// Waits for its thread.
+  ~CommandMeter();
+  CommandMeter(const CommandMeter&) = delete;
+  CommandMeter& operator=(const CommandMeter&) = delete;
+
+  /// Reads the devices for half a second, so that it is known how they were before the command;
+  /// where there is no GPU, once. Waits for it no longer than that.
+  void prepare(Seconds longest);
+  /// Measures the devices from `prepare` on, other windows, too; not to be used after `end`. Null
+  /// where they did not answer in time.
+  EnergyMonitor* monitor() const;
+  /// The command begins, and ends, at the time of these calls, or a little before.
+  void begin();
+  void end(std::optional<Instant> at = {});
+  /// Waits until the devices were read for two more steps of their counters; for those that are
+  /// slow a few seconds, for those that hang no longer. None: that took `longest`, or `give_up`
+  /// (asked every 50 ms) says so.
+  std::optional<Result<WindowEnergy>> used(Seconds longest, const std::function<bool()>& give_up);
+
+  /// Those of every step, after `used`.
+  std::vector<EnergySoFar> readings() const;
+
+  /// Whether a driver's call still runs, after `used`.
+  bool hangs() const;
+
+  /// The devices before the command began; none where they did not answer in time.
+  std::optional<WindowEnergy> before() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// What `harpe devices` shows of GPUs and CPUs, for people and for programs. Only for `.cc` files.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/device/hw/devices.h"
+#include "harpe/device/hw/gpu_choice.h"
+
+namespace harpe {
+
+/// One thing that can be set on a GPU, and whether this user may.
+struct DeviceControl {
+  const char* name = "";
+  Status allowed = ok_status();
+};
+
+/// What is shown of one GPU, read once. What cannot be read is empty.
+struct DeviceView {
+  GpuIdentity identity;
+  bool chosen = false;
+  std::optional<Megahertz> graphics_clock, memory_clock;
+  std::optional<std::vector<Megahertz>> graphics_clocks, memory_clocks;
+  std::optional<Watts> instant_power, average_power, limit, enforced_limit;
+  std::optional<PowerLimitRange> limit_range;
+  std::optional<Joules> energy;
+  std::string no_energy;  ///< why there is no energy counter
+  PowerScope scope = PowerScope::kGpu;
+  std::optional<double> temperature, utilisation;
+  std::optional<EventReasons> reasons;
+  std::optional<bool> persistence_mode;
+  std::vector<DeviceControl> controls;
+  std::optional<Error> lost;  ///< no reading answers any more: what the driver says
+  bool hangs = false;         ///< `lost`, because a call to its driver does not return
+};
+
+struct WantedDevice {
+  Gpu* gpu;
+  bool chosen;
+};
+/// Reads all, each in a thread of its own, so that none waits for the driver of another. The
+/// threads of those that do not answer in time are left behind.
+std::vector<DeviceView> read_devices(const std::vector<WantedDevice>& wanted);
+
+/// \param visible  the GPUs that programs started here use
+std::string devices_text(const Devices& devices, const std::vector<DeviceView>& gpus,
+                         const Result<GpuChoice>& visible, int columns, bool coloured);
+Json devices_json(const Devices& devices, const std::vector<DeviceView>& gpus,
+                  const Result<GpuChoice>& visible);
+
+}  // namespace harpe

@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+
+#include "harpe/command/cli/cli.h"
+#include "harpe/command/cli/device_options.h"
+#include "harpe/command/cli/device_view.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/command/options.h"
+
+namespace harpe {
+namespace {
+
+Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) {
+  const Devices devices = HARPE_TRY(open_all_devices(arguments));
+  const Result<GpuChoice> choice = choose_gpus(arguments, devices);
+  // What the environment says wrong is shown; what the user asks for wrongly is refused.
+  if (!choice.ok() && !arguments.gpus.empty()) return choice.error();
+  const Result<GpuChoice> visible =
+      arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, devices);
+
+  std::vector<WantedDevice> wanted;
+  for (const auto& gpu : devices.gpus) {
+    const bool chosen =
+        choice.ok() && std::ranges::find(choice->gpus, gpu->identity().index) != choice->gpus.end();
+    if (chosen || arguments.gpus.empty()) wanted.push_back({gpu.get(), chosen});
+  }
+  const std::vector<DeviceView> gpus = read_devices(wanted);
+  const int columns = console.out_is_terminal ? terminal_size().columns : 0;
+  Outcome outcome{.text = devices_text(devices, gpus, visible, columns, console.colour_out),
+                  .json = json_text(devices_json(devices, gpus, visible))};
+  if (std::ranges::none_of(gpus, &DeviceView::hangs)) return outcome;
+  // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+  console.out << (console.json ? outcome.json : outcome.text) << std::flush;
+  std::_Exit(0);
+}
+
+}  // namespace
+
+void add_devices_command(Commands& commands) {
+  const auto arguments = std::make_shared<DeviceArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "devices",
+      "show GPUs and CPUs, what can be read and what may be set\n"
+      "Lists every GPU with its clocks, power and limits, which of these this user may set and why "
+      "not, the CPU packages whose energy is metered, and what became of each backend. Sets "
+      "nothing. A machine without any GPU is no error.",
+      "harpe devices\n"
+      "harpe devices --gpus 0-3 --json\n"
+      "harpe devices --simulate gpus.toml",
+      [arguments](Console& console) { return run_devices(*arguments, console); });
+  add_device_options(app, *arguments);
+}
+
+}  // namespace harpe

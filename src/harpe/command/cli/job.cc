@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/command/cli/cli.h"
+#include "harpe/command/cli/job_bill.h"
+#include "harpe/command/cli/job_pages.h"
+#include "harpe/command/cli/job_server.h"
+#include "harpe/command/cli/job_view.h"
+#include "harpe/command/cli/status_fields.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/plan_cli/job_options.h"
+#include "harpe/command/plan_cli/plan_job.h"
+#include "harpe/plan/objective/objective.h"
+
+namespace harpe {
+namespace {
+
+struct JobArguments {
+  ServerArguments server;
+  std::string job;
+  std::string pipeline, factor;
+  std::optional<Seconds> duration;
+  std::optional<double> slowdown;
+  std::optional<Seconds> deadline;
+  std::optional<TimeOrFactor> straggler;
+  std::optional<Watts> power_cap;
+  bool least_energy = false;
+  bool all = false;
+  std::vector<JobEntry> cluster;  ///< terms of a bill
+};
+
+/// Opens the server and asks for the job's path.
+Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
+                            const std::string& below, std::string body = {}) {
+  HARPE_TRY(job_path(arguments.job));
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  return ask_of_job(server, arguments.job, method, below, std::move(body));
+}
+
+Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  const Json jobs =
+      HARPE_TRY(ask_for_pages(server, std::string("/v1/jobs?activity=") +
+                                          (arguments.all ? "active,idle,ended" : "active,idle")));
+  const char* none = arguments.all
+                         ? "no jobs yet; docs/client.md says how a training script registers one"
+                         : "no active or idle job; --all also lists those that have ended";
+  const int columns = console.out_is_terminal ? terminal_size().columns : kTextColumns;
+  return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none, columns),
+                 .json = json_text(jobs)};
+}
+
+Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
+  // Options are checked before the server is asked.
+  HARPE_TRY(make_part_of_job({}, arguments.cluster));
+  const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
+  Outcome shown{.text = job_view(status, console.colour_out), .json = indented(status)};
+  Json document = parsed(status);
+  if (!document.is_object()) return shown;
+  const PlanJob asked = HARPE_TRY(make_part_of_job(cluster_entries(document), arguments.cluster));
+  if (!asked.cluster.given()) return shown;
+  const ClusterTerms terms = HARPE_TRY(cluster_terms(asked.cluster));
+  shown.text += '\n' + wrapped_lines(job_bill_text(document, terms), kTextColumns);
+  document["cluster"] = job_bill_json(document, terms);
+  shown.json = json_text(document);
+  return shown;
+}
+
+Result<Outcome> show_log(const JobArguments& arguments) {
+  const std::string log = HARPE_TRY(ask_job(arguments, "GET", "/log"));
+  return Outcome{.text = log_text(log), .json = indented(log)};
+}
+
+/// The number of a pipeline, as part of a path.
+Result<std::string> pipeline_path(const JobArguments& arguments) {
+  const Result<int> pipeline = parse_count(arguments.pipeline, 0, 1'000'000);
+  if (!pipeline.ok()) return Error::invalid("PIPELINE: " + pipeline.error().text());
+  return "/stragglers/" + std::to_string(*pipeline);
+}
+
+Result<Outcome> declare_straggler(const JobArguments& arguments) {
+  const std::string path = HARPE_TRY(pipeline_path(arguments));
+  std::string text = arguments.factor;
+  if (text.ends_with('x')) text.pop_back();
+  const auto factor = parse_number(text);
+  if (!factor || !(*factor >= 1)) {
+    return Error::invalid(
+        "FACTOR is how many times longer its iterations take, at least 1, such as 1.2 or 1.2x, "
+        "not " +
+        in_quotes(arguments.factor));
+  }
+  if (arguments.duration && !(*arguments.duration > Seconds{0})) {
+    return Error::invalid("--for must be longer than 0");
+  }
+  Json body = {{"factor", *factor}};
+  if (arguments.duration) body["for_s"] = arguments.duration->value;
+  const std::string response = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
+  const std::string what = *factor == 1 ? "healthy" : shortest(*factor) + " times slower";
+  return Outcome{.text = "declared: pipeline " + arguments.pipeline + " is " + what + "\n" +
+                         warning_text(response),
+                 .json = indented(response)};
+}
+
+Result<Outcome> heal(const JobArguments& arguments) {
+  const std::string path = HARPE_TRY(pipeline_path(arguments));
+  const std::string response = HARPE_TRY(ask_job(arguments, "DELETE", path));
+  return Outcome{
+      .text = "declared: pipeline " + arguments.pipeline + " is healthy\n" + warning_text(response),
+      .json = indented(response)};
+}
+
+Result<Outcome> objective(const JobArguments& arguments) {
+  using Kind = Objective::Kind;
+  std::vector<Objective> given;
+  if (arguments.slowdown) given.push_back({Kind::kSlowdown, *arguments.slowdown / 100});
+  if (arguments.deadline) given.push_back({Kind::kDeadline, arguments.deadline->value});
+  if (const auto& straggler = arguments.straggler) {
+    given.push_back(straggler->time ? Objective{Kind::kStragglerTime, straggler->time->value}
+                                    : Objective{Kind::kStragglerFactor, *straggler->factor});
+  }
+  if (arguments.power_cap) given.push_back({Kind::kPowerCap, arguments.power_cap->value});
+  if (arguments.least_energy) given.push_back({Kind::kLeastEnergy});
+  if (given.size() != 1) {
+    return Error::invalid(
+        "give exactly one of --slowdown, --deadline, --straggler, --power-cap, --least-energy");
+  }
+  const std::string response =
+      HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given.front())));
+  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + plans_text(response) +
+                         warning_text(response),
+                 .json = indented(response)};
+}
+
+Result<Outcome> remove_job(const JobArguments& arguments) {
+  const std::string removed = HARPE_TRY(ask_job(arguments, "DELETE", ""));
+  return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(removed)};
+}
+
+/// The options that all have, and the job's id.
+void add_server_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
+  if (with_job) {
+    add_job_argument(app, arguments.job);
+  }
+  add_server_options(app, arguments.server);
+}
+
+void add_pipeline(CLI::App& app, JobArguments& arguments) {
+  app.add_option("PIPELINE", arguments.pipeline, "Number of the pipeline (data rank), from 0")
+      ->type_name("PIPELINE")
+      ->required()
+      ->group("Arguments");
+}
+
+void add_looking(Commands& commands, CLI::App& job) {
+  const auto all = std::make_shared<JobArguments>();
+  CLI::App& list = commands.add(
+      job, "list",
+      "list the jobs of a server\n"
+      "Shows where each job stands, when its ranks were last heard of, what it was predicted to "
+      "take and takes, and what it has saved: as many of these columns as the terminal has room "
+      "for (80 columns elsewhere), all with --json.",
+      "harpe job list\n"
+      "harpe job list --all\n"
+      "harpe job list --server https://harpe.example:7787",
+      [all](Console& console) { return list_jobs(*all, console); });
+  add_server_job_options(list, *all, false);
+  list.add_flag("--all", all->all, "Jobs that have ended, too");
+
+  const auto shown = std::make_shared<JobArguments>();
+  CLI::App& show = commands.add(
+      job, "show",
+      "show one job\n"
+      "Shows a job's phase, how long profiling still takes, its stragglers, plans and savings, and "
+      "which ranks are missing. With any option of its cluster, also what that draws, emits and "
+      "pays under the plans in force, what they save against all-max and one clock for all, and "
+      "what was measured so "
+      "far.",
+      "harpe job show gpt3\n"
+      "harpe job show gpt3 --price '0.10 EUR/kWh' --carbon DE --pue 1.2",
+      [shown](Console& console) { return show_job(*shown, console); });
+  add_server_job_options(show, *shown);
+  for (const std::string_view name :
+       {"hours", "price", "carbon", "pue", "host-power", "gpus-per-node"}) {
+    const auto key = std::ranges::find(job_keys(), name, &JobKey::name);
+    add_job_option(show, *key, {shown, &shown->cluster});
+  }
+
+  add_job_watch_command(commands, job);
+
+  const auto logged = std::make_shared<JobArguments>();
+  add_server_job_options(
+      commands.add(job, "log",
+                   "show what happened to a job\n"
+                   "Shows the first 1000 entries of its log: warnings, changes of phase, "
+                   "plans and why.",
+                   "harpe job log gpt3", [logged](Console&) { return show_log(*logged); }),
+      *logged);
+  add_job_wait_command(commands, job);
+  add_job_plan_command(commands, job);
+  add_job_carbon_command(commands, job);
+}
+
+void add_declaring(Commands& commands, CLI::App& job) {
+  const auto slow = std::make_shared<JobArguments>();
+  CLI::App& straggler = commands.add(
+      job, "straggler",
+      "declare a pipeline slow\n"
+      "The other pipelines then slow down exactly as far as this one makes them wait, from the "
+      "next iteration on.",
+      "harpe job straggler gpt3 1 1.2\n"
+      "harpe job straggler gpt3 1 1.2 --for 30min",
+      [slow](Console&) { return declare_straggler(*slow); });
+  add_server_job_options(straggler, *slow);
+  add_pipeline(straggler, *slow);
+  straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
+      ->type_name("FACTOR")
+      ->required()
+      ->group("Arguments");
+  add_parsed(straggler, "--for", "DURATION", "For how long (default: until `harpe job heal`)",
+             slow->duration, [](std::string_view text) { return parse_seconds(text); });
+
+  const auto healed = std::make_shared<JobArguments>();
+  CLI::App& heal_app =
+      commands.add(job, "heal",
+                   "declare a pipeline healthy again\n"
+                   "All pipelines return to the plan of the job's objective.",
+                   "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
+  add_server_job_options(heal_app, *healed);
+  add_pipeline(heal_app, *healed);
+
+  const auto chosen = std::make_shared<JobArguments>();
+  CLI::App& objective_app = commands.add(
+      job, "objective",
+      "choose another point of the frontier\n"
+      "Says what the job should do: no slower than so many percent, within a deadline, with the "
+      "least energy while a straggler elsewhere is waited for, below a power cap, or with the "
+      "least "
+      "energy at any time.",
+      "harpe job objective gpt3 --slowdown 5%\n"
+      "harpe job objective gpt3 --power-cap 40kW",
+      [chosen](Console&) { return objective(*chosen); });
+  add_server_job_options(objective_app, *chosen);
+  add_parsed(objective_app, "--slowdown", "PERCENT",
+             "At most so much longer than the fastest possible iteration (0%: as at first)",
+             chosen->slowdown, [](std::string_view text) { return parse_percent(text); });
+  add_parsed(objective_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
+             chosen->deadline, [](std::string_view text) { return parse_seconds(text); });
+  add_parsed(objective_app, "--straggler", "TIME|FACTORx",
+             "Wait for a pipeline that takes this time, or so many times all-max, such as 1.2x",
+             chosen->straggler, [](std::string_view text) { return parse_time_or_factor(text); });
+  add_parsed(objective_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
+             chosen->power_cap, [](std::string_view text) { return parse_watts(text); });
+  objective_app.add_flag("--least-energy", chosen->least_energy,
+                         "The least energy, however long it takes");
+}
+
+void add_remove(Commands& commands, CLI::App& job) {
+  const auto removed = std::make_shared<JobArguments>();
+  add_server_job_options(
+      commands.add(job, "remove",
+                   "forget a job\n"
+                   "Removes the job with its profile and plans from the server. Ranks "
+                   "that still train register it again, as a new one.",
+                   "harpe job remove gpt3", [removed](Console&) { return remove_job(*removed); }),
+      *removed);
+}
+
+}  // namespace
+
+void add_job_command(Commands& commands) {
+  CLI::App& job =
+      commands.add(commands.root(), "job", "look at training jobs and change what they do",
+                   "harpe job list\n"
+                   "harpe job show gpt3\n"
+                   "harpe job straggler gpt3 1 1.2");
+  add_looking(commands, job);
+  add_declaring(commands, job);
+  add_remove(commands, job);
+}
+
+}  // namespace harpe

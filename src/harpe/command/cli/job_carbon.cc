@@ -1,0 +1,209 @@
+// harpe job carbon: how a job moves with the carbon intensity of its grid.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/base/text.h"
+#include "harpe/command/cli/carbon_control_view.h"
+#include "harpe/command/cli/cli.h"
+#include "harpe/command/cli/job_pages.h"
+#include "harpe/command/cli/job_server.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/training/wire/carbon_terms.h"
+
+namespace harpe {
+namespace {
+
+struct CarbonArguments {
+  ServerArguments server;
+  std::string job;
+  CarbonTerms terms;
+  std::string deadline;
+  std::optional<std::int64_t> iterations;
+  bool unknown_length = false, pause = false, off = false;
+  std::optional<Seconds> slack;
+  std::optional<double> probability, guard_confidence;
+  CarbonPause costs = {};
+};
+
+Status check_open_end(const CarbonArguments& arguments) {
+  if (arguments.iterations) return Error::invalid("--unknown-length goes without --iterations");
+  if (!arguments.deadline.empty()) {
+    return Error::invalid("a run of unknown length has no --deadline: give --deadline-factor");
+  }
+  if (!arguments.terms.deadline_factor) {
+    return Error::invalid(
+        "give --deadline-factor, how much slower than at the fastest plan it may run");
+  }
+  if (arguments.probability) {
+    return Error::invalid("--probability is of a deadline; a run of unknown length has none");
+  }
+  if (arguments.terms.guard) {
+    return Error::invalid("--guard needs a deadline; a run of unknown length has none");
+  }
+  return ok_status();
+}
+
+Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
+  CarbonTerms terms = arguments.terms;
+  if (arguments.unknown_length) {
+    HARPE_TRY(check_open_end(arguments));
+    terms.slack = arguments.slack.value_or(CarbonTerms::kUsualSlack);
+  } else if (arguments.slack) {
+    return Error::invalid("--slack goes with --unknown-length");
+  } else if (!arguments.iterations) {
+    return Error::invalid(
+        "give --iterations, how many the whole run has, to set its terms, or --unknown-length");
+  }
+  terms.iterations = arguments.iterations;
+  terms.probability = arguments.probability.value_or(terms.probability);
+  if (arguments.guard_confidence && !terms.guard) {
+    return Error::invalid("--guard-confidence goes with --guard");
+  }
+  terms.guard_confidence = arguments.guard_confidence.value_or(terms.guard_confidence);
+  if (arguments.deadline.empty() != terms.deadline_factor.has_value()) {
+    return Error::invalid("give exactly one of --deadline and --deadline-factor");
+  }
+  if (!arguments.deadline.empty()) {
+    terms.deadline = parse_utc(arguments.deadline);
+    if (!terms.deadline) {
+      return Error::invalid(
+          "--deadline: expected a time in UTC such as 2026-12-01T06:00:00Z, got " +
+          in_quotes(arguments.deadline));
+    }
+  }
+  if (arguments.pause) {
+    terms.pause = arguments.costs;
+  } else if (arguments.costs != CarbonPause{}) {
+    return Error::invalid("what a pause costs goes with --pause");
+  }
+  return terms;
+}
+
+Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
+  HARPE_TRY(job_path(arguments.job));
+  CarbonArguments looks;
+  looks.server = arguments.server;
+  looks.job = arguments.job;
+  const bool sets = arguments.iterations || arguments.unknown_length || arguments.slack ||
+                    arguments.probability || arguments.guard_confidence || arguments.pause ||
+                    !arguments.deadline.empty() || arguments.costs != CarbonPause{} ||
+                    !(arguments.terms == CarbonTerms{});
+  if (sets && arguments.off) return Error::invalid("--off goes with no terms");
+  std::string body;
+  if (sets) body = carbon_terms_json(HARPE_TRY(terms_of(arguments)));
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  const char* method = sets ? "PUT" : arguments.off ? "DELETE" : "GET";
+  const std::string response =
+      HARPE_TRY(ask_of_job(server, arguments.job, method, "/carbon", body));
+  return Outcome{.text = arguments.job + "\n" + carbon_control_view(response),
+                 .json = indented(response)};
+}
+
+template <class Value, class Read>
+auto optional_of(Read read) {
+  return [read](std::string_view text) -> Result<std::optional<Value>> {
+    return std::optional<Value>(HARPE_TRY(read(text)));
+  };
+}
+
+Result<std::int64_t> parse_iterations(std::string_view text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0) {
+    return Error::invalid("expected a whole number, got " + in_quotes(text));
+  }
+  return *number;
+}
+
+/// A percentage, as a fraction.
+Result<double> parse_part(std::string_view text) {
+  const double part = HARPE_TRY(parse_percent(text)) / 100;
+  if (part > 1) return Error::invalid("expected at most 100 %, got " + in_quotes(text));
+  return part;
+}
+
+Result<double> parse_positive(std::string_view text) {
+  const auto number = parse_number(text);
+  if (!number || !(*number > 0)) {
+    return Error::invalid("expected a number above 0, got " + in_quotes(text));
+  }
+  return *number;
+}
+
+void add_pause_options(CLI::App& app, CarbonArguments& arguments) {
+  const std::string group = "Pauses";
+  CarbonPause& costs = arguments.costs;
+  app.add_flag("--pause", arguments.pause, "Training may be asked to pause")->group(group);
+  add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)", costs.stop,
+             parse_seconds)
+      ->group(group);
+  add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)", costs.start,
+             parse_seconds)
+      ->group(group);
+  add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+             costs.min_dwell, parse_seconds)
+      ->group(group);
+  add_parsed(app, "--idle-power", "WATTS",
+             "Of a GPU that is held meanwhile (default: a fifth of what it draws, an assumption)",
+             costs.idle_power, optional_of<Watts>(parse_watts))
+      ->group(group);
+}
+
+}  // namespace
+
+void add_job_carbon_command(Commands& commands, CLI::App& job) {
+  const auto arguments = std::make_shared<CarbonArguments>();
+  CarbonTerms& terms = arguments->terms;
+  CLI::App& app = commands.add(
+      job, "carbon",
+      "let a job move with the carbon intensity of its grid\n"
+      "Sets by what terms, with options, or shows what it does and expects. Each hour the job "
+      "takes another point of its frontier, or asks training to pause, so that all iterations "
+      "are done by the deadline with the least CO2, or, where their number is not known, so that "
+      "it stays within its slack. Sources are those that harpe serve --carbon offers. "
+      "docs/carbon.md",
+      "harpe job carbon gpt3 --zone DE --iterations 50000 \\\n"
+      "    --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3 --unknown-length --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3\n"
+      "harpe job carbon gpt3 --off",
+      [arguments](Console&) { return run_job_carbon(*arguments); });
+  add_job_argument(app, arguments->job);
+  add_text(app, "--source", "NAME", "One that the server offers, such as electricity-maps:DE",
+           terms.source);
+  add_text(app, "--zone", "ZONE", "The same by its zone", terms.zone);
+  add_parsed(app, "--iterations", "COUNT", "Of the whole run", arguments->iterations,
+             optional_of<std::int64_t>(parse_iterations));
+  add_parsed(app, "--iterations-done", "COUNT",
+             "Done before now (default: as many as ranks have counted)", terms.iterations_done,
+             optional_of<std::int64_t>(parse_iterations));
+  add_text(app, "--deadline", "TIME", "In UTC, such as 2026-12-01T06:00:00Z", arguments->deadline);
+  add_parsed(app, "--deadline-factor", "FACTOR",
+             "Of what the rest takes at the fastest plan, from now on", terms.deadline_factor,
+             optional_of<double>(parse_positive));
+  add_parsed(app, "--probability", "PERCENT", "With which the deadline is to hold (default: 95%)",
+             arguments->probability, optional_of<double>(parse_part));
+  app.add_flag("--unknown-length", arguments->unknown_length,
+               "How many iterations it has is not known: it may run slower by the deadline "
+               "factor, and beside that be behind by the slack");
+  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+             arguments->slack, optional_of<Seconds>(parse_seconds));
+  add_parsed(app, "--guard", "PERCENT",
+             "Risk no more than to emit so much more than one steady pace (default: no guard)",
+             terms.guard, optional_of<double>(parse_part));
+  add_parsed(app, "--guard-confidence", "PERCENT",
+             "With so many of the errors that past forecasts made (default: 99%); 100%: "
+             "whatever comes in the range of the forecast",
+             arguments->guard_confidence, optional_of<double>(parse_part));
+  add_text(app, "--embodied", "KG/LIFETIME", "Of a GPU, such as 150kg/5y", terms.embodied);
+  add_parsed(app, "--host-power", "WATTS", "Drawn beside each GPU while it runs", terms.host_power,
+             parse_watts);
+  add_pause_options(app, *arguments);
+  app.add_flag("--off", arguments->off, "By its objective again");
+  add_server_options(app, arguments->server);
+}
+
+}  // namespace harpe

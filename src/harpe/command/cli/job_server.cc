@@ -1,0 +1,132 @@
+#include "harpe/command/cli/job_server.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "harpe/base/response_error.h"
+#include "harpe/base/text.h"
+#include "harpe/command/command/options.h"
+#include "harpe/net/http_client/token_file.h"
+#include "harpe/training/client/event_reader.h"
+#include "harpe/training/wire/job_spec.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kTimeout{30};
+constexpr Seconds kStep{0.2};
+
+std::string given_or_variable(const std::string& given, const char* variable) {
+  if (!given.empty()) return given;
+  const char* value = std::getenv(variable);
+  return value == nullptr ? std::string() : value;
+}
+
+Error refusal(const HttpResult& response) {
+  Error error = response_error(response.status, response.body, "the server");
+  if (response.status == 401 && !error.diagnostics.empty()) {
+    error.diagnostics.front().message += " (--token-file FILE, or HARPE_TOKEN)";
+  }
+  return error;
+}
+
+}  // namespace
+
+void add_server_options(CLI::App& app, ServerArguments& arguments) {
+  add_text(app, "--server", "URL",
+           std::string("Server (default: HARPE_SERVER, then ") + kDefaultServer + ")",
+           arguments.url);
+  add_text(app, "--token-file", "FILE", "Token to show (default: HARPE_TOKEN, HARPE_TOKEN_FILE)",
+           arguments.token_file);
+  add_text(app, "--ca-file", "FILE",
+           "Certificates to trust in place of the system's (default: HARPE_CA_FILE)",
+           arguments.ca_file);
+}
+
+void add_job_argument(CLI::App& app, std::string& job) {
+  app.add_option("JOB", job, "Id of the job")->type_name("JOB")->required()->group("Arguments");
+}
+
+Result<std::string> job_path(const std::string& id) {
+  if (is_job_id(id)) return "/v1/jobs/" + id;
+  return Error::invalid("a job's id has letters, digits and . _ - +, not " + in_quotes(id));
+}
+
+Result<JobServer> JobServer::open(const ServerArguments& arguments) {
+  HttpLinkOptions options;
+  options.server = given_or_variable(arguments.url, "HARPE_SERVER");
+  if (options.server.empty()) options.server = kDefaultServer;
+  options.ca_file = given_or_variable(arguments.ca_file, "HARPE_CA_FILE");
+  options.timeout = kTimeout;
+  options.trusted_network = given_or_variable({}, "HARPE_INSECURE") == "1";
+  if (arguments.token_file.empty()) options.token = given_or_variable({}, "HARPE_TOKEN");
+  if (options.token.empty()) {
+    // Who watches for long is shown a token that was renewed meanwhile.
+    options.token_file = given_or_variable(arguments.token_file, "HARPE_TOKEN_FILE");
+    HARPE_TRY(TokenFile({}, options.token_file).read());
+  }
+  std::string url = options.server;
+  std::unique_ptr<HttpLink> link = HARPE_TRY(HttpLink::open(std::move(options)));
+  return JobServer(std::move(link), std::move(url));
+}
+
+Result<std::string> JobServer::ask_text(const std::string& method, const std::string& path,
+                                        std::string body) {
+  std::optional<HttpResult> response;
+  link_->send(method, path, std::move(body), [&](HttpResult got) { response = std::move(got); });
+  while (!response) link_->step(kStep);
+  if (response->status == 0) return silent(response->failure);
+  if (response->status >= 400) return refusal(*response);
+  return std::move(response->body);
+}
+
+Error JobServer::silent(const std::string& why) const {
+  const bool is_untrusted = why.find("certificate") != std::string::npos;
+  return Error::of(ErrorCode::kUnavailable,
+                   "the server at " + url_ + " does not respond: " + why +
+                       (is_untrusted ? " (--ca-file or HARPE_CA_FILE names certificates to trust)"
+                                     : " (is `harpe serve` running there? --server URL names "
+                                       "another; with TLS it begins with https://)"));
+}
+
+Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
+                                 std::string body) {
+  const std::string response = HARPE_TRY(ask_text(method, path, std::move(body)));
+  if (response.empty()) return JsonValue();
+  Result<JsonValue> document = parse_json(response, "response");
+  if (document.ok()) return document;
+  return Error::of(ErrorCode::kUnavailable, "what responds at " + url_ + " is not harpe serve");
+}
+
+Status JobServer::follow(
+    const std::string& path,
+    const std::function<bool(std::string_view event, std::string_view data)>& on,
+    const std::function<bool()>& stop) {
+  EventReader reader;
+  bool going = true;
+  std::optional<HttpResult> end;
+  Status read = ok_status();
+  bool begun = false;
+  link_->listen(
+      path,
+      [&](std::string_view bytes) {
+        begun = true;
+        Status added = reader.add(bytes, [&](const EventReader::Event& event) {
+          going = going && on(event.name, event.data);
+        });
+        if (!added.ok()) read = std::move(added);
+      },
+      [&](HttpResult response) { end = std::move(response); });
+  while (going && read.ok() && !end && !stop()) link_->step(kStep);
+  link_->stop_listening();
+  if (!read.ok()) return read;
+  if (!going || !end) return ok_status();
+  if (end->status >= 400) return refusal(*end);
+  if (!begun) return silent(end->failure);
+  return Error::of(ErrorCode::kUnavailable,
+                   "the connection to the server at " + url_ + " has ended");
+}
+
+}  // namespace harpe

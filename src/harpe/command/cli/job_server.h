@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// The training server, as commands ask it.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/json.h"
+#include "harpe/base/result.h"
+#include "harpe/net/http_client/http_link.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harpe {
+
+class Commands;
+
+/// Where the server is and who asks.
+struct ServerArguments {
+  std::string url;         ///< empty: HARPE_SERVER, then the default
+  std::string token_file;  ///< empty: HARPE_TOKEN holds the token itself
+  std::string ca_file;     ///< empty: HARPE_CA_FILE
+};
+
+inline constexpr const char* kDefaultServer = "http://127.0.0.1:7787";
+
+/// --server, --token-file, --ca-file.
+void add_server_options(CLI::App& app, ServerArguments& arguments);
+
+/// The argument JOB.
+void add_job_argument(CLI::App& app, std::string& job);
+
+/// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
+Result<std::string> job_path(const std::string& id);
+
+/// `harpe job watch`.
+void add_job_watch_command(Commands& commands, CLI::App& job);
+/// `harpe job wait`.
+void add_job_wait_command(Commands& commands, CLI::App& job);
+/// `harpe job plan`.
+void add_job_plan_command(Commands& commands, CLI::App& job);
+
+/// `harpe job carbon`.
+void add_job_carbon_command(Commands& commands, CLI::App& job);
+
+/// One conversation with the server. Errors of the server keep their message; one that does not
+/// response is `kUnavailable`. Not thread-safe.
+class JobServer {
+ public:
+  static Result<JobServer> open(const ServerArguments& arguments);
+
+  /// The document that a request gets in response; null where the response has no body.
+  Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
+  /// The body as it is.
+  Result<std::string> ask_text(const std::string& method, const std::string& path,
+                               std::string body = {});
+
+  /// Hands over each event ("assignments", "log", ...) with its data until `on` returns false or
+  /// `stop` says so. `kUnavailable` where the stream ends otherwise.
+  Status follow(const std::string& path,
+                const std::function<bool(std::string_view event, std::string_view data)>& on,
+                const std::function<bool()>& stop);
+
+ private:
+  explicit JobServer(std::unique_ptr<HttpLink> link, std::string url)
+      : link_(std::move(link)), url_(std::move(url)) {}
+  /// What to say where nothing responded.
+  Error silent(const std::string& why) const;
+
+  std::unique_ptr<HttpLink> link_;
+  std::string url_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,27 @@
+#pragma once
+/// \file
+/// For tests of `harpe monitor`: a device as a look finds it.
+
+#include <string>
+
+#include "harpe/device/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// One that has taken 21.5 kJ in a minute.
+inline DeviceEnergy measured_device(DeviceEnergy::Kind kind, int index, const std::string& name) {
+  return {.kind = kind,
+          .index = index,
+          .name = name,
+          .uuid = {},
+          .energy = {.energy = {21534.2},
+                     .error = {11.6},
+                     .sensor_error = {1076},
+                     .time = {60},
+                     .source = EnergySource::kCounterAndPower},
+          .error = {},
+          .reasons = {},
+          .processes = {}};
+}
+
+}  // namespace harpe

@@ -1,0 +1,244 @@
+#include "harpe/command/cli/own_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <iostream>
+#include <system_error>
+#include <vector>
+
+#include "harpe/base/file.h"
+#include "harpe/base/unique_fd.h"
+#include "harpe/command/cli/find_program.h"
+#include "harpe/net/http/server_socket.h"
+#include "harpe/net/service/token.h"
+#include "harpe/training/server/api.h"
+#include "harpe/training/server/training_server.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kAgentsSocket = "/run/harpe/clock.sock";
+constexpr Seconds kAgentStart{30};
+constexpr int kSoonRefused = 200;  // ms
+/// With the names of sockets below, of the 107 bytes that the path of one may have.
+constexpr std::size_t kLongestFolder = 72;
+constexpr const char* kPolicy =
+    "# In a folder that its user alone can enter.\n"
+    "[[allow]]\nusers = [\"*\"]\ngpus = [\"*\"]\nread = true\nclocks_mhz = [1, 100000]\n";
+
+/// Empty where it is not set.
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before threads
+  return value == nullptr ? std::string() : value;
+}
+
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): before threads
+}
+
+/// A connection to an agent's clock socket; none where no agent listens.
+UniqueFd connection(const std::filesystem::path& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& name = socket.native();
+  if (name.size() >= sizeof address.sun_path) return {};
+  std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
+  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return {};
+  return probe;
+}
+
+bool listens(const std::filesystem::path& socket) {
+  return static_cast<bool>(connection(socket));
+}
+
+/// Whether an agent is there. Fails where it refuses this user at once (clock_channel.h).
+Result<bool> serves_clocks(const std::filesystem::path& socket) {
+  const UniqueFd probe = connection(socket);
+  if (!probe) return false;
+  pollfd heard{.fd = probe.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&heard, 1, kSoonRefused) <= 0) return true;
+  std::array<char, 512> said{};
+  const ssize_t size = ::recv(probe.get(), said.data(), said.size(), 0);
+  const std::string_view text(said.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (!text.starts_with("error ")) return true;
+  Error error = Error::of(ErrorCode::kNoPermission, "the agent at " + socket.string() +
+                                                        " refuses: " + std::string(text.substr(6)));
+  error.diagnostics.push_back(
+      {.message = "a line such as clocks_mhz = [210, 1410] in its policy, /etc/harpe/agent.toml, "
+                  "lets this user set them (docs/agent.md)"});
+  return error;
+}
+
+Error no_agent() {
+  Error error =
+      Error::of(ErrorCode::kUnavailable, std::string("no agent listens on ") + kAgentsSocket +
+                                             ", and without one no clock can be set");
+  error.diagnostics.push_back(
+      {.message = "let root start it: sudo harpe agent (docs/agent.md); or run this as root"});
+  error.diagnostics.push_back(
+      {.message = "to measure at the clock that the GPUs have, without setting any: --as-is"});
+  error.diagnostics.push_back(
+      {.message = "for training on other nodes, with their agents: --tcp ADDRESS:PORT"});
+  error.diagnostics.push_back({.message = "on a machine without a GPU: --simulate FILE"});
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OwnServer>> OwnServer::start(const OwnServerOptions& options) {
+  std::unique_ptr<OwnServer> own(
+      new OwnServer(HARPE_TRY(TemporaryFolder::make("server", kLongestFolder))));
+  own->sets_clocks_ = !options.profiling.as_is;
+  if (options.tcp.empty() && own->sets_clocks_) HARPE_TRY(own->start_agent());
+  HARPE_TRY(own->start_server(options));
+  return own;
+}
+
+OwnServer::~OwnServer() {
+  server_.reset();
+  agent_.reset();  // restores the clocks that are still set
+}
+
+Status OwnServer::start_server(const OwnServerOptions& options) {
+  const std::string secret = HARPE_TRY(new_token_id()) + HARPE_TRY(new_token_id());
+  HARPE_TRY(write_file(folder_.path() / "key", secret + "\n"));
+  std::filesystem::permissions(folder_.path() / "key", std::filesystem::perms::owner_read);
+  const SigningKey key = HARPE_TRY(SigningKey::of(secret));
+  const Result<TcpAddress> listens_at = parse_tcp_address(options.tcp);
+  beyond_this_machine_ = listens_at.ok() && !listens_at->loopback;
+  token_ = key.sign({.subject = "training", .scopes = {kJobRead, kJobWrite}});
+
+  std::array<int, 2> ready{};
+  if (::pipe2(ready.data(), O_CLOEXEC) != 0) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "no pipe: " + std::error_code(errno, std::generic_category()).message());
+  }
+  const UniqueFd from(ready[0]);
+  UniqueFd to(ready[1]);
+  server_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "server.log", [&] {
+    ServerOptions serve;
+    serve.tcp = options.tcp.empty() ? "127.0.0.1:0" : options.tcp;
+    serve.signing_key = folder_.path() / "key";
+    serve.insecure = true;
+    serve.only_profile = options.profiling;
+    serve.version = HARPE_VERSION;
+    const Status served = run_server(serve, [&](std::string_view name) {
+      (void)!::write(to.get(), name.data(), name.size());
+      to.reset();
+    });
+    if (!served.ok()) std::cerr << served.error().text() << std::endl;
+    return served.ok() ? 0 : 1;
+  })));
+  to.reset();
+  // To the end of the pipe: the server has said where it is, or has ended.
+  std::array<char, 256> address{};
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(from.get(), &address[size], address.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size == 0) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "the server of this command does not run: " + server_->last_lines());
+  }
+  url_ = reachable_url(std::string(address.data(), size));
+  return ok_status();
+}
+
+Status OwnServer::start_agent() {
+  const std::string given = variable("HARPE_CLOCK_SOCKET");
+  if (!given.empty() && HARPE_TRY(serves_clocks(given))) return ok_status();
+  const bool simulated = !variable("HARPE_SIMULATION").empty();
+  // The node's agent has the node's GPUs.
+  if (given.empty() && !simulated && HARPE_TRY(serves_clocks(kAgentsSocket))) return ok_status();
+  if (!given.empty()) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "no agent listens on " + given +
+                         ", which HARPE_CLOCK_SOCKET names, and without one no clock can be set");
+  }
+  if (!simulated && ::geteuid() != 0) return no_agent();
+
+  HARPE_TRY(write_file(folder_.path() / "policy.toml", kPolicy));
+  std::filesystem::permissions(folder_.path() / "policy.toml", std::filesystem::perms::owner_read);
+  clock_socket_ = folder_.path() / "clock.sock";
+  const std::filesystem::path program =
+      HARPE_TRY(find_program("harpe-agent", ProgramPlaces::of_process()));
+  std::vector<std::string> words{program.string(),
+                                 "--policy",
+                                 (folder_.path() / "policy.toml").string(),
+                                 "--socket",
+                                 (folder_.path() / "agent.sock").string(),
+                                 "--clock-socket",
+                                 clock_socket_.string(),
+                                 "--audit-log",
+                                 (folder_.path() / "audit.jsonl").string()};
+  if (!simulated) {
+    // Where the node's agent looks, and the next of such a command: what this one leaves, should it
+    // be killed, outlives the folder.
+    HARPE_TRY(usable_directory(kRuntimeDirectory));
+    words.emplace_back("--state-file");
+    words.push_back(std::string(kRuntimeDirectory) + "/agent-state.json");
+  }
+  agent_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "agent.log", [&] {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    std::cerr << program.string() << ": "
+              << std::error_code(errno, std::generic_category()).message() << std::endl;
+    return 1;
+  })));
+  const bool started =
+      holds_within(kAgentStart, [&] { return !agent_->runs() || listens(clock_socket_); });
+  if (started && agent_->runs()) return ok_status();
+  return Error::of(ErrorCode::kUnavailable,
+                   "the agent of this command does not run: " + agent_->last_lines());
+}
+
+void OwnServer::set_environment() const {
+  set("HARPE_SERVER", url_);
+  set("HARPE_TOKEN", token_);
+  // Who asks for another address than loopback says that the network is trusted.
+  if (beyond_this_machine_) set("HARPE_INSECURE", "1");
+  // They would go before the token, or lead to what the server does not speak.
+  for (const char* other : {"HARPE_TOKEN_FILE", "HARPE_CA_FILE"}) {
+    ::unsetenv(other);  // NOLINT(concurrency-mt-unsafe): before threads
+  }
+  if (!clock_socket_.empty() || !sets_clocks_) set("HARPE_CLOCK_SOCKET", clock_socket_.string());
+  // A proxy of the user's network does not lead to this server.
+  if (variable("http_proxy").empty() && variable("all_proxy").empty() &&
+      variable("ALL_PROXY").empty()) {
+    return;
+  }
+  std::string direct = variable("no_proxy");
+  if (direct.empty()) direct = variable("NO_PROXY");
+  const std::size_t host = url_.find("//") + 2;
+  set("no_proxy",
+      (direct.empty() ? direct : direct + ",") + url_.substr(host, url_.rfind(':') - host));
+}
+
+Status OwnServer::check() {
+  for (std::optional<HelperProcess>* one : {&server_, &agent_}) {
+    if (!one->has_value() || (*one)->runs()) continue;
+    return Error::of(ErrorCode::kUnavailable,
+                     std::string(one == &server_ ? "the server" : "the agent") +
+                         " of this command has ended: " + (*one)->last_lines());
+  }
+  return ok_status();
+}
+
+}  // namespace harpe

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// A server, and where none is there an agent, that one command has to itself while it runs: with
+/// sockets and a token of their own, and nothing left of them afterwards.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/base/result.h"
+#include "harpe/base/temporary_folder.h"
+#include "harpe/command/cli/helper_process.h"
+#include "harpe/training/wire/job_spec.h"
+
+namespace harpe {
+
+struct OwnServerOptions {
+  /// Where ranks reach it; empty: a free port of this machine's loopback. Elsewhere the network has
+  /// to be trusted, as there is no TLS, and agents are there already.
+  std::string tcp;
+  ProfilingOptions profiling;  ///< with `as_is` no agent is started or asked for
+};
+
+/// The server measures profiles and makes no plans. Not thread-safe.
+class OwnServer {
+ public:
+  /// Before there are threads. `kUnavailable`: one of the processes cannot run, or there is no
+  /// agent and this user could not set clocks by one either.
+  static Result<std::unique_ptr<OwnServer>> start(const OwnServerOptions& options);
+  ~OwnServer();
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+
+  /// Says by variables where both are, to this process's clients and to what it starts: before
+  /// there are threads.
+  void set_environment() const;
+  const std::string& url() const { return url_; }
+  bool has_own_agent() const { return agent_.has_value(); }
+  /// Fails where one of both has ended, with what it said last.
+  Status check();
+
+ private:
+  explicit OwnServer(TemporaryFolder folder) : folder_(std::move(folder)) {}
+  Status start_server(const OwnServerOptions& options);
+  Status start_agent();
+
+  TemporaryFolder folder_;
+  std::string url_, token_;
+  bool beyond_this_machine_ = false;    ///< it listens there
+  bool sets_clocks_ = true;             ///< ranks may ask an agent for clocks
+  std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another
+  std::optional<HelperProcess> server_, agent_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,176 @@
+#include "harpe/command/cli/run_report.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/carbon/ledger_json.h"
+#include "harpe/command/carbon_cli/account_words.h"
+#include "harpe/command/cli/measure_output.h"
+#include "harpe/command/cli/shell_words.h"
+#include "harpe/command/cli/tuning_view.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/plan_cli/table.h"
+#include "harpe/zeus/tuning/tuning_json.h"
+
+namespace harpe {
+namespace {
+
+/// Values of a provider in a report; what is over a year of hours is asked for again.
+constexpr std::size_t kMostIntensitiesShown = 10'000;
+
+std::string signal_text(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name);
+}
+
+std::string end_text(const ChildExit& exit) {
+  if (exit.signal != 0) return "ended by " + signal_text(exit.signal);
+  if (exit.status != 0) return "exit status " + std::to_string(exit.status);
+  return "";
+}
+
+Grams embodied_share_of_all(const RunReport& report) {
+  return embodied_share(*report.embodied, report.used.time) * static_cast<double>(report.gpus());
+}
+
+void add_operational_lines(const RunEmissions& carbon, std::vector<std::string>& lines) {
+  if (!carbon.intensity) {
+    lines.push_back("No CO2 is stated: there is no intensity of " + carbon.source + " (" +
+                    carbon.why + "). `harpe carbon report` computes it later from --out FILE.");
+    return;
+  }
+  const CarbonAccount& account = carbon.account;
+  const bool is_number = carbon.intensity->identity.provider == "constant";
+  if (account.without_intensity() >= account.site) {
+    lines.push_back("No CO2 is stated: " + carbon.source + " has no intensity of that time");
+  } else {
+    const std::string at = is_number ? shortest(account.grams_per_kwh(), 6)
+                                     : shortest(account.grams_per_kwh(), 1) + " g/kWh on average";
+    lines.push_back(mass_text(account.operational) + " CO2eq of operation, at " + at +
+                    (is_number ? " g/kWh" : "") + " (" + intensity_label(*carbon.intensity) +
+                    (is_number ? "" : "; by energy " + basis_text(account)) + ")");
+    if (account.without_intensity().value > 0) {
+      lines.push_back(kilowatt_hours_text(account.without_intensity()) +
+                      " of it have no intensity and are not in these grams");
+    }
+  }
+  const std::string warning = kind_warning(account.kind, account.market_based);
+  if (!warning.empty()) lines.push_back(warning);
+  for (const std::string& note : carbon.intensity->notes)
+    lines.push_back(carbon.source + ": " + note);
+}
+
+std::vector<std::string> carbon_lines(const RunReport& report) {
+  std::vector<std::string> lines;
+  if (report.carbon && report.measured()) add_operational_lines(*report.carbon, lines);
+  if (report.embodied && report.gpus() > 0) {
+    lines.push_back(mass_text(embodied_share_of_all(report)) + " CO2eq embodied: the share of " +
+                    std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") +
+                    " of " + shortest(report.embodied->mass.value / 1000) +
+                    " kg each that falls on this time");
+  }
+  return lines;
+}
+
+Json carbon_json(const RunReport& report) {
+  if (!report.carbon || !report.measured()) return nullptr;
+  const RunEmissions& carbon = *report.carbon;
+  if (!carbon.intensity) return {{"specification", carbon.source}, {"error", carbon.why}};
+  const CarbonAccount& account = carbon.account;
+  const bool known = account.site > account.without_intensity();
+  Json json = {{"grams", known ? Json(account.operational.value) : Json(nullptr)},
+               {"grams_per_kwh", known ? Json(account.grams_per_kwh()) : Json(nullptr)},
+               {"kind", text_of(account.kind)},
+               {"zone", carbon.intensity->intensity.series.zone},
+               {"source", carbon.intensity->data_source},
+               {"specification", carbon.source}};
+  json["account"] = account_json(account);
+  json["intensity"] = intensity_json(*carbon.intensity, kMostIntensitiesShown);
+  return json;
+}
+
+/// Why there is no energy, and what would help.
+std::string nothing_text(const RunReport& report, int columns) {
+  if (report.unanswered) {
+    return "Only the time was measured: a driver did not answer after the command had ended.\n";
+  }
+  const bool none = report.used.devices.empty();
+  std::string text = wrapped_text(
+      none
+          ? "Only the time was measured: there is no GPU here, and no CPU whose energy can be read."
+          : "Only the time was measured: no device gave its energy meanwhile.",
+      columns);
+  for (const BackendState& backend : report.backends) {
+    text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
+  }
+  if (report.carbon) text += "Without energy there is no CO2 to state.\n";
+  if (report.used.devices.empty())
+    text += simulation_hint("run", " -- " + shell_text(report.command));
+  return text;
+}
+
+}  // namespace
+
+int RunReport::gpus() const {
+  return static_cast<int>(
+      std::ranges::count(used.devices, DeviceEnergy::Kind::kGpu, &DeviceEnergy::kind));
+}
+
+bool RunReport::measured() const {
+  return total_of(used).source != EnergySource::kNone;
+}
+
+std::string run_text(const RunReport& report, int columns, bool coloured) {
+  const EnergyEstimate total = total_of(report.used);
+  const std::string end = end_text(report.exit);
+  std::string text = "\n" + painted("harpe run:", Paint::kBold, coloured) + " " +
+                     shell_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
+                     seconds_text(report.used.time.value);
+  if (total.source == EnergySource::kNone) {
+    text += "\n" + nothing_text(report, columns);
+  } else {
+    text += ", " + energy_text(total);
+    text += error_known(total) ? ", " + fixed(total.mean_power().value, 1) + " W\n" : "\n";
+    text += energy_table(report.used, columns, coloured);
+    for (const std::string& line : carbon_lines(report)) text += wrapped_text(line, columns);
+  }
+  for (const std::string& line : energy_remarks(report.used)) text += wrapped_text(line, columns);
+  if (report.tuning) text += tuning_text(*report.tuning, columns, coloured);
+  for (const std::string& note : report.notes) text += wrapped_text(note, columns);
+  if (report.simulated) text += painted(kSimulatedRemark, Paint::kBold, coloured) + "\n";
+  return text;
+}
+
+std::string run_json(const RunReport& report) {
+  Json document = {
+      {"format", "harpe.run/1"},
+      {"id", report.id},
+      {"command", report.command},
+      {"exit_status", report.exit.status},
+      {"signal", report.exit.signal == 0 ? Json() : Json(signal_text(report.exit.signal))},
+      {"simulated", report.simulated}};
+  document.update(energy_json(report.used));
+  document["carbon"] = carbon_json(report);
+  document["embodied"] = nullptr;
+  if (report.embodied && report.gpus() > 0) {
+    document["embodied"] = {{"grams", embodied_share_of_all(report).value},
+                            {"grams_per_gpu", report.embodied->mass.value},
+                            {"lifetime_s", report.embodied->lifetime.value}};
+  }
+  document["intervals"] =
+      report.measured() ? own_json(intervals_json(report.ledger)) : Json(nullptr);
+  if (report.tuning) document["optimize"] = tuning_json(*report.tuning);
+  document["notes"] = report.notes;
+  Json backends = Json::array();
+  for (const BackendState& backend : report.backends) {
+    backends.push_back(
+        {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
+  }
+  document["backends"] = std::move(backends);
+  return json_text(document);
+}
+
+}  // namespace harpe

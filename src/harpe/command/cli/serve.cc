@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "harpe/base/text.h"
+#include "harpe/command/cli/cli.h"
+#include "harpe/command/command/issue_token.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/option_file.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/net/service/server_log.h"
+#include "harpe/training/server/api.h"
+#include "harpe/training/server/training_server.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kDefaultStore = "sqlite:harpe.db";
+constexpr const char* kNoStore = "none";
+
+struct ServeArguments {
+  CLI::App* command = nullptr;  ///< that reads them
+  std::string config;
+  ServerOptions options;
+  std::string socket, certificate, key, store = kDefaultStore;
+  std::optional<Seconds> lease;
+};
+
+/// Shorter ones for tests, in the proportions of the usual ones.
+LeaseTimes lease_of(Seconds lease) {
+  const LeaseTimes usual;
+  const double share = lease / usual.lease;
+  return {.lease = lease, .beat = usual.beat * share, .margin = usual.margin * share};
+}
+
+Result<Outcome> run(const ServeArguments& arguments, Console& console) {
+  HARPE_TRY(take_option_file(*arguments.command, arguments.config));
+  ServerOptions options = arguments.options;
+  if (!arguments.socket.empty()) {
+    // Without tokens the file's mode alone says who may do everything.
+    options.socket = UnixSocketOptions{.path = arguments.socket,
+                                       .mode = options.signing_key.empty() ? 0600U : 0666U};
+  }
+  if (arguments.certificate.empty() != arguments.key.empty()) {
+    return Error::invalid("--tls-certificate and --tls-key go together");
+  }
+  if (!arguments.certificate.empty()) options.tls = TlsFiles{arguments.certificate, arguments.key};
+  if (options.tcp == "none") options.tcp.clear();
+  if (arguments.store != kNoStore) options.store = arguments.store;
+  if (arguments.lease) options.lease = lease_of(*arguments.lease);
+  options.version = HARPE_VERSION;
+  const Status served =
+      run_server(options, [&, with_time = !stderr_is_journal()](std::string_view name) {
+        console.err << log_line("harpe serve", "listening on " + std::string(name), with_time)
+                    << std::flush;
+      });
+  if (!served.ok()) return served.error();
+  return Outcome{.text = "", .json = json_text({{"stopped", true}})};
+}
+
+Result<int> parse_up_to_a_million(std::string_view text) {
+  return parse_count(text, 1, 1'000'000);
+}
+
+/// "15min", "30d".
+Result<Seconds> parse_duration(const std::string& text) {
+  if (!text.ends_with('d')) return parse_seconds(text);
+  const auto days = parse_number(text.substr(0, text.size() - 1));
+  if (!days || !(*days >= 0) || *days > 36'500) {
+    return Error::invalid("expected a time such as 15min, 8h or 30d, got " + in_quotes(text));
+  }
+  return Seconds{*days * 86'400};
+}
+
+Result<double> parse_rate(const std::string& text) {
+  const auto number = parse_number(text);
+  if (!number || !(*number >= 0) || !std::isfinite(*number)) {
+    return Error::invalid("expected a number from 0 (no limit), got " + in_quotes(text));
+  }
+  return *number;
+}
+
+void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  add_text(app, "--tcp", "ADDRESS:PORT",
+           "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
+           "tokens",
+           options.tcp);
+  add_text(app, "--socket", "PATH",
+           "Unix socket to serve, too; its owner's alone without --signing-key", arguments->socket);
+  add_text(app, "--tls-certificate", "FILE", "Certificate chain for TCP (PEM)",
+           arguments->certificate);
+  add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);
+  add_text(app, "--signing-key,--signing-key-path", "FILE",
+           "Keys of tokens, one a line; the first signs (mode 600). Without one, every client that "
+           "connects may do everything",
+           options.signing_key);
+  add_text(app, "--revoked-tokens", "FILE", "Tokens that are refused before they expire",
+           options.revoked_tokens);
+  app.add_flag("--insecure", options.insecure,
+               "Serve beyond this machine without TLS or tokens: a network that is trusted");
+}
+
+void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.workers = std::max(1, cores - 1);
+  add_parsed(app, "--workers", "COUNT",
+             "Jobs whose plans are made at once (default: one less than cores)", options.workers,
+             parse_up_to_a_million);
+  add_parsed(
+      app, "--search-time", "DURATION",
+      "Most time for the search for a better plan for a job's objective, in the background; 0: "
+      "there is none (default: 10min)",
+      options.search_time, parse_duration);
+  add_parsed(app, "--requests-per-second", "COUNT",
+             "Most of one user or address; 0: no limit (default: 20000)",
+             options.requests_per_second, parse_rate);
+  add_parsed(app, "--connections", "COUNT",
+             "Most connections at once, of which a rank has two (default: 524288, or as many as "
+             "open files allow)",
+             options.limits.connections, parse_up_to_a_million);
+  add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
+             options.limits.connections_per_user, parse_up_to_a_million);
+}
+
+Result<std::size_t> parse_mebibytes(const std::string& text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 64 || *number > 1'000'000) {
+    return Error::invalid("expected MiB from 64 to 1000000, got " + in_quotes(text));
+  }
+  return static_cast<std::size_t>(*number) << 20;
+}
+
+void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  add_parsed(
+      app, "--idle-after", "DURATION",
+      "Silence of all its ranks after which a job is idle and leaves memory (default: 15min)",
+      options.lifetimes.idle_after, parse_duration);
+  add_parsed(app, "--end-after", "DURATION",
+             "Silence after which it has ended, though no rank said so (default: 1d)",
+             options.lifetimes.end_after, parse_duration);
+  add_parsed(app, "--keep-ended", "DURATION",
+             "How long jobs that have ended are kept; 0: for ever (default: 30d)",
+             options.lifetimes.keep_ended, parse_duration);
+  add_parsed(app, "--most-jobs", "COUNT",
+             "Jobs kept; where more come, those that ended first go (default: 100000)",
+             options.most_jobs, parse_up_to_a_million);
+  add_parsed(app, "--job-memory", "MIB", "Memory for the jobs that train (default: 4096)",
+             options.job_memory, parse_mebibytes);
+}
+
+void add_carbon_option(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  app.add_option("--carbon", arguments->options.carbon,
+                 "Source of carbon intensity that jobs may choose, such as electricity-maps:DE, "
+                 "uk:13 or file:PATH; once for each (docs/carbon-sources.md)")
+      ->type_name("SOURCE");
+}
+
+void add_token_command(Commands& commands, CLI::App& serve) {
+  CLI::App& token = commands.add(serve, "token", "tokens that clients show",
+                                 "harpe serve token issue --signing-key KEY --user trainer \\\n"
+                                 "    --scope job-read,job-write --job gpt3 --expires 7d");
+  const auto arguments = std::make_shared<TokenRequest>();
+  CLI::App& issue = commands.add(
+      token, "issue",
+      "sign a token\n"
+      "Prints a token (JWT, HS256) that lets its holder read jobs (job-read) or register, report "
+      "and change them (job-write): all jobs, or one. --json prints its id, by which a server's "
+      "--revoked-tokens refuses it before it expires.",
+      "openssl rand -hex 32 > key; chmod 600 key\n"
+      "harpe serve token issue --signing-key key --user trainer \\\n"
+      "    --scope job-read,job-write --job gpt3 --expires 7d",
+      [arguments](Console&) { return issue_token(*arguments, {kJobRead, kJobWrite}); });
+  add_text(issue, "--signing-key,--signing-key-path", "FILE",
+           "Key to sign with, the first line of the file (mode 600)", arguments->key)
+      ->required();
+  add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
+  add_text(issue, "--scope", "SCOPES", "What it is for: job-read,job-write", arguments->scopes)
+      ->required();
+  add_text(issue, "--job", "ID", "The one job that it is for (default: all)", arguments->job);
+  add_text(issue, "--expires", "DURATION", "How long it lasts: 1h, 7d, never (default: 1h)",
+           arguments->expires);
+}
+
+}  // namespace
+
+void add_serve_command(Commands& commands) {
+  const auto arguments = std::make_shared<ServeArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "serve",
+      "plan training jobs while they run\n"
+      "The server that training ranks report to: it profiles each job while it trains, makes its "
+      "plans, assigns every rank its clocks, responds to stragglers, and goes on where it was "
+      "after a crash. Zeus's pipeline frequency client works with it unchanged. docs/server.md",
+      "harpe serve\n"
+      "harpe serve --tcp 0.0.0.0:7787 --signing-key key --tls-certificate cert.pem \\\n"
+      "    --tls-key key.pem --store postgresql://harpe@db/harpe\n"
+      "harpe serve --config /etc/harpe/server.toml\n"
+      "curl -s localhost:7787/v1/jobs",
+      [arguments](Console& console) { return run(*arguments, console); });
+  arguments->command = &app;
+  add_config_option(app, arguments->config);
+  add_transport_options(app, arguments);
+  add_text(app, "--store", "URL",
+           "Where jobs are kept: sqlite:PATH, postgresql://..., or none (default: "
+           "sqlite:harpe.db)",
+           arguments->store);
+  add_text(app, "--peer-url", "URL",
+           "Where other servers on the same PostgreSQL reach this one (default: as --tcp says)",
+           arguments->options.peer_url);
+  add_text(app, "--peer-certificates", "FILE",
+           "Certificates (PEM) to trust of other servers, beside the system's",
+           arguments->options.peer_certificates);
+  add_limit_options(app, arguments);
+  add_job_options(app, arguments);
+  add_carbon_option(app, arguments);
+  const auto seconds = [](std::string_view text) { return parse_seconds(text); };
+  // Not in the help: for tests alone, and the same on all servers of a database.
+  add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");
+  add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
+             seconds)
+      ->group("");
+  add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
+           arguments->options.log);
+  add_token_command(commands, app);
+}
+
+}  // namespace harpe

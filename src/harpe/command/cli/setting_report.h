@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// What `harpe clock` and `harpe limit` say about each GPU, and waiting for a clock to come into
+/// force. Private to the room.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harpe/command/command/command.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/node/node_client/lease.h"
+
+namespace harpe {
+
+/// Reads one GPU now, through the agent or directly.
+using ReadGpu = std::function<Result<GpuReading>()>;
+
+/// A reading after a clock was locked or freed: switching takes a GPU up to some 100 ms, so it is
+/// read again until the clock is within `range` (or, without one, has left `before`'s lock), a
+/// second at most.
+Result<GpuReading> read_when_switched(const ReadGpu& read, const std::optional<ClockRange>& range,
+                                      const GpuReading& before);
+
+/// Collects what is said about each GPU, for people and as JSON.
+class SettingReport {
+ public:
+  void note(const std::string& text);
+  /// A GPU that was set or restored. \param range  the clocks asked for; none: no clocks were
+  void add(int gpu, const std::string& what, const GpuReading& before, const GpuReading& now,
+           const std::optional<ClockRange>& range = std::nullopt, const Json& extra = Json());
+  /// A GPU that nothing was done to. \param why  for people alone
+  void add_nothing(int gpu, const std::string& what, const std::string& why);
+  void add_failure(int gpu, Error error);
+  /// A line that belongs to the last GPU.
+  void say(const std::string& line) { text_ += "  " + line + "\n"; }
+  /// A line at the end, if anything was done.
+  void close_with(const std::string& line) { last_ += line + "\n"; }
+
+  /// The error where one GPU was asked for and it failed; else all GPUs, and the exit status of the
+  /// first that failed.
+  Result<Outcome> outcome() const;
+
+ private:
+  std::string text_, last_;
+  Json notes_ = Json::array();
+  Json gpus_ = Json::array();
+  std::map<int, Error> failures_;
+};
+
+}  // namespace harpe

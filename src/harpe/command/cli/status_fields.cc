@@ -1,0 +1,81 @@
+#include "harpe/command/cli/status_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "harpe/base/json_text.h"
+#include "harpe/command/cli/terminal_text.h"
+#include "harpe/command/plan_cli/table.h"
+
+namespace harpe {
+
+Json parsed(std::string_view text) {
+  return json_or_discarded(text);
+}
+
+const Json& member(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::optional<double> number_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_string()) return {};
+  return printable(value.get<std::string>());
+}
+
+std::string whole_in(const Json& object, const char* key) {
+  const auto value = number_in(object, key);
+  return value ? fixed(*value, 0) : "-";
+}
+
+std::string seconds_in(const Json& object, const char* key) {
+  const auto value = number_in(object, key);
+  return value ? seconds_text(*value) : "-";
+}
+
+EnergyUnit unit_of(double joules) {
+  constexpr double kKilowattHour = 3.6e6;
+  if (std::abs(joules) >= kKilowattHour / 10) return {kKilowattHour, 2, "kWh"};
+  return std::abs(joules) >= 1e4 ? EnergyUnit{1e3, 1, "kJ"} : EnergyUnit{1, 0, "J"};
+}
+
+std::string short_energy(double joules) {
+  const EnergyUnit unit = unit_of(joules);
+  return fixed(joules / unit.joules, unit.decimals) + " " + unit.name;
+}
+
+int count_of(const Json& object, const char* key) {
+  return static_cast<int>(std::clamp(number_in(object, key).value_or(0), 0.0, 1e9));
+}
+
+std::string time_text(const Json& object, const char* key) {
+  const auto since_1970 = number_in(object, key);
+  if (!since_1970) return {};
+  const auto at = static_cast<std::time_t>(*since_1970);
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  char time[32];
+  return std::string(time, std::strftime(time, sizeof time, "%F %H:%M", &local));
+}
+
+std::string rough_time(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (time.value < 1.5 * kMinute) return fixed(std::max(1.0, time.value), 0) + " s";
+  if (time.value < 1.5 * kHour) return fixed(time.value / kMinute, 0) + " min";
+  return fixed(time.value / kHour, 1) + " h";
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace harpe

@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// Members of the server's documents, as commands show them. What a document lacks, or has of
+/// another type, is as if it were not there. Only for `.cc` files: the JSON library is large.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/units.h"
+#include "harpe/command/command/json_output.h"
+
+namespace harpe {
+
+/// A discarded value where the text is no JSON.
+Json parsed(std::string_view text);
+/// A member of an object, null where there is none.
+const Json& member(const Json& object, const char* key);
+std::optional<double> number_in(const Json& object, const char* key);
+/// Without what would move the cursor of a terminal: names come from the client that registered the
+/// job.
+std::string text_in(const Json& object, const char* key);
+/// "12", or "-".
+std::string whole_in(const Json& object, const char* key);
+/// 0 where there is none.
+int count_of(const Json& object, const char* key);
+/// "1.20 s", or "-".
+std::string seconds_in(const Json& object, const char* key);
+/// Of seconds since 1970, "2026-11-22 14:05"; empty where there is none.
+std::string time_text(const Json& object, const char* key);
+
+/// Of what can only be estimated: "40 s", "3 min", "2.5 h".
+std::string rough_time(Seconds time);
+/// "3 pipelines", or what else has a count.
+std::string counted(std::size_t count, const std::string& noun);
+/// "812 J", "41.2 kJ", "0.52 kWh".
+std::string short_energy(double joules);
+/// The unit that fits an energy.
+struct EnergyUnit {
+  double joules;
+  int decimals;
+  const char* name;
+};
+EnergyUnit unit_of(double joules);
+
+}  // namespace harpe

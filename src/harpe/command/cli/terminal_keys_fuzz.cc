@@ -1,0 +1,16 @@
+// Whatever is typed, no key is more than the bytes that were read, and each is one there is.
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "harpe/command/cli/terminal_keys.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto keys = harpe::keys_of({reinterpret_cast<const char*>(data), size});
+  if (keys.size() > size) std::abort();
+  for (const harpe::KeyPress& press : keys) {
+    const bool printable = press.character >= ' ' && press.character <= '~';
+    if (printable != (press.key == harpe::Key::kCharacter)) std::abort();
+  }
+  return 0;
+}

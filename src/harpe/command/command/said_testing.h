@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// A command line as a user meets it, for tests of subcommands.
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "harpe/command/command/command.h"
+
+namespace harpe {
+
+/// What it said, and how it ended.
+struct Said {
+  int status = 0;
+  std::string out, err;
+};
+
+/// \param add  puts the subcommands in question under `harpe`
+inline Said harpe_with(void (*add)(Commands&), const std::vector<std::string>& arguments) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const auto make = [add] {
+    auto commands = std::make_unique<Commands>("harpe", "a part of harpe", "harpe SUBCOMMAND");
+    add(*commands);
+    return commands;
+  };
+  const int status = run_program(make, arguments, console);
+  return {.status = status, .out = out.str(), .err = err.str()};
+}
+
+}  // namespace harpe

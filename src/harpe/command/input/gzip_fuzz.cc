@@ -1,0 +1,39 @@
+// Any bytes as gzip data: decompressed within the limit, or refused with the name of the file. And
+// what is compressed comes back, whatever it is.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "harpe/command/input/gzip.h"
+#include "harpe/command/input/gzip_testing.h"
+
+namespace {
+
+constexpr std::uint64_t kLimit = 1 << 20;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  const auto content = harpe::gunzip(bytes, "f", kLimit);
+  if (content.ok()) {
+    require(content->size() <= kLimit && harpe::is_gzip(bytes));
+  } else {
+    require(content.error().diagnostics.front().file == "f");
+  }
+  if (size > kLimit) return 0;
+  const auto again = harpe::gunzip(harpe::gzipped(bytes), "f", kLimit);
+  require(again.ok() && *again == bytes);
+  // Two members in a row are read as one.
+  if (content.ok()) {
+    const auto both = harpe::gunzip(bytes + bytes, "f", 2 * kLimit);
+    require(both.ok() && *both == *content + *content);
+  }
+  return 0;
+}

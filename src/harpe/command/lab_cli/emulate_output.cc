@@ -1,0 +1,409 @@
+#include "harpe/command/lab_cli/emulate_output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/lab_cli/emulate_power.h"
+#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/plan_cli/synthetic_line.h"
+#include "harpe/command/plan_cli/table.h"
+#include "harpe/report/power_chart.h"
+#include "harpe/report/usage_page.h"
+
+namespace harpe {
+namespace {
+
+/// A policy with the words for it.
+struct NamedTotals {
+  std::string key, name;  ///< "all_max", "all-max"
+  const PolicyTotals* totals;
+};
+
+std::string clock_text(Megahertz clock) {
+  return std::to_string(clock.value) + " MHz";
+}
+
+std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
+  const EmulationOutcome& outcome = result.outcome;
+  std::vector<NamedTotals> all = {{"harpe", "Harpe", &outcome.harpe},
+                                  {"all_max", "all-max", &outcome.all_max}};
+  if (outcome.rival && result.one_clock) {
+    all.push_back(
+        {"one_clock", "one clock, " + clock_text(result.one_clock->clock), &*outcome.rival});
+  }
+  return all;
+}
+
+/// What an iteration of one pipeline takes on average, all that happens in between included.
+IterationCost mean_cost(const EmulatedTrainingResult& result, const PolicyTotals& totals) {
+  const auto iterations = static_cast<double>(result.outcome.iterations);
+  return {.time = totals.time / iterations,
+          .energy = totals.energy / iterations / static_cast<double>(result.shape.pipelines)};
+}
+
+ClusterCosts costs_of(const EmulatedTrainingResult& result) {
+  ClusterCosts costs{.gpus_per_pipeline = result.gpus / result.shape.pipelines,
+                     .plan = mean_cost(result, result.outcome.harpe),
+                     .all_max = mean_cost(result, result.outcome.all_max)};
+  if (result.outcome.rival && result.one_clock) {
+    costs.one_clock = ClusterCosts::OneClock{.cost = mean_cost(result, *result.outcome.rival),
+                                             .clock = result.one_clock->clock,
+                                             .name = result.one_clock->name};
+  }
+  return costs;
+}
+
+/// The bill of the site for so many tokens.
+ClusterBill bill_of_tokens(const EmulatedTrainingResult& result, const PolicyTotals& totals,
+                           double tokens) {
+  return cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
+                      mean_cost(result, totals), tokens / *result.tokens);
+}
+
+/// Returns what a million tokens take, or more where that is little, one sentence; empty if it is
+/// not known how many tokens there are.
+std::string tokens_text(const EmulatedTrainingResult& result) {
+  if (!result.tokens) return {};
+  constexpr Joules kLittle{0.1 * 3.6e6};
+  const char* name = "A million";
+  double tokens = 1e6;
+  for (const char* larger : {"A billion", "A trillion"}) {
+    if (bill_of_tokens(result, result.outcome.harpe, tokens).energy >= kLittle) break;
+    name = larger;
+    tokens *= 1000;
+  }
+  const auto words = [&](const PolicyTotals& totals) {
+    const ClusterBill bill = bill_of_tokens(result, totals, tokens);
+    return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
+  };
+  return std::string(name) + " tokens take " + words(result.outcome.harpe) + "; at all-max " +
+         words(result.outcome.all_max);
+}
+
+std::string share_text(double share) {
+  return percent_text(100 * share, 2);
+}
+
+/// Below that share the digits shown do not change.
+constexpr double kShown = 5e-5;
+
+std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& policy) {
+  if (policy.totals == &result.outcome.harpe) return {};
+  const double saved = result.outcome.saving(*policy.totals);
+  if (2 * result.deviation < kShown) return share_text(saved);
+  return fixed(100 * saved, 2) + " +- " + share_text(2 * result.deviation);
+}
+
+/// Returns how much longer than all-max the policy takes: "+0.53 %".
+std::string slower_text(const EmulationOutcome& outcome, const PolicyTotals& totals) {
+  const double slower = totals.time / outcome.all_max.time - 1;
+  return (slower < kShown ? "" : "+") + share_text(slower);
+}
+
+/// Returns the energy with at least four significant digits.
+std::string energy_text(double kwh) {
+  int decimals = 3;
+  for (double value = kwh; value > 0 && value < 1 && decimals < 9; value *= 10) ++decimals;
+  return fixed(kwh, decimals) + " kWh";
+}
+
+std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& result) {
+  std::vector<std::vector<std::string>> rows = {
+      {"", "iteration", "slower", "power", "energy", "Harpe saves"}};
+  const auto iterations = static_cast<double>(result.outcome.iterations);
+  for (const NamedTotals& policy : policies_of(result)) {
+    const PolicyTotals& totals = *policy.totals;
+    const bool is_all_max = policy.totals == &result.outcome.all_max;
+    rows.push_back({policy.name, seconds_text(totals.time.value / iterations),
+                    is_all_max ? std::string() : slower_text(result.outcome, totals),
+                    grouped(totals.power().value / 1000, 1) + " kW",
+                    energy_text(totals.energy / kKilowattHour / iterations),
+                    saved_text(result, policy)});
+  }
+  return rows;
+}
+
+/// Returns the table with the slowdown in the first column, after the policy's name. It has one
+/// column less and fits the width of a phone.
+std::vector<std::vector<std::string>> narrow_table_of(const EmulatedTrainingResult& result) {
+  std::vector<std::vector<std::string>> rows = table_of(result);
+  rows.front()[0] = "(slower than all-max)";
+  for (std::vector<std::string>& row : rows) {
+    if (&row != &rows.front() && !row[2].empty()) row[0] += " (" + row[2] + ")";
+    row.erase(row.begin() + 2);
+  }
+  return rows;
+}
+
+std::string count_text(std::int64_t count) {
+  return grouped(static_cast<double>(count), 0);
+}
+
+std::string cluster_words(const EmulatedTrainingResult& result) {
+  return count_text(result.gpus) + " GPUs: " + count_text(result.shape.pipelines) +
+         (result.shape.pipelines == 1 ? " pipeline of " : " pipelines of ") +
+         std::to_string(result.stages) + " stages, " + std::to_string(result.shape.gpus_per_stage) +
+         " a stage";
+}
+
+/// What was emulated and happened, one sentence each.
+std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
+  const EmulationOutcome& outcome = result.outcome;
+  std::vector<std::string> lines = {count_text(outcome.iterations) + " iterations, " +
+                                    duration_text(Seconds{std::round(outcome.harpe.time.value)}) +
+                                    " of training, seed " + std::to_string(result.shape.seed)};
+  lines.insert(lines.end(), result.events.begin(), result.events.end());
+  if (outcome.straggling > 0) {
+    lines.push_back("A pipeline was slow in " + count_text(outcome.straggling) + " iterations (" +
+                    share_text(static_cast<double>(outcome.straggling) /
+                               static_cast<double>(outcome.executed)) +
+                    "), and plans changed " + count_text(outcome.plan_changes) +
+                    (outcome.plan_changes == 1 ? " time" : " times"));
+  }
+  if (outcome.above_cap > 0) {
+    lines.push_back("In " + count_text(outcome.above_cap) +
+                    " iterations no plan draws as little as the power cap");
+  }
+  if (outcome.checkpoints > 0 || outcome.failures > 0) {
+    lines.push_back(count_text(outcome.checkpoints) + " checkpoints and " +
+                    count_text(outcome.failures) + " failures, after which " +
+                    count_text(outcome.executed - outcome.iterations) +
+                    " iterations were run again");
+  }
+  return lines;
+}
+
+/// How sure the result is, one sentence each.
+std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
+  std::vector<std::string> lines;
+  if (2 * result.deviation >= kShown) {
+    lines.push_back("The figure behind +- is twice the standard deviation between " +
+                    std::to_string(result.other_seeds) +
+                    " emulations with other seeds, and no more: other nodes, other random "
+                    "stragglers, other failures");
+  }
+  const std::string noise = result.shape.noise > 0 ? share_text(result.shape.noise) : "no";
+  std::string spread = "Emulated with " + noise + " noise of each instruction and " +
+                       share_text(result.shape.power_spread) + " spread of power between nodes";
+  lines.push_back(std::move(spread));
+  lines.emplace_back(
+      "Times and energies are those of the profile: the result is as good as the profile. "
+      "Predictions of single plans were 0.3 % off in time and 0.24 % in energy on four A100 "
+      "(docs/validation.md)");
+  lines.emplace_back(
+      "GPUs that wait draw their blocking power, also during checkpoints and restarts");
+  return lines;
+}
+
+/// The power over the first iterations, at most three, so that one sees what happens in them. No
+/// plan has changed yet for a straggler then.
+PowerChart chart_of(const EmulatedTrainingResult& result) {
+  const double shown = 3 * result.outcome.harpe.time.value /
+                       static_cast<double>(result.outcome.iterations) / result.power_step.value;
+  PowerChart chart{.title = result.title + ": power of all GPUs over the first iterations",
+                   .subtitle = cluster_words(result),
+                   .doubt = "Emulated GPUs, not real ones.",
+                   .step = result.power_step};
+  for (const EmulatedPower& power : result.power) {
+    PowerCurve& curve = chart.curves.emplace_back(
+        PowerCurve{.name = power.name, .is_ours = power.key == "harpe", .watts = power.watts});
+    if (shown < static_cast<double>(curve.watts.size()))
+      curve.watts.resize(static_cast<std::size_t>(shown));
+  }
+  return chart;
+}
+
+/// What a real job made of the cluster, one sentence each.
+std::vector<std::string> job_lines(const JobTrainingResult& job) {
+  const auto kwh = [](Joules energy) { return grouped(energy / kKilowattHour, 3) + " kWh"; };
+  std::vector<std::string> lines = {
+      "By a real job's decisions, " + count_text(job.iterations) + " iterations: " +
+      share_text(job.saved() / job.all_max_energy) + " saved against all-max, " + kwh(job.saved()) +
+      "; the job's own account, of the iterations that it could compare: " + kwh(job.claimed) +
+      " +- " + kwh(job.claimed_error) + "; " + share_text(job.time / job.all_max_time - 1) +
+      " slower than at all-max"};
+  constexpr std::size_t kMostEvents = 12;
+  for (std::size_t i = 0; i < std::min(kMostEvents, job.events.size()); ++i) {
+    const JobEvent& event = job.events[i];
+    lines.push_back("  " + duration_text(Seconds{std::round((event.at - job.begin).value)}) + ": " +
+                    event.text);
+  }
+  if (job.events.size() > kMostEvents)
+    lines.push_back("  and " + std::to_string(job.events.size() - kMostEvents) +
+                    " more events (--json has them)");
+  return lines;
+}
+
+Json job_json(const JobTrainingResult& job) {
+  Json events = Json::array();
+  for (const JobEvent& event : job.events)
+    events.push_back({{"at_s", (event.at - job.begin).value}, {"text", event.text}});
+  return {{"iterations", job.iterations},
+          {"time_s", job.time.value},
+          {"energy_j", job.energy.value},
+          {"all_max_time_s", job.all_max_time.value},
+          {"all_max_energy_j", job.all_max_energy.value},
+          {"saved_j", job.saved().value},
+          {"claimed_j", job.claimed.value},
+          {"claimed_error_j", job.claimed_error.value},
+          {"events", std::move(events)}};
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += (text.empty() ? "" : ". ") + sentence;
+  return text + '.';
+}
+
+/// Returns a sentence: how much less energy the training uses than at all-max. The page shows the
+/// amounts of the site, so the share is that of the site, too; if hosts or cooling count, the share
+/// of the GPUs follows.
+std::string less_words(const EmulatedTrainingResult& result, const ClusterSaving& saved,
+                       const ClusterBill& all_max) {
+  const std::string of_gpus = share_text(result.outcome.saving(result.outcome.all_max));
+  const bool is_gpus_alone = result.cluster.pue == 1 && result.cluster.host_power == Watts{0};
+  if (is_gpus_alone)
+    return "This is " + of_gpus +
+           " less than with all GPUs at their highest clocks, for the same training.";
+  return "This is " + share_text(saved.energy / all_max.energy) +
+         " less than the site uses with all GPUs at their highest clocks, for the same training; "
+         "of the GPUs alone, " +
+         of_gpus + " less.";
+}
+
+/// Returns a sentence if the training takes visibly longer than at all-max; else nothing.
+std::string slower_words(const EmulationOutcome& outcome) {
+  if (outcome.harpe.time / outcome.all_max.time - 1 < kShown) return {};
+  return " It takes " + share_text(outcome.harpe.time / outcome.all_max.time - 1) + " longer.";
+}
+
+}  // namespace
+
+std::string emulation_text(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files, bool coloured) {
+  std::string text = synthetic_line(result.is_synthetic, coloured);
+  for (const std::string& line :
+       {result.subtitle, cluster_words(result), joined(course_of(result))})
+    text += wrapped_text(line, kTextColumns);
+  text += '\n' + Table{.rows = table_of(result)}.text(coloured) + '\n';
+  text += wrapped_lines(cluster_text(result.cluster, costs_of(result)), kTextColumns);
+  if (result.tokens) text += wrapped_text(tokens_text(result) + '.', kTextColumns);
+  for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
+  text += wrapped_text("How sure: " + joined(doubts_of(result)), kTextColumns);
+  if (result.through_job)
+    for (const std::string& line : job_lines(*result.through_job))
+      text += wrapped_text(line, kTextColumns, 4);
+  for (const std::string& note : result.notes) text += wrapped_text("note: " + note, kTextColumns);
+  if (!files.empty()) {
+    text += "\nWritten:\n";
+    for (const std::string& file : files) text += "  " + file + '\n';
+  }
+  return text;
+}
+
+std::string emulation_json(const EmulatedTrainingResult& result,
+                           const std::vector<std::string>& files) {
+  const EmulationOutcome& outcome = result.outcome;
+  Json policies = Json::array();
+  Json saved = Json::object();
+  const auto iterations = static_cast<double>(outcome.iterations);
+  for (const NamedTotals& policy : policies_of(result)) {
+    policies.push_back({{"policy", policy.key},
+                        {"iteration_time_s", policy.totals->time.value / iterations},
+                        {"power_w", policy.totals->power().value},
+                        {"time_s", policy.totals->time.value},
+                        {"energy_kwh", policy.totals->energy / kKilowattHour}});
+    if (result.tokens) {
+      const ClusterBill bill = bill_of_tokens(result, *policy.totals, 1e6);
+      policies.back()["kwh_per_million_tokens"] = bill.energy / kKilowattHour;
+    }
+    if (policy.totals != &outcome.harpe)
+      saved[policy.key] = {{"percent", 100 * outcome.saving(*policy.totals)}};
+  }
+  Json power = Json::array();
+  for (const EmulatedPower& one : result.power) power.push_back(power_json(one));
+  return json_text(
+      {{"synthetic", result.is_synthetic},
+       {"gpus", result.gpus},
+       {"pipelines", result.shape.pipelines},
+       {"stages", result.stages},
+       {"gpus_per_stage", result.shape.gpus_per_stage},
+       {"seed", result.shape.seed},
+       {"noise_percent", 100 * result.shape.noise},
+       {"power_spread_percent", 100 * result.shape.power_spread},
+       {"iterations", outcome.iterations},
+       {"executed", outcome.executed},
+       {"straggling", outcome.straggling},
+       {"above_cap", outcome.above_cap},
+       {"failures", outcome.failures},
+       {"checkpoints", outcome.checkpoints},
+       {"plan_changes", outcome.plan_changes},
+       {"policies", std::move(policies)},
+       {"saved", std::move(saved)},
+       {"power", std::move(power)},
+       {"deviation_percent", 100 * result.deviation},
+       {"other_seeds", result.other_seeds},
+       {"cluster", cluster_json(result.cluster, costs_of(result))},
+       {"through_job", result.through_job ? job_json(*result.through_job) : Json(nullptr)},
+       {"notes", result.notes},
+       {"files", files}});
+}
+
+std::string power_svg(const EmulatedTrainingResult& result) {
+  return power_chart_svg(chart_of(result));
+}
+
+std::string spectrum_csv(const EmulatedTrainingResult& result) {
+  std::string text = "hertz";
+  for (const EmulatedPower& power : result.power) text += ',' + power.key + "_amplitude_w";
+  text += '\n';
+  for (std::size_t i = 0; i < result.power.front().swings.spectrum.size(); ++i) {
+    text += shortest(result.power.front().swings.spectrum[i].hertz, 5);
+    for (const EmulatedPower& power : result.power)
+      text += ',' + shortest(power.swings.spectrum[i].amplitude.value, 2);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string emulation_page(const EmulatedTrainingResult& result, PageSource source) {
+  const ClusterCosts costs = costs_of(result);
+  const double iterations = iterations_in(result.cluster, costs.plan.time);
+  const auto bill = [&](const IterationCost& cost) {
+    return cluster_bill(result.cluster, costs.gpus_per_pipeline, cost, iterations);
+  };
+  const ClusterSaving saved = saving(bill(costs.plan), bill(costs.all_max));
+  UsagePageInput page{.title = result.title, .subtitle = result.subtitle};
+  page.headline = (result.cluster.time == kMonth ? "A month saves "
+                                                 : duration_text(result.cluster.time) + " save ") +
+                  amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
+  page.explanation = cluster_words(result) + ". " + less_words(result, saved, bill(costs.all_max)) +
+                     slower_words(result.outcome) + " The GPUs were emulated, not switched on.";
+  page.doubt = "Emulated GPUs, not real ones.";
+  page.table = narrow_table_of(result);
+  page.table_heading = "What is saved";
+  if (!result.power.empty()) {
+    page.figures = {{"Power of all GPUs over the first iterations",
+                     power_chart_figure(chart_of(result)), "Each point is a mean over one pixel."}};
+  }
+  PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
+  for (auto& [name, value] : cluster_facts(result.cluster, costs))
+    rests.lines.push_back(name + ": " + value);
+  if (result.tokens) rests.lines.push_back(tokens_text(result));
+  for (const auto& lines : {course_of(result), swings_of(result)})
+    rests.lines.insert(rests.lines.end(), lines.begin(), lines.end());
+  for (const auto& lines : {doubts_of(result), result.notes})
+    sure.lines.insert(sure.lines.end(), lines.begin(), lines.end());
+  page.sections = {std::move(rests), std::move(sure)};
+  if (result.through_job)
+    page.sections.push_back({"By a real job's decisions", job_lines(*result.through_job)});
+  if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
+  page.source = std::move(source);
+  return usage_page(page);
+}
+
+}  // namespace harpe

@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// The plans of an emulated cluster: its job read, planned, and put together.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/command/plan_cli/planning.h"
+#include "harpe/lab/emulation/cluster_emulation.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/policy/plan_table.h"
+
+namespace harpe {
+
+struct EmulateArguments;
+
+/// Reads the job. Files and searches are left out, and a straggler or a power cap as objective is
+/// refused.
+Result<PlanJob> read_emulated_job(const EmulateArguments& arguments);
+
+/// The plans of one pipeline, and what they were made from.
+struct EmulatedJob {
+  PlanInputs inputs;
+  Frontier frontier;
+  Planned planned;
+  PlanTable table;
+  double limit_slowdown = 1;  ///< factor of the iteration time at all-max under the power limit
+};
+
+/// One clock for all GPUs, to compare with.
+struct RivalClock {
+  Megahertz clock;
+  std::string name;  ///< how it was chosen
+};
+/// Returns the best one that is no slower than the plan of the objective, or, if that plan draws
+/// more than a constant power cap, the fastest one that does not. Both are chosen without
+/// stragglers. Under a cap that changes there is none.
+std::optional<RivalClock> rival_clock(const EmulatedJob& made, const ClusterShape& shape,
+                                      const EmulationTerms& terms);
+
+/// Returns the pipeline that the frontier was made for, to emulate it.
+EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
+                                   const PlanJob& job);
+
+/// Plans the job for all that may happen to the cluster.
+/// \param power_limit  of each GPU
+Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
+                             const EmulationTerms& terms, std::optional<Watts> power_limit,
+                             Console& console);
+
+}  // namespace harpe

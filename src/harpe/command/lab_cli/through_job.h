@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// An emulated training whose decisions a real job makes: the state machine that a server runs,
+/// from registration to stragglers found by their reports and looks at all-max. In simulated time,
+/// in this process, without a network.
+///
+/// Orders of magnitude slower than emulation/cluster_emulation.h. It shows what that cannot: how
+/// soon the job notices a straggler, what its caution costs, and how far its account of the saving
+/// is from the truth.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/lab/emulation/emulated_cluster.h"
+#include "harpe/lab/emulation/stragglers.h"
+#include "harpe/training/job/job.h"
+
+namespace harpe {
+
+struct JobTraining {
+  JobSpec spec;  ///< with a profile; one tensor rank a stage, which stands for all of its GPUs
+  ClusterShape shape = {};
+  StragglerTerms stragglers = {};
+  std::int64_t iterations = 500;
+  std::function<void(double)> progress = {};
+};
+
+struct JobTrainingResult {
+  std::int64_t iterations = 0;
+  // All GPUs together, by the emulation itself:
+  Seconds time{0}, all_max_time{0};
+  Joules energy{0}, all_max_energy{0};
+  /// What the job says was saved, and the half-width of its 95 % interval.
+  Joules claimed{0}, claimed_error{0};
+  std::vector<JobEvent> events = {};
+  Seconds begin{0};  ///< of the training; times of events count from here
+
+  Joules saved() const { return all_max_energy - energy; }
+};
+
+/// Runs the training. Errors are those of the specification.
+Result<JobTrainingResult> train_through_job(const JobTraining& training);
+
+}  // namespace harpe

@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// The bill of a cluster under a plan, and what the plan saves there, in words and as JSON.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/carbon/carbon/cluster_bill.h"
+#include "harpe/command/command/json_output.h"
+
+namespace harpe {
+
+struct Planned;
+
+/// A plan of one pipeline, and what it is compared with.
+struct ClusterCosts {
+  std::int64_t gpus_per_pipeline = 1;
+  IterationCost plan;
+  IterationCost all_max;
+  /// One clock for all GPUs.
+  struct OneClock {
+    IterationCost cost;
+    Megahertz clock;
+    std::string name = "the best one clock for all GPUs that is no slower";  ///< how it was chosen
+  };
+  std::optional<OneClock> one_clock = {};
+};
+
+/// Returns the chosen plan and its rivals.
+ClusterCosts cluster_costs(const Planned& planned);
+
+/// Returns sentences, each on a line: what the cluster draws and needs, what the plan saves against
+/// all-max and one clock, and on which terms.
+std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs);
+
+/// Returns the same as rows for a table: a name and its value.
+std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerms& terms,
+                                                               const ClusterCosts& costs);
+
+/// Returns {"gpus", "kw", "kwh", "co2_t", "money", "currency", "saved", ...}. What is not known is
+/// null.
+Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs);
+
+/// Returns energy, CO2 and money in words, as far as they are known: "12 345 kWh, 4.70 t of CO2 and
+/// 1 235 EUR".
+std::string amounts_text(const ClusterTerms& terms, Joules energy, const std::optional<Grams>& co2,
+                         const std::optional<double>& money);
+
+}  // namespace harpe

@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// The rows of `harpe compare`: time and energy of every schedule, and of every way to set the
+/// GPUs, by a profile.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/carbon/carbon/cluster_bill.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/plan_cli/planning.h"
+
+namespace harpe {
+
+Seconds seconds_since(std::chrono::steady_clock::time_point start);
+
+/// Returns what an iteration takes by the plan.
+IterationCost cost_of(const Plan& plan);
+
+/// One schedule under the profile of a job.
+struct ScheduleRow {
+  std::string name;
+  std::string why_not = {};  ///< why the profile cannot price it, one sentence; empty if it can
+  std::vector<std::string> premises = {};  ///< see `PlanInputs`
+  IterationCost all_max = {};
+  IterationCost fastest = {};  ///< the plan of least energy without slowdown
+  /// Plans that end by the fastest time of any schedule, and of the job's own schedule; nullopt if
+  /// this schedule is slower.
+  std::optional<IterationCost> at_fastest = {}, at_own = {};
+  int peak_activations = 0;  ///< most that a stage holds, in chunks (`harpe schedule show`)
+  int chunks = 1;            ///< that make a whole stage
+  bool recomputes = false;   ///< what it holds are inputs of chunks, until they are recomputed
+
+  bool is_priced() const { return why_not.empty(); }
+};
+
+struct ScheduleComparison {
+  std::vector<ScheduleRow> rows = {};  ///< in the order asked for
+  std::string fastest = {};            ///< schedule of least time; empty if none could be priced
+  Seconds fastest_time = {};
+  Seconds own_time;  ///< the argument
+};
+
+/// Prices each schedule and plans it, several at once on as many threads as there are processors.
+/// Memory: the frontiers of all schedules at once.
+/// \param profile   as it was read
+/// \param own_time  fastest time of the job's own schedule
+/// \param names     of generators, or files
+ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile, Seconds own_time,
+                                     const std::vector<std::string>& names,
+                                     const Progress& progress);
+
+/// Another way to set the GPUs, at the job's objective.
+struct PolicyRow {
+  std::string policy;        ///< of `policy_names`
+  std::string setting = {};  ///< "1290 MHz"; empty for Harpe
+  std::string source = {};   ///< "profile", "model of a100-sxm"
+  std::string why_not = {};  ///< what is missing, one sentence; empty if nothing is
+  IterationCost cost = {};   ///< at the objective, or as near as the policy comes to it
+  bool meets_objective = true;
+  std::vector<IterationCost> curve = {};  ///< fastest first
+  Joules lower_bound{0};                  ///< at the time of `cost`; 0 if not known
+  /// The fastest plan as the policy itself counts it, where its numbers are rounded or fitted, and
+  /// what that plan takes.
+  std::optional<IterationCost> planned = {}, planned_cost = {};
+  /// Time to find all plans of `curve`; nullopt if they need no search.
+  std::optional<Seconds> computing_time = {};
+};
+
+/// The names of all policies, in the order of the table.
+const std::vector<std::string>& policy_names();
+
+/// \param planned   of the job's own schedule, with plans along the frontier and rivals
+/// \param policies  of `policy_names`
+/// \param harpe_time  time to find `frontier` and `planned`
+/// Policies that others have published ignore late clocks and stragglers; their plans are priced
+/// with both.
+std::vector<PolicyRow> compare_policies(const PlanJob& job, const Frontier& frontier,
+                                        const Planned& planned,
+                                        const std::vector<std::string>& policies,
+                                        Seconds harpe_time);
+
+/// Adds the policies that others have published to `planned.rivals`.
+/// \returns  a sentence for each policy that the profile or the schedule is not enough for
+std::vector<std::string> add_published_rivals(const PlanJob& job, const Frontier& frontier,
+                                              Planned& planned);
+
+/// Everything that `harpe compare` shows. At least one of both parts has rows.
+struct JobComparison {
+  const Frontier& frontier;  ///< of the job's own schedule
+  const Planned& planned;
+  ScheduleComparison schedules;
+  std::vector<PolicyRow> policies;
+  std::vector<std::string> notes;
+};
+
+}  // namespace harpe

@@ -1,0 +1,29 @@
+// `harpe` with the subcommands that plan alone: a program that is built in a fraction of the time.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harpe/command/plan_cli/plan_cli.h"
+
+namespace {
+
+constexpr const char* kPlansAlone =
+    "this program has the commands that plan alone. All of them: in the clone, cmake --build "
+    "build/release --target harpe (./scripts/demo.sh run does, too), then "
+    "build/release/src/harpe/command/cli/harpe; or a package or the wheel, as docs/install.md says";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  harpe::Console console = harpe::Console::of_process();
+  const auto planning = [] {
+    auto commands = std::make_unique<harpe::Commands>(
+        "harpe", std::string(harpe::kAboutHarpe) + "\n\nNote: " + kPlansAlone + ".",
+        harpe::kHarpeExamples);
+    harpe::add_planning_commands(*commands);
+    commands->set_rest(kPlansAlone);
+    return commands;
+  };
+  return harpe::run_program(planning, std::vector<std::string>(argv + 1, argv + argc), console);
+}

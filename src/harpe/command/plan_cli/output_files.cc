@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+#include "harpe/base/file.h"
+#include "harpe/base/temporary_folder.h"
+#include "harpe/base/text.h"
+#include "harpe/command/input/input_file.h"
+#include "harpe/command/plan_cli/cluster.h"
+#include "harpe/command/plan_cli/late_replay.h"
+#include "harpe/command/plan_cli/next_steps.h"
+#include "harpe/command/plan_cli/plan_output.h"
+#include "harpe/command/plan_cli/rivals.h"
+#include "harpe/command/plan_cli/table.h"
+#include "harpe/plan/frontier/frontier_json.h"
+#include "harpe/plan/frontier/verify.h"
+#include "harpe/report/report.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kCertificate = "certificate.json";
+constexpr const char* kZeusPlan = "freqs_pipeline_00000.py";
+constexpr const char* kOwnProfile = "profile.csv";
+constexpr std::array kOutputNames = {"plan.json",   "frontier.json", kZeusPlan,
+                                     "trace.json",  "frontier.svg",  "pipeline.svg",
+                                     "report.html", kOwnProfile,     kCertificate};
+
+/// "earlier-NAME", or the first of "earlier-2-NAME" and so on that no file has.
+std::filesystem::path free_name(const std::filesystem::path& directory, const std::string& name) {
+  std::error_code error;
+  std::filesystem::path free = directory / ("earlier-" + name);
+  for (int i = 2; std::filesystem::exists(free, error); ++i) {
+    free = directory / ("earlier-" + std::to_string(i) + "-" + name);
+  }
+  return free;
+}
+
+/// Above so many instructions a trace has many megabytes, nearly all of them the steady state
+/// again: it is an excerpt.
+constexpr std::size_t kMostTraced = 16'384, kTracedExcerpt = 2'304;
+
+std::size_t traced(const Frontier& frontier, const PlanJob& job) {
+  const auto all = static_cast<std::size_t>(frontier.pipeline().instructions());
+  return job.whole_trace || all <= kMostTraced ? std::numeric_limits<std::size_t>::max()
+                                               : kTracedExcerpt;
+}
+
+ReportPoint report_point(const Plan& plan, Joules tight_bound = Joules{0}) {
+  return {.time = plan.iteration_time,
+          .energy = plan.iteration_energy,
+          .lower_bound = plan.lower_bound,
+          .plan = plan,
+          .tight_bound = tight_bound};
+}
+
+ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  ReportInput input;
+  const Plan& chosen = planned.chosen;
+  input.title = chosen.job.empty() ? without_gz(job.profile).stem().string() : chosen.job;
+  input.subtitle = subtitle_of(chosen, job);
+  input.all_max = planned.all_max;
+  input.all_max_alone = planned.all_max_alone;
+  for (std::size_t i = 0; i < planned.along.size(); ++i) {
+    const bool is_bounded = i < planned.along_bounds.size();
+    input.points.push_back(
+        report_point(planned.along[i], is_bounded ? planned.along_bounds[i] : Joules{0}));
+  }
+  const auto place = std::ranges::find_if(
+      input.points, [&](const ReportPoint& point) { return point.time >= chosen.iteration_time; });
+  input.chosen = static_cast<std::size_t>(place - input.points.begin());
+  if (place != input.points.end() && place->time == chosen.iteration_time) {
+    *place = report_point(chosen, planned.tight_bound);
+  } else {
+    input.points.insert(place, report_point(chosen, planned.tight_bound));
+  }
+  constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
+  for (const FrontierPoint& point : frontier.points(kBoundTolerance))
+    input.bound.emplace_back(point.time, point.lower_bound);
+  for (const FrontierPoint& point : planned.late_bound)
+    input.late_bound.emplace_back(point.time, point.lower_bound);
+  for (const std::string& sentence : planned.premises)
+    input.premises.push_back("Note: " + sentence + ".");
+  input.comparisons = rival_comparisons(planned);
+  input.facts.emplace_back("Objective", text_of(job.objective));
+  input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
+  input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
+  if (!latency_sentence(job.switch_latency).empty())
+    input.facts.emplace_back("Clock changes come", lateness_text(job.switch_latency));
+  if (!planned.free_switching && chosen.clock_changes() > 0)
+    input.facts.emplace_back("Clock changes", free_changes_words(planned, "the chosen plan"));
+  if (planned.free_switching) {
+    const Plan& free = *planned.free_switching;
+    input.facts.emplace_back(
+        "Cost of late clock changes",
+        grouped((chosen.iteration_energy - free.iteration_energy).value, 1) + " J (" +
+            fixed(100 * (chosen.iteration_energy / free.iteration_energy - 1), 3) +
+            " %) against free switching with " + std::to_string(free.clock_changes()) + " changes");
+  }
+  input.worth = cluster_facts(planned.cluster.value_or(ClusterTerms{}), cluster_costs(planned));
+  return input;
+}
+
+}  // namespace
+
+std::string subtitle_of(const Plan& plan, const PlanJob& job) {
+  std::string text = plan.schedule + ", " + std::to_string(plan.stages) + " stages, " +
+                     std::to_string(plan.micro_batches) + " micro-batches";
+  if (plan.chunks > 1) text += ", " + std::to_string(plan.chunks) + " chunks a stage";
+  if (plan.gpus_per_stage > 1) text += ", " + std::to_string(plan.gpus_per_stage) + " GPUs a stage";
+  return text + "; profile " + job.profile.filename().string();
+}
+
+PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
+                       const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  constexpr std::array<std::string_view, 1> kOutputs = {"--out"};
+  PageSource source{.program = program_version(commands),
+                    .command = commands.command_line(kOutputs),
+                    .documentation = "man harpe-plan, or harpe plan --help."};
+  const auto add = [&](const std::filesystem::path& file) {
+    source.inputs.emplace_back(file.filename().string(), file_digest(file));
+  };
+  if (!job_file.empty() && job_file != job.profile) add(job_file);
+  add(job.profile);
+  if (job.schedule_is_file) add(job.schedule);
+  if (!job.switch_latency.table.empty()) add(job.switch_latency.table);
+  if (job.cluster.carbon && !job.cluster.carbon->path.empty()) add(job.cluster.carbon->path);
+  source.inputs.emplace_back("all that the plans are made from",
+                             inputs_digest(frontier, planned.chosen));
+  return source;
+}
+
+Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
+                                                  const Planned& planned, PageSource source) {
+  ReportInput input = report_input(frontier, job, planned);
+  input.next = next_steps(job, planned, source.command);
+  input.source = std::move(source);
+  std::vector<Plan> shown;
+  std::vector<Joules> tight_bounds;
+  for (const ReportPoint& point : input.points) {
+    shown.push_back(point.plan);
+    if (!planned.along_bounds.empty()) tight_bounds.push_back(point.tight_bound);
+  }
+  std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},
+                                   {"frontier.json", frontier_json(frontier, shown, tight_bounds)}};
+  if (!planned.chosen.has_knobs() && !planned.chosen.runs_in_parts()) {
+    files.emplace_back(kZeusPlan, HARPE_TRY(zeus_plan(planned.chosen)));
+  }
+  files.emplace_back("trace.json", perfetto_trace(planned.chosen, traced(frontier, job)));
+  files.emplace_back("frontier.svg", frontier_svg(input));
+  files.emplace_back("pipeline.svg", timeline_svg(planned.chosen));
+  files.emplace_back("report.html", report_html(input));
+  if (planned.has_own_profile) {
+    files.emplace_back(kOwnProfile,
+                       profile_csv(frontier.profile(), job.fit ? "fitted" : "shared by chunks"));
+  }
+  if (job.certificate) {
+    const Certificate certificate = HARPE_TRY(
+        frontier.certificate(planned.chosen.iteration_time, options_of(job, frontier.profile())));
+    files.emplace_back(kCertificate, certificate_json(certificate));
+  }
+  return files;
+}
+
+std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job) {
+  std::vector<std::string> sentences;
+  const int all = frontier.pipeline().instructions();
+  if (traced(frontier, job) == kTracedExcerpt) {
+    sentences.push_back("trace.json has the first, a middle and the last " +
+                        std::to_string(kTracedExcerpt / 3) + " of " + std::to_string(all) +
+                        " instructions: --whole-trace writes all of them");
+  }
+  if (const int plans = plans_shown(frontier); !job.points && plans < kMostPlansShown) {
+    sentences.push_back("report.html and frontier.json have " + std::to_string(plans) +
+                        " plans along the frontier: --points " + std::to_string(kMostPlansShown) +
+                        " makes as many as of a smaller pipeline");
+  }
+  return sentences;
+}
+
+std::vector<std::string> optional_plan_files() {
+  return {kCertificate, kZeusPlan};
+}
+
+Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
+                                        const std::vector<OutputFile>& files,
+                                        const std::vector<std::string>& optional) {
+  std::error_code error;
+  const bool is_new = !std::filesystem::exists(directory, error);
+  HARPE_TRY(ensure_directory(directory));
+  // All of them reach the disk beside their places before the first takes its place.
+  std::optional<TemporaryFolder> staging;
+  const auto give_up = [&](Error why) {
+    staging.reset();
+    if (is_new) std::filesystem::remove(directory, error);
+    return why;
+  };
+  auto made = TemporaryFolder::make_hidden(directory, "output");
+  if (!made.ok()) return give_up(std::move(made).error());
+  staging.emplace(std::move(made).take());
+  for (const auto& [name, content] : files) {
+    const std::filesystem::path path = directory / name;
+    if (std::filesystem::is_directory(path, error)) {
+      return give_up(Error::io(path.string(), "is a directory, where a file should be written"));
+    }
+    if (Status status = write_file(staging->path() / name, content); !status.ok()) {
+      Error why = std::move(status).error();
+      for (Diagnostic& each : why.diagnostics) each.file = path.string();
+      return give_up(std::move(why));
+    }
+  }
+  WrittenFiles done;
+  for (const auto& [name, content] : files) {
+    const std::filesystem::path path = directory / name;
+    std::filesystem::rename(staging->path() / name, path, error);
+    if (error) return give_up(Error::io(path.string(), "cannot be written: " + error.message()));
+    done.written.push_back(path.string());
+  }
+  staging.reset();
+  for (const std::string& name : optional) {
+    const auto is_it = [&](const OutputFile& file) { return file.first == name; };
+    const std::filesystem::path earlier = directory / name;
+    if (std::ranges::any_of(files, is_it) || !std::filesystem::exists(earlier, error)) continue;
+    const std::filesystem::path aside = free_name(directory, name);
+    std::filesystem::rename(earlier, aside, error);
+    if (error)
+      return Error::io(earlier.string(),
+                       "is of an earlier run and cannot be renamed: " + error.message());
+    done.kept_aside.emplace_back(earlier.string(), aside.string());
+  }
+  return done;
+}
+
+std::vector<std::string> output_names(bool has_own_profile) {
+  std::vector<std::string> names(kOutputNames.begin(), kOutputNames.end());
+  if (!has_own_profile) std::erase(names, kOwnProfile);
+  return names;
+}
+
+Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
+                    const std::vector<std::string>& names) {
+  std::vector<std::filesystem::path> inputs = {job.profile};
+  if (job.schedule_is_file) inputs.emplace_back(job.schedule);
+  if (!job.switch_latency.table.empty()) inputs.push_back(job.switch_latency.table);
+  if (job.cluster.carbon && !job.cluster.carbon->path.empty())
+    inputs.emplace_back(job.cluster.carbon->path);
+  for (const std::string& name : names) {
+    for (const std::filesystem::path& input : inputs) {
+      std::error_code no_file;
+      if (!std::filesystem::equivalent(directory / name, input, no_file) || no_file) continue;
+      return Error::invalid("--out " + directory.string() + " would write over " + input.string() +
+                            ", which is read: choose another folder");
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace harpe

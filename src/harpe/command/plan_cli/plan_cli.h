@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// The subcommands of `harpe` that plan: they need neither GPUs nor a server.
+
+#include "harpe/command/command/command.h"
+
+namespace harpe {
+
+/// `plan`, `compare`, `schedule`, `verify`, `profile`, `predict` and `synth`.
+void add_planning_commands(Commands& commands);
+
+// One function a subcommand, each in the file of its name.
+void add_plan_command(Commands& commands);
+void add_compare_command(Commands& commands);
+void add_schedule_command(Commands& commands);
+void add_verify_command(Commands& commands);
+void add_profile_command(Commands& commands);
+void add_predict_command(Commands& commands);
+void add_synth_command(Commands& commands);
+
+/// What `harpe --help` says first.
+inline constexpr const char* kAboutHarpe =
+    "certified energy plans for pipeline-parallel training\n"
+    "Harpe sets the clock of every computation of a training pipeline so that the iteration needs "
+    "the least energy at the time you choose, and proves how good that is. It changes neither the "
+    "model nor its hyper-parameters: it only sets GPU clocks.";
+inline constexpr const char* kHarpeExamples =
+    "harpe synth --out profile.csv\n"
+    "harpe plan --profile profile.csv --micro-batches 96 --blocking-power 83.64 \\\n"
+    "    --out plan\n"
+    "harpe verify plan/plan.json --profile profile.csv";
+
+}  // namespace harpe

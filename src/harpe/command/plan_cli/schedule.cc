@@ -1,0 +1,199 @@
+#include "harpe/plan/schedule/schedule.h"
+
+#include <memory>
+#include <system_error>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/plan_cli/given_chunks.h"
+#include "harpe/command/plan_cli/given_profile.h"
+#include "harpe/command/plan_cli/plan_cli.h"
+#include "harpe/command/plan_cli/schedule_drawing.h"
+#include "harpe/command/plan_cli/table.h"
+#include "harpe/plan/pipeline/pipeline.h"
+
+namespace harpe {
+namespace {
+
+struct ScheduleArguments {
+  std::string source;  ///< name of a generator, or a file
+  std::optional<int> stages, micro_batches, chunks;
+  TorchDialect dialect = TorchDialect::kDetect;
+  int copies = 1;
+  std::optional<int> width;
+  bool list = false;
+  std::string to;
+  std::string out;
+};
+
+/// The generator named, or the file. Sizes are for generators.
+Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    if (lower(arguments.source) != generator.name) continue;
+    ScheduleOptions options{.stages = arguments.stages.value_or(4),
+                            .micro_batches = arguments.micro_batches.value_or(8)};
+    if (arguments.chunks) options.chunks = *arguments.chunks;
+    Schedule schedule = HARPE_TRY(generator.make(options));
+    warn_of_chunks(arguments.chunks, schedule, console);
+    return schedule;
+  }
+  std::error_code no_file;
+  const bool is_file = arguments.source == "-" ||
+                       arguments.source.find_first_of("./") != std::string::npos ||
+                       std::filesystem::exists(arguments.source, no_file);
+  if (!is_file) return make_schedule(arguments.source, {});  // names the nearest generator
+  if (arguments.stages || arguments.micro_batches || arguments.chunks) {
+    return Error::invalid("--stages, --micro-batches and --chunks are for schedules by name; " +
+                          in_quotes(arguments.source) + " is a file");
+  }
+  return given_schedule(arguments.source, arguments.dialect, arguments.copies);
+}
+
+Outcome list_schedules(Console& console) {
+  Table table{.rows = {{"name", "description"}}, .left = 2};
+  Json list = Json::array();
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    table.rows.push_back({std::string(generator.name), std::string(generator.description)});
+    list.push_back({{"name", generator.name},
+                    {"description", generator.description},
+                    {"uses_chunks", generator.uses_chunks}});
+  }
+  return {.text = table.text(console.colour_out),
+          .json = json_text({{"schedules", std::move(list)}})};
+}
+
+Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
+  if (arguments.list) return list_schedules(console);
+  if (arguments.source.empty()) return Error::invalid("SCHEDULE is missing");
+  Schedule schedule = HARPE_TRY(load(arguments, console));
+  const Pipeline pipeline = HARPE_TRY(Pipeline::build(std::move(schedule)));
+
+  const Schedule& shown = pipeline.schedule();
+  const UnitTimeline timeline = unit_timeline(pipeline);
+  const int width = arguments.width.value_or(console.width);
+  std::string text = shown.name + ": " + std::to_string(shown.stages) + " stages, " +
+                     std::to_string(shown.micro_batches) + " micro-batches, " +
+                     std::to_string(shown.parts()) + " model parts, " +
+                     std::to_string(pipeline.instructions()) + " instructions\n\n";
+  text += draw_schedule(pipeline, timeline, width) + '\n';
+  Table table{.rows = {{"stage", "instructions", "busy", "idle", "activations at once"}}};
+  Json stages = Json::array();
+  const std::vector<int> peaks = pipeline.peak_activations();
+  for (int stage = 0; stage < shown.stages; ++stage) {
+    const double busy = timeline.busy[stage];
+    const double idle = timeline.makespan - busy;
+    table.rows.push_back({std::to_string(stage), std::to_string(shown.lists[stage].size()),
+                          shortest(busy), shortest(idle), std::to_string(peaks[stage])});
+    stages.push_back({{"stage", stage},
+                      {"instructions", shown.lists[stage].size()},
+                      {"busy", busy},
+                      {"idle", idle},
+                      {"peak_activations", peaks[stage]}});
+  }
+  text += table.text(console.colour_out);
+  text +=
+      "\nTimes in units of a forward; a backward takes 2, or 1 where its weight gradient (W) is "
+      "split off; makespan " +
+      shortest(timeline.makespan) + ".\n";
+  const Json document = {{"name", shown.name},
+                         {"stages", shown.stages},
+                         {"microbatches", shown.micro_batches},
+                         {"chunks", shown.chunks()},
+                         {"instructions", pipeline.instructions()},
+                         {"placement", shown.placement},
+                         {"unit_makespan", timeline.makespan},
+                         {"per_stage", std::move(stages)}};
+  return Outcome{.text = text, .json = json_text(document)};
+}
+
+Result<Outcome> run_convert(const ScheduleArguments& arguments, Console& console) {
+  const Schedule schedule = HARPE_TRY(load(arguments, console));
+  const std::string content =
+      arguments.to == "torch" ? torch_csv(schedule) : schedule_json(schedule);
+  if (arguments.out.empty()) {
+    return Outcome{.text = content, .json = json_text({{"schedule", content}})};
+  }
+  HARPE_TRY(write_file(arguments.out, content));
+  return Outcome{.text = "written: " + arguments.out + "\n",
+                 .json = json_text({{"files", {arguments.out}}})};
+}
+
+Result<TorchDialect> parse_dialect(std::string_view text) {
+  const std::string word = lower(trim(text));
+  if (word == "detect") return TorchDialect::kDetect;
+  if (word == "new") return TorchDialect::kNew;
+  if (word == "old") return TorchDialect::kOld;
+  return Error::invalid("expected detect, new or old, found " + in_quotes(text));
+}
+
+Result<std::string> parse_form(std::string_view text) {
+  const std::string word = lower(trim(text));
+  if (word == "torch" || word == "json") return word;
+  return Error::invalid("expected torch or json, found " + in_quotes(text));
+}
+
+void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool required) {
+  CLI::Option* source =
+      app.add_option("SCHEDULE", arguments.source,
+                     "Name of a schedule (see harpe schedule show --list), or a file: PyTorch "
+                     "CSV, lists as Python prints them, or JSON");
+  source->type_name("SCHEDULE|FILE")->group("Arguments");
+  if (required) source->required();
+  const auto count = [](std::string_view text) { return parse_count(text, 1, kMaxInstructions); };
+  add_parsed(app, "--stages", "N", "Pipeline stages, for schedules by name (default 4)",
+             arguments.stages, count);
+  add_parsed(app, "--micro-batches,--microbatches", "M",
+             "Micro-batches of one iteration, for schedules by name (default 8)",
+             arguments.micro_batches, count);
+  add_parsed(app, "--chunks", "V", "Model chunks a stage, for interleaved schedules (default 2)",
+             arguments.chunks, count);
+  add_parsed(app, "--dialect", "detect|new|old",
+             "What B means in PyTorch's notation: new (2025 and later): full backward; old: input "
+             "gradient (default detect)",
+             arguments.dialect, parse_dialect);
+  add_parsed(
+      app, "--copies", "N",
+      "Independent models in a file of PyTorch's: 2 for DualPipe's two directions (default 1)",
+      arguments.copies, [](std::string_view text) { return parse_count(text, 1, 2); });
+}
+
+}  // namespace
+
+void add_schedule_command(Commands& commands) {
+  CLI::App& schedule =
+      commands.add(commands.root(), "schedule", "show and convert pipeline schedules",
+                   "harpe schedule show zb-v --stages 4 --micro-batches 8\n"
+                   "harpe schedule convert torch.csv --to json --out schedule.json");
+  const auto shown = std::make_shared<ScheduleArguments>();
+  CLI::App& show = commands.add(
+      schedule, "show",
+      "draw a schedule\n"
+      "Draws who does what when, in units of a forward, and says how long each stage is idle and "
+      "how many activations it holds.",
+      "harpe schedule show 1f1b --stages 4 --micro-batches 8\n"
+      "harpe schedule show interleaved-1f1b --stages 4 --micro-batches 8\n"
+      "harpe schedule show my_schedule.csv\n"
+      "harpe schedule show --list",
+      [shown](Console& console) { return run_show(*shown, console); });
+  add_source_options(show, *shown, false);
+  add_parsed(show, "--width", "COLUMNS", "Width of the drawing (default: of the terminal; 0: all)",
+             shown->width, [](std::string_view text) { return parse_count(text, 0, 1'000'000); });
+  show.add_flag("--list", shown->list, "List the schedules known by name");
+
+  const auto converted = std::make_shared<ScheduleArguments>();
+  CLI::App& convert =
+      commands.add(schedule, "convert",
+                   "write a schedule in another form\n"
+                   "PyTorch's pipeline schedule CSV (2025 and later) or JSON; see docs/formats.md.",
+                   "harpe schedule convert old.csv --dialect old --to torch --out new.csv\n"
+                   "harpe schedule convert zb-h1 --stages 8 --micro-batches 32 --to json",
+                   [converted](Console& console) { return run_convert(*converted, console); });
+  add_source_options(convert, *converted, true);
+  add_parsed(convert, "--to", "torch|json", "Form to write", converted->to, parse_form)->required();
+  add_text(convert, "--out", "FILE", "Write there (default: standard output)", converted->out);
+}
+
+}  // namespace harpe

@@ -1,0 +1,224 @@
+#include "harpe/command/replay_cli/replay_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/hashed_random.h"
+#include "harpe/base/text.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/kept_result.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/input/input_file.h"
+#include "harpe/command/replay_cli/replay_cli.h"
+#include "harpe/command/replay_cli/trace_files.h"
+#include "harpe/lab/replay/comparison.h"
+#include "harpe/lab/replay/concurrent_recurrences.h"
+
+namespace harpe {
+namespace {
+
+/// Cost over that of the oracle.
+struct Costs {
+  double by_default = 0, zeus = 0, harpe = 0;
+};
+
+/// One group: the mean over seeds.
+struct GroupFigures {
+  std::string name, dataset;
+  std::size_t jobs = 0;
+  double overlapping = 0;  ///< share of the jobs that began while others were in flight
+  Costs costs = {};
+};
+
+/// By its dataset; an error names one that the traces do not have.
+using TracedJobs = std::map<std::string, TracedJob>;
+
+Result<TracedJobs> traced_jobs(const std::vector<JobGroup>& groups,
+                               const GroupsArguments& arguments) {
+  const Traces traces = HARPE_TRY(read_traces(arguments.directory, arguments.gpu));
+  TracedJobs jobs;
+  for (const JobGroup& group : groups) {
+    if (jobs.contains(group.dataset)) continue;
+    const auto known = traced_datasets();
+    const auto dataset = std::ranges::find(known, group.dataset, &TracedDataset::name);
+    if (dataset == known.end()) {
+      return Error::invalid(arguments.groups + ": group " + in_quotes(group.name) +
+                            " is of the dataset " + in_quotes(group.dataset) +
+                            ", which the traces do not have");
+    }
+    TracedJob job = HARPE_TRY(traced_job(traces, *dataset, arguments.gpu, arguments.eta));
+    job.horizon = arguments.horizon;
+    jobs.emplace(group.dataset, std::move(job));
+  }
+  return jobs;
+}
+
+Result<double> cost_over_oracle(const TracedJob& job, const JobGroup& group, BatchSizeWay way,
+                                std::uint64_t seed, const PayBackPrior& prior) {
+  const ConcurrentRecurrences all = HARPE_TRY(recur_concurrently(job, group, way, seed, prior));
+  return all.cost / oracle_cost(job, group);
+}
+
+Result<Costs> costs_of(const TracedJob& job, const JobGroup& group, std::uint64_t seed,
+                       const PayBackPrior& prior) {
+  const auto by = [&](BatchSizeWay way) { return cost_over_oracle(job, group, way, seed, prior); };
+  return Costs{.by_default = HARPE_TRY(by(BatchSizeWay::kDefault)),
+               .zeus = HARPE_TRY(by(BatchSizeWay::kZeus)),
+               .harpe = HARPE_TRY(by(BatchSizeWay::kHarpe))};
+}
+
+/// Of the jobs as they ran in the cluster.
+double overlapping_share(const JobGroup& group) {
+  double count = 0;
+  Seconds latest{-1};
+  for (const GroupedJob& job : group.jobs) {
+    count += latest > job.start ? 1 : 0;
+    latest = std::max(latest, job.end);
+  }
+  return count / static_cast<double>(group.jobs.size());
+}
+
+std::string row_of(const std::vector<std::string>& cells) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::size_t width = i == 0 ? 13 : 9;
+    const std::string pad(width > cells[i].size() ? width - cells[i].size() : 0, ' ');
+    text += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
+  }
+  return text + "\n";
+}
+
+Json costs_json(const Costs& costs) {
+  return {{"default", costs.by_default}, {"zeus", costs.zeus}, {"harpe", costs.harpe}};
+}
+
+/// Means over the groups of each dataset, then over the datasets.
+std::string table_of(const std::vector<GroupFigures>& groups, Costs& mean) {
+  std::map<std::string, std::vector<const GroupFigures*>> by_dataset;
+  for (const GroupFigures& group : groups) by_dataset[group.dataset].push_back(&group);
+  std::string text =
+      row_of({"cost / oracle", "groups", "jobs", "overlap", "default", "Zeus", "Harpe"});
+  for (const auto& [dataset, members] : by_dataset) {
+    GroupFigures sum;
+    for (const GroupFigures* one : members) {
+      const double share = 1.0 / static_cast<double>(members.size());
+      sum.jobs += one->jobs;
+      sum.overlapping += share * one->overlapping;
+      sum.costs.by_default += share * one->costs.by_default;
+      sum.costs.zeus += share * one->costs.zeus;
+      sum.costs.harpe += share * one->costs.harpe;
+    }
+    text += row_of({dataset, std::to_string(members.size()), std::to_string(sum.jobs),
+                    shortest(100 * sum.overlapping, 0) + " %", shortest(sum.costs.by_default, 4),
+                    shortest(sum.costs.zeus, 4), shortest(sum.costs.harpe, 4)});
+    const double share = 1.0 / static_cast<double>(by_dataset.size());
+    mean.by_default += share * sum.costs.by_default;
+    mean.zeus += share * sum.costs.zeus;
+    mean.harpe += share * sum.costs.harpe;
+  }
+  return text + row_of({"mean", "", "", "", shortest(mean.by_default, 4), shortest(mean.zeus, 4),
+                        shortest(mean.harpe, 4)});
+}
+
+struct SyntheticArguments {
+  std::string out;
+  SyntheticGroups shape;
+  int seed = 1;
+};
+
+Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
+  const std::vector<JobGroup> groups =
+      synthetic_groups(static_cast<std::uint64_t>(arguments.seed), arguments.shape);
+  const std::string origin = "Synthetic groups of recurring jobs, seed " +
+                             std::to_string(arguments.seed) + ": invented, from no cluster";
+  HARPE_TRY(write_file(arguments.out, job_groups_csv(groups, origin)));
+  return Outcome{
+      .text = "wrote " + std::to_string(groups.size()) + " invented groups of " +
+              std::to_string(arguments.shape.jobs) + " jobs to " + arguments.out + "\n",
+      .json = json_text({{"groups", groups.size()},
+                         {"jobs", groups.size() * static_cast<std::size_t>(arguments.shape.jobs)},
+                         {"synthetic", true},
+                         {"seed", arguments.seed}})};
+}
+
+}  // namespace
+
+Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console) {
+  const std::string text = HARPE_TRY(read_input_file(arguments.groups));
+  const std::vector<JobGroup> groups = HARPE_TRY(parse_job_groups(text, arguments.groups));
+  if (groups.empty()) return Error::invalid(arguments.groups + " has no jobs");
+  const TracedJobs jobs = HARPE_TRY(traced_jobs(groups, arguments));
+  std::vector<GroupFigures> figures;
+  std::string csv = "group,dataset,gpu,seed,jobs,default,zeus,harpe\n";
+  Json list = Json::array();
+  ProgressBar progress(console, "replaying");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const JobGroup& group = groups[i];
+    const TracedJob& job = jobs.at(group.dataset);
+    GroupFigures& one = figures.emplace_back();
+    one = {.name = group.name, .dataset = group.dataset, .jobs = group.jobs.size()};
+    one.overlapping = overlapping_share(group);
+    for (int seed = 1; seed <= arguments.seeds; ++seed) {
+      // Groups of one dataset have other runs.
+      const Costs costs = HARPE_TRY(
+          costs_of(job, group, mixed(static_cast<std::uint64_t>(seed), 0, i), arguments.prior));
+      one.costs.by_default += costs.by_default / arguments.seeds;
+      one.costs.zeus += costs.zeus / arguments.seeds;
+      one.costs.harpe += costs.harpe / arguments.seeds;
+      csv += cell_text(group.name) + "," + group.dataset + "," + arguments.gpu + "," +
+             std::to_string(seed) + "," + std::to_string(one.jobs) + "," +
+             shortest(costs.by_default) + "," + shortest(costs.zeus) + "," + shortest(costs.harpe) +
+             "\n";
+    }
+    list.push_back({{"group", group.name},
+                    {"dataset", group.dataset},
+                    {"jobs", one.jobs},
+                    {"overlapping", one.overlapping},
+                    {"cost_over_oracle", costs_json(one.costs)}});
+    progress.update(static_cast<double>(i + 1) / static_cast<double>(groups.size()));
+  }
+  Costs mean;
+  const std::string table = table_of(figures, mean);
+  Outcome outcome{.text = table,
+                  .json = json_text({{"gpu", arguments.gpu},
+                                     {"eta", arguments.eta},
+                                     {"seeds", arguments.seeds},
+                                     {"groups", std::move(list)},
+                                     {"mean_cost_over_oracle", costs_json(mean)}})};
+  if (!arguments.csv.empty()) keep_result(arguments.csv, csv, console, outcome);
+  return outcome;
+}
+
+void add_replay_groups_command(Commands& commands, CLI::App& replay) {
+  const auto arguments = std::make_shared<SyntheticArguments>();
+  CLI::App& app = commands.add(
+      replay, "groups",
+      "write invented groups of recurring jobs that overlap\n"
+      "For `harpe replay zeus --groups` where there is no trace of a cluster: a few groups of each "
+      "of its six jobs, with starts of a Poisson process and log-normal run times. The first line "
+      "of the file says that they are synthetic.",
+      "harpe replay groups --out groups.csv --in-flight 2\n"
+      "harpe replay zeus traces --groups groups.csv",
+      [arguments](Console&) { return write_synthetic(*arguments); });
+  add_text(app, "--out", "FILE", "Where they are written, as a table", arguments->out)->required();
+  add_parsed(app, "--groups", "COUNT", "Groups of each dataset (default 4)",
+             arguments->shape.groups_per_dataset,
+             [](std::string_view text) { return parse_count(text, 1, 1000); });
+  add_parsed(app, "--jobs", "COUNT", "Jobs of a group (default 60)", arguments->shape.jobs,
+             [](std::string_view text) { return parse_count(text, 1, 10'000); });
+  add_parsed(app, "--in-flight", "JOBS",
+             "Jobs of a group at once, on average, 0.01 to 100 (default 1)",
+             arguments->shape.in_flight, [](std::string_view text) -> Result<double> {
+               const auto value = parse_number(text);
+               if (value && *value >= 0.01 && *value <= 100) return *value;
+               return Error::invalid("expected a number from 0.01 to 100");
+             });
+  add_parsed(app, "--seed", "NUMBER", "1 by default", arguments->seed,
+             [](std::string_view text) { return parse_count(text, 0, 1'000'000'000); });
+}
+
+}  // namespace harpe

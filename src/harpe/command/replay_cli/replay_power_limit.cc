@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/input/input_file.h"
+#include "harpe/command/replay_cli/replay_cli.h"
+#include "harpe/zeus/power_limit/limit_replay.h"
+
+namespace harpe {
+namespace {
+
+using Kind = Selector::Kind;
+
+struct PowerLimitArguments {
+  std::string run;
+  Selector selector;
+  int steps_per_epoch = 0;
+  int window_steps = 22;  ///< of Harpe: seven windows in half the steps that Zeus takes for nine
+};
+
+/// What of a run is shown.
+struct PowerLimitReplay {
+  RecordedRun run;
+  Selector selector;
+  ProfilingReplay zeus, harpe;
+
+  /// By the selector, or for a maximum slowdown the seconds.
+  double score(std::size_t i) const {
+    const Measurement& one = run.measurements[i];
+    if (selector.kind == Kind::kMaxSlowdown) return one.time.value;
+    return weights_of(selector, run.knob[0]).of(one.time, one.energy);
+  }
+};
+
+Json watts_json(double watts) {
+  if (watts == std::floor(watts)) return static_cast<std::int64_t>(watts);
+  return watts;
+}
+
+Json replay_json(const RecordedRun& run, const ProfilingReplay& replay) {
+  Json calls = Json::array();
+  for (const SetCall& call : replay.set_calls) {
+    calls.push_back({call.step, watts_json(run.knob[call.setting])});
+  }
+  Json measured = Json::array();
+  for (const std::size_t i : replay.order) measured.push_back(watts_json(run.knob[i]));
+  return {{"power_limit_w", replay.choice ? watts_json(run.knob[*replay.choice]) : Json()},
+          {"set_calls", std::move(calls)},
+          {"measured_w", std::move(measured)},
+          {"done_step", replay.done_step}};
+}
+
+std::string json_of(const PowerLimitReplay& replay) {
+  Json document = replay_json(replay.run, replay.zeus);
+  document["harpe"] = replay_json(replay.run, replay.harpe);
+  document["gpus"] = replay.run.gpus;
+  Json settings = Json::array();
+  for (std::size_t i = 0; i < replay.run.knob.size(); ++i) {
+    settings.push_back({{"power_limit_w", watts_json(replay.run.knob[i])},
+                        {"time_s", replay.run.measurements[i].time.value},
+                        {"energy_j", replay.run.measurements[i].energy.value},
+                        {"cost_j", replay.score(i)}});
+    if (replay.selector.kind != Kind::kCost) settings.back().erase("cost_j");
+  }
+  document["settings"] = std::move(settings);
+  return json_text(document);
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+/// "chosen by Zeus and Harpe".
+std::string remark(const PowerLimitReplay& replay, std::size_t i) {
+  const bool zeus = replay.zeus.choice == i, harpe = replay.harpe.choice == i;
+  if (zeus && harpe) return "  chosen by Zeus and Harpe";
+  if (zeus) return "  chosen by Zeus";
+  if (harpe) return "  chosen by Harpe";
+  return std::ranges::count(replay.harpe.order, i) != 0 ? "" : "  not measured by Harpe";
+}
+
+std::string text_of(const PowerLimitReplay& replay, bool coloured) {
+  const bool has_cost = replay.selector.kind == Kind::kCost;
+  std::string text = padded("limit W", 9) + padded("time s", 11) + padded("energy J", 13) +
+                     (has_cost ? padded("cost J", 13) : "") + "\n";
+  for (std::size_t i = 0; i < replay.run.knob.size(); ++i) {
+    const Measurement& one = replay.run.measurements[i];
+    std::string line = padded(shortest(one.setting), 9) + padded(grouped(one.time.value, 3), 11) +
+                       padded(grouped(one.energy.value, 1), 13);
+    if (has_cost) line += padded(grouped(replay.score(i), 1), 13);
+    line += remark(replay, i);
+    const bool chosen = replay.zeus.choice == i || replay.harpe.choice == i;
+    text += (chosen ? painted(line, Paint::kBold, coloured) : line) + "\n";
+  }
+  const auto sentence = [&](const char* name, const ProfilingReplay& one) {
+    return std::string(name) + ": " + replay.run.knob.text(one.choice.value_or(0)) + " after " +
+           std::to_string(one.done_step) + " steps, " + std::to_string(one.order.size()) +
+           " limits measured, " + std::to_string(one.set_calls.size()) + " set calls\n";
+  };
+  return text + sentence("Zeus", replay.zeus) + sentence("Harpe", replay.harpe);
+}
+
+Result<Outcome> run_power_limit(const PowerLimitArguments& arguments, Console& console) {
+  const std::string text = HARPE_TRY(read_input_file(arguments.run));
+  PowerLimitReplay replay{.run = HARPE_TRY(parse_recorded_run(text, arguments.run)),
+                          .selector = arguments.selector,
+                          .zeus = {},
+                          .harpe = {}};
+  replay.selector.gpus = replay.run.gpus;
+  const Selector& selector = replay.selector;
+  replay.zeus =
+      HARPE_TRY(replay_zeus(replay.run, {.selector = selector}, arguments.steps_per_epoch));
+  replay.harpe = HARPE_TRY(replay_profiler(replay.run, {.selector = selector},
+                                           arguments.window_steps, arguments.steps_per_epoch));
+  return Outcome{.text = text_of(replay, console.colour_out), .json = json_of(replay)};
+}
+
+Result<Kind> parse_selector(std::string_view text) {
+  if (text == "energy") return Kind::kEnergy;
+  if (text == "time") return Kind::kTime;
+  if (text == "cost") return Kind::kCost;
+  if (text == "max-slowdown") return Kind::kMaxSlowdown;
+  return Error::invalid("expected energy, time, cost or max-slowdown, found " + in_quotes(text));
+}
+
+/// A number within bounds.
+auto number_within(double lowest, double highest, const char* expected) {
+  return [=](std::string_view text) -> Result<double> {
+    const auto value = parse_number(text);
+    if (value && *value >= lowest && *value <= highest) return *value;
+    return Error::invalid("expected " + std::string(expected) + ", found " + in_quotes(text));
+  };
+}
+
+}  // namespace
+
+void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
+  const auto arguments = std::make_shared<PowerLimitArguments>();
+  CLI::App& app = commands.add(
+      replay, "power-limit",
+      "choose a power limit from a recorded run\n"
+      "Drives the power limit optimizer of Zeus, and Harpe's own, over a profiling run that Zeus's "
+      "monitor logged: a CSV file with a window a power limit. Shows what both set at which step "
+      "and what they choose. A recorded window has 40 steps; Harpe's, which in a real run end as "
+      "soon as they are certain, are given here.",
+      "harpe replay power-limit A40+resnet50+gpu0.csv --selector cost --eta 0.5\n"
+      "harpe replay power-limit run.csv --selector max-slowdown --slowdown 1.1 --json\n"
+      "harpe replay power-limit run.csv --steps-per-epoch 205 --host-power 350W",
+      [arguments](Console& console) { return run_power_limit(*arguments, console); });
+  app.add_option("RUN", arguments->run, "Recorded run: window_name, elapsed_time, gpu0_energy, ...")
+      ->type_name("RUN.csv")
+      ->required()
+      ->group("Arguments");
+  add_parsed(app, "--selector", "WHAT",
+             "What is wanted: energy, time, cost or max-slowdown (default cost)",
+             arguments->selector.kind, parse_selector);
+  add_parsed(app, "--eta", "SHARE", "Of cost: from 0, time alone, to 1, energy alone (default 0.5)",
+             arguments->selector.eta, number_within(0, 1, "a number from 0 to 1"));
+  add_parsed(app, "--slowdown", "FACTOR",
+             "Of max-slowdown: time over that at the highest limit (default 1)",
+             arguments->selector.slowdown, number_within(1, 1e6, "a factor of at least 1"));
+  add_parsed(app, "--host-power", "WATTS",
+             "What the node draws beside its GPUs; counts as energy (default 0)",
+             arguments->selector.host_power, parse_watts);
+  add_parsed(app, "--steps-per-epoch", "N",
+             "Steps after which an epoch ends (default: no epoch ends)", arguments->steps_per_epoch,
+             [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); });
+  add_parsed(app, "--window-steps", "N", "Steps of each of Harpe's windows, 1 to 40 (default 22)",
+             arguments->window_steps,
+             [](std::string_view text) { return parse_count(text, 1, kRecordedSteps); });
+}
+
+}  // namespace harpe

@@ -1,0 +1,45 @@
+#pragma once
+/// \file
+/// The jobs of Zeus's traces, replayed on several GPUs with several eta: what `harpe replay zeus`
+/// runs. All seeds of all of them run side by side; the figures do not depend on how many at a
+/// time.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/command/command/console.h"
+#include "harpe/lab/replay/comparison.h"
+
+namespace harpe {
+
+struct ZeusArguments {
+  std::string directory, from, csv, out, groups;
+  std::vector<std::string> gpus{"v100"};
+  std::vector<double> etas{0.5};
+  int seeds = 20;
+  PayBackPrior prior = {};  ///< what Harpe believes beforehand
+  bool targets = false;     ///< every target of the traces, not only the paper's
+  Horizon horizon = {};
+};
+
+/// One job, that of the GPU that was there before, and what each seed gave.
+struct ZeusJob {
+  TracedJob job;
+  std::optional<TracedJob> before;
+  std::vector<SeedFigures> seeds;
+};
+
+/// All jobs on one GPU with one eta.
+struct ZeusRun {
+  std::string gpu;
+  double eta = 0;
+  bool has_targets = false;  ///< the jobs are of every target
+  std::vector<ZeusJob> jobs;
+};
+
+/// By GPU, then eta, as the arguments have them. `kInvalidInput` for files that cannot be read as
+/// traces, and for more seeds in all than memory should hold.
+Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console);
+
+}  // namespace harpe

@@ -1,0 +1,354 @@
+// Edges of windows, and the energy between two.
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "harpe/base/statistics.h"
+#include "harpe/device/measure/counter_grid.h"
+#include "harpe/device/measure/energy_estimator.h"
+#include "harpe/device/measure/step_gap.h"
+
+namespace harpe {
+namespace {
+
+// What a sensor that measures seldom misses is nothing or much: wider than a normal distribution.
+constexpr double kHeavyTails = 1.25;
+// Standard error at an edge, as a share of the power over the averaging time.
+constexpr double kHiddenByAverage = 0.1;
+constexpr double kLeastWindowVariance = 1e-6;  // counters count in mJ
+constexpr double kSteps = 2;                   // of the counter after an instant, that tell of it
+constexpr double kLongestSettling = 1;         // s
+constexpr double kHeld = 0.95;                 // by error bars
+// Where a window is shorter than two steps, which explanation holds is more opinion than reading:
+// the bar holds what is less likely, too.
+constexpr double kHeldInShort = 0.99;
+constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
+// Measurements of power in a gap between two steps that is long, and the probability that it is
+// best known by them: chosen so that the bars of command_coverage_test hold.
+constexpr double kMeasurementsInLong = 2.5, kByPower = 0.15;
+
+}  // namespace
+
+std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
+  std::vector<CounterEdge> edges;
+  const std::size_t first = knots_.size() - std::min(knots_.size(), kMostOnGrid);
+  for (std::size_t i = first; i < knots_.size(); ++i) {
+    const Knot& knot = knots_[i];
+    edges.push_back(
+        {knot.time, {knot.sigma}, {knot.energy}, knot.restarts, knot.earliest, knot.latest});
+  }
+  edges = on_their_grid(std::move(edges));
+  std::erase_if(edges, [since](const CounterEdge& edge) { return edge.time < since; });
+  return edges;
+}
+
+bool EnergyEstimator::settled(Instant at) const {
+  if (!newest_) return false;
+  if ((*newest_ - at).value >= kLongestSettling) return true;
+  int after = 0;
+  for (auto knot = knots_.rbegin(); knot != knots_.rend() && knot->earliest >= at; ++knot) ++after;
+  return after >= kSteps;
+}
+
+/// Whether at most one step came between two instants behind those knots.
+bool EnergyEstimator::are_close(std::ptrdiff_t first, std::ptrdiff_t last) const {
+  int steps = 0;
+  for (std::ptrdiff_t i = last; i > first && steps <= 1; i = usable_knot(i - 1, -1)) steps += 1;
+  return steps <= 1;
+}
+
+std::ptrdiff_t EnergyEstimator::knot_before(Instant time) const {
+  const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time) - knots_.begin();
+  return usable_knot(after - 1, -1);
+}
+
+/// The next knot from that one on, forwards or backwards, whose place is sure. Where none is near,
+/// the step surely came all the same, somewhere between two readings: a gap that went on over many
+/// such steps would leave out what the counter said meanwhile.
+std::ptrdiff_t EnergyEstimator::usable_knot(std::ptrdiff_t from, std::ptrdiff_t direction) const {
+  const auto count = static_cast<std::ptrdiff_t>(knots_.size());
+  std::ptrdiff_t at = from;
+  for (int skipped = 0; skipped <= kMostSkipped && at >= 0 && at < count; ++skipped) {
+    if (is_placed(knots_[static_cast<std::size_t>(at)])) return at;
+    at += direction;
+  }
+  return from;
+}
+
+/// Where counter and power disagree by more than their errors explain, these are larger.
+double EnergyEstimator::inflation() const {
+  const bool is_known = has_power_ && compared_ > 3 && expected_ > 0;
+  return is_known ? std::max(1.0, disagreement_ / expected_) : 1;
+}
+
+/// Forward from the step before, backward from the step after; each as good as its step's time and
+/// the power in between.
+Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
+  const double inflation = this->inflation();
+  const auto after = std::ranges::upper_bound(knots_, edge.time, {}, &Knot::time);
+  if (after == knots_.begin() || after == knots_.end()) {  // beyond the steps that are known
+    const Knot& knot = after == knots_.begin() ? knots_.front() : knots_.back();
+    const double integral = edge.at.integral - knot.at.integral;
+    return {
+        .weight = 1,
+        .energy = knot.energy + scale_ * integral,
+        .variance = inflation * (square(scale_ * edge.at.power * knot.sigma) +
+                                 square(scale_) * std::abs(edge.at.variance - knot.at.variance)) +
+                    square(scale_error() * integral)};
+  }
+  const Knot& b = *after;
+  const Knot& a = *std::prev(after);
+  const double over = b.at.integral - a.at.integral;
+  // Without power the counter alone says how much was used between its two steps.
+  const double scale = !has_power_ && over > 0 ? (b.energy - a.energy) / over : scale_;
+  const double total = std::max(b.at.variance - a.at.variance, 0.0);
+  const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
+  const double forward = inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) +
+                         kLeastWindowVariance;
+  const double backward =
+      inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
+      kLeastWindowVariance;
+  const double residual = b.energy - a.energy - scale * over;
+  const double energy = a.energy + scale * (edge.at.integral - a.at.integral) +
+                        residual * forward / (forward + backward);
+  return {.weight = 1,
+          .energy = std::clamp(energy, a.energy, b.energy),
+          .variance = forward * backward / (forward + backward)};
+}
+
+/// Power integrated within one step of the counter, with its share of what the step is off by.
+Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
+  const double integral = end.at.integral - begin.at.integral;
+  double energy = scale_ * integral;
+  double variance =
+      inflation() * square(scale_) * std::max(0.0, end.at.variance - begin.at.variance) +
+      square(scale_error() * integral) + kLeastWindowVariance;
+  const auto knot = static_cast<std::size_t>(begin.knot - first_knot_);
+  if (begin.knot >= first_knot_ && knot + 1 < knots_.size()) {
+    const Knot &a = knots_[knot], &b = knots_[knot + 1];
+    const double over = scale_ * (b.at.integral - a.at.integral);
+    const double unsure = inflation() * square(scale_) *
+                              (square(a.at.power * a.sigma) + square(b.at.power * b.sigma) +
+                               std::max(0.0, b.at.variance - a.at.variance)) +
+                          2 * kLeastWindowVariance;
+    const double share = std::min(1.0, variance / unsure);
+    energy += share * (b.energy - a.energy - over);
+    variance *= 1 - share;
+  }
+  return {.weight = 1, .energy = energy, .variance = variance};
+}
+
+/// Variance of the energy between two instants of which the counter says nothing yet, because power
+/// may have changed between samples as it did of late.
+double EnergyEstimator::changes_unseen(const PowerIntegral& from, const PowerIntegral& to) const {
+  return square(scale_ * (repeating_ ? kHeavyTails : 1)) *
+         std::max(0.0, to.variance - from.variance);
+}
+
+/// Whether power was measured throughout a gap, several times.
+bool EnergyEstimator::is_long(const StepGap& gap, Instant begin) const {
+  const Instant end = begin + Seconds{gap.length};
+  const Seconds longest{gap.length / kMeasurementsInLong};
+  auto point = std::ranges::upper_bound(points_, begin, {}, &PowerPoint::time);
+  if (gap.is_open || point == points_.begin()) return false;
+  for (; point != points_.end(); ++point) {
+    if (point->time - std::prev(point)->time > longest) return false;
+    if (point->time >= end) return true;
+  }
+  return false;
+}
+
+/// Within a long gap power may have changed more than once, which no explanation of the gap holds:
+/// power as it was measured is one more.
+void EnergyEstimator::add_by_power(Edge& edge) const {
+  for (Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
+  Explanation by_power = by_neighbours(edge);
+  by_power.weight = kByPower;
+  by_power.power = scale_ * edge.at.power;
+  edge.explanations.push_back(by_power);
+}
+
+EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const {
+  Edge edge{.time = time, .at = power_at(time), .restarts = restarts_};
+  if (knots_.empty()) return edge;
+  edge.on_counter = true;
+  const std::ptrdiff_t before = knot_before(time);
+  edge.knot = first_knot_ + before;
+  const Knot& knot = knots_[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, before))];
+  const bool is_last = time >= knots_.back().time;
+  edge.restarts = is_last ? restarts_ : knot.restarts;
+  edge.bridged = knot.bridged;
+  if (!has_power_) {
+    edge.explanations = {by_neighbours(edge)};
+    return edge;
+  }
+  if (before < 0) {
+    const double used = scale_ * knot.at.power * (knot.time - time).value;
+    edge.explanations = {{.weight = 1,
+                          .energy = knot.energy - used,
+                          .variance = square(kUnknownBefore * used) +
+                                      square(scale_ * knot.at.power * knot.sigma) +
+                                      kLeastWindowVariance,
+                          .power = scale_ * knot.at.power}};
+    return edge;
+  }
+  edge.line_variance = knot.line_variance;
+  if (knot.on_line &&
+      knots_.size() - static_cast<std::size_t>(before) <= CounterSteps::kRemembered) {
+    edge.number = knot.number;
+  }
+  const StepGap gap = gap_between(before, before, time, kind);
+  edge.explanations = energy_until(gap, (time - knot.time).value);
+  double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
+  // Where nothing was read before the first step, the sides of a gap promise more than they know.
+  if (!gap.is_open && before == 0) unseen = changes_unseen(knot.at, knots_[1].at);
+  for (Explanation& one : edge.explanations) {
+    one.energy += knot.energy;
+    one.variance += unseen;
+  }
+  if (is_long(gap, knot.time)) add_by_power(edge);
+  return edge;
+}
+
+/// All ways in which the energy between two edges may have come about.
+std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Edge& end,
+                                                     WindowEnd kind) const {
+  const std::ptrdiff_t first = begin.knot - first_knot_, last = end.knot - first_knot_;
+  const auto restarts = [&](std::ptrdiff_t i) {
+    return knots_[static_cast<std::size_t>(i)].restarts;
+  };
+  if (has_power_ && first >= 0 && are_close(first, last) && restarts(first) == restarts(last)) {
+    // The same power runs in both edges' steps.
+    const Knot& knot = knots_[static_cast<std::size_t>(first)];
+    const StepGap gap = gap_between(first, last, end.time, kind);
+    std::vector<Explanation> all =
+        energy_within(gap, (begin.time - knot.time).value, (end.time - knot.time).value);
+    const double change = gap.is_open ? 0 : gap.right_level - gap.left_level;
+    const double unseen = gap.is_open ? changes_unseen(begin.at, end.at) : 0;
+    for (Explanation& one : all) one.variance += square(change) * knot.line_variance + unseen;
+    return all;
+  }
+  double together = 0;
+  if (begin.number && end.number) together = steps_.common_variance(*begin.number, *end.number);
+  const double bridged = std::max(0.0, end.bridged - begin.bridged);
+  std::vector<Explanation> all;
+  for (const Explanation& a : begin.explanations) {
+    for (const Explanation& b : end.explanations) {
+      all.push_back(
+          {.weight = a.weight * b.weight,
+           .energy = b.energy - a.energy,
+           .variance = a.variance + b.variance + bridged + square(a.power) * begin.line_variance +
+                       square(b.power) * end.line_variance - 2 * a.power * b.power * together});
+    }
+  }
+  return all;
+}
+
+EnergyEstimate EnergyEstimator::by_power(const Edge& begin, const Edge& end) const {
+  EnergyEstimate result;
+  if (!has_power_) return result;
+  const bool averages = options_.power_window.value > 0;
+  result.energy = {std::max(0.0, end.at.integral - begin.at.integral)};
+  result.source = averages ? EnergySource::kAveragePower : EnergySource::kPower;
+  double variance = std::max(0.0, end.at.variance - begin.at.variance);
+  if (averages) {
+    // What happened within the time that the sensor averages over is hidden, at both edges.
+    variance += square(kHiddenByAverage * options_.power_window.value) *
+                (square(begin.at.power) + square(end.at.power));
+  }
+  result.error = {kNinetyFivePercent * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
+                                           WindowEnd kind) const {
+  const bool by_counter = !distrusted_ && begin.on_counter && end.on_counter;
+  EnergyEstimate result;
+  if (!by_counter) {
+    result = by_power(begin, end);
+  } else if (has_power_ || knots_.size() >= 2) {
+    const MeanAndError summary = summary_of(
+        this->by_counter(begin, end, kind),
+        (end.time - begin.time).value < kSteps * steps_.period().value ? kHeldInShort : kHeld);
+    result.energy = {std::max(0.0, summary.mean)};
+    result.error = {summary.error};
+    const bool one_step = begin.knot == end.knot;
+    result.source = !has_power_ ? EnergySource::kCounter
+                    : one_step  ? EnergySource::kPowerInOneStep
+                                : EnergySource::kCounterAndPower;
+    result.restarts = end.restarts - begin.restarts;
+    if (!has_power_) {
+      // Each edge lies somewhere within a step; over a few steps their height is not known well.
+      const double step = scale_ * steps_.period().value;
+      const bool is_short = (end.time - begin.time).value < kShortSpan * steps_.period().value;
+      const double least = kNinetyFivePercent * step / std::sqrt(6.0) * (is_short ? 2 : 1);
+      result.error.value = std::max(result.error.value, least);
+    }
+  }
+  result.time = end.time - begin.time;
+  result.unobserved = {end.at.unobserved - begin.at.unobserved};
+  result.sensor_error = result.energy * options_.accuracy.share;
+  if (has_power_ && compared_ >= 3) result.counter_per_power = scale_;
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) const {
+  if (!newest_ || end < begin) return {};
+  if (!has_power_ || distrusted_ || knots_.empty()) return between(begin, end);
+  const auto edge_at = [this](Instant time) {
+    const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time) - knots_.begin();
+    const Knot& knot = knots_[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, after - 1))];
+    return Edge{.time = time,
+                .at = power_at(time),
+                .bridged = knot.bridged,
+                .restarts = after == std::ssize(knots_) ? restarts_ : knot.restarts,
+                .knot = first_knot_ + after - 1};
+  };
+  const Edge a = edge_at(begin), b = edge_at(end);
+  Explanation used;
+  if (a.knot == b.knot) {
+    used = by_one_step(a, b);
+  } else {
+    const Explanation first = by_neighbours(a), last = by_neighbours(b);
+    used = {.energy = last.energy - first.energy,
+            .variance = first.variance + last.variance + std::max(0.0, b.bridged - a.bridged)};
+  }
+  // Few steps tell little of how well counter and power agree: near to Student's t.
+  const double few = 1 + 1.0 / (compared_ + 1);
+  EnergyEstimate result{.time = end - begin, .unobserved = {b.at.unobserved - a.at.unobserved}};
+  result.energy = {std::max(0.0, used.energy)};
+  result.error = {kNinetyFivePercent * few * (repeating_ ? kHeavyTails : 1) *
+                  std::sqrt(std::max(0.0, used.variance))};
+  result.source = a.knot == b.knot ? EnergySource::kPowerInOneStep : EnergySource::kCounterAndPower;
+  result.restarts = b.restarts - a.restarts;
+  result.sensor_error = result.energy * options_.accuracy.share;
+  if (compared_ >= 3) result.counter_per_power = scale_;
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::between(Instant begin, Instant end) const {
+  if (!newest_ || end < begin) return {};
+  return difference(edge(begin, WindowEnd::kOfWork), edge(end, WindowEnd::kOfWork),
+                    WindowEnd::kOfWork);
+}
+
+int EnergyEstimator::open(Instant begin) {
+  windows_[next_window_] = {.begin = begin, .edge = std::nullopt};
+  return next_window_++;
+}
+
+EnergyEstimate EnergyEstimator::so_far(int window, Instant end, WindowEnd kind) const {
+  const auto found = windows_.find(window);
+  if (found == windows_.end() || !newest_ || end < found->second.begin) return {};
+  const auto& [begin, known] = found->second;
+  return difference(known ? *known : edge(begin, WindowEnd::kOfWork), edge(end, kind), kind);
+}
+
+EnergyEstimate EnergyEstimator::close(int window, Instant end) {
+  const EnergyEstimate result = so_far(window, end, WindowEnd::kOfWork);
+  windows_.erase(window);
+  return result;
+}
+
+}  // namespace harpe

@@ -1,0 +1,268 @@
+#include "harpe/lab/emulation/cluster_emulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "harpe/base/hashed_random.h"
+#include "harpe/base/text.h"
+#include "harpe/lab/emulation/emulated_policy.h"
+#include "harpe/lab/emulation/throttled_pipelines.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::uint64_t kFailureDraws = 0x6661696c;
+constexpr std::int64_t kMostIterations = 100'000'000;
+/// A training is given up after so many times its iterations.
+constexpr std::int64_t kMostRepeats = 100;
+
+Status check(const EmulationTerms& terms) {
+  Diagnostics diagnostics;
+  const auto expect = [&](bool holds, const std::string& what) {
+    if (!holds) diagnostics.add(what);
+  };
+  const auto is_time = [](Seconds time) { return time >= Seconds{0} && time < Seconds{1e12}; };
+  expect(terms.iterations >= 1 && terms.iterations <= kMostIterations,
+         "a training has from 1 to " + grouped(kMostIterations, 0) + " iterations");
+  expect(is_time(terms.time), "the time of a training must be from 0 to 10^12 s");
+  expect(terms.checkpoints.every >= 0 && is_time(terms.checkpoints.time),
+         "checkpoints need a number of iterations from 0 and a time from 0 to 10^12 s");
+  expect(is_time(terms.failures.mean_between) && is_time(terms.failures.restart),
+         "the time between failures and that of a restart must be from 0 to 10^12 s");
+  expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
+         "failures need checkpoints, or the training never ends");
+  expect(terms.reaction >= 0 && terms.reaction <= 1000,
+         "a straggler counts after 0 to 1000 iterations");
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+/// A policy in the emulation: the plans of its pipelines, and their time and energy so far.
+struct Contestant {
+  std::vector<std::size_t> plans = {};      ///< of each pipeline; empty: those of Harpe's policy
+  std::vector<std::size_t> throttled = {};  ///< what they run instead while a pipeline is throttled
+  PolicyTotals totals = {};
+
+  void add(const ClusterIteration& iteration) {
+    totals.time += iteration.time;
+    totals.energy += iteration.energy;
+  }
+};
+
+class Emulation {
+ public:
+  Emulation(EmulatedCluster& cluster, EmulatedPolicy policy, std::vector<Contestant> contestants,
+            const EmulationTerms& terms, const EmulationHooks& hooks)
+      : cluster_(cluster),
+        heat_(cluster, contestants[1].plans.front()),
+        policy_(std::move(policy)),
+        contestants_(std::move(contestants)),
+        courses_(contestants_.size()),
+        assignments_(contestants_.size()),
+        taken_(contestants_.size()),
+        stragglers_(cluster.shape().pipelines, terms.stragglers, cluster.shape().seed),
+        terms_(terms),
+        hooks_(hooks) {}
+
+  Result<EmulationOutcome> run() {
+    while (!is_done()) {
+      if (outcome_.executed >= kMostIterations) return too_many();
+      if (terms_.time == Seconds{0} && outcome_.executed >= kMostRepeats * terms_.iterations)
+        return never_ends();
+      run_iteration();
+      if (fails()) {
+        restart();
+      } else if (terms_.checkpoints.every > 0 && completed_ % terms_.checkpoints.every == 0) {
+        save();
+      }
+      if (hooks_.progress && outcome_.executed % 64 == 0) hooks_.progress(share_done());
+    }
+    if (completed_ == 0) return never_ends();
+    outcome_.iterations = completed_;
+    outcome_.harpe = contestants_[0].totals;
+    outcome_.all_max = contestants_[1].totals;
+    if (contestants_.size() > 2) outcome_.rival = contestants_[2].totals;
+    return outcome_;
+  }
+
+ private:
+  double share_done() const {
+    if (terms_.time > Seconds{0}) return contestants_[0].totals.time / terms_.time;
+    return static_cast<double>(completed_) / static_cast<double>(terms_.iterations);
+  }
+  bool is_done() const { return share_done() >= 1; }
+
+  void run_iteration() {
+    const Seconds now = contestants_[0].totals.time;
+    if (stragglers_.advance(outcome_.executed, now) || outcome_.executed == 0)
+      heat_.set(stragglers_.slowdowns(), stragglers_.held_to());
+    const std::span<const double> slowdowns = heat_.slowdowns();
+    const bool changes = policy_.choose(slowdowns, terms_.power_cap.at(now));
+    if (changes && outcome_.executed > 0) ++outcome_.plan_changes;
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      Contestant& one = contestants_[c];
+      std::span<const std::size_t> plans = one.plans;
+      if (plans.empty()) plans = policy_.plans();
+      assignments_[c] = {heat_.throttled(plans, one.throttled), stragglers_.slowdowns()};
+    }
+    record_computing();
+    cluster_.run(outcome_.executed, assignments_, courses_, hooks_.workers, taken_);
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      record_waiting(c, taken_[c].time);
+      contestants_[c].add(taken_[c]);
+    }
+    if (hooks_.observe) hooks_.observe(outcome_.executed, now, taken_[0]);
+    const auto is_slow = [](double slowdown) { return slowdown > 1; };
+    outcome_.straggling += std::ranges::any_of(slowdowns, is_slow) ? 1 : 0;
+    outcome_.above_cap += policy_.is_above_cap() ? 1 : 0;
+    ++outcome_.executed;
+    ++completed_;
+  }
+
+  PowerRecorder* recorder(std::size_t contestant) const {
+    PowerRecorder* const found =
+        contestant < hooks_.power.size() ? hooks_.power[contestant] : nullptr;
+    return found != nullptr && found->wants(contestants_[contestant].totals.time) ? found : nullptr;
+  }
+  void record_computing() {
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      PowerRecorder* const power = recorder(c);
+      if (power == nullptr) continue;
+      cluster_.trace(outcome_.executed, assignments_[c], courses_[c],
+                     [&](const EmulatedCluster::TracedRun& traced) {
+                       power->add(contestants_[c].totals.time, traced);
+                     });
+    }
+  }
+  void record_waiting(std::size_t contestant, Seconds time) {
+    if (PowerRecorder* const power = recorder(contestant))
+      power->add_waiting(contestants_[contestant].totals.time, time);
+  }
+
+  /// Returns true if the iteration that has just ended is lost by a failure.
+  bool fails() const {
+    if (terms_.failures.mean_between <= Seconds{0}) return false;
+    const auto number = static_cast<std::uint64_t>(outcome_.executed);
+    const double draw = uniform(mixed(cluster_.shape().seed, kFailureDraws, number));
+    return draw < -std::expm1(-(taken_[0].time / terms_.failures.mean_between));
+  }
+
+  void wait(Seconds time) {
+    for (std::size_t c = 0; c < contestants_.size(); ++c) {
+      record_waiting(c, time);
+      contestants_[c].add({time, cluster_.waiting_power() * time});
+    }
+  }
+
+  void restart() {
+    ++outcome_.failures;
+    completed_ = saved_;
+    wait(terms_.failures.restart);
+  }
+
+  void save() {
+    ++outcome_.checkpoints;
+    saved_ = completed_;
+    wait(terms_.checkpoints.time);
+  }
+
+  Error never_ends() const {
+    return Error::infeasible("the training does not end: with a failure every " +
+                             shortest(terms_.failures.mean_between.value) + " s on average, " +
+                             grouped(static_cast<double>(outcome_.executed), 0) +
+                             " iterations completed " + grouped(static_cast<double>(saved_), 0) +
+                             "; save checkpoints more often");
+  }
+  static Error too_many() {
+    return Error::invalid("the training has more than " + grouped(kMostIterations, 0) +
+                          " iterations: emulate a shorter one");
+  }
+
+  EmulatedCluster& cluster_;
+  ThrottledPipelines heat_;
+  EmulatedPolicy policy_;
+  std::vector<Contestant> contestants_;
+  std::vector<EmulatedCluster::Course> courses_;
+  std::vector<EmulatedCluster::Assignment> assignments_;
+  std::vector<ClusterIteration> taken_;
+  Stragglers stragglers_;
+  const EmulationTerms& terms_;
+  const EmulationHooks& hooks_;
+  std::int64_t completed_ = 0, saved_ = 0;
+  EmulationOutcome outcome_;
+};
+
+}  // namespace
+
+Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& plans,
+                                 const EmulationTerms& terms, const EmulationHooks& hooks) {
+  HARPE_TRY(check(terms));
+  HARPE_TRY(check_stragglers(terms.stragglers, cluster.shape().pipelines, terms.straggler_file));
+  HARPE_TRY(check_throttles(terms, cluster.pipeline()));
+  HARPE_TRY(check_objective(plans.table, plans.objective, cluster.shape().overhead,
+                            cluster.shape().pipelines));
+  const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
+  EmulatedPolicy::Plans numbered{.table = plans.table, .numbers = {}};
+  for (const TablePlan& plan : plans.table.plans())
+    numbered.numbers.push_back(HARPE_TRY(cluster.add(plan)));
+  numbered.all_max = HARPE_TRY(cluster.add(plans.table.all_max()));
+  std::vector<Contestant> contestants(2);
+  contestants[1].plans.assign(pipelines, numbered.all_max);
+  if (plans.rival)
+    contestants.emplace_back().plans.assign(pipelines, HARPE_TRY(cluster.add(*plans.rival)));
+  EmulatedPolicy policy(std::move(numbered), plans.objective, terms.reaction, cluster);
+  return Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run();
+}
+
+TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
+  all_max.knobs.clear();
+  for (std::vector<Megahertz>& stage : all_max.clocks) {
+    for (Megahertz& one : stage)
+      if (one != Megahertz{0}) one = clock;
+  }
+  return all_max;
+}
+
+Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipeline) {
+  for (const Megahertz clock : possible_throttles(terms.stragglers)) {
+    if (clock >= pipeline.lowest_clock()) continue;
+    return Error::invalid("GPUs cannot be throttled to " + std::to_string(clock.value) +
+                          " MHz: the lowest clock of the profile is " +
+                          std::to_string(pipeline.lowest_clock().value) + " MHz");
+  }
+  return ok_status();
+}
+
+Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
+                                                EmulatedPipeline pipeline,
+                                                const TablePlan& all_max) {
+  EmulatedCluster one = HARPE_TRY(EmulatedCluster::make({}, std::move(pipeline)));
+  HARPE_TRY(check_throttles(terms, one.pipeline()));
+  const std::size_t plan = HARPE_TRY(one.add(all_max));
+  std::vector<double> slowdowns;
+  for (const Megahertz clock : possible_throttles(terms.stragglers))
+    slowdowns.push_back(throttled_slowdown(one, plan, clock));
+  return slowdowns;
+}
+
+std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max,
+                               std::span<const double> throttled) {
+  // A pipeline may be slow and throttled at once.
+  std::vector<double> slowdowns = possible_slowdowns(stragglers);
+  for (std::size_t i = 0, slow = slowdowns.size(); i < throttled.size(); ++i) {
+    slowdowns.push_back(throttled[i]);
+    for (std::size_t k = 0; k < slow; ++k) slowdowns.push_back(slowdowns[k] * throttled[i]);
+  }
+  std::vector<Seconds> waits;
+  for (const double slowdown : slowdowns) {
+    if (slowdown == 1) continue;
+    waits.push_back(std::min(fastest, all_max) * slowdown);
+    if (fastest < all_max) waits.push_back(all_max * slowdown);
+  }
+  std::ranges::sort(waits);
+  return waits;
+}
+
+}  // namespace harpe

@@ -1,0 +1,101 @@
+#include "harpe/lab/emulation/power_recorder.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace harpe {
+
+PowerRecorder::PowerRecorder(const EmulatedCluster& cluster, const Options& options)
+    : cluster_(cluster), options_(options) {
+  options_.pipelines = std::clamp(options_.pipelines, 0, cluster.shape().pipelines);
+  const auto steps = static_cast<std::size_t>(std::ceil(options_.length / options_.step - 1e-9));
+  job_.resize(steps);
+  gpus_.assign(static_cast<std::size_t>(options_.pipelines) * cluster.pipeline().stages(),
+               std::vector<double>(steps));
+}
+
+/// Adds a power from `begin` to `end`: to steps in part what falls on them.
+void PowerRecorder::add_power(std::vector<double>& watts, double begin, double end,
+                              double power) const {
+  const double step = options_.step.value;
+  const double first = begin / step;
+  const double last = std::min(end / step, static_cast<double>(watts.size()));
+  if (!(last > first)) return;
+  const auto from = static_cast<std::size_t>(first);
+  const auto to = static_cast<std::size_t>(last);
+  if (from == to) {
+    watts[from] += power * (last - first);
+    return;
+  }
+  watts[from] += power * (static_cast<double>(from + 1) - first);
+  for (std::size_t i = from + 1; i < to; ++i) watts[i] += power;
+  if (to < watts.size()) watts[to] += power * (last - static_cast<double>(to));
+}
+
+void PowerRecorder::add_waiting(Seconds begin, Seconds time) {
+  const double end = (begin + time).value;
+  add_power(job_, begin.value, end, cluster_.waiting_power().value);
+  const std::size_t stages = cluster_.pipeline().stages();
+  for (std::size_t i = 0; i < gpus_.size(); ++i)
+    add_power(gpus_[i], begin.value, end, cluster_.pipeline().blocking_power(i % stages).value);
+}
+
+void PowerRecorder::add(Seconds begin, const EmulatedCluster::TracedRun& traced) {
+  const EmulatedPipeline& pipeline = cluster_.pipeline();
+  const std::size_t stages = pipeline.stages();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const double waiting = pipeline.blocking_power(stage).value;
+    for (std::size_t i = pipeline.first_of_stage(stage); i < pipeline.first_of_stage(stage + 1);
+         ++i) {
+      const double time = traced.run.time[i];
+      if (!(time > 0)) continue;
+      const double end = begin.value + traced.run.end[i];
+      const double more = traced.run.energy[i] / time - waiting;
+      add_power(job_, end - time, end, more * traced.gpus_of_stage[stage]);
+      for (const std::size_t p : traced.pipelines) {
+        if (p >= static_cast<std::size_t>(options_.pipelines)) break;
+        add_power(gpus_[p * stages + stage], end - time, end, more);
+      }
+    }
+  }
+}
+
+std::vector<double> PowerRecorder::gpu(std::size_t pipeline, std::size_t stage) const {
+  std::vector<double> watts = gpus_[pipeline * cluster_.pipeline().stages() + stage];
+  for (double& value : watts) value *= cluster_.power_factor(pipeline, stage);
+  return watts;
+}
+
+std::size_t PowerRecorder::gpus() const {
+  return gpus_.size() * static_cast<std::size_t>(cluster_.shape().gpus_per_stage);
+}
+
+std::vector<double> PowerRecorder::numbered_gpu(std::size_t number) const {
+  std::vector<double> watts =
+      gpus_[number / static_cast<std::size_t>(cluster_.shape().gpus_per_stage)];
+  const double factor =
+      cluster_.node_factor(number / static_cast<std::size_t>(cluster_.shape().gpus_per_node));
+  for (double& value : watts) value *= factor;
+  return watts;
+}
+
+std::size_t PowerRecorder::nodes() const {
+  const auto each = static_cast<std::size_t>(cluster_.shape().gpus_per_node);
+  return (gpus() + each - 1) / each;
+}
+
+std::vector<double> PowerRecorder::node(std::size_t node) const {
+  const auto of_stage = static_cast<std::size_t>(cluster_.shape().gpus_per_stage);
+  const auto of_node = static_cast<std::size_t>(cluster_.shape().gpus_per_node);
+  const std::size_t begin = node * of_node;
+  const std::size_t end = std::min(begin + of_node, gpus_.size() * of_stage);
+  std::vector<double> watts(job_.size());
+  for (std::size_t gpu = begin; gpu < end; ++gpu) {
+    const std::vector<double>& one = gpus_[gpu / of_stage];
+    for (std::size_t i = 0; i < watts.size(); ++i) watts[i] += one[i];
+  }
+  for (double& value : watts) value *= cluster_.node_factor(node);
+  return watts;
+}
+
+}  // namespace harpe

@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// Power of an emulated cluster over time, in equal steps: of the job, of nodes, of GPUs.
+///
+///   PowerRecorder recorder(cluster, {.length = 120_s});
+///   emulate(cluster, plans, terms, {.power = {&recorder}});
+///   use(recorder.job(), recorder.options().step);
+///
+/// A GPU draws energy / time during an instruction and its blocking power in between. The value of
+/// a step is its mean power, so that the sum of all steps is the energy of the iterations to
+/// rounding. Not thread-safe.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/lab/emulation/emulated_cluster.h"
+
+namespace harpe {
+
+class PowerRecorder {
+ public:
+  struct Options {
+    Seconds step{0.01};  ///< shows frequencies up to 50 Hz
+    Seconds length{0};   ///< of the recording, from the start of the training
+    int pipelines = 1;   ///< number of pipelines, from the first, whose nodes and GPUs are recorded
+  };
+  /// \param cluster  must outlive this
+  PowerRecorder(const EmulatedCluster& cluster, const Options& options);
+
+  const Options& options() const { return options_; }
+  /// Returns false if nothing from that time on is recorded.
+  bool wants(Seconds begin) const { return begin < options_.length; }
+
+  // Called by the emulation.
+  /// Adds the blocking power of all GPUs. `add` adds the difference while they compute.
+  void add_waiting(Seconds begin, Seconds time);
+  /// Adds the computations of pipelines in an iteration that begins at `begin`.
+  void add(Seconds begin, const EmulatedCluster::TracedRun& traced);
+
+  // Watts in each step.
+  std::span<const double> job() const { return job_; }
+  /// Returns the power of one GPU of a stage of a recorded pipeline, the mean of its GPUs.
+  std::vector<double> gpu(std::size_t pipeline, std::size_t stage) const;
+  /// Returns the number of GPUs of recorded pipelines; they are the first ones.
+  std::size_t gpus() const;
+  /// Returns the power of one of these GPUs, by pipeline, then stage, then tensor rank.
+  std::vector<double> numbered_gpu(std::size_t number) const;
+  /// Returns the number of nodes with GPUs of recorded pipelines; they are the first ones.
+  std::size_t nodes() const;
+  /// Returns the power of the GPUs of a node that belong to recorded pipelines.
+  std::vector<double> node(std::size_t node) const;
+
+ private:
+  void add_power(std::vector<double>& watts, double begin, double end, double power) const;
+
+  const EmulatedCluster& cluster_;
+  Options options_;
+  std::vector<double> job_;
+  std::vector<std::vector<double>> gpus_;  ///< of each recorded pipeline and stage, factor 1
+};
+
+}  // namespace harpe

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// Pipelines of an emulated cluster whose GPUs are throttled by heat: what they run, and how slow
+/// they look.
+///
+///   ThrottledPipelines heat(cluster, all_max);
+///   heat.set(stragglers.slowdowns(), stragglers.held_to());
+///   cluster.run(number, {heat.throttled(plans, buffer), stragglers.slowdowns()}, ...);
+///
+/// A throttled pipeline runs a variant of its plan (`EmulatedPipeline::throttled`). A policy does
+/// not know of heat: it sees the pipeline as a straggler with the slowdown that it has at all-max.
+/// Not thread-safe.
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/lab/emulation/emulated_cluster.h"
+
+namespace harpe {
+
+/// Returns the makespan of a plan on GPUs too hot for more than a clock over its usual one, at
+/// least 1.
+double throttled_slowdown(EmulatedCluster& cluster, std::size_t plan, Megahertz held_to);
+
+class ThrottledPipelines {
+ public:
+  /// \param cluster  must outlive this
+  /// \param all_max  number of its plan
+  ThrottledPipelines(EmulatedCluster& cluster, std::size_t all_max)
+      : cluster_(cluster), all_max_(all_max) {}
+
+  /// Sets the slowdown and the highest clock of each pipeline.
+  /// \param held_to  0: not throttled. Must stay valid until the next call
+  void set(std::span<const double> slowdowns, std::span<const Megahertz> held_to);
+
+  /// Returns the slowdown of each pipeline as a policy sees it.
+  std::span<const double> slowdowns() const { return slowdowns_; }
+
+  /// Returns what the pipelines run instead of their plans: `plans` itself if no pipeline is
+  /// throttled, otherwise `buffer`.
+  std::span<const std::size_t> throttled(std::span<const std::size_t> plans,
+                                         std::vector<std::size_t>& buffer);
+
+ private:
+  EmulatedCluster& cluster_;
+  std::size_t all_max_;
+  std::vector<double> slowdowns_;
+  std::span<const Megahertz> held_to_;
+  std::vector<std::size_t> hot_;            ///< pipelines that are throttled
+  std::map<Megahertz, double> at_all_max_;  ///< slowdown of each clock
+};
+
+}  // namespace harpe

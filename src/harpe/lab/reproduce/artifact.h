@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// The public data of Perseus's evaluation (SOSP'24), read from a folder:
+///
+///   emulation/WORKLOAD_GPU.csv           profile of a tenth of the layers, 8 stages
+///   emulation/published_frontiers/GPU/WORKLOAD_PRECISION_mbN.csv
+///                                        its frontier for N micro-batches (time, energy)
+///   emulation/published_envpipe.csv      EnvPipe's plans, for all layers and 64 GPUs
+///   measured/WORKLOAD.csv                profile derived from measured runs
+///   measured/constants.csv               what else an iteration takes
+///   measured/measured_plans.csv          time and energy of every plan that ran
+///
+/// Whatever is not there is left out of the tables. In the folders of frontiers GPU has `_` for
+/// `-`, and WORKLOAD may be its first part alone (`bloom` for `bloom-176b`).
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/lab/reproduce/accounting.h"
+#include "harpe/plan/profile/profile.h"
+
+namespace harpe {
+
+/// A profile of the emulation, with what was published of it.
+struct EmulatedWorkload {
+  /// Of one number of micro-batches.
+  struct Published {
+    /// Perseus's frontier, slowest first; a tenth of the layers, one GPU a stage. Empty: missing.
+    std::vector<IterationFigures> frontier = {};
+    std::optional<IterationFigures> envpipe = {};  ///< on the same scale
+  };
+  std::string workload = {}, gpu = {};  ///< the parts of the file's name: "gpt3-175b", "a100-sxm"
+  Profile profile = {};
+  std::map<int, Published> published = {};  ///< by micro-batches
+};
+
+/// A workload that ran on real GPUs.
+struct MeasuredWorkload {
+  std::string workload = {}, gpu = {};
+  Profile profile = {};
+  int stages = 0, micro_batches = 0, gpus_per_stage = 1;
+  Watts blocking_power{};
+  std::vector<Seconds> load = {};  ///< ahead of each forward, one a stage
+  Seconds fixed_extra{};           ///< of an iteration
+  std::optional<IterationFigures> all_max = {};
+  std::vector<IterationFigures> perseus = {};  ///< measured plans, in the order of their numbers
+};
+
+struct Sosp24Artifact {
+  std::vector<EmulatedWorkload> emulated = {};
+  std::vector<MeasuredWorkload> measured = {};
+  std::vector<std::string> skipped = {};  ///< files of profiles without a GPU in their names
+};
+
+/// \returns  all faults of all files; `kInvalidInput` if the folder has none of them
+Result<Sosp24Artifact> read_sosp24(const std::filesystem::path& folder);
+
+// Each parses one file and reports all its faults:
+std::vector<IterationFigures> parse_published_frontier(std::string_view text,
+                                                       Diagnostics& diagnostics);
+struct PublishedEnvPipe {
+  std::string model = {}, device = {};
+  int micro_batches = 0;
+  IterationFigures figures = {};
+};
+std::vector<PublishedEnvPipe> parse_published_envpipe(std::string_view text,
+                                                      Diagnostics& diagnostics);
+/// Returns workloads without profiles and plans, which other files have.
+std::vector<MeasuredWorkload> parse_constants(std::string_view text, Diagnostics& diagnostics);
+/// Adds all-max and plans to the workloads they are of; rows of others are ignored.
+void parse_measured_plans(std::string_view text, std::vector<MeasuredWorkload>& workloads,
+                          Diagnostics& diagnostics);
+
+}  // namespace harpe

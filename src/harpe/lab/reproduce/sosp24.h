@@ -1,0 +1,71 @@
+#pragma once
+/// \file
+/// Perseus's published tables (SOSP'24), recomputed from the profiles of its public data.
+///
+///   const auto artifact = harpe::read_sosp24("sosp24");
+///   for (const auto& table : harpe::tables_of(*artifact, {})) rows(table.compute());
+///
+/// Each value comes three times: as published; by Perseus's published algorithm from the profile
+/// alone; and by Harpe. Published values follow the evaluation's own rules: the all-max baseline
+/// ends when the fastest plan does, and planned times and energies stand for real ones. Harpe's
+/// follow from real times and energies of the clocks it chose.
+///
+/// Pure; tables may be computed by several threads at once.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/lab/reproduce/artifact.h"
+
+namespace harpe {
+
+struct ReproducedRow {
+  std::string what = {};                ///< "intrinsic_saving_percent"
+  std::string workload = {}, gpu = {};  ///< the parts of the file's name
+  int gpus = 0;                         ///< of the whole job
+  int micro_batches = 0;                ///< of a pipeline
+  double straggler = 1;                 ///< slowdown of one pipeline; 1: none
+  std::optional<double> published = {};
+  std::optional<double> recomputed = {};  ///< planned figures, as published ones are
+  std::optional<double> by_clocks = {};   ///< the same plans with the real figures of their clocks
+  std::optional<double> harpe = {};
+};
+
+/// The rows of one table, and what could not be recomputed for it and why.
+struct ReproducedRows {
+  std::vector<ReproducedRow> rows = {};
+  std::vector<std::string> notes = {};
+};
+
+struct ReproduceOptions {
+  std::optional<Watts> blocking_power = {};  ///< of GPUs whose emulation published none
+  std::optional<Seconds> unit = {};          ///< see `PerseusOptions`; default: that of the
+                                             ///< published frontier, else by GPU
+};
+
+/// One profile with one number of micro-batches.
+struct ReproducedTable {
+  std::string name = {};  ///< "gpt3-175b on a100-sxm, 96 micro-batches"
+  std::function<Result<ReproducedRows>()> compute = {};
+};
+
+/// \param artifact  must outlive the tables
+/// \returns  `kInvalidInput` for a GPU whose blocking power is not known
+Result<std::vector<ReproducedTable>> tables_of(const Sosp24Artifact& artifact,
+                                               const ReproduceOptions& options);
+
+/// Emulation: savings of 1,024 to 8,192 GPUs, with and without a straggler (figures 7 and 8, table
+/// 6). Harpe's plan for a straggler's time is the one of least energy, waiting included.
+Result<ReproducedRows> emulated_rows(const EmulatedWorkload& workload, int micro_batches,
+                                     Watts blocking_power, Seconds unit);
+/// Measured runs: saving and slowdown of the fastest plan (table 3), savings of one pipeline that
+/// waits for a straggler (table 4).
+Result<ReproducedRows> measured_rows(const MeasuredWorkload& workload, std::optional<Seconds> unit);
+
+/// Slowdowns of the straggler in the tables.
+inline constexpr double kPublishedStragglers[] = {1.05, 1.1, 1.2, 1.3, 1.4, 1.5};
+
+}  // namespace harpe

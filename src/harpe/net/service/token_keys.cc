@@ -1,0 +1,117 @@
+#include "harpe/net/service/token_keys.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+Error in_file(Error error, const std::filesystem::path& path) {
+  for (Diagnostic& diagnostic : error.diagnostics) diagnostic.file = path.string();
+  return error;
+}
+
+/// Who may write it decides whose tokens are refused.
+Status check_revoked_file(const std::filesystem::path& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return ok_status();  // reading it says why
+  if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
+    return Error::of(ErrorCode::kNoPermission,
+                     path.string() + " must belong to root or to this process's own user");
+  }
+  if ((found.st_mode & 022) != 0) {
+    return Error::of(ErrorCode::kNoPermission,
+                     path.string() + " may be written by others; run: chmod 644 " + path.string());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<SigningKey>> TokenKeys::parse_keys(std::string_view text) {
+  std::vector<SigningKey> keys;
+  text = trim(text);
+  do {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() && !text.empty()) continue;
+    SigningKey key = HARPE_TRY(SigningKey::of(line));
+    if (keys.size() == kMost) {
+      return Error::invalid("there are more than " + std::to_string(kMost) + " keys");
+    }
+    keys.push_back(std::move(key));
+  } while (!text.empty());
+  return keys;
+}
+
+Result<TokenKeys::Content> TokenKeys::read_content(const TokenFiles& files) {
+  HARPE_TRY(check_secret_file(files.keys));
+  const std::string text = HARPE_TRY(read_regular_file(files.keys, 64 * 1024));
+  Result<std::vector<SigningKey>> keys = parse_keys(text);
+  if (!keys.ok()) return in_file(keys.error(), files.keys);
+  Content content{.keys = *std::move(keys), .revoked = {}};
+  if (files.revoked.empty()) return content;
+  HARPE_TRY(check_revoked_file(files.revoked));
+  const std::string lines = HARPE_TRY(read_regular_file(files.revoked, RevokedTokens::kLongest));
+  content.revoked = HARPE_TRY(RevokedTokens::parse(lines, files.revoked.string()));
+  return content;
+}
+
+Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
+  std::vector<SigningKey> keys = HARPE_TRY(parse_keys(secrets));
+  std::shared_ptr<TokenKeys> made(new TokenKeys);
+  const MutexLock lock(made->mutex_);
+  made->content_ = std::make_shared<const Content>(Content{.keys = std::move(keys), .revoked = {}});
+  return made;
+}
+
+Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
+  if (files.keys.empty()) return std::shared_ptr<TokenKeys>();
+  std::shared_ptr<TokenKeys> made(new TokenKeys);
+  made->files_ = std::move(files);
+  HARPE_TRY(made->reload());
+  return made;
+}
+
+Result<bool> TokenKeys::reload() {
+  const MutexLock lock(mutex_);
+  if (files_.keys.empty()) return false;
+  // Before the bytes: what is written while they are read is read again.
+  const FileStamp keys = file_stamp(files_.keys);
+  const FileStamp revoked = files_.revoked.empty() ? FileStamp() : file_stamp(files_.revoked);
+  if (content_ != nullptr && keys == keys_seen_ && revoked == revoked_seen_) return false;
+  keys_seen_ = keys;
+  revoked_seen_ = revoked;
+  Content content = HARPE_TRY(read_content(files_));
+  content_ = std::make_shared<const Content>(std::move(content));
+  return true;
+}
+
+std::shared_ptr<const TokenKeys::Content> TokenKeys::content() const {
+  const MutexLock lock(mutex_);
+  return content_;
+}
+
+std::string TokenKeys::sign(const TokenClaims& claims) const {
+  return content()->keys.front().sign(claims);
+}
+
+Result<TokenClaims> TokenKeys::verify(std::string_view token, std::int64_t now) const {
+  const auto all = content();
+  const auto signer =
+      std::ranges::find_if(all->keys, [&](const SigningKey& key) { return key.has_signed(token); });
+  Result<TokenClaims> claims =
+      (signer == all->keys.end() ? all->keys.front() : *signer).verify(token, now);
+  if (claims.ok() && all->revoked.covers(*claims)) {
+    return Error::of(ErrorCode::kNoPermission, "The token has been revoked.");
+  }
+  return claims;
+}
+
+}  // namespace harpe

@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// The keys of a server's tokens, and which tokens were revoked, as files say at any time.
+///
+/// A key file holds one key a line. The first signs; tokens of all are accepted. So a key is
+/// changed without a moment in which anything is refused: add the new one as the last line
+/// everywhere, move it to the first, and take the old one out once its last token has expired.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/file.h"
+#include "harpe/base/mutex.h"
+#include "harpe/base/result.h"
+#include "harpe/net/service/revoked_tokens.h"
+#include "harpe/net/service/token.h"
+
+namespace harpe {
+
+struct TokenFiles {
+  std::filesystem::path keys;  ///< of mode 600; a key of 32 bytes or more a line
+  std::filesystem::path revoked =
+      {};  ///< see revoked_tokens.h, no more writable by others; empty: none
+};
+
+/// Thread-safe.
+class TokenKeys {
+ public:
+  static constexpr std::size_t kMost = 16;  ///< keys
+
+  /// \param secrets  as in a key file
+  static Result<std::shared_ptr<TokenKeys>> of(std::string_view secrets);
+  /// Null where no key file is named.
+  static Result<std::shared_ptr<TokenKeys>> read(TokenFiles files);
+
+  /// Reads what was written since. On an error all is as it was, and is tried again when the files
+  /// change again. Whether anything was read.
+  Result<bool> reload();
+
+  std::string sign(const TokenClaims& claims) const;
+  /// As `SigningKey::verify`, and fails for revoked tokens.
+  Result<TokenClaims> verify(std::string_view token, std::int64_t now) const;
+
+ private:
+  struct Content {
+    std::vector<SigningKey> keys;  ///< one at least
+    RevokedTokens revoked;
+  };
+  TokenKeys() = default;
+  static Result<std::vector<SigningKey>> parse_keys(std::string_view text);
+  static Result<Content> read_content(const TokenFiles& files);
+  std::shared_ptr<const Content> content() const;
+
+  TokenFiles files_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Content> content_ HARPE_GUARDED_BY(mutex_);
+  FileStamp keys_seen_ HARPE_GUARDED_BY(mutex_), revoked_seen_ HARPE_GUARDED_BY(mutex_);
+};
+
+}  // namespace harpe

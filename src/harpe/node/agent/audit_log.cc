@@ -1,0 +1,192 @@
+#include "harpe/node/agent/audit_log.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harpe/base/json_text.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kLeaseCharacters = 8;
+constexpr Seconds kRetry{1};  ///< of what could not be written
+constexpr const char* kTight =
+    "the disk of the audit log is full: refusals are counted and not written; leases and settings "
+    "are written to space that was reserved for them";
+
+/// The time of day in UTC with microseconds.
+std::string time_of_day_text() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  std::tm parts{};
+  ::gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 32> date{};
+  const std::size_t size = std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  const std::string micros = std::to_string(now.tv_nsec / 1000);
+  return std::string(date.data(), size) + "." +
+         std::string(6 - std::min<std::size_t>(6, micros.size()), '0') + micros + "Z";
+}
+
+/// All but the result, which comes last.
+nlohmann::ordered_json line_of(const AuditEntry& entry) {
+  nlohmann::ordered_json line = {{"time", time_of_day_text()}, {"action", entry.action}};
+  if (entry.peer.uid >= 0) line["uid"] = entry.peer.uid;
+  if (entry.peer.pid > 0) line["pid"] = entry.peer.pid;
+  if (!entry.peer.token_subject.empty()) line["token"] = entry.peer.token_subject;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) line[key] = value;
+  };
+  add("lease", entry.lease.substr(0, kLeaseCharacters));
+  add("gpu", entry.gpu);
+  add("from", entry.from);
+  add("to", entry.to);
+  nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+  const auto add_changes = [&changes](const auto& list) {
+    for (const auto& [seconds, what] : list) {
+      changes.push_back({std::round(seconds * 1e6) / 1e6, what});
+    }
+  };
+  add_changes(entry.changes);
+  add_changes(entry.settings);
+  if (!changes.empty()) line["changes"] = std::move(changes);
+  return line;
+}
+
+std::string text_of(nlohmann::ordered_json line, const std::string& result) {
+  if (!result.empty()) line["result"] = result;
+  return json_line(line) + "\n";
+}
+
+/// By whom refusals are gathered.
+std::string named_user_of(const Peer& peer) {
+  return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
+}
+
+void cut(std::string& text) {
+  if (text.size() > AuditLog::kLongestText)
+    text.replace(AuditLog::kLongestText, std::string::npos, "...");
+}
+
+}  // namespace
+
+void AuditLog::open(std::unique_ptr<AuditSink> sink,
+                    std::function<void(const std::string&)> on_event) {
+  const MutexLock lock(mutex_);
+  sink_ = std::move(sink);
+  on_event_ = std::move(on_event);
+}
+
+Status AuditLog::reopen() {
+  const MutexLock lock(mutex_);
+  return sink_ == nullptr ? ok_status() : sink_->reopen();
+}
+
+void AuditLog::set_trouble(std::string trouble, bool failing) {
+  const bool changed = trouble.empty() != health_.trouble.empty() || failing != health_.failing;
+  health_.trouble = std::move(trouble);
+  failing_ = health_.failing = failing;
+  if (!changed || !on_event_) return;
+  on_event_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
+}
+
+/// Writes a line, after one that tells of those that are missing before it. \param must  it is
+/// missing where it cannot be written; others are kept
+Status AuditLog::append(const std::string& line, bool must) {
+  std::string lines;
+  if (missing_ > 0) {
+    nlohmann::ordered_json gap = {
+        {"time", time_of_day_text()}, {"action", "audit_log"}, {"count", missing_}};
+    lines = text_of(std::move(gap), "failed: so many lines could not be written");
+  }
+  lines += line;
+  Status status = lines.empty() ? ok_status() : sink_->append(lines);
+  if (status.ok()) {
+    missing_ = 0;
+    set_trouble(sink_->has_room() ? "" : kTight, false);
+    return status;
+  }
+  if (must) ++missing_, ++health_.lines_lost;
+  set_trouble("the audit log cannot be written: " + status.error().text(), true);
+  return status;
+}
+
+Status AuditLog::write(const AuditEntry& entry) {
+  const MutexLock lock(mutex_);
+  if (sink_ == nullptr) return ok_status();
+  return append(text_of(line_of(entry), entry.result), true);
+}
+
+void AuditLog::refuse(AuditEntry entry, Instant now) {
+  const MutexLock lock(mutex_);
+  if (sink_ == nullptr) return;
+  ++health_.refusals;
+  cut(entry.to);
+  cut(entry.result);
+  std::string user = named_user_of(entry.peer);
+  flush_locked(now, false);
+  auto found = gathered_.find(user);
+  const bool is_new = found == gathered_.end();
+  if (is_new && gathered_.size() >= kMostUsers) {
+    user.clear();
+    entry.peer = {};
+    found = gathered_.find(user);
+  } else if (is_new && sink_->has_room() &&
+             append(text_of(line_of(entry), entry.result), false).ok()) {
+    gathered_[user] = {.newest = {}, .count = 0, .since = now};
+    return;
+  }
+  if (found == gathered_.end()) found = gathered_.emplace(user, Gathered{{}, 0, now}).first;
+  found->second.newest = std::move(entry);
+  ++found->second.count;
+}
+
+void AuditLog::flush(Instant now, bool all) {
+  const MutexLock lock(mutex_);
+  if (sink_ == nullptr) return;
+  flush_locked(now, all);
+  if (!health_.trouble.empty() && sink_->has_room()) (void)append("", false);
+}
+
+std::optional<Instant> AuditLog::due(Instant now) const {
+  const MutexLock lock(mutex_);
+  if (sink_ == nullptr) return std::nullopt;
+  std::optional<Instant> due;
+  if (!health_.trouble.empty()) due = now + kRetry;
+  for (const auto& [user, gathered] : gathered_) {
+    const Instant end = std::max(gathered.since + kWindow, health_.trouble.empty() ? now : *due);
+    due = std::min(due.value_or(end), end);
+  }
+  return due;
+}
+
+AuditLog::Health AuditLog::health() const {
+  const MutexLock lock(mutex_);
+  return health_;
+}
+
+void AuditLog::flush_locked(Instant now, bool all) {
+  for (auto at = gathered_.begin(); at != gathered_.end();) {
+    Gathered& gathered = at->second;
+    if (!all && now < gathered.since + kWindow) {
+      ++at;
+      continue;
+    }
+    if (gathered.count == 0) {
+      at = gathered_.erase(at);
+      continue;
+    }
+    nlohmann::ordered_json line = line_of(gathered.newest);
+    line["count"] = gathered.count;
+    line["for_s"] = std::round((now - gathered.since).value * 1e3) / 1e3;
+    const bool written =
+        sink_->has_room() && append(text_of(std::move(line), gathered.newest.result), false).ok();
+    gathered.since = written ? now : gathered.since;
+    if (written) gathered.count = 0;
+    ++at;
+  }
+}
+}  // namespace harpe

@@ -1,0 +1,307 @@
+#include "harpe/node/agent/gpu_control.h"
+
+#include <algorithm>
+
+#include "harpe/node/agent/policy_text.h"
+#include "harpe/node/agent/setting_checks.h"
+
+namespace harpe {
+
+GpuControl::GpuControl(std::unique_ptr<Gpu> gpu, Services services)
+    : gpu_(std::move(gpu)),
+      services_(services),
+      clock_changes_(services.audit, services.audit_required),
+      settings_(services.audit, services.audit_required) {}
+
+std::string GpuControl::name() const {
+  return "GPU " + std::to_string(identity().index);
+}
+
+AuditEntry GpuControl::entry(const Holder& holder, const char* action, std::string from,
+                             std::string to) const {
+  AuditEntry entry;
+  entry.action = action;
+  entry.peer = holder.peer;
+  entry.lease = holder.lease;
+  entry.gpu = identity().uuid;
+  entry.from = std::move(from);
+  entry.to = std::move(to);
+  return entry;
+}
+
+Result<std::vector<Megahertz>> GpuControl::supported_clocks(ClockDomain domain) {
+  auto& known = domain == ClockDomain::kGraphics ? graphics_clocks_ : memory_clocks_;
+  if (known && known->ok()) return *known;
+  known = gpu_->supported_clocks(domain);
+  if (known->ok() && (*known)->empty()) {
+    known = Error::of(ErrorCode::kNotSupported, name() + " names no clocks that can be locked");
+  }
+  if (known->ok()) std::ranges::sort(known->value());
+  return *known;
+}
+
+Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting, Instant now) {
+  using Kind = Setting::Kind;
+  now_ = now;
+  Result<Applied> applied = Error::internal("no such setting");
+  switch (setting.kind) {
+    case Kind::kLockClocks:
+      applied = lock_clocks(holder, setting.domain, setting.clocks);
+      break;
+    case Kind::kResetClocks:
+      applied = reset_clocks(holder, setting.domain);
+      break;
+    case Kind::kPowerLimit:
+      applied = limit_power(holder, setting.limit);
+      break;
+    case Kind::kResetPowerLimit:
+      applied = reset_power_limit(holder);
+      break;
+    case Kind::kPersistenceMode:
+      applied = set_persistence_mode(holder, setting.enabled);
+      break;
+  }
+  if (applied.ok()) {
+    ++services_.counters.settings_applied;
+    if (services_.dry_run) {
+      AuditEntry line = entry(holder, action_of(setting), "", text_of(setting));
+      line.result = "would apply";
+      // Nothing depends on it: nothing was changed.
+      (void)services_.audit.write(line);
+    }
+    return applied;
+  }
+  const ErrorCode code = applied.error().code;
+  const bool refused = code == ErrorCode::kNoPermission || code == ErrorCode::kInvalidInput;
+  ++(refused ? services_.counters.settings_refused : services_.counters.settings_failed);
+  if (refused) {
+    AuditEntry line = entry(holder, "refused", "", text_of(setting));
+    line.result = "refused: " + applied.error().text();
+    services_.audit.refuse(std::move(line), now);
+  }
+  return applied;
+}
+
+Status GpuControl::log_request(AuditEntry& entry, bool gathered) {
+  if (gathered) return settings_.make_room(entry.lease);
+  HARPE_TRY(flush_changes());
+  entry.result = "requested";
+  Status logged = services_.audit.write(entry);
+  return logged.ok() || !services_.audit_required ? ok_status() : std::move(logged);
+}
+
+Status GpuControl::log_result(AuditEntry& entry, bool gathered, const Status& status) {
+  entry.result = status.ok() ? "applied" : "failed: " + status.error().text();
+  if (gathered) {
+    std::string what = entry.action + " " + entry.to + ": " + entry.result;
+    AuditEntry line{
+        .action = "settings", .peer = entry.peer, .lease = entry.lease, .gpu = entry.gpu};
+    settings_.add(line, std::move(what), now_);
+    return ok_status();
+  }
+  Status logged = services_.audit.write(entry);
+  return logged.ok() || !services_.audit_required ? ok_status() : std::move(logged);
+}
+
+template <class Save, class Call>
+Status GpuControl::change(AuditEntry entry, Save save, Call call) {
+  const bool gathered = !setting_lines_.take(now_);
+  HARPE_TRY(log_request(entry, gathered));
+  const SavedGpu before = saved_;
+  Status status = save();
+  if (status.ok()) {
+    status = seen_from_agent(call(), name());
+    if (!status.ok()) forget_unless_changed(status.error().code, before);
+  }
+  Status logged = log_result(entry, gathered, status);
+  return status.ok() ? logged : status;
+}
+
+// --- What is allowed and supported.
+
+Status GpuControl::check_clocks(const Allowance& allowance, ClockDomain domain, ClockRange range) {
+  if (range.lowest > range.highest) {
+    return Error::invalid("the lowest clock, " + text_of(range.lowest) +
+                          ", is above the highest, " + text_of(range.highest));
+  }
+  const std::string what = std::string(name_of(domain)) + " clocks";
+  const std::vector<ClockRange>& allowed = allowed_clocks(allowance, domain);
+  if (!is_within(range, allowed)) {
+    return denied(what + " of " + text_of(range) + " on " + name(), text_of(allowed));
+  }
+  const auto clocks = HARPE_TRY(supported_clocks(domain));
+  Diagnostics diagnostics;
+  for (const Megahertz clock : {range.lowest, range.highest}) {
+    if (std::ranges::binary_search(clocks, clock)) continue;
+    diagnostics.add(text_of(clock) + " is no " + name_of(domain) + " clock of " + name() +
+                    "; the nearest is " + text_of(nearest_clock(clocks, clock)));
+    if (range.lowest == range.highest) break;
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+Status GpuControl::check_limit(const Allowance& allowance, Watts limit) {
+  const bool allowed = std::ranges::any_of(allowance.power_limits, [&](const auto& range) {
+    return range.lowest <= limit && limit <= range.highest;
+  });
+  if (!allowed) {
+    return denied("a power limit of " + text_of(limit) + " on " + name(),
+                  text_of(allowance.power_limits));
+  }
+  const auto range = HARPE_TRY(gpu_->power_limit_range());
+  if (limit < range.lowest || limit > range.highest) {
+    return Error::invalid("a power limit of " + text_of(limit) + " is out of the range of " +
+                          name() + ", " + text_of(range.lowest) + " to " + text_of(range.highest));
+  }
+  return ok_status();
+}
+
+// --- Setting.
+
+Applied GpuControl::read_back_clocks(ClockDomain domain, std::optional<ClockRange> range) {
+  Applied applied;
+  applied.clocks = range;
+  applied.text = std::string(name_of(domain)) + " clocks " +
+                 (range ? "locked to " + text_of(*range) : "as before the lease");
+  if (const auto clock = gpu_->clock(domain); clock.ok()) applied.clock = *clock;
+  const auto lock = gpu_->locked_clocks(domain);
+  if (range && lock.ok() && *lock != *range) {
+    applied.honoured = false;
+    applied.text += "; the driver made that " + (*lock ? text_of(**lock) : std::string("no lock"));
+    applied.clocks = *lock;
+  }
+  const auto reasons = gpu_->event_reasons();
+  if (range && reasons.ok() && reasons->throttled()) {
+    applied.honoured = false;
+    applied.text += "; held back by " + reasons->text();
+  }
+  return applied;
+}
+
+Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain,
+                                        ClockRange range) {
+  HARPE_TRY(check_clocks(holder.allowance, domain, range));
+  std::optional<ClockRange>& last =
+      domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_;
+  if (services_.dry_run) {
+    Applied would{.text = std::string("would lock ") + name_of(domain) + " clocks to " +
+                          text_of(range)};
+    would.clocks = range;
+    return would;
+  }
+  const auto before = known_lock(domain);
+  Status status = change(
+      entry(holder, action_of(domain), before ? text_of(*before) : "", text_of(range)),
+      [&] { return save_lock(holder, domain); },
+      [&] {
+        last.reset();
+        check_saved(
+            (domain == ClockDomain::kGraphics ? saved_.graphics : saved_.memory).has_value());
+        Status set = gpu_->set_locked_clocks(domain, range);
+        if (set.ok()) last = range;
+        return set;
+      });
+  if (!status.ok()) return std::move(status).error();
+  return read_back_clocks(domain, range);
+}
+
+Result<Applied> GpuControl::reset_clocks(const Holder& holder, ClockDomain domain) {
+  if (allowed_clocks(holder.allowance, domain).empty()) {
+    return denied(std::string("setting ") + name_of(domain) + " clocks of " + name(), "none");
+  }
+  std::optional<SavedLock>& saved =
+      domain == ClockDomain::kGraphics ? saved_.graphics : saved_.memory;
+  if (services_.dry_run || !saved) {
+    return Applied{.text = std::string(services_.dry_run ? "would put " : "") + name_of(domain) +
+                           " clocks " + (services_.dry_run ? "back" : "as before the lease")};
+  }
+  std::optional<SavedLock> before = saved;  // it stays saved: the file says so too
+  Status status = change(
+      entry(holder, action_of(domain), "", "as before"), [] { return ok_status(); },
+      [&] { return restore_lock(domain, before); });
+  if (!status.ok()) return std::move(status).error();
+  return read_back_clocks(domain, std::nullopt);
+}
+
+Applied GpuControl::read_back_limit(Watts before, Watts asked) {
+  Applied applied;
+  const auto set = gpu_->power_limit();
+  const auto enforced = gpu_->enforced_power_limit();
+  const Watts now = set.ok() ? *set : asked;
+  applied.text = "power limit " + text_of(before) + " -> " + text_of(now);
+  if (!same_limit(now, asked)) {
+    applied.honoured = false;
+    applied.text += " (asked for " + text_of(asked) + ", which the driver changed)";
+  }
+  applied.limit = enforced.ok() ? *enforced : now;
+  if (enforced.ok() && *enforced < now && !same_limit(now, *enforced)) {
+    applied.honoured = false;
+    applied.text += "; something else holds it to " + text_of(*enforced);
+  }
+  return applied;
+}
+
+Result<Applied> GpuControl::limit_power(const Holder& holder, Watts limit) {
+  HARPE_TRY(check_limit(holder.allowance, limit));
+  const auto before = HARPE_TRY(gpu_->power_limit());
+  if (services_.dry_run) {
+    Applied would{.text = "would set the power limit " + text_of(before) + " -> " + text_of(limit)};
+    would.limit = limit;
+    return would;
+  }
+  Status status = change(
+      entry(holder, "power_limit", text_of(before), text_of(limit)),
+      [&] { return save_power_limit(holder); },
+      [&] {
+        check_saved(saved_.power_limit.has_value());
+        return gpu_->set_power_limit(limit);
+      });
+  if (!status.ok()) return std::move(status).error();
+  return read_back_limit(before, limit);
+}
+
+Result<Applied> GpuControl::reset_power_limit(const Holder& holder) {
+  if (holder.allowance.power_limits.empty()) {
+    return denied("setting the power limit of " + name(), "none");
+  }
+  const auto now = HARPE_TRY(gpu_->power_limit());
+  const Watts before = saved_.power_limit.value_or(now);
+  if (services_.dry_run) {
+    Applied would{.text = "would put the power limit back to " + text_of(before)};
+    would.limit = before;
+    return would;
+  }
+  if (!saved_.power_limit) return read_back_limit(now, now);
+  Status status = change(
+      entry(holder, "power_limit", text_of(now), text_of(before)), [] { return ok_status(); },
+      [&] { return gpu_->set_power_limit(before); });
+  if (!status.ok()) return std::move(status).error();
+  return read_back_limit(now, before);
+}
+
+Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enabled) {
+  const std::string to = enabled ? "on" : "off";
+  if (!holder.allowance.persistence_mode) {
+    return denied("setting the persistence mode of " + name(), "none");
+  }
+  if (services_.dry_run) return Applied{.text = "would turn persistence mode " + to};
+  const auto before = HARPE_TRY(gpu_->persistence_mode());
+  Status status = change(
+      entry(holder, "persistence_mode", before ? "on" : "off", to),
+      [&] { return save_persistence_mode(holder); },
+      [&] {
+        check_saved(saved_.persistence_mode.has_value());
+        return gpu_->set_persistence_mode(enabled);
+      });
+  if (!status.ok()) return std::move(status).error();
+  const auto now = gpu_->persistence_mode();
+  Applied applied{.text = "persistence mode " + to};
+  if (now.ok() && *now != enabled) {
+    applied.honoured = false;
+    applied.text += ", but it reads otherwise";
+  }
+  return applied;
+}
+
+}  // namespace harpe

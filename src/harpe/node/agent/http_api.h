@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// What the agent answers to HTTP requests: who may ask, and which route it is. docs/agent.md is
+/// the reference for users.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harpe/net/http/http_message.h"
+#include "harpe/net/http/server_loop.h"
+#include "harpe/net/service/token_keys.h"
+#include "harpe/node/agent/controller.h"
+#include "harpe/node/agent/power_stream.h"
+
+namespace harpe {
+
+/// Groups of routes that can be switched off, and scopes of tokens: the same words.
+inline constexpr const char* kGpuControl = "gpu-control";
+inline constexpr const char* kGpuRead = "gpu-read";
+inline constexpr const char* kCpuRead = "cpu-read";
+
+/// What the transport tells about itself for /metrics and /health.
+struct TransportCounts {
+  std::size_t connections = 0;
+  std::uint64_t connections_refused = 0;
+  std::size_t buffered = 0;  ///< bytes of requests and answers
+};
+
+struct ApiOptions {
+  std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
+  std::shared_ptr<const TokenKeys> token_keys = {};
+  bool dry_run = false;
+  std::string version = {};                 ///< of Harpe
+  std::vector<bool> gpus_with_energy = {};  ///< which GPUs have an energy counter
+  std::vector<bool> cpus_with_dram = {};    ///< which CPU packages meter their memory
+  std::function<TransportCounts()> transport = {};
+};
+
+/// What routes work with.
+struct ApiContext {
+  Controller& controller;
+  ServerLoop& loop;
+  Clock& clock;
+  PowerStream& power;
+  const ApiOptions& options;
+  Instant started;
+  std::uint64_t requests = 0;  ///< since the start
+};
+
+/// Answers requests on the thread of its loop. Answers of the controller still come to it after
+/// its last request: close it, destroy the controller, then destroy it.
+class AgentApi {
+ public:
+  AgentApi(Controller& controller, ServerLoop& loop, Clock& clock, ApiOptions options);
+  /// Ends what listens to the controller.
+  void close() { power_.close(); }
+
+  /// The order of checks is zeusd's: group of the route, token, scope; then the route itself, in
+  /// which the controller checks the policy.
+  void handle(HttpRequest request, Reply reply);
+
+ private:
+  /// Who asks, with what the token says; or what to answer instead.
+  std::optional<HttpResponse> refuse(HttpRequest& request) const;
+
+  ApiOptions options_;
+  PowerStream power_;
+  ApiContext context_;
+};
+
+/// The peer's own GPUs to read: those asked for, or all that it may read.
+Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer& peer,
+                                       const std::optional<std::vector<int>>& asked);
+
+}  // namespace harpe

@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// Waits for answers about several devices, which come on several threads, to answer once.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "harpe/base/mutex.h"
+#include "harpe/node/agent/controller.h"
+
+namespace harpe {
+
+/// One result for each key. Make it with the keys, hand each `slot(key)` to one request.
+template <class T>
+class Gather : public std::enable_shared_from_this<Gather<T>> {
+ public:
+  using Results = std::map<int, Result<T>>;
+
+  /// \param all  called once, on the thread of the last response
+  static std::shared_ptr<Gather> of(std::size_t expected, std::function<void(Results)> all) {
+    return std::shared_ptr<Gather>(new Gather(expected, std::move(all)));
+  }
+
+  Done<T> slot(int key) {
+    return [self = this->shared_from_this(), key](Result<T> result) {
+      self->put(key, std::move(result));
+    };
+  }
+
+ private:
+  Gather(std::size_t expected, std::function<void(Results)> all)
+      : expected_(expected), all_(std::move(all)) {}
+
+  void put(int key, Result<T> result) {
+    Results all;
+    {
+      const MutexLock lock(mutex_);
+      results_.emplace(key, std::move(result));
+      if (results_.size() < expected_) return;
+      all = std::move(results_);
+    }
+    all_(std::move(all));
+  }
+
+  const std::size_t expected_;
+  const std::function<void(Results)> all_;
+  Mutex mutex_;
+  Results results_ HARPE_GUARDED_BY(mutex_);
+};
+
+}  // namespace harpe

@@ -1,0 +1,13 @@
+#pragma once
+/// \file
+/// Harpe's own routes, under /v1, and /health: leases, settings, readings, power as it changes.
+/// JSON in the body; docs/agent.md has an example of each.
+
+#include "harpe/node/agent/http_api.h"
+
+namespace harpe {
+
+/// False when the path is none of these.
+bool handle_native(ApiContext& context, HttpRequest& request, Reply& reply);
+
+}  // namespace harpe

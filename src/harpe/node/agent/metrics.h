@@ -1,0 +1,31 @@
+#pragma once
+/// \file
+/// GET /metrics: the node in Prometheus' text format (version 0.0.4). Counters end in `_total`,
+/// units are base units, a name has one type. Needs the right to read the node.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harpe/net/service/metrics_text.h"
+#include "harpe/node/agent/http_api.h"
+
+namespace harpe {
+
+void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply& reply);
+
+/// What one scrape found.
+struct NodeMetrics {
+  std::vector<GpuIdentity> gpus;
+  std::map<int, GpuReading> readings;  ///< by GPU; one that could not be read is missing
+  std::map<int, CpuEnergy> cpus;
+  Controller::Counts counts;
+  std::size_t troubles = 0;
+  std::size_t leases = 0, listeners = 0;
+  std::uint64_t requests = 0;
+  TransportCounts transport;
+  std::string version;
+};
+std::string metrics_text(const NodeMetrics& node);
+
+}  // namespace harpe

@@ -1,0 +1,239 @@
+#include "harpe/node/agent/power_stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harpe/base/mutex.h"
+#include "harpe/node/agent/http_json.h"
+#include "harpe/node/agent/power_board.h"
+
+namespace harpe {
+namespace {
+
+using Listeners = std::vector<std::weak_ptr<PowerListener>>;
+
+std::vector<std::shared_ptr<PowerListener>> alive(Listeners& all) {
+  std::vector<std::shared_ptr<PowerListener>> found;
+  std::erase_if(all, [&found](const std::weak_ptr<PowerListener>& weak) {
+    auto listener = weak.lock();
+    if (listener == nullptr) return true;
+    found.push_back(std::move(listener));
+    return false;
+  });
+  return found;
+}
+
+std::string event_text(const nlohmann::ordered_json& data) {
+  return "data: " + json_line(data) + "\n\n";
+}
+
+}  // namespace
+
+std::int64_t unix_milliseconds(Instant instant, Clock& clock) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t unix_ns = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+  return (unix_ns + (instant.ns - clock.now().ns)) / 1'000'000;
+}
+
+struct PowerStream::State : std::enable_shared_from_this<State> {
+  State(Controller& given_controller, ServerLoop& given_loop, Clock& given_clock)
+      : controller(given_controller), loop(given_loop), clock(given_clock) {}
+
+  // --- What is heard, on threads of the controller.
+
+  void heard(int gpu, const GpuReading& reading) {
+    if (!reading.power) return;
+    const std::int64_t time = unix_milliseconds(reading.time, clock);
+    const std::int64_t milliwatts = milli(reading.power->value);
+    bool kept =
+        zeusd->put(gpu, std::to_string(milliwatts),
+                   event_text({{"timestamp_ms", time}, {"gpu_id", gpu}, {"power_mw", milliwatts}}));
+    nlohmann::ordered_json data = reading_json(gpu, reading);
+    const std::string value = json_line(data);
+    data["timestamp_ms"] = time;
+    kept |= native->put(gpu, value, event_text(data));
+    if (kept) ask_for_round();
+  }
+
+  void heard_cpu(int cpu, const CpuEnergy& energy) {
+    const Instant now = clock.now();
+    CpuSample before;
+    {
+      const MutexLock lock(samples_mutex);
+      before = std::exchange(last_cpu[cpu], CpuSample{now, energy});
+    }
+    const Seconds time = now - before.time;
+    if (!before.energy || time <= Seconds{0}) return;
+    const auto power = cpu_power_json(*before.energy, energy, time);
+    nlohmann::ordered_json data = {{"timestamp_ms", unix_milliseconds(now, clock)},
+                                   {"cpu_id", cpu}};
+    data.update(power);
+    if (cpu_power->put(cpu, json_line(power), event_text(data))) ask_for_round();
+  }
+
+  void ask_for_round() {
+    if (round_asked.exchange(true)) return;
+    loop.post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->begin_round();
+    });
+  }
+
+  // --- Rounds, on the loop's thread.
+
+  void begin_round() {
+    const Seconds left = next_round - clock.now();
+    if (left <= Seconds{0}) return round();
+    loop.after(left, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->round();
+    });
+  }
+
+  void round() {
+    round_asked = false;
+    for (const auto& board : {zeusd, native, cpu_power}) board->publish();
+    const auto all = everyone();
+    for (const auto& listener : all) listener->after_round();
+    const Seconds pace{static_cast<double>(all.size()) / kMostSends};
+    next_round = clock.now() + std::max(kRound, pace);
+  }
+
+  /// Ends polling for which no listener is left, and shows the others that the line is up.
+  void beat() {
+    if (alive(gpu_listeners).empty()) polling_gpus.reset();
+    const auto all = everyone();
+    for (const auto& listener : all) listener->heartbeat();
+    beating = !all.empty();
+    if (beating) next_beat();
+  }
+
+  void next_beat() {
+    loop.after(kHeartbeat, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->beat();
+    });
+  }
+
+  void begin_beat() {
+    if (std::exchange(beating, true)) return;
+    next_beat();
+  }
+
+  // --- Polling.
+
+  void begin_gpus() {
+    if (polling_gpus != nullptr) return;
+    zeusd->clear();
+    native->clear();
+    polling_gpus = controller.listen([weak = weak_from_this()](int gpu, const GpuReading& reading) {
+      if (const auto self = weak.lock()) self->heard(gpu, reading);
+    });
+  }
+
+  void poll_cpus() {
+    polling_cpus = !alive(cpu_listeners).empty();
+    if (!polling_cpus) {
+      cpu_power->clear();
+      const MutexLock lock(samples_mutex);
+      return last_cpu.clear();
+    }
+    for (int cpu = 0; cpu < controller.cpus(); ++cpu) {
+      controller.read_cpu(cpu_peer, cpu, [weak = weak_from_this(), cpu](Result<CpuEnergy> energy) {
+        const auto self = weak.lock();
+        if (self != nullptr && energy.ok()) self->heard_cpu(cpu, *energy);
+      });
+    }
+    loop.after(kCpuPoll, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->poll_cpus();
+    });
+  }
+
+  // --- Listeners.
+
+  std::vector<std::shared_ptr<PowerListener>> everyone() {
+    auto all = alive(gpu_listeners);
+    const auto cpu = alive(cpu_listeners);
+    all.insert(all.end(), cpu.begin(), cpu.end());
+    return all;
+  }
+
+  Result<std::shared_ptr<PowerListener>> add(Listeners& to,
+                                             const std::shared_ptr<PowerBoard>& board,
+                                             std::vector<int> devices, const HttpRequest& request) {
+    const auto all = everyone();
+    const bool root = request.peer.uid == 0;
+    const auto own = std::ranges::count_if(
+        all, [&](const auto& listener) { return listener->client() == request.client; });
+    if (all.size() >= kMostListeners + (root ? kForRoot : 0) ||
+        (!root && static_cast<std::size_t>(own) >= kMostOfClient)) {
+      return Error::of(ErrorCode::kUnavailable, "too many power streams are open, or you have " +
+                                                    std::to_string(kMostOfClient) +
+                                                    " already; close some or try again later");
+    }
+    auto listener = std::make_shared<PowerListener>(board, std::move(devices), request.client);
+    to.push_back(listener);
+    begin_beat();
+    return listener;
+  }
+
+  struct CpuSample {
+    Instant time;
+    std::optional<CpuEnergy> energy;
+  };
+
+  Controller& controller;
+  ServerLoop& loop;
+  Clock& clock;
+  const std::shared_ptr<PowerBoard> zeusd = std::make_shared<PowerBoard>();
+  const std::shared_ptr<PowerBoard> native = std::make_shared<PowerBoard>();
+  const std::shared_ptr<PowerBoard> cpu_power = std::make_shared<PowerBoard>();
+  Mutex samples_mutex;
+  std::map<int, CpuSample> last_cpu HARPE_GUARDED_BY(samples_mutex);
+  std::atomic<bool> round_asked = false;
+
+  // The loop's thread only.
+  Listeners gpu_listeners, cpu_listeners;
+  Instant next_round;
+  std::shared_ptr<void> polling_gpus;
+  bool polling_cpus = false;
+  bool beating = false;
+  Peer cpu_peer;
+};
+
+PowerStream::PowerStream(Controller& controller, ServerLoop& loop, Clock& clock)
+    : state_(std::make_shared<State>(controller, loop, clock)) {}
+
+PowerStream::~PowerStream() {
+  close();
+}
+
+void PowerStream::close() {
+  state_->polling_gpus.reset();
+}
+
+Result<std::shared_ptr<EventStream>> PowerStream::gpus(std::vector<int> gpus, Format format,
+                                                       const HttpRequest& request) {
+  auto listener = HARPE_TRY(state_->add(state_->gpu_listeners,
+                                        format == Format::kZeusd ? state_->zeusd : state_->native,
+                                        std::move(gpus), request));
+  state_->begin_gpus();
+  return std::shared_ptr<EventStream>(std::move(listener));
+}
+
+Result<std::shared_ptr<EventStream>> PowerStream::cpus(std::vector<int> cpus,
+                                                       const HttpRequest& request) {
+  auto listener =
+      HARPE_TRY(state_->add(state_->cpu_listeners, state_->cpu_power, std::move(cpus), request));
+  state_->cpu_peer = request.peer;
+  if (!state_->polling_cpus) state_->poll_cpus();
+  return std::shared_ptr<EventStream>(std::move(listener));
+}
+
+std::size_t PowerStream::listeners() const {
+  return state_->everyone().size();
+}
+
+}  // namespace harpe

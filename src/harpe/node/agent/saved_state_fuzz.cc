@@ -1,0 +1,19 @@
+// What is read can be written, and reads as the same again.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "harpe/node/agent/saved_state.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto state =
+      harpe::parse_saved_state({reinterpret_cast<const char*>(data), size}, "state.json");
+  if (!state.ok()) {
+    if (state.error().diagnostics.empty()) std::abort();
+    return 0;
+  }
+  const auto again = harpe::parse_saved_state(harpe::text_of(*state), "again.json");
+  if (!again.ok() || *again != *state) std::abort();
+  return 0;
+}

@@ -1,0 +1,231 @@
+#include "harpe/node/agent/server.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/net/http/open_sockets.h"
+#include "harpe/net/http/reload_secrets.h"
+#include "harpe/net/service/controlling_terminal.h"
+#include "harpe/net/service/server_log.h"
+#include "harpe/net/service/server_notify.h"
+#include "harpe/node/agent/clock_listener.h"
+#include "harpe/node/agent/trusted_file.h"
+
+namespace harpe {
+namespace {
+
+ApiOptions api_options(const AgentOptions& options, const Devices& devices) {
+  ApiOptions api{
+      .groups = options.groups, .dry_run = options.controller.dry_run, .version = options.version};
+  for (const auto& gpu : devices.gpus) api.gpus_with_energy.push_back(gpu->total_energy().ok());
+  for (const auto& cpu : devices.cpus) api.cpus_with_dram.push_back(cpu->has_dram());
+  return api;
+}
+
+void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run,
+                   const std::function<void()>& reload) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload,
+                                              terminal = ControllingTerminal()](int signal) {
+    if (signal != SIGHUP || terminal.has_closed()) {
+      log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
+                        : "asked to stop: putting everything back");
+      return loop.stop();
+    }
+    const Status own = log.reopen();
+    const Status audit = controller.reopen_audit_log();
+    for (const Status& reopened : {own, audit}) {
+      log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+    }
+    reload();
+  });
+}
+
+}  // namespace
+
+Status check_agent_options(const AgentOptions& options) {
+  Diagnostics diagnostics;
+  for (const std::string& group : options.groups) {
+    if (group == kGpuControl || group == kGpuRead || group == kCpuRead) continue;
+    diagnostics.add("unknown API group " + in_quotes(group) +
+                    "; there are gpu-control, gpu-read, cpu-read");
+  }
+  if (options.groups.empty()) diagnostics.add("at least one API group must be enabled");
+  if (!options.tcp.empty()) {
+    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    if (!address.ok()) diagnostics.add(address.error().text());
+    if (options.signing_key.empty()) {
+      diagnostics.add(
+          "over TCP a client is known by its token alone: give the key of the tokens with "
+          "--signing-key");
+    }
+    if (address.ok() && !address->loopback && !options.tls) {
+      diagnostics.add("TCP on " + options.tcp +
+                      " would carry tokens in clear over the network: give --tls-certificate and "
+                      "--tls-key");
+    }
+  } else if (options.tls) {
+    diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is missing");
+  }
+  if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
+    diagnostics.add("--revoked-tokens needs --signing-key");
+  }
+  if (options.tokens_everywhere && options.signing_key.empty()) {
+    diagnostics.add("--tokens-everywhere needs --signing-key");
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+namespace {
+
+/// A log may be a device, such as /dev/null; a file has to be one that others cannot have put
+/// there.
+Result<ServerLog> open_log(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!path.empty() && !std::filesystem::is_character_file(path, error)) {
+    HARPE_TRY(open_trusted(path, O_WRONLY | O_APPEND | O_CREAT, 0640));
+  }
+  return ServerLog::open("harpe agent", path);
+}
+
+/// As many open files as this process may have, or what the agent's unit would give it.
+std::uint64_t raise_files() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < kWanted) {
+    limit.rlim_max = kWanted;
+    ::setrlimit(RLIMIT_NOFILE, &limit);  // root alone may
+  }
+  return raise_file_limit();
+}
+
+}  // namespace
+
+std::size_t files_beside_connections(std::size_t gpus) {
+  constexpr std::size_t kOwn = 64;      // logs, libraries, loops, sockets that listen
+  constexpr std::size_t kEachGpu = 16;  // its driver, its lock, a process for each of its leases
+  return kOwn + kEachGpu * gpus + ClockListener::kMostConnections;
+}
+
+HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus) {
+  limits.reserve = std::min<std::size_t>(limits.reserve, files / 8);
+  limits.connections =
+      std::min(limits.connections,
+               connections_within(files, files_beside_connections(gpus) + limits.reserve, 1));
+  limits.connections_per_user =
+      std::min(limits.connections_per_user, std::max<std::size_t>(limits.connections * 3 / 4, 1));
+  return limits;
+}
+
+namespace {
+
+/// Where the sockets lie and who may connect is checked first.
+Result<std::vector<OpenSocket>> open_checked_sockets(const AgentOptions& options) {
+  if (const auto directory = options.socket.path.parent_path();
+      !directory.empty() && std::filesystem::exists(directory)) {
+    HARPE_TRY(check_trusted_directory(directory));
+  }
+  std::vector<OpenSocket> sockets =
+      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  for (const OpenSocket& socket : sockets) {
+    if (!socket.is_tcp || !options.signing_key.empty()) continue;
+    return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
+  }
+  return sockets;
+}
+
+/// \returns  what the sockets are called
+Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
+                                               const AgentOptions& options) {
+  std::vector<std::string> names;
+  for (OpenSocket& socket : sockets) {
+    names.push_back(socket.name);
+    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    const bool needs_token = socket.is_tcp || options.tokens_everywhere;
+    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
+      remove_socket_files(sockets);
+      return std::move(serving).error();
+    }
+  }
+  return names;
+}
+
+/// As many connections as open files allow.
+void fit_limits(AgentOptions& options, std::size_t gpus,
+                const std::function<void(const std::string&)>& write_log) {
+  const std::uint64_t files = raise_files();
+  const std::size_t wanted = options.limits.connections;
+  options.limits = fit_to_files(options.limits, files, gpus);
+  if (options.limits.connections >= wanted) return;
+  write_log("holds " + std::to_string(options.limits.connections) +
+            " connections at once: more need more open files than the " + std::to_string(files) +
+            " that this process may have (ulimit -Hn, LimitNOFILE)");
+}
+
+}  // namespace
+
+Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
+                 const std::function<void(std::string_view)>& ready) {
+  HARPE_TRY(check_agent_options(options));
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
+  const Result<std::shared_ptr<TokenKeys>> keys =
+      TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+  Result<ServerLog> log = open_log(options.log);
+  Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
+  const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
+    used.write(line);
+  };
+  fit_limits(options, devices.gpus.size(), write_log);
+  ApiOptions api = api_options(options, devices);
+  // Clients must find nothing that outlives what it works with: see AgentApi.
+  ServerLoop loop;
+  options.controller.on_event = write_log;
+  std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
+      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
+  // What a crashed agent left changed is back: from here on a start may fail.
+  if (!policy.ok()) return std::move(policy).error();
+  if (!log.ok()) return std::move(log).error();
+  api.token_keys = HARPE_TRY(keys);
+  std::vector<OpenSocket> sockets = HARPE_TRY(open_checked_sockets(options));
+  HttpServer* transport = nullptr;
+  api.transport = [&transport] {
+    return TransportCounts{transport->connections(), transport->connections_refused(),
+                           transport->buffered()};
+  };
+  AgentApi agent(*controller, loop, system_clock(), std::move(api));
+  HttpServer server(
+      loop,
+      [&agent](HttpRequest request, Reply reply) {
+        agent.handle(std::move(request), std::move(reply));
+      },
+      options.limits, write_log);
+  transport = &server;
+  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options));
+  const auto reload = [&] { reload_secrets(keys->get(), server, *log); };
+  watch_signals(loop, *controller, *log, options.controller.dry_run, reload);
+  loop.every(kReloadPeriod, reload);
+  if (const auto period = watchdog_period()) {
+    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  }
+  notify_systemd("READY=1");
+  for (const std::string& name : names) ready(name);
+  loop.run();
+
+  notify_systemd("STOPPING=1");
+  remove_socket_files(sockets);
+  server.close();
+  agent.close();
+  controller.reset();
+  log->write("stopped");
+  return ok_status();
+}
+
+}  // namespace harpe

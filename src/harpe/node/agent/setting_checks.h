@@ -1,0 +1,31 @@
+#pragma once
+/// \file
+/// What settings are compared with before they are made. Private to the room.
+
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/node/agent/controller.h"
+#include "harpe/node/agent/policy.h"
+
+namespace harpe {
+
+/// Whether one of the allowed ranges contains it.
+bool is_within(ClockRange range, const std::vector<ClockRange>& allowed);
+const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain);
+/// \param clocks  rising, not empty
+Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted);
+/// "graphics_clocks": in the audit log.
+const char* action_of(ClockDomain domain);
+const char* action_of(const Setting& setting);
+/// The policy's no.
+Error denied(const std::string& what, const std::string& allowed);
+/// What became of a setting for whom nothing else will do: an error where it is not in force, with
+/// the line of the policy where that forbids it.
+Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool dry_run);
+/// A driver that lets not even this process set a GPU says to go through the agent; here that is
+/// no help. Other errors stay as they are.
+Status seen_from_agent(Status status, const std::string& gpu);
+
+}  // namespace harpe

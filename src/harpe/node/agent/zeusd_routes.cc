@@ -1,0 +1,319 @@
+#include "harpe/node/agent/zeusd_routes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/net/http/http_query.h"
+#include "harpe/node/agent/http_json.h"
+#include "harpe/node/agent/zeusd_cpu_routes.h"
+#include "harpe/node/agent/zeusd_responses.h"
+
+namespace harpe {
+namespace {
+
+// --- Settings -----------------------------------------------------------------------------------
+
+using MakeSettings = Result<std::vector<Setting>> (*)(const HttpQuery&);
+
+struct WriteRoute {
+  const char* path;
+  std::vector<std::string_view> parameters;
+  MakeSettings settings;
+};
+
+Result<std::vector<Setting>> power_limit(const HttpQuery& query) {
+  const std::uint32_t milliwatts = HARPE_TRY(query.number("power_limit_mw"));
+  return std::vector<Setting>{
+      {.kind = Setting::Kind::kPowerLimit, .limit = Watts{milliwatts / 1000.0}}};
+}
+
+Result<std::vector<Setting>> persistence_mode(const HttpQuery& query) {
+  const bool enabled = HARPE_TRY(query.boolean("enabled"));
+  return std::vector<Setting>{{.kind = Setting::Kind::kPersistenceMode, .enabled = enabled}};
+}
+
+template <ClockDomain domain>
+Result<std::vector<Setting>> lock_clocks(const HttpQuery& query) {
+  const std::uint32_t lowest = HARPE_TRY(query.number("min_clock_mhz"));
+  const std::uint32_t highest = HARPE_TRY(query.number("max_clock_mhz"));
+  // No clock is near the largest int; beyond it, any number is as unsupported as any other.
+  constexpr std::uint32_t kMost = 1'000'000'000;
+  return std::vector<Setting>{{.kind = Setting::Kind::kLockClocks,
+                               .domain = domain,
+                               .clocks = {{static_cast<int>(std::min(lowest, kMost))},
+                                          {static_cast<int>(std::min(highest, kMost))}}}};
+}
+
+template <ClockDomain... domains>
+Result<std::vector<Setting>> reset_clocks(const HttpQuery& /*query*/) {
+  return std::vector<Setting>{{.kind = Setting::Kind::kResetClocks, .domain = domains}...};
+}
+
+const std::vector<WriteRoute>& write_routes() {
+  static const std::vector<WriteRoute> kRoutes{
+      {"/gpu/set_power_limit", {"power_limit_mw"}, power_limit},
+      {"/gpu/set_persistence_mode", {"enabled"}, persistence_mode},
+      {"/gpu/set_gpu_locked_clocks",
+       {"min_clock_mhz", "max_clock_mhz"},
+       lock_clocks<ClockDomain::kGraphics>},
+      {"/gpu/set_mem_locked_clocks",
+       {"min_clock_mhz", "max_clock_mhz"},
+       lock_clocks<ClockDomain::kMemory>},
+      {"/gpu/reset_gpu_locked_clocks", {}, reset_clocks<ClockDomain::kGraphics>},
+      {"/gpu/reset_mem_locked_clocks", {}, reset_clocks<ClockDomain::kMemory>},
+      {"/gpu/reset_locked_clocks", {}, reset_clocks<ClockDomain::kGraphics, ClockDomain::kMemory>}};
+  return kRoutes;
+}
+
+void apply_all(Controller& controller, const Peer& peer, const std::vector<Setting>& settings,
+               const std::vector<int>& gpus, bool block, const Reply& reply) {
+  // The lease is for all or for none: a client that may not have one GPU changes none.
+  const Result<Lease> lease = controller.implied_lease(peer, gpus);
+  if (!lease.ok()) {
+    DeviceErrors refused;
+    for (const int gpu : gpus) refused.add(gpu, lease.error());
+    return reply(refused.response());
+  }
+
+  const int per_gpu = static_cast<int>(settings.size());
+  const auto gather =
+      Gather<Applied>::of(gpus.size() * settings.size(),
+                          [per_gpu, block, reply](const Gather<Applied>::Results& results) {
+                            if (!block) return;
+                            DeviceErrors errors;
+                            for (const auto& [key, result] : results) {
+                              if (!result.ok()) errors.add(key / per_gpu, result.error());
+                            }
+                            reply(errors.empty() ? HttpResponse{} : errors.response());
+                          });
+  for (const int gpu : gpus) {
+    for (int i = 0; i < per_gpu; ++i) {
+      controller.apply(peer, lease->id, gpu, settings[i], gather->slot(gpu * per_gpu + i));
+    }
+  }
+  if (!block) reply({});
+}
+
+void write(ApiContext& context, const WriteRoute& route, const HttpRequest& request,
+           const Reply& reply) {
+  std::vector<std::string_view> known = route.parameters;
+  known.insert(known.end(), {"gpu_ids", "block"});
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, known);
+  if (!query.ok()) return reply(bad_query(query.error()));
+  const Result<std::string> ids = query->text("gpu_ids");
+  if (!ids.ok()) return reply(bad_query(ids.error()));
+  const Result<bool> block = query->boolean("block");
+  if (!block.ok()) return reply(bad_query(block.error()));
+  const Result<std::vector<Setting>> settings = route.settings(*query);
+  if (!settings.ok()) return reply(bad_query(settings.error()));
+  const Result<std::vector<int>> gpus = parse_index_list(*ids, "GPU", "gpu_ids");
+  if (!gpus.ok()) return reply(error_response(400, gpus.error().text()));
+  if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
+    return reply(text_response(400, "GPU index " + std::to_string(*unknown) + " does not exist."));
+  }
+  apply_all(context.controller, request.peer, *settings, *gpus, *block, reply);
+}
+
+// --- Readings -----------------------------------------------------------------------------------
+
+/// The GPUs to read; or what to answer instead.
+std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const HttpRequest& request,
+                                             const Reply& reply) {
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"gpu_ids"});
+  if (!query.ok()) return reply(bad_query(query.error())), std::nullopt;
+  const auto asked = optional_indices(*query, "gpu_ids", "GPU");
+  if (!asked.ok()) return reply(error_response(400, asked.error().text())), std::nullopt;
+  const Result<std::vector<int>> gpus = readable_gpus(context.controller, request.peer, *asked);
+  if (!gpus.ok()) {
+    return reply(error_response(zeusd_status(gpus.error().code), gpus.error().text())),
+           std::nullopt;
+  }
+  return *gpus;
+}
+
+/// Turns a reading into one value of it, or an error where the GPU does not tell it.
+template <class T>
+Done<GpuReading> pick(std::optional<T> GpuReading::* member, const char* what, Done<T> done) {
+  return [member, what, done = std::move(done)](Result<GpuReading> reading) {
+    if (!reading.ok()) return done(std::move(reading).error());
+    const std::optional<T>& value = (*reading).*member;
+    if (!value) {
+      return done(
+          Error::of(ErrorCode::kNotSupported, std::string("this GPU does not tell ") + what));
+    }
+    done(*value);
+  };
+}
+
+struct ReadRoute {
+  const char* path;
+  void (*handle)(ApiContext&, const HttpRequest&, const Reply&);
+};
+
+/// A document with one entry a GPU, made of one value of its reading.
+template <class T, class Entry>
+void read_value(ApiContext& context, const HttpRequest& request, const Reply& reply,
+                std::optional<T> GpuReading::* member, const char* what, Entry entry) {
+  const auto gpus = gpus_to_read(context, request, reply);
+  if (!gpus) return;
+  if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
+    return reply(error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
+  }
+  read_all<T>(
+      *gpus, reply,
+      [&](int gpu, Done<T> done) {
+        context.controller.read(request.peer, gpu, pick(member, what, std::move(done)));
+      },
+      [entry](const std::map<int, T>& values) {
+        OrderedJson document = OrderedJson::object();
+        for (const auto& [gpu, value] : values) document[std::to_string(gpu)] = entry(value);
+        return document;
+      });
+}
+
+void get_energy(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  read_value(context, request, reply, &GpuReading::energy, "its energy",
+             [](Joules energy) { return OrderedJson{{"energy_mj", milli(energy.value)}}; });
+}
+
+void get_power_limit(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  read_value(context, request, reply, &GpuReading::power_limit, "its power limit",
+             [](Watts limit) { return OrderedJson{{"power_limit_mw", milli(limit.value)}}; });
+}
+
+void get_persistence_mode(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  read_value(context, request, reply, &GpuReading::persistence_mode, "its persistence mode",
+             [](bool enabled) { return OrderedJson{{"enabled", enabled}}; });
+}
+
+void get_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const Reply with_time = [reply, &clock = context.clock](HttpResponse response) {
+    if (response.status == 200) {
+      const std::int64_t time = unix_milliseconds(clock.now(), clock);
+      response.body =
+          "{\"timestamp_ms\":" + std::to_string(time) + ",\"power_mw\":" + response.body + "}";
+    }
+    reply(std::move(response));
+  };
+  read_value(context, request, with_time, &GpuReading::power, "its power",
+             [](Watts power) { return OrderedJson(milli(power.value)); });
+}
+
+void get_constraints(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const auto gpus = gpus_to_read(context, request, reply);
+  if (!gpus) return;
+  if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
+    return reply(error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
+  }
+  read_all<PowerLimitRange>(
+      *gpus, reply,
+      [&](int gpu, Done<PowerLimitRange> done) {
+        context.controller.power_limit_range(request.peer, gpu, std::move(done));
+      },
+      [](const std::map<int, PowerLimitRange>& ranges) {
+        OrderedJson document = OrderedJson::object();
+        for (const auto& [gpu, range] : ranges) {
+          document[std::to_string(gpu)] = {{"min_power_limit_mw", milli(range.lowest.value)},
+                                           {"max_power_limit_mw", milli(range.highest.value)}};
+        }
+        return document;
+      });
+}
+
+void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const auto gpus = gpus_to_read(context, request, reply);
+  if (!gpus) return;
+  const auto& known = context.controller.gpus();
+  if (first_unknown(*gpus, known.size())) {
+    return reply(unknown_indices("GPU", *gpus, known.size()));
+  }
+  for (const int gpu : *gpus) {
+    if (context.controller.policy().allowance(request.peer, known[gpu]).read) continue;
+    return reply(
+        error_response(403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
+  }
+  auto stream = context.power.gpus(*gpus, PowerStream::Format::kZeusd, request);
+  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  reply(event_stream(*std::move(stream)));
+}
+
+// --- Identity -----------------------------------------------------------------------------------
+
+void discover(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const ApiOptions& options = context.options;
+  OrderedJson gpus = OrderedJson::array();
+  for (const GpuIdentity& gpu : context.controller.gpus()) {
+    const auto index = static_cast<std::size_t>(gpu.index);
+    gpus.push_back({{"id", gpu.index},
+                    {"name", gpu.name},
+                    {"pci_address", gpu.pci},
+                    {"cumulative_energy_available",
+                     index < options.gpus_with_energy.size() && options.gpus_with_energy[index]}});
+  }
+  OrderedJson cpus = OrderedJson::array();
+  for (int cpu = 0; cpu < context.controller.cpus(); ++cpu) {
+    const auto index = static_cast<std::size_t>(cpu);
+    cpus.push_back({{"id", cpu},
+                    {"dram_available",
+                     index < options.cpus_with_dram.size() && options.cpus_with_dram[index]}});
+  }
+  OrderedJson groups = OrderedJson::array();
+  for (const char* group : {kGpuControl, kGpuRead, kCpuRead}) {
+    if (options.groups.contains(group)) groups.push_back(group);
+  }
+  reply(json_response(200, {{"gpus", std::move(gpus)},
+                            {"cpus", std::move(cpus)},
+                            {"enabled_api_groups", std::move(groups)},
+                            {"auth_required", request.needs_token}}));
+}
+
+void tell_time(ApiContext& context, const HttpRequest& /*request*/, const Reply& reply) {
+  reply(json_response(200,
+                      {{"timestamp_ms", unix_milliseconds(context.clock.now(), context.clock)}}));
+}
+
+/// Reached with a verified token alone.
+void who_am_i(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
+  const auto claims =
+      context.options.token_keys->verify(bearer_token(request.authorization), std::time(nullptr));
+  if (claims.ok() && claims->expires) document["exp"] = *claims->expires;
+  reply(json_response(200, document));
+}
+
+constexpr ReadRoute kReadRoutes[] = {{"/discover", discover},
+                                     {"/time", tell_time},
+                                     {"/auth/whoami", who_am_i},
+                                     {"/gpu/get_cumulative_energy", get_energy},
+                                     {"/gpu/get_power", get_power},
+                                     {"/gpu/get_power_limit", get_power_limit},
+                                     {"/gpu/get_power_limit_constraints", get_constraints},
+                                     {"/gpu/get_persistence_mode", get_persistence_mode},
+                                     {"/gpu/stream_power", stream_gpu_power},
+                                     {"/cpu/get_cumulative_energy", get_cpu_energy},
+                                     {"/cpu/get_power", get_cpu_power},
+                                     {"/cpu/stream_power", stream_cpu_power}};
+
+HttpResponse wrong_method(const char* allowed) {
+  HttpResponse response = error_response(405, std::string("use ") + allowed);
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+}  // namespace
+
+bool handle_zeusd(ApiContext& context, HttpRequest& request, Reply& reply) {
+  for (const WriteRoute& route : write_routes()) {
+    if (request.path != route.path) continue;
+    if (request.method != "POST") return reply(wrong_method("POST")), true;
+    return write(context, route, request, reply), true;
+  }
+  for (const ReadRoute& route : kReadRoutes) {
+    if (request.path != route.path) continue;
+    if (request.method != "GET") return reply(wrong_method("GET")), true;
+    return route.handle(context, request, reply), true;
+  }
+  return false;
+}
+
+}  // namespace harpe

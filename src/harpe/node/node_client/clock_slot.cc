@@ -1,0 +1,60 @@
+#include "harpe/node/node_client/clock_slot.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <new>
+#include <string>
+#include <system_error>
+
+namespace harpe {
+namespace {
+
+Error memory_failure(const char* what) {
+  return Error::of(ErrorCode::kUnavailable,
+                   std::string(what) + ": " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ClockSlot>> ClockSlot::make() {
+  std::shared_ptr<ClockSlot> slot(new ClockSlot());
+  slot->memory_file_ = UniqueFd(::memfd_create("harpe-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int file = slot->memory_file_.get();
+  if (file < 0 || ::ftruncate(file, ClockMemory::kBytes) != 0 ||
+      ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return memory_failure("cannot make memory for a clock channel");
+  }
+  void* memory = ::mmap(nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return memory_failure("cannot map memory for a clock channel");
+  slot->memory_ = new (memory) ClockMemory{};
+  slot->memory_->magic = ClockMemory::kMagic;
+  slot->memory_->version = ClockMemory::kVersion;
+  return slot;
+}
+
+ClockSlot::~ClockSlot() {
+  if (memory_ != nullptr) ::munmap(memory_, ClockMemory::kBytes);
+}
+
+ClockSlot::Wanted ClockSlot::wanted() const {
+  const std::uint64_t word = memory_->wanted.load();
+  constexpr std::uint32_t kHighest = 0x7fffffff;  // what no GPU has stays what no GPU has
+  const auto clock = std::min<std::uint32_t>(static_cast<std::uint32_t>(word), kHighest);
+  return {static_cast<std::uint32_t>(word >> 32), {static_cast<int>(clock)}};
+}
+
+void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock) {
+  constexpr std::uint64_t kClockBits = 0xffffff;
+  // Before what was served, so that a reader of that later knows of all refusals up to then.
+  if (outcome != ClockOutcome::kApplied) {
+    memory_->refused.store(++refused_, std::memory_order_relaxed);
+  }
+  memory_->served.store(std::uint64_t{sequence} << 32 |
+                            std::uint64_t{static_cast<std::uint8_t>(outcome)} << 24 |
+                            (static_cast<std::uint64_t>(clock.value) & kClockBits),
+                        std::memory_order_release);
+}
+
+}  // namespace harpe

@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// What a client asks of the agent of its node, and what it gets: leases on GPUs, settings under
+/// them, readings.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/units.h"
+#include "harpe/device/hw/device.h"
+#include "harpe/node/node_client/controls.h"
+
+namespace harpe {
+
+struct LeaseRequest {
+  std::vector<int> gpus;          ///< indices; all of them or none are granted
+  Seconds duration{60};           ///< until it must be renewed; at most what the policy allows
+  bool ends_with_process = true;  ///< ends too when the peer's process ends (local peers only)
+  std::string name;               ///< for people: "train.py"
+  Controls controls = {};         ///< of these GPUs; others of the same user may hold the rest
+};
+
+struct Lease {
+  std::string id;  ///< unguessable; processes of the same user that know it may use it
+  std::vector<int> gpus;
+  std::int64_t uid = -1;
+  std::int64_t pid = 0;
+  std::string name;
+  Seconds expires_in;
+  Controls controls = {};
+};
+
+/// One setting. The agent answers what was read back after it was set (`Applied`).
+struct Setting {
+  enum class Kind : unsigned char {
+    kLockClocks,
+    kResetClocks,
+    kPowerLimit,
+    kResetPowerLimit,
+    kPersistenceMode
+  };
+  Kind kind = Kind::kLockClocks;
+  ClockDomain domain = ClockDomain::kGraphics;
+  ClockRange clocks = {};  ///< kLockClocks
+  Watts limit = {};        ///< kPowerLimit
+  bool enabled = false;    ///< kPersistenceMode
+};
+Control control_of(const Setting& setting);
+
+/// The lock on a clock, as far as it is known.
+struct ClockLock {
+  std::optional<ClockRange> range;  ///< none: not locked
+};
+
+/// What a setting led to.
+struct Applied {
+  std::string text = {};                  ///< "power limit 300 W -> 250 W"
+  std::optional<Watts> limit = {};        ///< enforced now
+  std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
+  std::optional<Megahertz> clock = {};    ///< read back
+  bool dry_run = false;                   ///< nothing was set: the text says what would be
+  bool honoured = true;                   ///< false: rounded, or held back by something (text)
+};
+
+/// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.
+/// Locks are what the driver tells, else what this agent has set (NVML tells none).
+struct GpuReading {
+  Instant time;
+  std::optional<Joules> energy;
+  std::optional<Watts> power, average_power, power_limit, enforced_power_limit;
+  std::optional<Megahertz> graphics_clock, memory_clock;
+  std::optional<double> temperature, utilisation;
+  std::optional<EventReasons> reasons;
+  std::optional<bool> persistence_mode;
+  std::optional<ClockLock> graphics_lock = {}, memory_lock = {};
+  /// What an ended lease had set and could not be restored yet, and why; empty: nothing.
+  std::string restore_pending = {};
+};
+
+}  // namespace harpe

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// The alternatives to a plan: one clock, or one power limit, for all GPUs of the job and all
+/// instructions. Pure.
+///
+///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), Knob::kClock);
+///   const auto rivals = harpe::rivals_of(clocks, time, energy, all_max);
+///   if (rivals.no_slower) compare(plan, *rivals.no_slower);
+///
+/// No search is needed: `Frontier::one_setting` replays the schedule at each setting.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/plan/frontier/frontier.h"
+
+namespace harpe {
+
+/// The control that the whole job sets. All other controls keep their values.
+enum class Knob : unsigned char { kClock, kPowerLimit };
+
+/// The wait of an iteration for a straggler.
+struct StragglerWait {
+  Seconds until{0};  ///< iteration time of the straggler; 0: none
+  Watts power{0};    ///< of all waiting GPUs of the pipeline together
+};
+
+/// Returns the points that no other beats in time and energy, fastest first, the wait included in
+/// both. O(n log n).
+std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
+                                         const StragglerWait& wait = {});
+
+/// Returns the `best_points` among those that differ in that knob alone. Of the clocks of a power
+/// limit it takes the highest: a limit leaves the choice of the clock to the GPU. O(n log n).
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+                                               const StragglerWait& wait = {});
+
+/// The points of a curve that a plan is compared with.
+struct Rivals {
+  /// Least energy among those that end by `time`, within 0.1 %; nullopt if all are slower.
+  std::optional<OneSettingPoint> no_slower;
+  /// The fastest that takes at least 0.1 % less energy than all-max, if `no_slower` does not.
+  std::optional<OneSettingPoint> next_cheaper;
+  /// The fastest setting that takes no more energy than the plan. nullopt if `no_slower` takes no
+  /// more either, or if that setting is `next_cheaper`.
+  std::optional<OneSettingPoint> as_cheap;
+};
+/// \param curve         fastest first
+/// \param time, energy  of an iteration by the plan
+/// \param all_max       energy of an iteration at all-max
+Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,
+                 Joules all_max);
+
+}  // namespace harpe

@@ -1,0 +1,140 @@
+#pragma once
+/// \file
+/// What a frontier holds. Only for `.cc` files.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/plan/flow/sweep.h"
+#include "harpe/plan/frontier/branch_and_bound.h"
+#include "harpe/plan/frontier/find_plan.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/late_bound.h"
+#include "harpe/plan/frontier/problem.h"
+#include "harpe/plan/frontier/search_order.h"
+#include "harpe/plan/frontier/switching.h"
+
+namespace harpe {
+
+class LateFrontier;
+struct TimedChoices;
+
+/// A certificate and the sum of effective energies, per GPU, that it proves.
+struct Proof {
+  Certificate certificate;
+  Joules effective;
+};
+
+/// Returns seconds as a deadline to type: in microseconds, not less than the time.
+std::string rounded_up(Seconds time);
+
+/// Returns the sum of the effective energies of a plan's instructions, per GPU.
+Joules effective_energy(const Plan& plan);
+
+struct Frontier::Data {
+  explicit Data(Problem p);
+  Data(const Data&) = delete;
+  ~Data();
+
+  /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
+  Joules effective(Seconds time) const;
+  /// `time` less what rounding to nanoseconds can add up to, as a horizon of the network.
+  std::int64_t horizon(Seconds time) const;
+  /// The relaxed optimum there.
+  flow::State relaxed(Seconds time) const;
+  /// Half the second derivative of the relaxed cost there over its first, per picosecond.
+  double curvature(Seconds time) const;
+  /// The plan of these operating points, one a pipeline node.
+  Plan plan_of(const std::vector<OperatingPoint>& points,
+               const std::vector<LateChange>& late = {}) const;
+  Plan plan_of(const Assignment& assignment) const;
+  /// That of the relaxed optimum.
+  Certificate relaxed_certificate(Seconds deadline) const;
+  /// The one that leaves out options which do not fit, and how many of each node do; nothing where
+  /// that gains nothing.
+  std::optional<Certificate> fitting_certificate(Seconds deadline,
+                                                 std::vector<std::size_t>& fitting) const;
+  /// Offers means of the flows of relaxed optima near the deadline.
+  void offer_means(Seconds deadline, const std::function<bool(Certificate)>& is_better) const;
+  /// A proof for plans whose clocks come late; nothing where none ends by the deadline.
+  std::optional<Proof> late_proof(Seconds deadline, const LatencyByClock& latency) const;
+  /// Of all that is tried, what proves most.
+  Proof best_proof(Seconds deadline, const PlanOptions& options) const;
+  /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
+  LateBound climbed_bound(const LateCosts& costs, Seconds deadline,
+                          int most_steps = kMostClimbingSteps) const;
+  static constexpr int kMostClimbingSteps = 200;
+  /// The assignment of least energy found of an iteration that waits until the deadline, after
+  /// those from which the search went on.
+  std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
+  /// The plan of least energy found that ends by the deadline and does not wait for it.
+  Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
+  /// Does the same with late clocks or a dwell.
+  Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
+  /// Returns a plan that ends by a deadline with little effort, for searches that try many
+  /// deadlines.
+  Result<Plan> glance(Seconds deadline, const PlanOptions& options) const;
+  /// See `Frontier::one_setting`.
+  std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
+  Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
+  Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// Does the same under a minimum dwell.
+  Result<Plan> search_dwelling(std::optional<Seconds> deadline, const PlanOptions& options) const;
+  /// Returns the set of plans for late settings. Finds it at the first call for these options.
+  const LateFrontier& late(const PlanOptions& options) const;
+  /// Finds choices that end by a deadline (picoseconds) in the set of plans.
+  using FindLate = std::function<TimedChoices(const LateFrontier& plans, std::int64_t deadline)>;
+  /// Returns the plan that `find` finds, or an error if no plan ends by the deadline.
+  Result<Plan> late_plan(Seconds deadline, const PlanOptions& options, const FindLate& find) const;
+  Error no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
+                   std::int64_t fastest) const;
+  /// Returns the fastest plan found whose GPUs together draw at most `cap`, from the time `first`
+  /// on.
+  Result<Plan> search_under_cap(Watts cap, Seconds first, const PlanOptions& options) const;
+  /// True if branch and bound takes the place of the searches, see branch_and_bound.h.
+  bool is_small() const;
+  /// A search for a plan with the effort of its options.
+  using PlanSearch = std::function<Result<Plan>(const PlanOptions&)>;
+  /// Returns the plan of least energy of a small pipeline that ends by the deadline, and waits
+  /// until then if `waits`. If trying all plans takes too long, the better of the best one so far
+  /// and what `search` finds.
+  Result<Plan> least_of_small(const PlanSearch& search, Seconds deadline, bool waits,
+                              const PlanOptions& options) const;
+  /// Returns the fastest plan of a small pipeline within a power cap, the cheapest of several.
+  /// \param near  about when it ends
+  Result<Plan> fastest_of_small(const PlanSearch& search, std::optional<Watts> most_power,
+                                Seconds near, const PlanOptions& options) const;
+  Result<Plan> best_of_small(const PlanSearch& search, BranchTask task,
+                             const PlanOptions& options) const;
+  /// Whether relaxed optima besides those at hand take too long to step to.
+  bool is_large() const;
+  std::int64_t picoseconds(Seconds deadline) const;
+  void set_iteration_time(Plan& plan, Seconds time) const;
+  Seconds seconds(std::int64_t horizon) const {
+    return Seconds{static_cast<double>(horizon) * 1e-9};
+  }
+
+  Problem problem;
+  SearchOrder layout;
+  flow::CostCurve curve;
+  std::vector<Milestone> milestones;  ///< on the way from the fastest to the slowest plan
+  std::vector<Joules> cost_at;        ///< of each breakpoint: effective energy above the least
+  Joules least_effective;
+  Seconds min_time;
+  Seconds least_energy_time;
+  std::int64_t longest_chain = 0;  ///< most instructions in a row
+
+  /// The set of plans of one latency and effort.
+  struct Late;
+  /// A linked list that only grows: rooms of the core hold no locks.
+  mutable std::atomic<std::shared_ptr<const Late>> late_frontiers;
+};
+
+}  // namespace harpe

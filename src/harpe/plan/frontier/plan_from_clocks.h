@@ -1,0 +1,45 @@
+#pragma once
+/// \file
+/// Plans whose clocks are given: by another planner, a plan file, a measurement.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/plan.h"
+#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/profile/profile.h"
+
+namespace harpe {
+
+struct ClockPlanOptions {
+  PerStage<Watts> blocking_power = Watts{0};  ///< per GPU
+  int gpus_per_stage = 1;
+  std::string job = {};
+  /// Accept clocks that were not measured, between ones that were, see `at_setting`.
+  bool interpolate = false;
+  std::vector<std::vector<Knobs>> knobs = {};  ///< beside each clock; empty: none anywhere
+};
+
+/// The plan that runs `clocks` as early as possible. Its iteration time is its makespan, its lower
+/// bound not known.
+///
+/// \param clocks  one list a stage, one clock for every computation of the stage in its order.
+/// Fixed-time instructions take the first point of the profile, or no time where it has none.
+/// Diagnostics name every list of the wrong length and every clock that the profile lacks.
+Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
+                              const std::vector<std::vector<Megahertz>>& clocks,
+                              const ClockPlanOptions& options);
+
+/// Time and energy at `setting`, from the points with its knobs; where there are none, with those
+/// of `all_max_point`. Between measured clocks both are interpolated linearly in 1 / clock, in
+/// which the time of a computation is nearly linear; outside them the nearest holds. Nothing when
+/// `points`, as a profile has them, is empty.
+std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
+                                         const InstructionSetting& setting);
+
+}  // namespace harpe

@@ -1,0 +1,104 @@
+#pragma once
+/// \file
+/// A planning problem in the order in which the searches for plans go over it.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "harpe/plan/frontier/problem.h"
+
+namespace harpe {
+
+/// One option (an index into its table) for every pipeline node.
+using Assignment = std::vector<int>;
+
+/// A time for every event, picoseconds.
+using EventTimes = std::vector<std::int64_t>;
+
+/// Numbers at random that are the same on every machine: xorshift64 (Marsaglia 2003).
+class SearchRandom {
+ public:
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
+  /// At least 0, below 1.
+  double fraction() { return static_cast<double>(next()) * 0x1p-53; }
+
+ private:
+  std::uint64_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_ >> 11;
+  }
+  std::uint64_t state_ = 0x9e3779b97f4a7c15ULL;
+};
+
+/// A problem laid out for passes along the pipeline and against it. Refers to the problem.
+class SearchOrder {
+ public:
+  /// An arc of the network, seen from one end.
+  struct Arc {
+    std::int32_t event;  ///< at the other end
+    std::int32_t node;   ///< pipeline node, or -1 for an arc that only waits
+    std::int64_t lag;    ///< picoseconds, of an arc that only waits
+    std::int32_t network_arc;
+    std::int32_t table;
+  };
+
+  explicit SearchOrder(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  /// All events (network nodes), each after everything it waits for.
+  std::span<const std::int32_t> order() const { return order_; }
+  /// Of an event in `order`.
+  std::int32_t place(std::int32_t event) const { return place_[event]; }
+  std::span<const Arc> out(std::int32_t event) const { return row(first_out_, out_, event); }
+  std::span<const Arc> in(std::int32_t event) const { return row(first_in_, in_, event); }
+  /// Times of the options of a table (picoseconds, rising) and their costs (falling).
+  std::span<const std::int64_t> times(std::int32_t table) const {
+    return row(first_option_, times_, table);
+  }
+  /// The same times in the network's nanoseconds, rounded down.
+  std::span<const std::int64_t> nanoseconds(std::int32_t table) const {
+    return row(first_option_, nanoseconds_, table);
+  }
+  std::span<const std::int64_t> costs(std::int32_t table) const {
+    return row(first_option_, costs_, table);
+  }
+  /// The cheapest option of a table that takes at most `room`, or the fastest.
+  int cheapest_within(std::int32_t table, std::int64_t room) const {
+    return last_within(times(table), room);
+  }
+  /// Index of the last of some rising times that is within `room`, or of the first.
+  static int last_within(std::span<const std::int64_t> times, std::int64_t room);
+
+  /// What an instruction saves on average by its next slower option.
+  double average_step() const;
+
+  // All O(arcs), with `time` of a size for all events.
+  /// When every event happens at the earliest.
+  void set_earliest(const Assignment& choice, EventTimes& time) const;
+  /// When it must happen at the latest for the last to be at `deadline`.
+  void set_latest(const Assignment& choice, std::int64_t deadline, EventTimes& time) const;
+  /// Somewhere between, in one of four manners, the last event at `deadline`.
+  /// \param latest  as `set_latest` sets it
+  void scatter(const Assignment& choice, const EventTimes& latest, SearchRandom& random,
+               EventTimes& time) const;
+  /// Gives every instruction the cheapest option that fits between its events.
+  /// \returns the cost of all
+  std::int64_t fit(const EventTimes& time, Assignment& choice) const;
+
+ private:
+  template <class T>
+  static std::span<const T> row(const std::vector<std::int32_t>& first, const std::vector<T>& all,
+                                std::int32_t i) {
+    return {all.data() + first[i], all.data() + first[i + 1]};
+  }
+  const Problem& problem_;
+  std::vector<std::int32_t> order_, place_, first_out_, first_in_, first_option_;
+  std::vector<Arc> out_, in_;
+  std::vector<std::int64_t> times_, nanoseconds_, costs_;
+};
+
+}  // namespace harpe

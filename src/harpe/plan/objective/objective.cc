@@ -1,0 +1,119 @@
+#include "harpe/plan/objective/objective.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+/// How a kind with a value stands in JSON, and which values it may have.
+struct Form {
+  Objective::Kind kind;
+  const char* member;
+  double lowest, highest;
+};
+constexpr double kMost = 1e6;  // s, and of fractions and factors
+constexpr std::array<Form, 5> kForms = {{
+    {Objective::Kind::kSlowdown, "slowdown", 0, kMost},
+    {Objective::Kind::kDeadline, "deadline_s", 1e-6, kMost},
+    {Objective::Kind::kStragglerTime, "straggler_s", 1e-6, kMost},
+    {Objective::Kind::kStragglerFactor, "straggler_factor", 1e-6, kMost},
+    {Objective::Kind::kPowerCap, "power_cap_w", 1e-3, 1e12},
+}};
+constexpr const char* kLeastEnergy = "least_energy";
+
+const Form* form_of(Objective::Kind kind) {
+  const auto found = std::ranges::find(kForms, kind, &Form::kind);
+  return found == kForms.end() ? nullptr : &*found;
+}
+
+std::string members() {
+  std::string list;
+  for (const Form& form : kForms) list += "\"" + std::string(form.member) + "\", ";
+  return list + "\"" + kLeastEnergy + "\": true";
+}
+
+}  // namespace
+
+std::optional<Seconds> time_of(const Objective& objective, const ReferenceTimes& reference) {
+  switch (objective.kind) {
+    case Objective::Kind::kSlowdown:
+      return reference.fastest * (1 + objective.value);
+    case Objective::Kind::kStragglerFactor:
+      return reference.all_max * objective.value;
+    case Objective::Kind::kDeadline:
+    case Objective::Kind::kStragglerTime:
+      return Seconds{objective.value};
+    case Objective::Kind::kPowerCap:
+    case Objective::Kind::kLeastEnergy:
+      break;
+  }
+  return {};
+}
+
+std::string text_of(const Objective& objective) {
+  const std::string value = shortest(objective.value);
+  switch (objective.kind) {
+    case Objective::Kind::kSlowdown:
+      return objective.value == 0 ? "no slowdown"
+                                  : "slowdown " + shortest(objective.value * 100, 4) + " %";
+    case Objective::Kind::kDeadline:
+      return "deadline " + value + " s";
+    case Objective::Kind::kStragglerTime:
+      return "straggler " + value + " s";
+    case Objective::Kind::kStragglerFactor:
+      return "straggler " + value + " x all-max";
+    case Objective::Kind::kPowerCap:
+      return "power cap " + value + " W";
+    case Objective::Kind::kLeastEnergy:
+      break;
+  }
+  return "least energy";
+}
+
+std::string objective_json(const Objective& objective) {
+  if (const Form* form = form_of(objective.kind))
+    return json_line({{form->member, objective.value}});
+  return json_line({{kLeastEnergy, true}});
+}
+
+Objective read_objective(Fields& fields) {
+  // Those that are there count, also where their value is refused.
+  std::vector<Objective> given;
+  for (const Form& form : kForms) {
+    if (fields.any(form.member) == nullptr) continue;
+    given.push_back({form.kind, fields.number(form.member, form.lowest, form.highest).value_or(0)});
+  }
+  if (fields.any(kLeastEnergy) != nullptr && fields.boolean(kLeastEnergy).value_or(true))
+    given.push_back({Objective::Kind::kLeastEnergy, 0});
+  if (given.size() == 1) return given.front();
+  fields.error("slowdown", "expected exactly one of " + members());
+  return {};
+}
+
+Result<Objective> parse_objective(std::string_view text) {
+  const std::string what = "the objective";
+  const JsonValue document = HARPE_TRY(parse_json(text, what));
+  Diagnostics diagnostics(what);
+  Fields fields(document, what, diagnostics);
+  Objective objective;
+  if (diagnostics.empty()) {
+    objective = read_objective(fields);
+    fields.finish();
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return objective;
+}
+
+bool is_valid(const Objective& objective) {
+  const Form* form = form_of(objective.kind);
+  return form == nullptr || (objective.value >= form->lowest && objective.value <= form->highest);
+}
+
+}  // namespace harpe

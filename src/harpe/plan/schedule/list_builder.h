@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// What all schedule generators share: sizes, placement of parts, appending to a list.
+
+#include <string_view>
+#include <vector>
+
+#include "harpe/plan/schedule/schedule.h"
+
+namespace harpe {
+
+/// Which stage holds which parts of the model, for p stages.
+enum class Placement {
+  kLoop,  ///< part k on stage k mod p; with one chunk the plain pipeline
+  kV,     ///< two chunks: stage r holds parts r and 2p - 1 - r
+};
+
+/// A schedule with its placement and empty lists, or the fault of its sizes.
+/// \param instructions_each  at most so many instructions for one micro-batch on one part
+Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& options, int chunks,
+                                Placement placement, int instructions_each);
+
+/// Appends to the list of one stage.
+class ListBuilder {
+ public:
+  explicit ListBuilder(std::vector<Instruction>& list) : list_(list) {}
+
+  void forward(int part, int micro_batch) { add(InstructionKind::kForward, part, micro_batch); }
+  /// Full, or the input gradient where `weight` follows.
+  void backward(int part, int micro_batch) { add(InstructionKind::kBackward, part, micro_batch); }
+  void weight(int part, int micro_batch) { add(InstructionKind::kWeight, part, micro_batch); }
+  void recompute(int part, int micro_batch) { add(InstructionKind::kRecompute, part, micro_batch); }
+  void recompute_backward(int part, int micro_batch) {
+    add(InstructionKind::kRecomputeBackward, part, micro_batch);
+  }
+  void forward_backward(int part, int micro_batch, int backward_part, int backward_micro_batch) {
+    list_.push_back({.kind = InstructionKind::kForwardBackward,
+                     .part = part,
+                     .micro_batch = micro_batch,
+                     .backward_part = backward_part,
+                     .backward_micro_batch = backward_micro_batch});
+  }
+
+ private:
+  void add(InstructionKind kind, int part, int micro_batch) {
+    list_.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
+  }
+
+  std::vector<Instruction>& list_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,155 @@
+// From a situation to the next interval: by a plan, or at one steady pace.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/carbon/pacing/open_ended_job.h"
+#include "harpe/training/carbon_control/carbon_controller.h"
+#include "harpe/training/carbon_control/control_situation.h"
+#include "harpe/training/carbon_control/steady_choice.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
+
+std::string intensity_text(double grams_per_kwh) {
+  // Not "0 g/kWh" of a grid that emits little.
+  const bool is_small = std::abs(grams_per_kwh) < 10;
+  return shortest(is_small ? grams_per_kwh : std::round(grams_per_kwh), is_small ? 3 : 6) +
+         " g/kWh";
+}
+
+double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
+  const double slow = curve.paces()[paced.pace].speed;
+  if (paced.faster_share <= 0) return slow;
+  return slow + paced.faster_share * (curve.paces()[paced.pace + 1].speed - slow);
+}
+
+/// What a plan comes to.
+struct Foreseen {
+  double done = 0;  ///< work
+  double grams = 0;
+  Seconds end{}, resumes{};  ///< since 1970
+};
+
+Seconds idles_first(const PacedInterval& paced, Seconds duration) {
+  return paced.idles_first ? duration - paced.lost - paced.run : Seconds{0};
+}
+
+}  // namespace
+
+CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision decision) {
+  const SteadyPace pace =
+      best_steady(at.curve, at.pacing, at.needed, at.time_left, at.outlook.intervals).pace;
+  decision.iteration_time = at.fastest / pace.speed;
+  const Seconds lost = state_.is_paused ? at.pacing.pause.start : Seconds{0};
+  if (decision.deadline) {
+    const double mean = 1 + state_.spread.mean_loss();
+    decision.finish = at.job.now + lost + Seconds{at.pacing.work * mean / pace.speed};
+    decision.in_time = *decision.finish <= *decision.deadline;
+  }
+  keep(at, decision, pace.speed, lost, pace.power);
+  return decision;
+}
+
+bool CarbonController::guards_by_errors(const IntensityOutlook& outlook) const {
+  return terms_.guard_confidence < 1 && outlook.outlooks.size() >= PacedJob::kFewestOutlooks;
+}
+
+std::string CarbonController::guard_text(const IntensityOutlook& outlook) const {
+  const std::string count = std::to_string(outlook.outlooks.size());
+  if (guards_by_errors(outlook)) return "by the errors of " + count + " earlier forecasts";
+  std::string text = "by the range of the forecast";
+  if (terms_.guard_confidence < 1) {
+    text += ": errors of " + std::to_string(PacedJob::kFewestOutlooks) +
+            " earlier ones are needed up to the deadline, " + count + " are known";
+  }
+  return text;
+}
+
+std::optional<PacingPlan> CarbonController::plan_of(const Situation& at) const {
+  const IntensityOutlook& outlook = at.outlook;
+  if (terms_.is_open_ended()) return open_ended(at).plan(outlook.intervals);
+  if (terms_.guard && guards_by_errors(outlook)) {
+    return paced(at).plan(outlook.intervals, outlook.outlooks);
+  }
+  return paced(at).plan(outlook.intervals, outlook.next, outlook.ever);
+}
+
+CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision decision) {
+  const std::vector<PacingInterval>& hours = at.outlook.intervals;
+  const std::optional<PacingPlan> plan = plan_of(at);
+  if (!plan || plan->intervals.empty()) return steady(at, std::move(decision));
+  // Through what is expected, without the reserve.
+  const double work = terms_.is_open_ended() ? std::numeric_limits<double>::infinity()
+                                             : at.pacing.work * (1 + state_.spread.mean_loss());
+  Foreseen seen{.end = at.job.now, .resumes = at.job.now};
+  bool still_paused = true;
+  for (std::size_t i = 0; i < plan->intervals.size() && i < hours.size() && seen.done < work; ++i) {
+    const PacedInterval& one = plan->intervals[i];
+    const Seconds duration = std::min(hours[i].duration, at.job.now + at.time_left - seen.end);
+    const IntervalUse use = use_of(at.curve, at.pacing, one, duration);
+    const double share = use.work > 0 ? std::min(1.0, (work - seen.done) / use.work) : 1;
+    seen.grams +=
+        (hours[i].weight * use.energy.value + at.pacing.held_cost * use.time.value) * share;
+    seen.done += use.work * share;
+    seen.end += use.time * share;
+    if (still_paused) seen.resumes += one.runs ? idles_first(one, duration) : duration;
+    still_paused = still_paused && !one.runs;
+  }
+  PacingJob same = at.pacing;
+  Seconds until = at.time_left;
+  double needed = at.needed;
+  bool is_whole = seen.done >= work * (1 - 1e-6);
+  if (terms_.is_open_ended()) {
+    // Up to where its slack binds, if it does: what comes after that is not planned yet.
+    const OpenEndedJob job = open_ended(at);
+    is_whole = job.done() + seen.done >= job.required(job.elapsed() + until) * (1 - 1e-6);
+    if (!is_whole) until = seen.end - at.job.now;
+    same.work = seen.done;
+    // One that is behind catches up in the plan; the steady job has to do the same.
+    needed = std::max(seen.done, until.value / *terms_.deadline_factor);
+  } else {
+    decision.finish = is_whole ? seen.end : decision.deadline;
+  }
+  if (is_whole || terms_.is_open_ended()) {
+    decision.grams = seen.grams;
+    decision.static_grams = best_steady(at.curve, same, needed, until, hours).grams;
+  }
+  decision.why = intensity_text(at.outlook.present.grams_per_kwh);
+  const auto gain = decision.gain();
+  if (is_whole && gain && *gain < kLeastGain && !state_.is_paused) {
+    decision.mode = CarbonDecision::Mode::kNothingToGain;
+    decision.why += ", nothing to be gained";
+    return steady(at, std::move(decision));
+  }
+  return first_of(at, *plan, seen.resumes, std::move(decision));
+}
+
+/// The first interval of a plan as a decision.
+CarbonDecision CarbonController::first_of(const Situation& at, const PacingPlan& plan,
+                                          Seconds resumes, CarbonDecision decision) {
+  using Mode = CarbonDecision::Mode;
+  const PacedInterval& next = plan.intervals.front();
+  const Seconds whole = std::min(at.outlook.intervals.front().duration, at.time_left);
+  const Seconds idle = idles_first(next, whole);
+  if (!next.runs || idle.value > kSecondsOfIdle) {
+    decision.mode = Mode::kPaused;
+    decision.resumes = resumes;
+    if (next.runs) decision.valid_until = std::min(decision.valid_until, at.job.now + idle);
+    const Seconds stop = state_.is_paused ? Seconds{0} : at.pacing.pause.stop;
+    keep(at, decision, 0, stop, at.pacing.pause.idle_power);
+    return decision;
+  }
+  decision.mode = Mode::kPaced;
+  const double speed = speed_of(at.curve, next);
+  decision.iteration_time = at.fastest / speed;
+  keep(at, decision, speed, next.lost, steady_pace(at.curve, speed).power);
+  return decision;
+}
+
+}  // namespace harpe

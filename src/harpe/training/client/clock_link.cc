@@ -1,0 +1,148 @@
+#include "harpe/training/client/clock_link.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+/// An agent that leaves commands lying for longer, while more may come, does not set clocks.
+constexpr Seconds kSlowAgent{0.1};
+
+const char* reason_of(ClockOutcome outcome) {
+  switch (outcome) {
+    case ClockOutcome::kNotAllowed:
+      return "the agent's policy does not allow it (clocks_mhz in its policy file)";
+    case ClockOutcome::kNotSupported:
+      return "this GPU or its driver cannot do that";
+    case ClockOutcome::kFailed:
+      return "the driver, or the agent's files, failed: see the agent's log";
+    case ClockOutcome::kDryRun:
+      return "the agent runs with --dry-run and sets nothing";
+    case ClockOutcome::kEnded:
+      return "the lease has ended";
+    case ClockOutcome::kNone:
+    case ClockOutcome::kApplied:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ClockLink::ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
+                     std::function<void(const std::string&)> log)
+    : options_(std::move(options)),
+      wanted_(wanted),
+      clock_(clock),
+      log_(std::move(log)),
+      knobs_(log_),
+      next_(clock.now()),
+      troubled_(clock.now()) {}
+
+void ClockLink::tick() {
+  channels_.collect();
+  look();
+  look_at_outcome();
+  apply_knobs();
+  if (clock_.now() < next_) return;
+  ClockChannel* channel = channels_.newest();
+  if (channel == nullptr) return connect();
+  if (Status status = channel->renew(options_.lease); !status.ok()) return lost(status.error());
+  next_ = clock_.now() + options_.lease / 3;
+}
+
+void ClockLink::apply_knobs() {
+  ClockChannel* channel = channels_.newest();
+  if (channel == nullptr || knobs_.in_force()) return;
+  const Status applied = knobs_.apply(*channel, clock_.now());
+  troubled_ = clock_.now();
+  if (!applied.ok()) lost(applied.error());
+}
+
+void ClockLink::connect() {
+  auto channel = ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
+  if (!channel.ok()) return lost(channel.error());
+  if (std::exchange(told_away_, false)) log_("the agent sets clocks again");
+  failures_ = 0;
+  ever_connected_ = true;
+  told_outcome_ = ClockOutcome::kNone;
+  told_refusals_ = false;
+  waiting_since_.reset();
+  served_ = refused_ = 0;
+  knobs_.forget();
+  channels_.publish(std::make_unique<ClockChannel>(*std::move(channel)));
+  ClockChannel* newest = channels_.newest();
+  wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
+  // The policy may have granted less time than was asked for.
+  next_ = clock_.now() + std::min(options_.lease, newest->duration()) / 3;
+  apply_knobs();
+}
+
+void ClockLink::lost(const Error& error) {
+  channels_.publish(nullptr);
+  if (!std::exchange(told_away_, true)) {
+    log_("clocks cannot be set: " + error.text() +
+         "; training goes on at the clocks the GPU has, and this is tried again");
+  }
+  const double doubled = options_.first_retry.value * std::exp2(std::min(failures_++, 20));
+  next_ = clock_.now() + Seconds{std::min(doubled, options_.longest_retry.value)};
+}
+
+void ClockLink::look_at_outcome() {
+  const ClockChannel* channel = channels_.newest();
+  if (channel == nullptr) return;
+  const ClockChannel::Served served = channel->served(0);
+  const char* reason = reason_of(served.outcome);
+  if (reason == nullptr && channel->refused(0) > 0 && !std::exchange(told_refusals_, true)) {
+    log_(
+        "the agent refused some of the clocks in between: its policy (clocks_mhz) does not allow "
+        "them, or the driver failed");
+  }
+  if (reason == nullptr || served.outcome == told_outcome_) return;
+  told_outcome_ = served.outcome;
+  told_refusals_ = true;
+  log_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
+  if (served.outcome == ClockOutcome::kEnded) {
+    channels_.publish(nullptr);
+    next_ = clock_.now() + options_.first_retry;
+  }
+}
+
+/// Notes whether anything that was asked for is not done.
+void ClockLink::look() {
+  const Instant now = clock_.now();
+  const ClockChannel* channel = channels_.newest();
+  if (channel != nullptr && !channel->connected()) {
+    lost(Error::of(ErrorCode::kUnavailable, "the agent has gone"));
+    channel = nullptr;
+  }
+  if (channel == nullptr) {
+    troubled_ = now;
+    return;
+  }
+  const std::uint32_t wanted = channel->wanted(0);
+  const ClockChannel::Served served = channel->served(0);
+  if (served.sequence == wanted || served.sequence != served_) {
+    waiting_since_.reset();
+  } else if (!waiting_since_) {
+    waiting_since_ = now;
+  }
+  const std::uint32_t refused = channel->refused(0);
+  if (!knobs_.in_force() || refused != refused_ || reason_of(served.outcome) != nullptr ||
+      (waiting_since_ && now - *waiting_since_ > kSlowAgent)) {
+    troubled_ = now;
+  }
+  served_ = served.sequence;
+  refused_ = refused;
+}
+
+bool ClockLink::obeyed_since(Instant begin) {
+  look();
+  return troubled_ < begin;
+}
+
+}  // namespace harpe

@@ -1,0 +1,85 @@
+#pragma once
+/// \file
+/// A rank's lease on its GPU at the node's agent: taken, renewed, taken again after the agent was
+/// away. Under it go clocks, and the memory clock and power limit of an assignment.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/base/clock.h"
+#include "harpe/node/node_client/clock_channel.h"
+#include "harpe/training/client/latest_snapshot.h"
+#include "harpe/training/client/steady_knobs.h"
+#include "harpe/training/client/wanted_clock.h"
+
+namespace harpe {
+
+struct ClockLinkOptions {
+  std::filesystem::path socket;
+  int gpu = 0;        ///< as the agent counts them
+  Seconds lease{60};  ///< after which an agent restores the clock of a rank that has gone
+  std::string name;   ///< of the lease, for people
+  Seconds first_retry{0.5}, longest_retry{30};
+};
+
+/// `tell` is for two threads, each with its number, and never waits; the rest is for a third,
+/// and waits for the agent (a few seconds where that hangs).
+class ClockLink {
+ public:
+  static constexpr std::size_t kTellers = 2;
+
+  ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
+            std::function<void(const std::string&)> log);
+
+  /// Connects or renews, where that is due.
+  void tick();
+  Instant next() const { return next_; }
+
+  /// Asks the agent for this clock, where there is one. 0 MHz takes the lock off.
+  void tell(std::size_t teller, Megahertz clock) noexcept {
+    if (ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
+    channels_.release(teller);
+  }
+
+  /// Wants these throughout, as soon as the third thread gets to it; from any thread.
+  void want(const Knobs& knobs) noexcept { knobs_.want(knobs); }
+  /// Whether the agent has refused them; from any thread.
+  bool refuses(const Knobs& knobs) const noexcept { return knobs_.refuses(knobs); }
+  /// Why what is wanted is not in force, as far as is known. As `tick`, on its thread.
+  std::string refusal() const { return knobs_.refusal(); }
+
+  /// Whether all that was asked for since then was done, as far as can be seen now: an agent was
+  /// there all the time, responded and refused nothing. As `tick`, on its thread.
+  bool obeyed_since(Instant begin);
+  /// Whether an agent ever set this GPU's clock: one that has gone may have left it locked.
+  bool ever_connected() const { return ever_connected_; }
+
+ private:
+  void connect();
+  void apply_knobs();
+  void lost(const Error& error);
+  void look();
+  void look_at_outcome();
+
+  ClockLinkOptions options_;
+  WantedClock& wanted_;
+  Clock& clock_;
+  std::function<void(const std::string&)> log_;
+  LatestSnapshot<ClockChannel, kTellers> channels_;
+  SteadyKnobs knobs_;
+  Instant next_;
+  int failures_ = 0;
+  bool told_away_ = false;
+  bool ever_connected_ = false;
+  bool told_refusals_ = false;
+  // What was last seen of the channel.
+  Instant troubled_;                      ///< when something asked for was last seen not to be done
+  std::optional<Instant> waiting_since_;  ///< nothing of what was asked for has been served
+  std::uint32_t served_ = 0, refused_ = 0;
+  ClockOutcome told_outcome_ = ClockOutcome::kNone;
+};
+
+}  // namespace harpe

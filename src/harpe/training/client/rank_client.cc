@@ -1,0 +1,449 @@
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/net/http_client/token_file.h"
+#include "harpe/training/client/assignment_cursor.h"
+#include "harpe/training/client/client.h"
+#include "harpe/training/client/instruction_cursor.h"
+#include "harpe/training/client/measured_gpu.h"
+#include "harpe/training/client/notice_relay.h"
+#include "harpe/training/client/pacer.h"
+#include "harpe/training/client/pause_board.h"
+#include "harpe/training/client/rank_event.h"
+#include "harpe/training/client/reporter.h"
+#include "harpe/training/client/stream_follower.h"
+#include "harpe/training/client/wanted_clock.h"
+#include "harpe/training/wire/wire.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the assignments
+constexpr std::size_t kCallReader = 1;      // of the assignments, where a stream is followed
+constexpr Megahertz kFree{0};               // takes the lock off
+constexpr const char* kNoLabels =
+    "the plan has labels, such as kernel schedules, and training does not ask for them "
+    "(RankClient::label): it runs at all-max";
+/// Of reports for the times of a stream, such as while a device loads its first kernels.
+constexpr Seconds kLongestWait{60};
+
+void write_to_standard_error(const std::string& text) {
+  std::fprintf(stderr, "harpe: %s\n", text.c_str());
+}
+
+/// As launchers count; true where they do not. What a whole node lacks is said once.
+bool is_first_of_node() {
+  const char* local = std::getenv("LOCAL_RANK");
+  return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
+}
+
+AskingAhead asking_of(const RankClientOptions& options) {
+  return options.look_ahead ? AskingAhead::by(*options.look_ahead)
+                            : AskingAhead(options.spec.switch_latency);
+}
+
+/// Returns true if the client asks ahead by the latency that the job states, as plans assume.
+bool plans_count_on(const RankClientOptions& options) {
+  return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
+}
+
+/// Tells this process from another one that claims its place.
+std::string random_session() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return std::to_string(system_clock().now().ns);
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+/// Without a server there is nothing to do.
+class IdleClient final : public RankClient {
+ public:
+  void on_instruction_begin(InstructionKind, int, int) noexcept override {}
+  void on_instruction_end() noexcept override {}
+  Status follow_stream(void*) noexcept override { return ok_status(); }
+  void on_iteration_begin(std::int64_t) noexcept override {}
+  void on_iteration_end(std::span<const TimeSpan>) noexcept override {}
+  void await_device_times(Seconds) noexcept override {}
+  void on_device_times(std::int64_t, std::span<const TimeSpan>) noexcept override {}
+  std::optional<Pause> pause_requested(std::int64_t) noexcept override { return std::nullopt; }
+  bool wait_for_resume(Seconds) noexcept override { return true; }
+  Counts counts() const noexcept override { return {}; }
+  const char* label() noexcept override { return ""; }
+  bool registered() const noexcept override { return false; }
+};
+
+class ActiveClient final : public RankClient {
+ public:
+  /// \param options  whose `log` goes to `notices`
+  ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
+               std::unique_ptr<HttpLink> link, std::unique_ptr<NoticeRelay> notices)
+      : notices_(std::move(notices)),
+        log_(options.log),
+        instructions_in_list_(cursor.instructions()),
+        at_(std::move(cursor), assignments_, kTrainingReader),
+        gpu_(std::move(gpu)) {
+    Clock& clock = system_clock();
+    if (!options.clock_socket->empty() && gpu_.index) {
+      clocks_ = std::make_unique<ClockLink>(ClockLinkOptions{.socket = *options.clock_socket,
+                                                             .gpu = *gpu_.index,
+                                                             .lease = options.lease,
+                                                             .name = options.job},
+                                            wanted_, clock, log_);
+    }
+    ServerSessionOptions session{.job = options.job,
+                                 .spec = job_spec_json(options.spec),
+                                 .registration = {.coordinates = *options.coordinates,
+                                                  .session = random_session(),
+                                                  .run = options.run,
+                                                  .gpu = gpu_.name,
+                                                  .clocks = gpu_.clocks,
+                                                  .simulated = gpu_.simulated,
+                                                  .power_limit = gpu_.power_limit,
+                                                  .take_over = options.take_over,
+                                                  .asks_ahead = plans_count_on(options)},
+                                 .patience = options.patience};
+    reporter_ = std::make_unique<Reporter>(
+        Reporter::Parts{
+            .link = std::move(link),
+            .clocks = clocks_.get(),
+            .monitor = gpu_.monitor.get(),
+            .readings = gpu_.clock_readings.get(),
+            .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
+            .assignments = assignments_,
+            .pauses = pauses_,
+            .clock = clock,
+            .log = log_,
+            .notices = notices_.get()},
+        std::move(session), instructions_in_list_);
+    pacer_ = std::make_unique<Pacer>(
+        Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
+        Pacer::Options{.instructions = instructions_in_list_, .asking = asking_of(options)},
+        [this](IterationRecord record) { reporter_->ended(std::move(record)); });
+  }
+
+  ~ActiveClient() override {
+    follower_.reset();
+    pacer_->stop();
+    reporter_->stop();
+    notices_->finish();
+  }
+  ActiveClient(const ActiveClient&) = delete;
+  ActiveClient& operator=(const ActiveClient&) = delete;
+
+  void on_instruction_begin(InstructionKind kind, int chunk, int micro_batch) noexcept override {
+    if (!follower_) {
+      begin_instruction(kind, chunk, micro_batch);
+      return show(at_.label());
+    }
+    if (called_->at_end()) begin_called(called_->iteration() + 1);
+    (void)called_->take(kind, chunk, micro_batch);
+    show(called_->label());
+    tell({.kind = Kind::kInstructionBegin,
+          .instruction = kind,
+          .chunk = chunk,
+          .micro_batch = micro_batch,
+          .labelled = labelled(*called_)});
+  }
+  void on_instruction_end() noexcept override {
+    if (follower_) return tell({.kind = Kind::kInstructionEnd});
+    end_instruction();
+  }
+  void on_iteration_begin(std::int64_t iteration) noexcept override {
+    if (!follower_) return begin_iteration(iteration);
+    begin_called(iteration);
+    tell({.kind = Kind::kIterationBegin, .iteration = iteration, .labelled = labelled(*called_)});
+  }
+  void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
+    if (follower_) return tell({.kind = Kind::kIterationEnd});
+    if (!device_times.empty()) on_device_times(at_.iteration(), device_times);
+    end_iteration();
+  }
+
+  Status follow_stream(void* stream) noexcept override {
+    if (!follower_) {
+      auto follower = StreamFollower::start(
+          {.reached = [this](const StreamCall& call) { return take(call); },
+           .times = [this](std::int64_t iteration,
+                           std::span<const TimeSpan> times) { on_device_times(iteration, times); },
+           .log = log_},
+          system_clock());
+      if (!follower.ok()) return std::move(follower).error();
+      await_device_times(kLongestWait);
+      called_.emplace(at_, kCallReader);
+      follower_ = *std::move(follower);
+    }
+    stream_ = stream;
+    return ok_status();
+  }
+
+  void await_device_times(Seconds most) noexcept override { reporter_->await_device_times(most); }
+
+  void on_device_times(std::int64_t iteration, std::span<const TimeSpan> times) noexcept override {
+    try {
+      reporter_->device_times(iteration, {times.begin(), times.end()});
+    } catch (const std::bad_alloc&) {
+      lost_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  std::optional<Pause> pause_requested(std::int64_t iteration) noexcept override {
+    const std::int64_t next = 1 + (called_ ? called_->iteration() : at_.iteration());
+    try {
+      auto asked = pauses_.before(iteration < 0 ? next : iteration);
+      if (!asked) return std::nullopt;
+      follower_ ? tell({.kind = Kind::kPause}) : pause();
+      return Pause{.until = asked->until, .why = std::move(asked->why)};
+    } catch (const std::bad_alloc&) {
+      return std::nullopt;
+    }
+  }
+
+  bool wait_for_resume(Seconds most) noexcept override { return pauses_.wait(most); }
+
+  Counts counts() const noexcept override {
+    return {.iterations = iterations_.load(std::memory_order_relaxed),
+            .instructions = instructions_.load(std::memory_order_relaxed),
+            .clock_changes = clock_changes_.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
+            .asked_ahead = pacer_->asked_ahead(),
+            .unexpected = unexpected_.load(std::memory_order_relaxed),
+            .unknown = unknown_.load(std::memory_order_relaxed),
+            .reports_sent = reporter_->reports_sent(),
+            .reports_dropped = reporter_->reports_dropped(),
+            .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
+            .version = version_.load(std::memory_order_relaxed)};
+  }
+  const char* label() noexcept override {
+    takes_labels_.store(true, std::memory_order_relaxed);
+    return label_.data();
+  }
+  bool registered() const noexcept override { return reporter_->registered(); }
+
+ private:
+  using Kind = RankEvent::Kind;
+
+  void tell(const StreamCall& call) noexcept {
+    if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Where calls are, of a stream that is followed. What they run with is decided here for labels.
+
+  void begin_called(std::int64_t iteration) noexcept {
+    called_->begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+  }
+  /// Version of the assignment by whose labels training runs there; 0: by none.
+  static std::uint64_t labelled(const AssignmentCursor& cursor) noexcept {
+    const RankAssignment* one = cursor.in_force();
+    return one != nullptr && one->has_labels ? one->version : 0;
+  }
+  void show(const Label& label) noexcept {
+    const std::string_view text = label.text();
+    std::ranges::copy(text, label_.begin());
+    label_[text.size()] = 0;
+  }
+
+  // What calls mean, when the device gets there: on training's thread, or all on the follower's.
+
+  std::int64_t take(const StreamCall& call) noexcept {
+    labelled_ = call.labelled;
+    switch (call.kind) {
+      case Kind::kIterationBegin:
+        begin_iteration(call.iteration);
+        break;
+      case Kind::kIterationEnd:
+        end_iteration();
+        break;
+      case Kind::kInstructionBegin:
+        begin_instruction(call.instruction, call.chunk, call.micro_batch);
+        break;
+      case Kind::kInstructionEnd:
+        end_instruction();
+        break;
+      case Kind::kPause:
+        pause();
+        break;
+    }
+    return at_.iteration();
+  }
+
+  void begin_instruction(InstructionKind kind, int chunk, int micro_batch) noexcept {
+    if (at_.at_end()) begin_iteration(at_.iteration() + 1);
+    const InstructionCursor::Taken taken = at_.take(kind, chunk, micro_batch);
+    if (!taken.expected) note_unexpected(taken.position >= 0);
+    // One that the schedule does not have runs at all-max, rather than at another one's.
+    want(taken.position >= 0 ? at_.clock_at(taken.position, free_clock()) : free_clock());
+    const Megahertz clock = wanted_.clock();
+    Megahertz next = at_.next_clock(free_clock());
+    if (next == WantedClock::kAsItIs) next = clock;
+    count(instructions_);
+    ring_.push({.at = system_clock().now(),
+                .number = taken.position,
+                .clock = clock,
+                .next_clock = next,
+                .step = wanted_.steps(),
+                .kind = Kind::kInstructionBegin,
+                .instruction = kind,
+                .chunk = static_cast<std::uint16_t>(chunk)});
+  }
+
+  void end_instruction() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Kind::kInstructionEnd});
+    // The GPU waits now, or its next instruction begins: either way its clock is wanted.
+    want(at_.next_clock(free_clock()));
+  }
+
+  void end_iteration() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Kind::kIterationEnd});
+  }
+
+  void pause() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Kind::kPause});
+    want(free_clock());
+  }
+
+  /// Of one writer.
+  static void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  void begin_iteration(std::int64_t iteration) noexcept {
+    at_.begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+    // Where calls are ahead, clocks are for the labels that they showed.
+    if (called_ && labelled_ != labelled(at_)) at_.leave();
+    follow_knobs(at_.known());
+    const std::uint64_t version = at_.version();
+    version_.store(version, std::memory_order_relaxed);
+    count(iterations_);
+    ring_.push({.at = system_clock().now(),
+                .number = iteration,
+                .version = version,
+                .kind = Kind::kIterationBegin});
+    want(at_.first_clock(free_clock()));
+  }
+
+  /// Training and its GPU may run by this assignment, as far as they are asked.
+  bool may_run(const RankAssignment& assignment) const noexcept {
+    return assignment.refusal.empty() &&
+           (!assignment.has_labels || takes_labels_.load(std::memory_order_relaxed));
+  }
+  bool runs(const RankAssignment& assignment) const noexcept {
+    const bool is_refused =
+        !assignment.steady.empty() && (clocks_ == nullptr || clocks_->refuses(assignment.steady));
+    return may_run(assignment) && !is_refused;
+  }
+
+  /// Has the GPU set as an assignment says throughout, also where that was refused: it is tried
+  /// again. Training that has just begun may not have had the time to ask for a label.
+  void follow_knobs(const RankAssignment* known) noexcept {
+    if (clocks_ != nullptr)
+      clocks_->want(known != nullptr && may_run(*known) ? known->steady : Knobs{});
+    const bool lacks_labels = known != nullptr && known->refusal.empty() && !may_run(*known);
+    reporter_->refuse(lacks_labels ? kNoLabels : nullptr);
+    if (lacks_labels && std::exchange(lacked_labels_, true) && !std::exchange(told_labels_, true))
+      reporter_->say(kNoLabels);
+  }
+
+  /// Without assignments: no lock, unless there never was one.
+  Megahertz free_clock() const noexcept {
+    return wanted_.clock() == WantedClock::kAsItIs ? WantedClock::kAsItIs : kFree;
+  }
+
+  void want(Megahertz clock) noexcept {
+    const auto tell = [this](Megahertz told) {
+      if (clocks_ != nullptr) clocks_->tell(kTrainingReader, told);
+    };
+    if (wanted_.step(clock, tell)) count(clock_changes_);
+  }
+
+  void note_unexpected(bool is_known) noexcept {
+    count(is_known ? unexpected_ : unknown_);
+    if (std::exchange(told_unexpected_, true)) return;
+    reporter_->say(is_known
+                       ? "training runs instructions in another order than its schedule says; each "
+                         "gets the clock of its own entry, but the plan is made for the schedule"
+                       : "training runs an instruction that its schedule does not have; it gets no "
+                         "clock of the plan");
+  }
+
+  std::unique_ptr<NoticeRelay> notices_;  ///< before all that says something
+  std::function<void(const std::string&)> log_;
+  PublishedAssignments assignments_;
+  PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
+  std::size_t instructions_in_list_;
+  AssignmentCursor at_;  ///< of training's thread, or the follower's
+  MeasuredGpu gpu_;
+  RankEventQueue ring_;
+  WantedClock wanted_;
+  std::unique_ptr<ClockLink> clocks_;
+
+  // Of training's thread, or the follower's.
+  std::uint64_t labelled_ = 0;  ///< of the call that is at work
+  bool told_unexpected_ = false, lacked_labels_ = false, told_labels_ = false;
+  std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
+  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
+
+  std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<Pacer> pacer_;            ///< uses all of the above
+  void* stream_ = nullptr;                  ///< of training's thread, as what follows
+  std::optional<AssignmentCursor> called_;  ///< where calls are that the follower is behind of
+  std::array<char, Label::kMostBytes + 1> label_{};
+  std::atomic<bool> takes_labels_ = false;    ///< training has asked for one
+  std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options) {
+  const bool describes_job = !options.spec.schedule.lists.empty();
+  options = HARPE_TRY(complete(std::move(options), process_environment()));
+  if (!options.log) options.log = write_to_standard_error;
+  if (const char* file = std::getenv("HARPE_JOB_FILE");
+      describes_job && file != nullptr && *file != 0 && is_first_of_node()) {
+    options.log("HARPE_JOB_FILE is not read: the program describes the job itself");
+  }
+  if (options.server.empty()) {
+    if (is_first_of_node()) {
+      options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+    }
+    return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
+  }
+  auto cursor =
+      HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.coordinates->stage));
+  auto link = HARPE_TRY(HttpLink::open({.server = options.server,
+                                        .token = options.token,
+                                        .token_file = options.token_file,
+                                        .trusted_network = options.trusted_network,
+                                        .ca_file = options.ca_file}));
+  if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
+    options.log(read.error().text() + "; it is looked for again");
+  }
+  // From here on, what all ranks would say is said once for all (wire/rank_notices.h).
+  auto notices = std::make_unique<NoticeRelay>(*options.coordinates == RankCoordinates{},
+                                               std::move(options.log), system_clock());
+  options.log = [relay = notices.get()](const std::string& text) { relay->say(text); };
+  auto gpu = HARPE_TRY(MeasuredGpu::find(options));
+  try {
+    return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
+        options, std::move(cursor), std::move(gpu), std::move(link), std::move(notices)));
+  } catch (const std::system_error& error) {
+    return Error::of(ErrorCode::kUnavailable,
+                     std::string("no thread can be started: ") + error.what());
+  }
+}
+
+}  // namespace harpe

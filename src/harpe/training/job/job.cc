@@ -1,0 +1,397 @@
+#include "harpe/training/job/job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "harpe/base/digest.h"
+#include "harpe/base/possible_energy.h"
+#include "harpe/base/text.h"
+#include "harpe/plan/frontier/fixed_time_rows.h"
+#include "harpe/training/job/job_state.h"
+#include "harpe/training/job/make_plans.h"
+#include "harpe/training/wire/wire.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kPatience{300};  // with ranks that do not come
+constexpr std::size_t kPlacesNamed = 8;
+constexpr double kSilentIterations = 10;
+constexpr int kNotSetReports = 3;  // in a row, before it is logged
+
+std::string hexadecimal(std::uint64_t number) {
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(number >> shift) & 15];
+  return text;
+}
+
+std::string list_of(const std::vector<RankCoordinates>& places, std::size_t all) {
+  std::string list;
+  for (const RankCoordinates coordinates : places)
+    list += (list.empty() ? "" : "; ") + text(coordinates);
+  if (all > places.size()) list += "; and " + std::to_string(all - places.size()) + " more";
+  return list;
+}
+
+}  // namespace
+
+const char* name_of(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kRegistering:
+      return "registering";
+    case JobPhase::kProfiling:
+      return "profiling";
+    case JobPhase::kCharacterizing:
+      return "characterizing";
+    case JobPhase::kRunning:
+      return "running";
+    case JobPhase::kStraggling:
+      return "straggling";
+    case JobPhase::kObserving:
+      return "observing";
+  }
+  return "";
+}
+
+Job::State::State(JobSpec given, Pipeline built, Seconds now)
+    : spec(std::move(given)),
+      pipeline(std::move(built)),
+      work(spec.schedule),
+      heard(now),
+      ranks(spec.shape, kSilence, !spec.observe),
+      notices(spec.shape.ranks()),
+      collector(spec.shape, work),
+      detector(spec.shape),
+      drift(spec.shape.stages),
+      objective(spec.objective),
+      away(static_cast<std::size_t>(spec.shape.ranks())),
+      baseline(spec.shape.stages),
+      energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
+      created(now),
+      taken_up(now) {}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
+Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
+  HARPE_TRY(validate(spec));
+  if (spec.profile) HARPE_TRY(check_fixed_times(*spec.profile, spec.fixed_times));
+  Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
+  auto state = std::make_unique<State>(std::move(spec), std::move(pipeline), now);
+  state->specification_text = job_spec_json(state->spec);
+  state->specification = hexadecimal(fnv1a(state->specification_text));
+  state->incarnation = std::move(incarnation);
+  state->effects.save = true;
+  return Job(std::move(state));
+}
+
+JobPhase Job::State::phase_name() const {
+  if (asleep) return *asleep;
+  if (std::holds_alternative<Profiling>(phase)) return JobPhase::kProfiling;
+  if (std::holds_alternative<Characterizing>(phase)) return JobPhase::kCharacterizing;
+  if (std::holds_alternative<Observing>(phase)) return JobPhase::kObserving;
+  if (const auto* running = std::get_if<Running>(&phase))
+    return running->straggling ? JobPhase::kStraggling : JobPhase::kRunning;
+  return JobPhase::kRegistering;
+}
+
+void Job::State::add_event(JobEvent::Level level, Seconds now, std::string text) {
+  effects.events.push_back({.level = level, .at = now, .text = std::move(text)});
+}
+
+std::vector<Megahertz> Job::State::highest_clocks() const {
+  std::vector<Megahertz> clocks;
+  for (int stage = 0; stage < spec.shape.stages; ++stage)
+    clocks.push_back(spec.profiling.as_is ? Megahertz{0} : ranks.clocks(stage).front());
+  return clocks;
+}
+
+/// A rank that has the assignments and says that they did not hold.
+void Job::State::note_whether_set(const IterationReport& report, const Deployment* due,
+                                  Seconds now) {
+  const std::size_t rank = spec.shape.index(report.coordinates);
+  if (report.version != 0) {
+    if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(not_set_logged, false)) {
+      add_event(JobEvent::Level::kInfo, now, "all ranks set their clocks again");
+    }
+    return;
+  }
+  if (due == nullptr || report.known < due->version) return;
+  if (++not_set[rank] != kNotSetReports || std::exchange(not_set_logged, true)) return;
+  std::string why = report.refusal;
+  std::ranges::replace_if(why, [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (why.empty())
+    why = "no agent is there, or it refuses them (standard error of its rank says which)";
+  add_event(JobEvent::Level::kWarning, now,
+            "clocks are not set at stage " + std::to_string(report.coordinates.stage) +
+                " of pipeline " + std::to_string(report.coordinates.data) + ": " + why +
+                "; nothing is learnt from such iterations");
+}
+
+int Job::State::ranks_not_set() const {
+  return static_cast<int>(std::ranges::count_if(
+      not_set, [](const auto& rank) { return rank.second >= kNotSetReports; }));
+}
+
+/// Sets energies that no GPU can have used to NaN, as if they had not been measured.
+/// \returns  the reason; empty if all energies are possible
+std::string Job::State::drop_impossible_energies(IterationReport& report) const {
+  const Watts limit = ranks.holder(report.coordinates).power_limit;
+  const Watts most = limit > Watts{0} ? limit * kMostOverLimit : kMostGpuPower;
+  const Joules unknown{std::numeric_limits<double>::quiet_NaN()};
+  std::string why = why_impossible(report.energy, report.energy_error, report.time, most);
+  if (!why.empty()) {
+    why = "energy of the iteration: " + why;
+    report.energy = unknown;
+  }
+  for (InstructionTotals& totals : report.instructions) {
+    const std::string of_these =
+        why_impossible(totals.energy, totals.energy_error, totals.time, most);
+    if (of_these.empty()) continue;
+    totals.energy = unknown;
+    if (why.empty()) why = "energy of " + std::string(name(totals.kind)) + ": " + of_these;
+  }
+  return why;
+}
+
+Result<ReportTaken> Job::report(const IterationReport& sent, Seconds now) {
+  State& s = *state_;
+  IterationReport report = sent;
+  s.newest_event = now;
+  if (!report.incarnation.empty() && report.incarnation != s.incarnation) {
+    ++s.reports_refused;
+    return Error::of(ErrorCode::kConflict,
+                     "this rank has registered with another life of the job, which was made anew "
+                     "since: it has to register again");
+  }
+  const Seconds heard_before =
+      s.spec.shape.holds(report.coordinates) ? s.ranks.holder(report.coordinates).heard : now;
+  Status heard = s.ranks.hear(report.coordinates, report.session, now);
+  if (!heard.ok()) {
+    ++s.reports_refused;
+    return heard.error();
+  }
+  s.note_silence(report, now - heard_before);
+  hear(now);
+  const ReportTaken taken{.energy_refused = s.drop_impossible_energies(report)};
+  const std::int64_t newest = s.collector.newest();
+  const Result<IterationCollector::Added> added = s.collector.add(report);
+  if (!added.ok()) {
+    ++s.reports_refused;
+    return added.error();
+  }
+  ++s.reports;
+  if (!added->used) ++s.reports_unused;
+  if (added->used && !taken.energy_refused.empty()) {
+    ++s.energies_refused;
+    s.refuse(text(report.coordinates), taken.energy_refused, now, true);
+  }
+  // Negative energies are possible within their error. They are left out, so the sum never falls.
+  if (added->used && report.energy > Joules{0}) s.reported_energy += report.energy;
+  if (added->used) {
+    s.effects.used.push_back({.at = now,
+                              .time = report.time,
+                              .energy = report.energy,
+                              .energy_error = report.energy_error});
+  }
+  if (s.collector.newest() != newest) s.note_newest(report, now);
+  if (std::holds_alternative<Registering>(s.phase)) {
+    s.collector.take_finished();  // without all ranks they say nothing
+    return taken;
+  }
+  if (added->moved) {
+    s.void_pause();
+    s.detector.counted_anew();
+    s.end_settling();
+  }
+  if (added->moved || (s.redeploy && added->used)) s.deploy_again();
+  const Deployment* due = s.in_force(report.iteration);
+  if (added->used && due != nullptr) s.note_delivery(report, *due);
+  s.note_whether_set(report, due, now);
+  s.follow_pause(report, now);
+  for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
+  return taken;
+}
+
+Status Job::end_rank(const RankEnd& end, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  HARPE_TRY(s.ranks.end(end.coordinates, end.session));
+  hear(now);
+  s.effects.save = true;
+  if (!s.ranks.all_ended() || s.ended) return ok_status();
+  if (s.ended_to_pause()) s.note_paused(now);
+  if (s.ended_to_pause() || s.stopped_at_pause()) return ok_status();
+  s.ended = now;
+  s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
+  return ok_status();
+}
+
+Result<NoticeResponse> Job::notices(const RankNotices& told, Seconds now) {
+  State& s = *state_;
+  HARPE_TRY(s.ranks.hear(told.coordinates, told.session, now));
+  hear(now);
+  const auto rank = static_cast<int>(s.spec.shape.index(told.coordinates));
+  NoticeResponse response{.taken = true, .ranks = s.spec.shape.ranks(), .notices = {}};
+  for (const std::string& text : told.texts) {
+    response.taken = s.notices.add(rank, text, now) && response.taken;
+  }
+  if (rank == 0) {
+    response.notices = s.notices.ask(told.heard, told.last, now);
+  } else {
+    response.taken = response.taken && s.notices.is_asked(now);
+  }
+  return response;
+}
+
+void Job::hear(Seconds now) {
+  state_->heard = std::max(state_->heard, now);
+}
+
+Status Job::set_straggler(const Straggler& straggler, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  HARPE_TRY(s.check_sets_clocks());
+  if (straggler.pipeline < 0 || straggler.pipeline >= s.spec.shape.data) {
+    return Error::of(ErrorCode::kNotFound, "the job has no pipeline " +
+                                               std::to_string(straggler.pipeline) + ", only 0 to " +
+                                               std::to_string(s.spec.shape.data - 1));
+  }
+  if (!(straggler.factor >= 1) || straggler.factor > kMostStragglerFactor) {
+    return Error::invalid(
+        "a straggler's factor is its iteration time over that of a healthy "
+        "pipeline: from 1 (healthy) to " +
+        shortest(kMostStragglerFactor));
+  }
+  if (straggler.until && *straggler.until <= now) {
+    return Error::invalid("the end of the straggler is past: \"until\" is in seconds since 1970");
+  }
+  if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
+  const auto known =
+      std::ranges::find(s.declared_stragglers, straggler.pipeline, &Straggler::pipeline);
+  Straggler declared = straggler;
+  declared.detected = false;
+  if (known != s.declared_stragglers.end()) {
+    if (*known == declared) return ok_status();
+    *known = declared;
+  } else {
+    s.declared_stragglers.push_back(declared);
+  }
+  s.declare(declared);
+  s.effects.save = true;
+  s.deploy_choice(now, "pipeline " + std::to_string(declared.pipeline) + " is declared to be " +
+                           shortest(declared.factor) + " times slower");
+  return ok_status();
+}
+
+Status Job::clear_straggler(int pipeline, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (pipeline < 0 || pipeline >= s.spec.shape.data) {
+    return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
+  }
+  const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
+  if (std::erase_if(s.declared_stragglers, same) == 0 && s.watched(pipeline) == nullptr)
+    return ok_status();
+  s.withdraw(pipeline);
+  s.effects.save = true;
+  s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is declared to be healthy");
+  return ok_status();
+}
+
+Status Job::set_objective(const Objective& objective, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  HARPE_TRY(s.check_sets_clocks());
+  if (!is_valid(objective)) return Error::invalid("the objective's value is out of range");
+  if (s.plans) {
+    HARPE_TRY(check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
+  }
+  if (objective == s.objective && !s.retry_at) return ok_status();
+  s.objective = objective;
+  if (s.plans) s.retry_at.reset();
+  s.rollbacks = 0;
+  s.guard.reset();
+  s.effects.save = true;
+  s.add_event(JobEvent::Level::kInfo, now, "the objective is now: " + text_of(objective));
+  s.deploy_choice(now, "another objective");
+  return ok_status();
+}
+
+void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
+                        bool better_follow) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (const auto own = std::ranges::find(s.watched_pipelines, ticket, &WatchedPipeline::own_ticket);
+      ticket != 0 && own != s.watched_pipelines.end()) {
+    return s.take_own_plans(*own, std::move(plans), now);
+  }
+  if (s.observing() != nullptr) return s.take_estimate(ticket, plans);
+  if (ticket != 0 && ticket == s.objective_ticket)
+    return s.take_objective_plan(std::move(plans), now);
+  if (ticket != s.plans_ticket || !s.plans_due) return;
+  const bool first = std::holds_alternative<Characterizing>(s.phase);
+  if (!first && better_follow) return;  // as good as what was there before a restart
+  s.effects.save = true;
+  s.plans_due = plans.ok() && better_follow;
+  if (!first) {
+    if (plans.ok()) s.improve_plans(std::move(*plans), now);
+    return;
+  }
+  if (plans.ok()) return s.take_plans(std::move(*plans), now);
+  s.phase = Running{};
+  s.add_event(JobEvent::Level::kWarning, now,
+              "no plans could be made, so training goes on at all-max: " + plans.error().text());
+}
+
+void Job::tick(Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  s.forget_gatherings(now);
+  const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
+  for (const Straggler& one : s.declared_stragglers)
+    if (over(one)) s.withdraw(one.pipeline);
+  if (std::erase_if(s.declared_stragglers, over) > 0) {
+    s.effects.save = true;
+    s.deploy_choice(now, "a straggler's time is over");
+  }
+  if (s.ended_to_pause()) hear(now);  // it has not ended, however long that takes
+  if (s.ended || s.ranks.all_ended()) return;
+  if (auto* registering = std::get_if<Registering>(&s.phase)) {
+    if (now - s.created < kPatience || std::exchange(registering->missing_logged, true)) return;
+    const int missing = s.spec.shape.ranks() - s.ranks.registered();
+    s.add_event(JobEvent::Level::kWarning, now,
+                std::to_string(missing) + " of " + std::to_string(s.spec.shape.ranks()) +
+                    " ranks have not registered: " +
+                    list_of(s.ranks.missing(kPlacesNamed), static_cast<std::size_t>(missing)));
+    return;
+  }
+  if (s.collector.newest() < 0) return;
+  const Seconds patience = std::max(kSilence, s.iteration_time * kSilentIterations);
+  const std::vector<RankCoordinates> silent = s.ranks.silent(now - patience, kPlacesNamed);
+  if (silent.empty()) {
+    s.silence_logged = false;
+    return;
+  }
+  if (std::exchange(s.silence_logged, true)) return;
+  s.add_event(JobEvent::Level::kWarning, now,
+              "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
+                  list_of(silent, silent.size()));
+  // Whether a straggler that was detected still is one cannot be told.
+  const std::size_t undeclared = std::erase_if(
+      s.watched_pipelines, [](const WatchedPipeline& one) { return one.declared == 1; });
+  if (undeclared == 0) return;
+  s.detector.reset();
+  s.deploy_choice(now, "reports are missing, so no pipeline waits for detected stragglers");
+}
+
+JobEffects Job::take_effects() {
+  return std::exchange(state_->effects, {});
+}
+
+}  // namespace harpe

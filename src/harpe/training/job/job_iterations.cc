@@ -1,0 +1,443 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "harpe/base/statistics.h"
+#include "harpe/base/text.h"
+#include "harpe/training/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kNewestTimes = 5;  // whose median is the time of an iteration
+constexpr int kFewestToCompare = 3;      // pipelines whose middle says what is usual
+constexpr int kFewestToObserve = 2;      // the same where nothing follows from it
+constexpr double kAlike = 1.02;          // factors of computations that are no straggler's
+constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
+constexpr float kLate = 1.01F;            // over what is known of it, in a single iteration
+constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
+constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
+constexpr double kUnknownTime = std::numeric_limits<double>::quiet_NaN();
+constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
+/// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
+constexpr double kPredictedError = 0.05;
+
+Seconds longest(const FinishedIteration& iteration) {
+  Seconds time{0};
+  for (const GroupIteration& group : iteration.groups) time = std::max(time, group.time);
+  return time;
+}
+
+/// Whether every rank has reported, all by the same assignments.
+bool whole(const FinishedIteration& iteration, const JobShape& shape) {
+  return std::ranges::all_of(iteration.groups, [&](const GroupIteration& group) {
+    return group.ranks == shape.tensor && group.same_version && group.version != 0 &&
+           group.version == iteration.groups.front().version;
+  });
+}
+
+}  // namespace
+
+void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
+  const Seconds time = longest(iteration);
+  if (time <= Seconds{0}) return;
+  newest_times.push_back(time.value);
+  if (newest_times.size() > kNewestTimes) newest_times.pop_front();
+  iteration_time = {quantile(std::vector(newest_times.begin(), newest_times.end()), 0.5)};
+  if (warm_from < 0) warm_from = iteration.iteration + spec.profiling.warm_up;
+
+  held.resize(iteration.groups.size());
+  for (std::size_t group = 0; group < held.size(); ++group) {
+    const std::uint8_t now_held = iteration.groups[group].throttled ? 1 : 0;
+    held[group] = static_cast<std::uint8_t>(held[group] << 1 | now_held);
+  }
+  relative_times(iteration);
+  detector.add(iteration.iteration, relative);
+  find_late();
+  // Clocks change within the first iteration of new assignments.
+  if (observing() != nullptr) return observe_iteration(iteration);
+  const Deployment* by =
+      whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
+  if (by != nullptr) note_whole(iteration.iteration);
+  const bool counts =
+      by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
+  const bool by_plan = counts && by->purpose == StageAssignment::Purpose::kPlan;
+  const bool at_all_max = counts && !by_plan && by->stage_clocks == highest_clocks();
+  if (by_plan || at_all_max) note_energies(iteration, *by);
+  if (at_all_max) note_all_max(iteration, time);
+  if (profiling() != nullptr) return profile_iteration(iteration, now);
+  if (running() == nullptr) return;
+  if (retry_at) return retry_when_due(now);
+  if (!plans) return;
+  settle(iteration);
+  if (by_plan) plan_iteration(iteration, *by, time, now);
+  if (probe() != nullptr) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
+  if (running() == nullptr || retry_at) return;  // others are decided upon with the next plans
+  review(now);
+  probe_when_due(now);
+}
+
+/// An iteration that all ranks have reported. What was looked at in vain while reports were missing
+/// for long need not wait any more; now and then a whole one among others shows nothing.
+void Job::State::note_whole(std::int64_t iteration) {
+  const std::int64_t missing = iteration - std::exchange(newest_whole, iteration) - 1;
+  if (missing != 0) whole_again = missing > kMissingForLong ? iteration : -1;
+  const bool is_over = whole_again >= 0 && iteration == whole_again + kWholeAgain;
+  if (is_over && probes_in_vain > 0) next_probe = std::min(next_probe, iteration);
+}
+
+double Job::State::compute_time(const FinishedIteration& iteration, int pipeline_number,
+                                int stage) const {
+  const std::vector<WorkItem>& items = work.stage(stage);
+  double time = 0;
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    const std::size_t at = iteration.item(pipeline_number, work.first(stage) + k);
+    time += double{iteration.item_time[at]} * items[k].count;
+  }
+  return time;
+}
+
+/// Of all shards.
+double Job::State::compute_energy(const FinishedIteration& iteration, int pipeline_number,
+                                  int stage) const {
+  const std::vector<WorkItem>& items = work.stage(stage);
+  double energy = 0;
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    const std::size_t at = iteration.item(pipeline_number, work.first(stage) + k);
+    energy += double{iteration.item_energy[at]} * items[k].count;
+  }
+  return energy;
+}
+
+/// What the profile predicts of a group's computations by these assignments; NaN where it says
+/// nothing.
+double Job::State::predicted_compute(const Deployment& by, int pipeline_number, int stage) const {
+  if (!times || by.version < judged_from) return kUnknownTime;
+  if (by.purpose == StageAssignment::Purpose::kPlan)
+    return by.plan(pipeline_number).compute_time[stage].value;
+  return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknownTime;
+}
+
+/// Compute times over what the profile predicts; while there is none, over the middle of the stage.
+/// Of two observed pipelines, over the faster one: there is no profile to compare with.
+void Job::State::relative_times(const FinishedIteration& iteration) {
+  relative.resize(iteration.groups.size());
+  std::vector<double> known;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    known.clear();
+    const int fewest = observing() == nullptr ? kFewestToCompare : kFewestToObserve;
+    for (int p = 0; p < spec.shape.data && spec.shape.data >= fewest; ++p) {
+      const double time = compute_time(iteration, p, stage);
+      if (std::isfinite(time)) known.push_back(time);
+    }
+    const double share = spec.shape.data >= kFewestToCompare ? 0.5 : 0;
+    const double middle = known.empty() ? kUnknownTime : quantile(known, share);
+    for (int p = 0; p < spec.shape.data; ++p) {
+      const std::size_t number = spec.shape.group(p, stage);
+      const Deployment* by = with_version(iteration.groups[number].version);
+      double predicted = observing() == nullptr ? kUnknownTime : middle;
+      if (by != nullptr && iteration.iteration > by->from) {
+        predicted = by->purpose == StageAssignment::Purpose::kProfile
+                        ? middle
+                        : predicted_compute(*by, p, stage);
+      }
+      relative[number] = static_cast<float>(compute_time(iteration, p, stage) / predicted);
+    }
+  }
+}
+
+/// How long the iteration would have been at all-max, by what its computations took: those that
+/// were later than their pipeline is known to be count as they were.
+void Job::State::find_late() {
+  late_at_all_max = Seconds{0};
+  if (!times) return;
+  std::vector<std::pair<float, int>> late;  // pipelines, by their latest stage
+  for (int p = 0; p < spec.shape.data; ++p) {
+    const WatchedPipeline* known = watched(p);
+    float most = 1;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const double factor = known == nullptr ? 1 : known->slow.factors[stage];
+      const float beyond = relative[spec.shape.group(p, stage)] / static_cast<float>(factor);
+      if (std::isfinite(beyond)) most = std::max(most, beyond);
+    }
+    if (most > kLate) late.emplace_back(most, p);
+  }
+  const std::size_t most = std::min(late.size(), kMostLate);
+  std::ranges::partial_sort(late, late.begin() + static_cast<std::ptrdiff_t>(most), std::greater());
+  for (std::size_t i = 0; i < most; ++i) {
+    std::vector<double> factors;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const std::size_t group = spec.shape.group(late[i].second, stage);
+      factors.push_back(std::isfinite(relative[group]) ? relative[group] : detector.factor(group));
+    }
+    late_at_all_max = std::max(late_at_all_max, times->at_all_max(factors));
+  }
+}
+
+/// Energies of computations over what the profile predicts, in case it has to be rescaled.
+void Job::State::note_energies(const FinishedIteration& iteration, const Deployment& by) {
+  constexpr std::size_t kNewest = 3;
+  if (!times || by.version < judged_from) return;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    double used = 0, predicted = 0;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      used += compute_energy(iteration, p, stage);
+      const Joules energy = by.purpose == StageAssignment::Purpose::kPlan
+                                ? by.plan(p).compute_energy[stage]
+                                : fastest_energy[stage];
+      predicted += energy.value * spec.shape.tensor;
+    }
+    std::deque<double>& ratios = energy_ratios[stage];
+    if (std::isfinite(used / predicted)) ratios.push_back(used / predicted);
+    if (ratios.size() > kNewest) ratios.pop_front();
+  }
+}
+
+/// Seconds in computations of each stage of the pipelines that may be the slowest, one pipeline
+/// after the other: those with the latest stages, and those that are late in all. 0 where nothing
+/// was reported.
+std::vector<Seconds> Job::State::latest_pipelines(const FinishedIteration& iteration) const {
+  constexpr std::size_t kOfEach = 2;
+  const auto stages = static_cast<std::size_t>(spec.shape.stages);
+  std::vector<std::vector<Seconds>> pipelines(static_cast<std::size_t>(spec.shape.data));
+  std::vector<double> latest_stage(pipelines.size()), of_all_stages(pipelines.size());
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    double sum = 0, known = 0;
+    for (std::size_t p = 0; p < pipelines.size(); ++p) {
+      const double time = compute_time(iteration, static_cast<int>(p), static_cast<int>(stage));
+      pipelines[p].push_back({std::isfinite(time) ? time : 0});
+      sum += pipelines[p].back().value;
+      known += pipelines[p].back().value > 0 ? 1 : 0;
+    }
+    for (std::size_t p = 0; p < pipelines.size() && sum > 0; ++p) {
+      const double lateness = pipelines[p].back().value / sum * known;
+      latest_stage[p] = std::max(latest_stage[p], lateness);
+      of_all_stages[p] += lateness;
+    }
+  }
+  std::vector<Seconds> latest;
+  std::vector<std::size_t> order(pipelines.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::set<std::size_t> kept;
+  for (const auto* lateness : {&latest_stage, &of_all_stages}) {
+    const std::size_t most = std::min(kOfEach, order.size());
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(most),
+                              std::greater(), [&](std::size_t p) { return (*lateness)[p]; });
+    kept.insert(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most));
+  }
+  for (const std::size_t p : kept)
+    latest.insert(latest.end(), pipelines[p].begin(), pipelines[p].end());
+  return latest;
+}
+
+void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) {
+  std::vector<AllMaxBaseline::StageEnergy> energies;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    AllMaxBaseline::StageEnergy mean{.energy = 0, .time = time, .computing = {}};
+    std::vector<double> computing;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      mean.energy += iteration.groups[spec.shape.group(p, stage)].energy.value / spec.shape.data;
+      const double one = compute_time(iteration, p, stage);
+      if (std::isfinite(one)) computing.push_back(one);
+    }
+    for (const double one : computing)
+      mean.computing += Seconds{one / static_cast<double>(computing.size())};
+    energies.push_back(mean);
+  }
+  // Those of a probe are compared with the others first, see `judge`. What is declared and not seen
+  // may be in the others, or not.
+  if (probe() == nullptr && unseen_outside() == nullptr) {
+    // By assignments from before the profile nothing else says what was late.
+    const bool is_compared = times && iteration.groups.front().version >= judged_from;
+    std::vector<Seconds> latest =
+        is_compared ? std::vector<Seconds>() : latest_pipelines(iteration);
+    const Seconds explained = is_compared ? explained_at_all_max() : explained_by(latest);
+    baseline.add_time(time, times ? explained : Seconds{0}, std::move(latest));
+  }
+  if (!detector.stages().empty()) return;
+  // A look consists of consecutive iterations. Energies may have changed since earlier ones, such
+  // as those before the server was killed.
+  constexpr std::int64_t kMostApart = 5;
+  const bool goes_on = newest_all_max && iteration.iteration - *newest_all_max <= kMostApart;
+  if (!goes_on && savings.has_level()) baseline.leave_untaken();
+  newest_all_max = iteration.iteration;
+  baseline.add_energy(energies);
+}
+
+void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds now) {
+  std::vector<bool> left_out(static_cast<std::size_t>(spec.shape.groups()));
+  const auto leave_out = [&](int pipeline_number) {
+    for (int stage = 0; stage < spec.shape.stages; ++stage)
+      left_out[spec.shape.group(pipeline_number, stage)] = true;
+  };
+  for (const Straggler& straggler : declared_stragglers) leave_out(straggler.pipeline);
+  for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
+  const Profiler::Next next = profiling()->profiler.add(iteration, left_out, lead());
+  if (next == Profiler::Next::kDone) return end_profiling(now);
+  if (next == Profiler::Next::kAnew) {
+    forget_all_max();
+    add_event(
+        JobEvent::Level::kInfo, now,
+        "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
+        "measured anew");
+  }
+  if (next != Profiler::Next::kStay) deploy_profile();
+  note_missing_energy(*profiling(), now);
+}
+
+void Job::State::note_missing_energy(Profiling& in, Seconds now) {
+  if (in.no_energy_logged) return;
+  const std::vector<int> stages = in.profiler.without_energy();
+  if (stages.empty()) {
+    in.no_energy_since.reset();
+  } else if (!in.no_energy_since) {
+    in.no_energy_since = now;
+  } else if (now - *in.no_energy_since > kNoEnergyPatience) {
+    in.no_energy_logged = true;
+    add_event(JobEvent::Level::kWarning, now,
+              "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
+                  (stages.size() > 1 ? " and others" : "") +
+                  " reports the time and energy of all its instructions" +
+                  (spec.profiling.as_is ? ", and the clock that its GPU had" : ""));
+  }
+}
+
+Seconds Job::State::predicted_time(const Deployment& deployment) const {
+  return deployment.choice.wait_until + overhead();
+}
+
+/// Joules of one stage of one pipeline, all shards, in an iteration of `time`.
+double Job::State::predicted_energy(const TablePlan& plan, int stage, Seconds time) const {
+  const Joules waiting = blocking_power[stage] * (time - plan.compute_time[stage]);
+  return (plan.compute_energy[stage] + waiting).value * spec.shape.tensor;
+}
+
+/// Joules that are predicted of a stage at all-max, all shards, in an iteration of `time`.
+/// \param factor  of what its computations take by the profile
+double Job::State::explained_energy(int stage, Seconds time, double factor) const {
+  const Joules waiting = blocking_power[stage] * (time - fastest_time[stage] * factor);
+  return (fastest_energy[stage] * factor + waiting).value * spec.shape.tensor;
+}
+
+/// The same of an iteration that was measured. A straggler may have been in it, known or not. What
+/// is faster than the profile is not corrected: a profile has the times of the slowest.
+AllMaxBaseline::Explained Job::State::explained_energy() const {
+  return [this](int stage, const AllMaxBaseline::StageEnergy& one) {
+    return explained_energy(stage, one.time, std::max(1.0, one.computing / fastest_time[stage]));
+  };
+}
+
+/// The same for savings, without the overhead and without the usual lateness: iterations by plans
+/// have both as well. Lateness is usual up to four standard deviations.
+AllMaxBaseline::Explained Job::State::explained_but_usual() const {
+  constexpr double kUsual = 4;  // deviations of the times of single iterations
+  const double alike = std::max(kAlike, 1 + kUsual * detector.deviation());
+  const Seconds usual = all_max_time(), beyond = baseline.overhead();
+  return [this, alike, usual, beyond](int stage, const AllMaxBaseline::StageEnergy& one) {
+    const double factor = one.computing / fastest_time[stage];
+    const bool is_usual = one.time < usual * alike && usual < one.time * alike;
+    const Seconds time = (is_usual ? usual : one.time) - beyond;
+    return explained_energy(stage, time, factor > alike ? factor : 1);
+  };
+}
+
+/// The same of a pipeline, whose computations take these factors of what they usually do.
+double Job::State::explained_energy(std::span<const double> factors, Seconds time) const {
+  double sum = 0;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    sum += explained_energy(stage, time, factors.empty() ? 1 : factors[stage]);
+  }
+  return sum;
+}
+
+/// Whether no stage of it has become faster than it is known to be.
+bool Job::State::is_as_known(const WatchedPipeline& one) const {
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const float now_takes = relative[spec.shape.group(one.slow.pipeline, stage)];
+    if (now_takes * kAlike < one.slow.factors[stage]) return false;
+  }
+  return true;
+}
+
+/// Forgets the measured iterations at all-max. Nothing is saved before the next look.
+void Job::State::forget_all_max() {
+  baseline.forget();
+  savings.forget_level();
+}
+
+/// Returns the joules of all GPUs that the plans in force explain. A computation that takes longer
+/// than planned is taken to use more energy in proportion.
+double Job::State::explained_by_plan(const FinishedIteration& iteration,
+                                     const Deployment& deployment, Seconds time) const {
+  double sum = 0;
+  for (int p = 0; p < spec.shape.data; ++p) {
+    const TablePlan& plan = deployment.plan(p);
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const Seconds planned = plan.compute_time[stage];
+      const double factor = compute_time(iteration, p, stage) / planned.value;
+      const double longer = factor > 1 && std::isfinite(factor) ? factor : 1;
+      const Joules waiting = blocking_power[stage] * (time - planned * longer);
+      sum += (plan.compute_energy[stage] * longer + waiting).value * spec.shape.tensor;
+    }
+  }
+  return sum;
+}
+
+/// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too. While
+/// a straggler may have healed, or was declared and not seen, its part of that is not known.
+void Job::State::account_savings(const FinishedIteration& iteration, const Deployment& deployment,
+                                 Seconds time, Seconds now) {
+  std::vector<double> beyond = baseline.take_unexplained(explained_but_usual());
+  for (double& one : beyond) one *= spec.shape.data;
+  savings.look(beyond);
+  if (all_max_time() <= Seconds{0} || unseen_outside() != nullptr) return;
+  const Seconds at_all_max = all_max_time() - baseline.overhead();
+  if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))
+    return;
+  const double healthy = explained_energy({}, at_all_max);
+  Savings::ByPlan by_plan{.number = iteration.iteration,
+                          .by_plan = explained_by_plan(iteration, deployment, time),
+                          .at_all_max = healthy * spec.shape.data};
+  for (const WatchedPipeline& one : watched_pipelines) {
+    const double more = explained_energy(one.slow.factors, at_all_max) - healthy;
+    by_plan.at_all_max += more;
+    by_plan.at_all_max_error += kPredictedError * std::abs(more);
+  }
+  for (const GroupIteration& group : iteration.groups) {
+    by_plan.used += group.energy.value;
+    by_plan.used_error = std::hypot(by_plan.used_error, group.energy_error.value);
+  }
+  const bool counts = savings.add(deployment.first_version, by_plan);
+  if (!counts || now - saved_stored < kSavingsStored) return;
+  saved_stored = now;
+  effects.save = true;
+}
+
+/// Energies of stages that are not what they were, while times are: plans of least energy would be
+/// others.
+void Job::State::watch_energy(const FinishedIteration& iteration, const Deployment& deployment,
+                              Seconds time) {
+  if (!watched_pipelines.empty() || !baseline.has_energy()) return;
+  std::vector<double> ratios, computed;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const double unexplained = baseline.unexplained(stage, explained_energy());
+    double used = 0, predicted = 0, in_computations = 0, by_profile = 0;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      const TablePlan& plan = deployment.plan(p);
+      used += iteration.groups[spec.shape.group(p, stage)].energy.value;
+      predicted += predicted_energy(plan, stage, time) + unexplained;
+      in_computations += compute_energy(iteration, p, stage);
+      by_profile += plan.compute_energy[stage].value * spec.shape.tensor;
+    }
+    ratios.push_back(used / predicted);
+    computed.push_back(in_computations / by_profile);
+  }
+  drift.add(ratios, computed);
+}
+
+}  // namespace harpe

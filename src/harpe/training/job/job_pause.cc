@@ -1,0 +1,235 @@
+// Pauses that training is asked for.
+//
+// What ranks write before they wait is a collective of all of them, so either all pause before an
+// iteration or none does. They decide by what the newest assignment says that holds in it, and
+// nothing makes one rank wait for what another has heard. So a pause is asked for from an iteration
+// so far ahead of where they say they are that reports show in time whether all ranks know of it.
+// If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn
+// (`held_pause`): a rank that did not hear of that would pause alone. Ranks that wait then go on at
+// once. If they do not, it is moved, far enough ahead
+// that ranks hear of that first.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "harpe/base/json_fields.h"
+#include "harpe/base/text.h"
+#include "harpe/training/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kMostMoves = 5;
+constexpr int kReportsTake = 2;  // iterations, until those of all ranks are there
+constexpr std::int64_t kLargest = 9'007'000'000'000'000;  // iteration, or number of a pause
+constexpr double kLatestPause = 1e12;                     // s since 1970
+constexpr std::int64_t kNotFollowed = 2;                  // iterations begun since that show it
+
+}  // namespace
+
+const char* name_of(PauseState::Is is) {
+  switch (is) {
+    case PauseState::Is::kNone:
+      return "none";
+    case PauseState::Is::kAsked:
+      return "asked";
+    case PauseState::Is::kPaused:
+      return "paused";
+    case PauseState::Is::kNotFollowed:
+      return "not_followed";
+  }
+  return "";
+}
+
+/// All ranks are thought to be where training does not go on.
+bool Job::State::is_at_pause() const {
+  return asked && asked->bound && collector.newest() + 1 == asked->from;
+}
+
+bool Job::State::ended_to_pause() const {
+  return asked && !ended && ranks.all_ended();
+}
+
+/// It was withdrawn when ranks were already on their way out: they went no further.
+bool Job::State::stopped_at_pause() const {
+  return holds_pause();
+}
+
+/// True if a withdrawn pause lies ahead, which assignments must not undo.
+bool Job::State::holds_pause() const {
+  return held_pause && collector.newest() < held_pause->from;
+}
+
+void Job::State::ask_to_pause(Seconds now) {
+  asked =
+      AskedPause{.request = {.number = 0, .until = pace->resumes, .why = pace->why}, .asked = now};
+  if (probe() != nullptr) next_probe = collector.newest();  // it comes again
+  end_probe();
+  add_event(JobEvent::Level::kInfo, now,
+            "training is asked to pause" + (pace->why.empty() ? "" : " (" + pace->why + ")"));
+  if (ended_to_pause()) return note_paused(now);
+  if (!redeploy) place_pause();
+}
+
+/// The first iteration before which no rank looks without what it is told now. Where ranks are is
+/// what they say themselves: their reports may be late, as after an outage, or behind for good.
+std::int64_t Job::State::first_to_hear() const {
+  return std::max(collector.newest(), collector.reached() - 1) + lead();
+}
+
+/// From an iteration that all ranks will know of; one that is placed already stays there.
+void Job::State::place_pause() {
+  if (deployments.empty() || collector.newest() < 0) return;
+  Deployment copy = deployments.back();
+  const bool was_placed = asked->is_placed();
+  if (!was_placed) {
+    const std::int64_t margin = std::int64_t{lead()} << asked->moves;
+    asked->from = std::max(first_to_hear() + margin + kReportsTake, copy.from + 1);
+    asked->request.number = ++pauses;
+  }
+  if (!was_placed || asked->version == 0) {
+    asked->version = version + 1;
+    asked->knows.assign(static_cast<std::size_t>(spec.shape.ranks()), false);
+    asked->known = 0;
+    // By the server before, which told them, ranks are about to be there.
+    asked->bound = asked->bound || first_to_hear() >= asked->from;
+  }
+  put(std::move(copy), asked->from);
+}
+
+/// Training is elsewhere, or has other processes, than when all of them were told.
+void Job::State::void_pause() {
+  held_pause.reset();
+  if (!asked) return;
+  const bool is_to_move = asked->is_placed() && !deployments.empty() && !redeploy;
+  const Seconds since = asked->asked;
+  asked = AskedPause{.request = {.number = 0, .until = pace->resumes, .why = pace->why},
+                     .asked = since};
+  if (is_to_move) deploy(Deployment(deployments.back()));
+}
+
+void Job::State::withdraw_pause(Seconds now) {
+  const bool was_at_pause = is_at_pause();
+  if (was_at_pause) newest_since = now;
+  const AskedPause before = *std::exchange(asked, std::nullopt);
+  add_event(JobEvent::Level::kInfo, now, "training is not asked to pause any more");
+  if (before.paused && ranks.all_ended()) {
+    heard = std::max(heard, now);  // whether it is started again shows later
+    return;
+  }
+  if (deployments.empty() || !deployments.back().pause) return;
+  Deployment copy = deployments.back();
+  const std::int64_t held_from = copy.from;
+  if (redeploy) {
+    put(std::move(copy), held_from);
+    return;
+  }
+  if (!before.bound && first_to_hear() <= before.from) return put(std::move(copy), next_from());
+  held_pause = before;
+  put(std::move(copy), std::max(next_from(), before.from + 1));
+}
+
+/// The pause lasts longer, or shorter, than ranks were told.
+void Job::State::tell_new_end() {
+  asked->request.until = pace->resumes;
+  if (deployments.empty() || !deployments.back().pause) return;
+  Deployment copy = deployments.back();
+  const std::int64_t from = copy.from;
+  put(std::move(copy), redeploy ? from : std::max(from, asked->from));
+}
+
+/// Whether all ranks know of it, and whether they follow it.
+void Job::State::follow_pause(const IterationReport& report, Seconds now) {
+  if (!asked || asked->given_up || redeploy) return;
+  // The server before has placed it: new assignments let this server count the ranks that know.
+  const bool is_another_servers = asked->version == 0 && !asked->bound;
+  if (!asked->is_placed() || is_another_servers) return place_pause();
+  const std::size_t rank = spec.shape.index(report.coordinates);
+  const bool will_pause =
+      report.known >= asked->version && IterationCollector::reached(report) < asked->from;
+  if (!asked->bound && will_pause && !asked->knows[rank]) {
+    asked->knows[rank] = true;
+    asked->bound = ++asked->known == spec.shape.ranks();
+    effects.save = effects.save || asked->bound;
+  }
+  if (!asked->bound && first_to_hear() >= asked->from) return move_pause(now);
+  if (report.iteration < asked->from) return;
+  if (!asked->pausing.empty() && asked->pausing[rank]) {
+    asked->pausing[rank] = false;
+    --asked->waiting;
+    asked->paused.reset();
+  }
+  if (asked->waiting > 0 || report.iteration < asked->from + kNotFollowed) return;
+  if (std::exchange(asked->told, true)) return;
+  add_event(JobEvent::Level::kInfo, now,
+            "training does not pause: it goes on by the clocks of its assignments");
+}
+
+/// Not all ranks know of it, and soon they will be there.
+void Job::State::move_pause(Seconds now) {
+  asked->from = -1;
+  asked->given_up = ++asked->moves > kMostMoves;
+  put(Deployment(deployments.back()), next_from());
+  if (!asked->given_up) return place_pause();
+  add_event(JobEvent::Level::kWarning, now,
+            "training is not asked to pause: some of its ranks hear of it too late");
+}
+
+/// A rank says whether it waits.
+void Job::State::note_pausing(const RankRegistration& registration, Seconds now) {
+  if (!asked || !asked->is_placed()) return;
+  const bool waits = registration.pausing == asked->request.number;
+  const std::size_t rank = spec.shape.index(registration.coordinates);
+  asked->pausing.resize(static_cast<std::size_t>(spec.shape.ranks()), false);
+  if (asked->pausing[rank] == waits) return;
+  asked->pausing[rank] = waits;
+  asked->waiting += waits ? 1 : -1;
+  if (asked->waiting == spec.shape.ranks()) return note_paused(now);
+  asked->paused.reset();
+}
+
+void Job::State::note_paused(Seconds now) {
+  if (asked->paused) return;
+  asked->paused = now;
+  effects.save = true;
+  add_event(JobEvent::Level::kInfo, now,
+            ranks.all_ended() ? "all its ranks have ended to pause: it goes on when training does"
+                              : "all " + std::to_string(spec.shape.ranks()) + " ranks pause");
+}
+
+PauseState Job::pause() const {
+  return state_->pause_state();
+}
+
+PauseState Job::State::pause_state() const {
+  if (!asked) return {};
+  PauseState state{.is = PauseState::Is::kAsked,
+                   .from = asked->from,
+                   .waiting = asked->waiting,
+                   .ended = ended_to_pause(),
+                   .since = asked->asked};
+  if (state.ended || state.waiting > 0) {
+    state.is = PauseState::Is::kPaused;
+    state.since = asked->paused.value_or(asked->asked);
+  } else if (asked->given_up || asked->told) {
+    state.is = PauseState::Is::kNotFollowed;
+  }
+  return state;
+}
+
+void Job::State::read_asked(Fields& stored) {
+  if (!pace || !pace->pause) return;
+  asked = AskedPause{.request = {.number = 0, .until = pace->resumes, .why = pace->why}};
+  asked->asked.value = stored.number("asked", 0, kLatestPause).value_or(0);
+  if (const auto since = stored.number("paused", 0, kLatestPause)) asked->paused = Seconds{*since};
+  const auto number = stored.integer("number", 1, kLargest);
+  const auto from = stored.integer("from", 0, kLargest);
+  if (!number || !from) return;
+  asked->request.number = static_cast<std::uint64_t>(*number);
+  asked->from = *from;
+  asked->bound = stored.boolean("bound").value_or(false);
+}
+
+}  // namespace harpe

@@ -1,0 +1,461 @@
+// Pauses that training is asked for: all ranks pause before the same iteration, and what they do
+// not compute meanwhile is judged by nothing.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harpe/training/job/played_job_testing.h"
+#include "harpe/training/wire/pause_book.h"
+
+namespace harpe {
+namespace {
+
+/// Training whose ranks pause when they are asked to, each by what it has heard, on a network that
+/// takes its time.
+class Pausing : public Played {
+ public:
+  explicit Pausing(std::uint32_t seed, Seconds delay = Seconds{0.1},
+                   const JobSpec& spec = small_spec())
+      : Played(spec), random_(seed), delay_(delay) {
+    for (const RankCoordinates coordinates : training.places()) {
+      EXPECT_TRUE(job.register_rank(training.registration(coordinates), training.now()).ok());
+      ranks_.push_back({.coordinates = coordinates});
+    }
+    training.take_effects_of(job);
+  }
+
+  /// Cut off from the job, both ways, where it holds.
+  std::function<bool(std::size_t rank, Seconds at)> is_cut = [](std::size_t, Seconds) {
+    return false;
+  };
+  bool follows = true;
+  std::size_t behind = 0;                   ///< reports of each rank that are not sent yet
+  std::vector<std::int64_t> paused_before;  ///< iterations
+  int disagreements = 0;
+  Seconds waited{};
+
+  Status set(bool pause, std::optional<Seconds> resumes = {}) {
+    const Status set =
+        job.set_pace(pause ? std::optional(Pace{.pause = true, .resumes = resumes, .why = "dirty"})
+                           : std::nullopt,
+                     training.now());
+    tell();
+    return set;
+  }
+  void ask() { EXPECT_TRUE(set(true).ok()); }
+  void go_on() { EXPECT_TRUE(set(false).ok()); }
+
+  /// Up to the next pause, and through it; until it was so many iterations.
+  void iterate(int count) {
+    for (int i = 0; i < count; ++i) {
+      arrive();
+      pause_if_asked();
+      step();
+    }
+  }
+  /// Ranks that wait are heard of now and then, as they register again.
+  void wait(Seconds time) {
+    for (const Seconds until = training.now() + time; training.now() < until;) {
+      training.run_for(Seconds{20});
+      for (const Rank& rank : ranks_) {
+        RankRegistration says = training.registration(rank.coordinates);
+        says.pausing = job.assignments(0, 0).back().pause->number;
+        EXPECT_TRUE(job.register_rank(says, training.now()).ok());
+      }
+      job.tick(training.now());
+    }
+  }
+  /// What happens while all ranks wait.
+  std::function<void()> while_waiting = [] {};
+
+ private:
+  struct Message {
+    Seconds at{};
+    std::vector<StageAssignment> assignments;
+  };
+  struct Rank {
+    RankCoordinates coordinates;
+    PauseBook pauses = {};
+    std::uint64_t known = 0;
+    std::vector<Message> inbox = {};
+    std::vector<IterationReport> unsent = {};
+  };
+
+  Seconds some_delay() { return delay_ * std::uniform_real_distribution<double>(0, 1)(random_); }
+  /// The job's news are on their way.
+  void tell() {
+    training.take_effects_of(job);
+    if (job.version() == told_) return;
+    told_ = job.version();
+    for (Rank& rank : ranks_) {
+      rank.inbox.push_back(
+          {.at = training.now() + some_delay(),
+           .assignments = job.assignments(rank.coordinates.data, rank.coordinates.stage)});
+    }
+  }
+  void arrive() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (is_cut(i, training.now())) continue;
+      std::erase_if(ranks_[i].inbox, [&](const Message& message) {
+        if (message.at > training.now()) return false;
+        for (const StageAssignment& one : message.assignments) {
+          ranks_[i].known = std::max(ranks_[i].known, one.version);
+          ranks_[i].pauses.take(one);
+        }
+        training.take(ranks_[i].coordinates, message.assignments);
+        return true;
+      });
+    }
+  }
+  void pause_if_asked() {
+    const std::int64_t next = training.next_iteration();
+    int asked = 0;
+    for (Rank& rank : ranks_) asked += rank.pauses.before(next) ? 1 : 0;
+    if (!follows || asked == 0) return;
+    paused_before.push_back(next);
+    if (asked != static_cast<int>(ranks_.size())) ++disagreements;
+    std::vector<std::optional<PauseRequest>> waits;
+    for (Rank& rank : ranks_) {
+      waits.push_back(rank.pauses.before(next));
+      if (!waits.back()) continue;
+      rank.pauses.follow(*waits.back());
+      RankRegistration says = training.registration(rank.coordinates);
+      says.pausing = waits.back()->number;
+      EXPECT_TRUE(job.register_rank(says, training.now()).ok());
+    }
+    tell();
+    const Seconds since = training.now();
+    while_waiting();
+    for (bool any = true; any;) {
+      training.run_for(Seconds{0.05});
+      job.tick(training.now());
+      tell();
+      arrive();
+      any = false;
+      for (std::size_t i = 0; i < ranks_.size(); ++i)
+        any = any || (waits[i] && ranks_[i].pauses.lasts(*waits[i], next));
+      if (training.now() - since > Seconds{86'400}) {
+        ADD_FAILURE() << "ranks wait for ever before iteration " << next;
+        break;
+      }
+    }
+    waited += training.now() - since;
+  }
+  /// One iteration; reports of ranks that are cut off wait.
+  void step() {
+    for (IterationReport& one : training.iterate())
+      ranks_[job.spec().shape.index(one.coordinates)].unsent.push_back(std::move(one));
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (is_cut(i, training.now())) continue;
+      std::vector<IterationReport>& unsent = ranks_[i].unsent;
+      for (; unsent.size() > behind; unsent.erase(unsent.begin())) {
+        IterationReport& one = unsent.front();
+        one.known = ranks_[i].known;
+        one.reached = training.next_iteration() - 1;
+        EXPECT_TRUE(job.report(one, training.now()).ok());
+        tell();
+      }
+    }
+    job.tick(training.now());
+    tell();
+    training.answer(job);
+    tell();
+  }
+
+  std::mt19937 random_;
+  Seconds delay_;
+  std::vector<Rank> ranks_;
+  std::uint64_t told_ = 0;
+};
+
+TEST(JobPause, AllRanksPauseBeforeTheSameIterationAndGoOnTogether) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.24});
+    std::mt19937 random(seed);
+    const auto some = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
+    played.iterate(some(40));
+    for (int pause = 0; pause < 6; ++pause) {
+      const bool is_short = some(3) == 1;
+      played.while_waiting = [&] {
+        if (!is_short) played.training.run_for(Seconds{3600});
+        played.go_on();
+      };
+      played.ask();
+      // A short one is withdrawn before all ranks are there, or just when they are.
+      played.iterate(is_short ? some(9) : 15);
+      played.go_on();
+      played.iterate(some(30));
+    }
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_GE(played.paused_before.size(), 1U);
+    EXPECT_EQ(played.events("promised"), 0);
+  }
+}
+
+TEST(JobPause, RanksThatAreCutOffWhenItIsAskedDelayIt) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.2});
+    std::mt19937 random(seed);
+    played.iterate(30);
+    const Seconds until =
+        played.training.now() + Seconds{std::uniform_real_distribution<double>(1, 40)(random)};
+    const std::size_t cut = random() % 8;
+    played.is_cut = [=](std::size_t rank, Seconds at) { return rank == cut && at < until; };
+    played.while_waiting = [&] { played.go_on(); };
+    played.ask();
+    played.iterate(120);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+  }
+}
+
+/// As where iterations take less time than reporting them.
+TEST(JobPause, RanksWhoseReportsAreFarBehindPauseToo) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.2});
+    played.behind = 10 * seed;
+    played.while_waiting = [&] { played.go_on(); };
+    played.iterate(300);
+    played.ask();
+    played.iterate(40);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+  }
+}
+
+TEST(JobPause, RanksThatWereAllCutOffPauseSoonAfter) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{0.2});
+    played.iterate(30);
+    const Seconds until = played.training.now() + Seconds{seed * 10.0};
+    played.is_cut = [=](std::size_t, Seconds at) { return at < until; };
+    while (played.training.now() < until) played.iterate(1);
+    played.while_waiting = [&] { played.go_on(); };
+    played.ask();
+    played.iterate(40);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+  }
+}
+
+/// Where ranks hear late, it lies many iterations ahead, and plans must not wait for it.
+TEST(JobPause, WithdrawnOnceAllRanksKnowOfItLetsPlansChangeBeforeIt) {
+  int pauses = 0;
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Pausing played(seed, Seconds{6});
+    played.iterate(300);
+    const Seconds fast = played.training.last().time;
+    played.ask();
+    const std::int64_t pause = played.job.status().pause.from;
+    const std::int64_t withdrawn = (played.training.next_iteration() + pause) / 2;
+    while (played.training.next_iteration() < withdrawn) played.iterate(1);
+    played.go_on();
+    ASSERT_TRUE(played.job.set_objective({.value = 0.2}, played.training.now()).ok());
+    while (played.training.next_iteration() < pause) played.iterate(1);
+    EXPECT_GT(played.training.last().time, fast * 1.1);
+    played.iterate(40);
+    EXPECT_GT(played.training.last().time, fast * 1.1);
+    EXPECT_EQ(played.disagreements, 0);
+    for (const std::int64_t one : played.paused_before) EXPECT_EQ(one, pause);
+    pauses += static_cast<int>(played.paused_before.size());
+  }
+  EXPECT_GE(pauses, 5) << "all ranks knew of it in time";
+}
+
+TEST(JobPause, IsNotAskedForWhereARankNeverHears) {
+  Pausing played(1);
+  played.iterate(30);
+  played.is_cut = [](std::size_t rank, Seconds) { return rank == 3; };
+  played.ask();
+  played.iterate(300);
+  EXPECT_TRUE(played.paused_before.empty());
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNotFollowed);
+  EXPECT_EQ(played.events("hear of it too late"), 1);
+}
+
+/// Two runs of the same training, of which one pauses for hours: nothing else is different.
+TEST(JobPause, APausedHourChangesNoMeasuredTime) {
+  const auto run = [](bool pauses) {
+    Pausing played(7);
+    played.while_waiting = [&] {
+      played.wait(Seconds{3 * 3600.0});
+      played.go_on();
+    };
+    played.iterate(400);
+    EXPECT_NE(played.job.plans(), nullptr);
+    if (pauses) played.ask();
+    played.iterate(60);
+    EXPECT_EQ(played.paused_before.size(), pauses ? 1U : 0U);
+    EXPECT_EQ(played.events("slower"), 0);
+    EXPECT_EQ(played.events("no reports"), 0);
+    EXPECT_EQ(played.events("promised"), 0);
+    const JobStatus status = played.job.status();
+    EXPECT_TRUE(status.stragglers.empty());
+    EXPECT_EQ(status.assignments_late, 0);
+    EXPECT_FALSE(status.rolled_back_until);
+    return status;
+  };
+  const JobStatus with = run(true), without = run(false);
+  EXPECT_NEAR(with.iteration_time / without.iteration_time, 1, 1e-3);
+  EXPECT_NEAR(with.all_max_time / without.all_max_time, 1, 1e-9);
+  EXPECT_NEAR(with.energy / without.energy, 1, 0.02);
+}
+
+TEST(JobPause, ProfilingGoesOnAfterIt) {
+  Pausing played(3);
+  played.while_waiting = [&] {
+    played.training.run_for(Seconds{3600});
+    played.go_on();
+  };
+  played.iterate(20);
+  ASSERT_EQ(played.job.phase(), JobPhase::kProfiling);
+  played.ask();
+  played.iterate(30);
+  EXPECT_EQ(played.paused_before.size(), 1U);
+  played.iterate(500);
+  ASSERT_EQ(played.job.phase(), JobPhase::kRunning);
+  EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy);
+}
+
+TEST(JobPause, SaysWhatBecomesOfIt) {
+  Pausing played(5);
+  played.iterate(30);
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNone);
+  PauseState seen;
+  played.while_waiting = [&] {
+    seen = played.job.status().pause;
+    played.go_on();
+  };
+  played.ask();
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kAsked);
+  played.iterate(15);
+  EXPECT_EQ(seen.is, PauseState::Is::kPaused);
+  EXPECT_EQ(seen.waiting, 8);
+  EXPECT_EQ(seen.from, played.paused_before.front());
+  EXPECT_EQ(played.events("all 8 ranks pause"), 1);
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNone);
+
+  played.follows = false;
+  played.ask();
+  played.iterate(30);
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNotFollowed);
+  EXPECT_EQ(played.events("training does not pause"), 1);
+}
+
+TEST(JobPause, AServerThatStartsAgainWakesNoRank) {
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    Pausing played(9);
+    Seconds until{};
+    played.while_waiting = [&] {
+      ASSERT_TRUE(played.restart_server().ok());
+      until = played.training.now() + Seconds{1800};
+    };
+    // It is not the ranks' doing that they go on.
+    played.is_cut = [&](std::size_t, Seconds at) {
+      if (until > Seconds{0} && at >= until && played.job.pace()) played.go_on();
+      return false;
+    };
+    played.iterate(late ? 400 : 30);
+    played.ask();
+    played.iterate(20);
+    EXPECT_EQ(played.paused_before.size(), 1U);
+    EXPECT_EQ(played.disagreements, 0);
+    EXPECT_GT(played.waited, Seconds{1799});
+    EXPECT_LT(played.waited, Seconds{1802});
+  }
+}
+
+/// Ranks are cut off as soon as they are asked, all or one; training goes on, and a server that
+/// takes the job up meanwhile does not know who has heard.
+TEST(JobPause, AServerMayStartAgainBeforeAllKnowOfIt) {
+  for (const bool all : {false, true}) {
+    for (int iterations = 0; iterations < 30; ++iterations) {
+      SCOPED_TRACE(testing::Message() << (all ? "all" : "one") << ", " << iterations);
+      Pausing played(5);
+      played.iterate(60);
+      bool cut = true;
+      played.is_cut = [&](std::size_t rank, Seconds) { return cut && (all || rank == 1); };
+      played.while_waiting = [&] { played.go_on(); };
+      played.ask();
+      for (int i = 0; i < iterations && played.paused_before.empty(); ++i) played.iterate(1);
+      if (!played.paused_before.empty()) break;
+      ASSERT_TRUE(played.restart_server().ok());
+      cut = false;
+      played.iterate(60);
+      EXPECT_EQ(played.disagreements, 0);
+      EXPECT_LE(played.paused_before.size(), 1U);
+    }
+  }
+}
+
+TEST(JobPause, ARankThatIsAnotherProcessHasAllAskedAnew) {
+  Pausing played(11);
+  played.iterate(30);
+  played.while_waiting = [&] {
+    played.training.run_for(Seconds{100});
+    RankRegistration other = played.training.registration({0, 1, 0});
+    other.session = "another";
+    ASSERT_TRUE(played.job.register_rank(other, played.training.now()).ok());
+    EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kAsked);
+    ASSERT_TRUE(played.job
+                    .register_rank(played.training.registration({0, 1, 0}),
+                                   played.training.now() + Seconds{100})
+                    .ok());
+  };
+  played.ask();
+  played.iterate(8);
+  EXPECT_EQ(played.paused_before.size(), 1U);
+  EXPECT_LT(played.waited, Seconds{200});
+}
+
+TEST(JobPause, TrainingThatEndsToPauseHasNotEnded) {
+  Pausing played(13);
+  played.iterate(30);
+  played.ask();
+  for (const RankCoordinates rank : played.training.places()) {
+    ASSERT_TRUE(played.job
+                    .end_rank({.coordinates = rank, .session = played.training.session(rank)},
+                              played.training.now())
+                    .ok());
+  }
+  EXPECT_FALSE(played.job.ended());
+  PauseState state = played.job.status().pause;
+  EXPECT_EQ(state.is, PauseState::Is::kPaused);
+  EXPECT_TRUE(state.ended);
+  // However long it takes it is heard of, and another server knows.
+  played.training.run_for(Seconds{86'400 * 3.0});
+  played.job.tick(played.training.now());
+  EXPECT_EQ(played.job.heard(), played.training.now());
+  ASSERT_TRUE(played.restart_server().ok());
+  EXPECT_TRUE(played.job.status().pause.ended);
+  ASSERT_TRUE(played.job.set_pace({}, played.training.now()).ok());
+  EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNone);
+  EXPECT_FALSE(played.job.ended());
+  played.training.start_again("second", 30);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 40);
+  EXPECT_GT(played.job.status().newest_iteration, 60);
+}
+
+TEST(JobPause, TrainingThatStartsWhileItIsAskedPausesToo) {
+  Pausing played(17);
+  played.ask();
+  played.while_waiting = [&] { played.go_on(); };
+  played.iterate(15);
+  ASSERT_EQ(played.paused_before.size(), 1U);
+  EXPECT_LE(played.paused_before.front(), 10);
+  EXPECT_EQ(played.disagreements, 0);
+}
+
+}  // namespace
+}  // namespace harpe

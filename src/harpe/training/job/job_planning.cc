@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/plan/frontier/fixed_time_rows.h"
+#include "harpe/plan/frontier/priced_parts.h"
+#include "harpe/plan/profile/chunks.h"
+#include "harpe/training/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+/// What the GPUs of its stage have of an instruction's points.
+std::vector<OperatingPoint> points_left(const InstructionProfile& entry, const RankBook& ranks) {
+  if (is_fixed_time(entry.kind)) return entry.points;
+  const std::vector<Megahertz>& clocks = ranks.clocks(entry.stage);
+  std::vector<OperatingPoint> left;
+  for (const OperatingPoint& point : entry.points) {
+    if (point.clock == Megahertz{0} || std::ranges::find(clocks, point.clock) != clocks.end())
+      left.push_back(point);
+  }
+  return left;
+}
+
+/// A profile without the clocks that GPUs do not have.
+Profile at_clocks(const Profile& profile, const RankBook& ranks) {
+  std::vector<InstructionProfile> entries;
+  for (InstructionProfile entry : profile.entries()) {
+    entry.points = points_left(entry, ranks);
+    entries.push_back(std::move(entry));
+  }
+  return profile.with_entries(std::move(entries));
+}
+
+constexpr std::int64_t kFirstProbe = 100;   // iterations after plans have come
+constexpr std::size_t kFewestAtAllMax = 3;  // iterations that say what the machines can do
+
+Megahertz highest(const std::vector<OperatingPoint>& points) {
+  return std::ranges::max(points, {}, &OperatingPoint::clock).clock;
+}
+
+}  // namespace
+
+/// That the GPUs of each stage have.
+std::vector<std::vector<Megahertz>> Job::State::clocks() const {
+  std::vector<std::vector<Megahertz>> lists;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) lists.push_back(ranks.clocks(stage));
+  return lists;
+}
+
+/// \param stages  to be measured; none: all
+void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
+                                 const std::string& why) {
+  std::vector<std::vector<MeasuredClock>> known = measured;
+  known.resize(static_cast<std::size_t>(spec.shape.stages));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const bool again = stages.empty() || std::ranges::find(stages, stage) != stages.end();
+    if (again) known[stage].clear();
+  }
+  phase.emplace<Profiling>(
+      Profiler(spec.shape, work, clocks(), spec.profiling, spec.blocking_power, std::move(known)));
+  profiling_began = std::max(std::int64_t{0}, collector.newest());
+  plans_due = false;
+  retry_at.reset();
+  findings.clear();
+  faster_from = 0;
+  unheld.clear();
+  std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
+  forget_all_max();
+  detector.reset();
+  drift.reset();
+  std::string text = "profiling ";
+  text += stages.empty() ? "all stages" : "stage " + std::to_string(stages.front());
+  if (stages.size() > 1) text += " and " + std::to_string(stages.size() - 1) + " more";
+  add_event(JobEvent::Level::kInfo, now, text + ": " + why);
+  deploy_profile();
+}
+
+void Job::State::resume_profiling(Profiler::Kept kept, Seconds now, const std::string& why) {
+  Profiler profiler(spec.shape, work, clocks(), spec.profiling, spec.blocking_power);
+  profiler.restore(std::move(kept));
+  phase.emplace<Profiling>(std::move(profiler));
+  if (profiling()->profiler.done()) return end_profiling(now);
+  add_event(JobEvent::Level::kInfo, now, "profiling goes on where it was: " + why);
+  deploy_profile();
+}
+
+/// What has been measured so far, if profiling has not ended.
+std::optional<Profiler::Kept> Job::State::kept_profiling() const {
+  if (const Profiling* now = profiling()) return now->profiler.kept();
+  const auto* registering = std::get_if<Registering>(&phase);
+  return registering == nullptr ? std::nullopt : registering->interrupted;
+}
+
+void Job::State::end_profiling(Seconds now) {
+  const Profiler& profiler = profiling()->profiler;
+  const double slowdown = std::max(0.0, profiler.progress(lead()).slowdown);
+  add_event(JobEvent::Level::kInfo, now,
+            "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
+  measured = profiler.measured();
+  highest_measured = highest_clocks();
+  last_profiling = std::max(std::int64_t{0}, collector.newest());
+  request_plans(measured_profile(), profiler.blocking_power(), now);
+}
+
+/// What the profiler knows.
+Profile Job::State::measured_profile() const {
+  Profile found = profiling()->profiler.profile();
+  if (ranks.has_simulated()) found.mark_synthetic();
+  return found;
+}
+
+/// Measuring again takes at most a twentieth of the iterations, beside what changed clocks ask for.
+bool Job::State::may_profile() const {
+  constexpr std::int64_t kShare = 20;
+  return collector.newest() - last_profiling >= kShare * (last_profiling - profiling_began);
+}
+
+/// Stages of which no good plan can be made: too few of the profile's clocks are left, or the GPUs
+/// have higher ones. Of what was measured the fastest must be as fast as the GPUs.
+std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
+  std::vector<int> stages;
+  for (const InstructionProfile& entry : known.entries()) {
+    if (is_fixed_time(entry.kind) || (!stages.empty() && stages.back() == entry.stage)) continue;
+    const std::vector<OperatingPoint> left = points_left(entry, ranks);
+    const Megahertz fastest = ranks.clocks(entry.stage).front();
+    const bool is_measured = !measured.empty() && !measured[entry.stage].empty();
+    // What GPUs are held back from was tried in vain.
+    const Megahertz tried = is_measured && !highest_measured.empty() ? highest_measured[entry.stage]
+                                                                     : highest(entry.points);
+    if (left.empty() || fastest > std::max(tried, highest(entry.points)) ||
+        (is_measured && highest(left) < std::min(highest(entry.points), fastest))) {
+      stages.push_back(entry.stage);
+    }
+  }
+  return stages;
+}
+
+/// Whether the plans may use clocks that the GPUs do not have.
+bool Job::State::loses_clocks() const {
+  return profile && std::ranges::any_of(profile->entries(), [&](const auto& entry) {
+           return points_left(entry, ranks).size() < entry.points.size();
+         });
+}
+
+/// By whom the clocks of plans will be asked for. Mixed ranks leave the whole latency.
+ClockClient Job::State::clock_client() const {
+  const bool is_late = spec.switch_latency.longest() > Seconds{0};
+  return is_late && ranks.registered() > 0 && ranks.asks_ahead() ? ClockClient::kHarpe
+                                                                 : ClockClient::kAny;
+}
+
+/// \returns  whether other plans are made, as other programs ask for clocks than those that the
+/// plans were made for
+bool Job::State::fit_to_client(Seconds now) {
+  if (spec.observe || profiling() != nullptr || !profile || (!plans && !plans_due)) return false;
+  if (plans_for == clock_client()) return false;
+  const bool is_late = plans_for == ClockClient::kHarpe;
+  plan_anew(is_late ? JobEvent::Level::kWarning : JobEvent::Level::kInfo, now,
+            is_late ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
+                    : "all ranks ask for clocks ahead: less of switch_latency_s counts");
+  return true;
+}
+
+void Job::State::plan_anew(JobEvent::Level level, Seconds now, const std::string& why) {
+  add_event(level, now, why + ", so other plans are made");
+  plans.reset();
+  forget_all_max();
+  request_plans(*profile, blocking_power, now);
+}
+
+/// The GPUs of a stage have fewer clocks in common than they had.
+void Job::State::fit_to_clocks(Seconds now) {
+  // Assignments that hold until then are not sent to GPUs that lack their clocks.
+  if (profiling() != nullptr) {
+    deployments.clear();
+    return resume_profiling(*kept_profiling(), now, "GPUs have other clocks");
+  }
+  if (loses_clocks()) {
+    deployments.clear();
+    return plan_anew(JobEvent::Level::kWarning, now,
+                     "GPUs have other clocks than the plans there were");
+  }
+  const Deployment& newest = deployments.back();
+  if (newest.purpose == StageAssignment::Purpose::kAllMax &&
+      newest.stage_clocks != highest_clocks()) {
+    deploy_all_max();
+  }
+}
+
+/// Makes a profile the one that iterations are compared with.
+void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
+  blocking_power = std::move(waiting);
+  profile = with_fixed_time_rows(from, pipeline.schedule(), spec.fixed_times, blocking_power);
+  times.emplace(pipeline, *profile);
+  usual_time = times->at_all_max();
+  const auto stages = static_cast<std::size_t>(spec.shape.stages);
+  highest_known.assign(stages, Megahertz{0});
+  fastest_time.assign(stages, Seconds{0});
+  fastest_energy.assign(stages, Joules{0});
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    for (const WorkItem& item : work.stage(stage)) {
+      const auto points = profile->points(stage, item.chunk, item.kind);
+      if (points.empty()) continue;
+      const OperatingPoint& all_max = all_max_point(points);
+      highest_known[stage] = std::max(highest_known[stage], all_max.clock);
+      fastest_time[stage] += all_max.time * item.count;
+      fastest_energy[stage] += all_max.energy * item.count;
+    }
+  }
+  for (auto& ratios : energy_ratios) ratios.clear();
+  for (WatchedPipeline& one : watched_pipelines) one.own_ticket = 0;
+  // What ran by plans from another profile is not compared with this one.
+  judged_from = version + 1;
+}
+
+void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now) {
+  const std::vector<int> stages =
+      spec.profiling.as_is ? std::vector<int>() : stages_to_measure(from);
+  if (!stages.empty()) {
+    return start_profiling(measured.empty() ? std::vector<int>() : stages, now,
+                           "GPUs of stage " + std::to_string(stages.front()) +
+                               " do not have the clocks that are known of it");
+  }
+  take_profile(at_clocks(from, ranks), std::move(waiting));
+  phase = Characterizing{};
+  ask_for_plans();
+  deploy_all_max();
+}
+
+void Job::State::ask_for_plans() {
+  plans_due = true;
+  plans_for = clock_client();
+  plans_ticket = ++ticket;
+  objective_ticket = 0;
+  effects.characterize = plans_request();
+}
+
+/// For the plans of the job, by their newest ticket.
+CharacterizeRequest Job::State::plans_request() const {
+  return {.ticket = plans_ticket,
+          .profile = profile.value_or(Profile()),
+          .blocking_power = blocking_power,
+          .objective = of_one_pipeline(aim(), overhead(), spec.shape.data),
+          .reserve = reserve,
+          .client = plans_for,
+          .learned_latency = late_clocks.learned()};
+}
+
+void Job::State::request_given_profile(Seconds now) {
+  if (!spec.blocking_power) {
+    add_event(
+        JobEvent::Level::kWarning, now,
+        "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
+        "faster than they could be");
+  }
+  const Schedule& schedule = pipeline.schedule();
+  const Profile fitting = with_chunks(*spec.profile, schedule.chunks(), schedule.copies);
+  if (const auto note = note_on_chunks(*spec.profile, schedule.chunks(), schedule.copies))
+    add_event(JobEvent::Level::kWarning, now, *note);
+  for (const std::string& note : unused_rows(schedule, fitting))
+    add_event(JobEvent::Level::kWarning, now, note);
+  // The ranks run a whole backward as one, at one clock.
+  request_plans(with_rows_of_wholes(schedule, fitting),
+                spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
+}
+
+/// Whether its plans have a clock for each instruction of the schedule.
+bool Job::State::fits(const PlanTable& table) const {
+  const auto& lists = pipeline.schedule().lists;
+  const auto& of_stages = table.all_max().clocks;
+  return std::ranges::equal(
+      of_stages, lists, {}, [](const auto& list) { return list.size(); },
+      [](const auto& list) { return list.size(); });
+}
+
+void Job::State::take_plans(PlanTable table, Seconds now) {
+  phase = Running{};
+  if (!fits(table)) {
+    plans_due = false;
+    return add_event(
+        JobEvent::Level::kWarning, now,
+        "the profile lacks an instruction that the schedule runs as one, so the plan has "
+        "another list: training goes on at all-max");
+  }
+  plans = std::make_shared<const PlanTable>(std::move(table));
+  search_ticket = ++ticket;
+  effects.plans = effects.save = true;
+  baseline.explain([&](std::span<const Seconds> computing) { return explained_by(computing); });
+  retry_at.reset();
+  const std::int64_t newest = std::max(std::int64_t{0}, collector.newest());
+  probe_pause = 0;
+  next_probe = newest + kFirstProbe;
+  calm_since = newest;
+  for (const Straggler& one : declared_stragglers) watch(one.pipeline).declared = one.factor;
+  for (WatchedPipeline& one : watched_pipelines) {
+    one.own_failed = false;
+    one.slow.own.reset();
+    one.slow.settled = false;
+    one.slow.fastest = {};
+    measure(one);
+  }
+  if (Status possible = check_objective(*plans, objective, overhead(), spec.shape.data);
+      !possible.ok()) {
+    add_event(JobEvent::Level::kWarning, now,
+              possible.error().text() + ": the nearest plan is used");
+  }
+  deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");
+  if (baseline.iterations() < kFewestAtAllMax) begin_probe(false, now, {});
+}
+
+/// Another table of the same profile, nowhere worse than the one there is.
+void Job::State::improve_plans(PlanTable table, Seconds now) {
+  if (!plans || !fits(table)) return;
+  plans = std::make_shared<const PlanTable>(std::move(table));
+  search_ticket = ++ticket;
+  effects.plans = effects.save = true;
+  deploy_choice(now, "better plans are ready");
+}
+
+/// Whether one of `plans` was made for the objective. A deadline holds the overhead, too, which
+/// moves a little with every iteration.
+bool Job::State::has_objective_plan() const {
+  constexpr double kSameTime = 0.005;  // relative
+  if (!plans || !plans->objective()) return false;
+  const Objective wanted = of_one_pipeline(aim(), overhead(), spec.shape.data);
+  const Objective& made = *plans->objective();
+  if (made == wanted) return true;
+  return objective_asked == aim() && made.kind == wanted.kind &&
+         std::abs(made.value / wanted.value - 1) < kSameTime;
+}
+
+/// A table has some plans along the frontier: the one for just this objective is made beside it.
+void Job::State::ask_for_objective_plan() {
+  if (plans_due || objective_ticket != 0 || has_objective_plan()) return;
+  objective_asked = aim();
+  CharacterizeRequest request = plans_request();
+  objective_ticket = request.ticket = ++ticket;
+  request.only_objective = true;
+  effects.more_plans.push_back(std::move(request));
+}
+
+void Job::State::take_objective_plan(Result<PlanTable> table, Seconds now) {
+  objective_ticket = 0;
+  if (!plans || !table.ok() || !fits(*table)) return;
+  plans = std::make_shared<const PlanTable>(PlanTable::merged(*plans, *table));
+  search_ticket = ++ticket;
+  effects.plans = effects.save = true;
+  deploy_choice(now, pace ? "" : "the plan for its objective is ready");
+}
+
+}  // namespace harpe

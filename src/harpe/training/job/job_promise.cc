@@ -1,0 +1,438 @@
+// What was promised to the user: whether iterations keep it, by the yardstick of all-max.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "harpe/base/statistics.h"
+#include "harpe/base/text.h"
+#include "harpe/training/job/job_state.h"
+#include "harpe/training/job/make_plans.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kTolerance = 0.005;  // of the promise, relative
+// A probe costs its energy savings, and no time. The first comes after 100 iterations, then ever
+// more seldom: of 400 iterations and more at most 1 %, in the end 0.25 %.
+constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
+constexpr std::int64_t kFirstPause = 700, kLongestPause = 1600;
+// While some stage may be slow by its plan alone, which all-max shows.
+constexpr std::int64_t kDoubtfulPause = 200;
+// After a probe that showed nothing, doubled each time.
+constexpr std::int64_t kUnknownPause = 4;
+constexpr int kMostUnknown = 4;  // doublings
+/// Shares by which plans may take slow clocks to be slower than measured, see `reserve`.
+constexpr std::array<double, 6> kReserves = {0, 0.02, 0.05, 0.1, 0.2, 0.35};
+constexpr double kPerLateness = 2;
+constexpr std::int64_t kRollBack = 200;  // iterations at all-max, doubled each time
+constexpr int kMostDoublings = 4;
+constexpr std::size_t kFewest = 20;    // iterations by a plan that say what it takes
+constexpr std::size_t kCompared = 32;  // of them, the newest
+/// Standard errors that make certain; fewer where lateness is seen, which explains it.
+constexpr double kErrors = 3, kErrorsOfLateness = 1;
+constexpr double kDoubted = 0.02;       // of the fastest time: declared, but not seen
+constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
+constexpr double kLeastSlow = 1.02;     // factor of computations; less may be noise
+
+std::string percent(double fraction) {
+  return shortest(fraction * 100, 1) + " %";
+}
+
+std::string seconds(Seconds time) {
+  return shortest(time.value, 3) + " s";
+}
+
+}  // namespace
+
+Seconds Job::State::overhead() const {
+  return baseline.has_time() && times ? std::max(Seconds{0}, baseline.overhead()) : Seconds{0};
+}
+
+/// Of an iteration at all-max, by the slowest of these pipelines.
+/// \param computing  seconds of each stage of a pipeline, one pipeline after the other
+Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
+  if (!times || computing.empty()) return usual_time;
+  Seconds longest = usual_time;
+  std::vector<double> factors(static_cast<std::size_t>(spec.shape.stages));
+  for (; !computing.empty(); computing = computing.subspan(factors.size())) {
+    for (std::size_t stage = 0; stage < factors.size(); ++stage) {
+      const double factor = computing[stage] / fastest_time[stage];
+      factors[stage] = factor > kLeastSlow ? factor : 1;
+    }
+    const bool is_late = std::ranges::any_of(factors, [](double one) { return one > 1; });
+    if (is_late) longest = std::max(longest, times->at_all_max(factors));
+  }
+  return longest;
+}
+
+/// Of an iteration at all-max, by the computations of the slowest pipeline, and by what was
+/// declared and seen beyond.
+Seconds Job::State::explained_usually() const {
+  Seconds longest = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines) {
+    const Seconds outside = one.outside_seen ? one.slow.outside : Seconds{0};
+    longest = std::max(longest, one.slow.fastest + outside);
+  }
+  return longest;
+}
+
+/// Of the newest iteration, had it been at all-max: with what was late in it alone.
+Seconds Job::State::explained_at_all_max() const {
+  return std::max(explained_usually(), late_at_all_max);
+}
+
+/// Of an iteration of the machines as they are, without Harpe; 0: not known. What is declared is
+/// believed until it is seen.
+Seconds Job::State::all_max_time() const {
+  if (!baseline.has_time()) return Seconds{0};
+  if (!times) return baseline.time();
+  Seconds longest = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines)
+    longest = std::max(longest, one.slow.least_time());
+  return longest + baseline.overhead();
+}
+
+/// Relative standard error of it.
+double Job::State::all_max_error() const {
+  const auto count = static_cast<double>(baseline.iterations());
+  const double known = kMedianLoss * baseline.deviation() / std::sqrt(std::max(count, 1.0));
+  const double of_baseline = count < kProbe - 1 ? std::max(known, kUnknownError) : known;
+  double of_slow = 0;
+  for (const WatchedPipeline& one : watched_pipelines) of_slow = std::max(of_slow, one.slow.error);
+  return std::hypot(of_baseline, of_slow);
+}
+
+/// Whether the objective promises something that could be broken.
+bool Job::State::promises_time() const {
+  return allowed(Seconds{1}) > Seconds{0};
+}
+
+/// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.
+Seconds Job::State::allowed(Seconds fastest) const {
+  if (fastest <= Seconds{0}) return Seconds{0};
+  const Objective wanted = aim();
+  const auto time = time_of(wanted, {.fastest = fastest, .all_max = fastest});
+  if (!time) return Seconds{0};
+  // A straggler takes the overhead on top, as all pipelines do.
+  const bool adds = wanted.kind == Objective::Kind::kStragglerTime;
+  return std::max(fastest, adds ? *time + overhead() : *time);
+}
+
+/// An iteration by a plan.
+void Job::State::plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
+                                Seconds time, Seconds now) {
+  // By assignments that are being replaced it keeps to what was known before.
+  if (&deployment != &deployments.back() || review_due) return;
+  const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
+  const Seconds most = allowed(all_max_time() + late);
+  if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
+    if (!std::exchange(stalls_logged, true)) {
+      add_event(JobEvent::Level::kInfo, now,
+                "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
+                    ": held up outside of computations; plans are not judged by such iterations");
+    }
+    return;
+  }
+  note_late_clocks(iteration, deployment);
+  account_savings(iteration, deployment, time, now);
+  watch_energy(iteration, deployment, time);
+  if (probe() != nullptr || most <= Seconds{0}) return;
+  const double errors = detector.random() ? kErrorsOfLateness : PromiseGuard::kErrors;
+  if (const auto broken = guard.broken(all_max_error(), errors)) {
+    begin_probe(true, now,
+                "iterations take " + percent(broken->ratio - 1) +
+                    " longer than promised: all-max for a moment shows what they could take");
+    probe()->compared = broken->iterations;
+    return;
+  }
+  if (collector.newest() - calm_since > calm) relax(now);
+}
+
+double Job::State::errors_needed() const {
+  return detector.random() ? kErrorsOfLateness : kErrors;
+}
+
+/// What was broken long ago may hold by now.
+void Job::State::relax(Seconds now) {
+  calm_since = collector.newest();
+  rollbacks = std::max(0, rollbacks - 1);
+  if (reserve == 0) return;
+  const auto* const above = std::ranges::lower_bound(kReserves, reserve);
+  reserve = *std::prev(above);
+  calm = std::min(calm * 2, 16 * kUsualCalm);
+  add_event(JobEvent::Level::kInfo, now,
+            "the promise has been kept for long: plans with less in reserve are made");
+  request_plans(*profile, blocking_power, now);
+}
+
+// --- Probes -------------------------------------------------------------------------------------
+
+void Job::State::probe_when_due(Seconds now) {
+  if (running() == nullptr || probe() != nullptr || collector.newest() < next_probe) return;
+  // Where all-max is not known, nothing is compared until it is.
+  const bool waits_for_more = baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
+  if (unseen_outside() != nullptr || (promises_time() && !waits_for_more))
+    begin_probe(false, now, {});
+}
+
+/// A pipeline that others wait for because it was declared slower than its computations show, and
+/// that nothing else has shown yet; null: none.
+const WatchedPipeline* Job::State::unseen_outside() const {
+  const auto found = std::ranges::find_if(watched_pipelines, [](const WatchedPipeline& one) {
+    return one.slow.settled && one.slow.outside > Seconds{0} && !one.outside_seen;
+  });
+  return found == watched_pipelines.end() ? nullptr : &*found;
+}
+
+/// The plan in force goes on after some iterations at all-max, which end before a pause begins.
+void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
+  if (probe() != nullptr || deployments.empty() ||
+      deployments.back().purpose != StageAssignment::Purpose::kPlan ||
+      objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
+    return;
+  }
+  const std::int64_t from = next_from();
+  const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
+  // The result of a look at a declared straggler reaches the ranks `lead()` iterations after the
+  // look. Until then all stay at all-max: the plan in force waits, perhaps for a healthy pipeline.
+  const std::int64_t resumes = unseen_outside() != nullptr ? until + lead() : until;
+  const bool will_pause = asked && asked->is_placed() && !asked->given_up;
+  if (will_pause && collector.newest() + 1 < asked->from && asked->from < resumes) return;
+  Deployment plan = deployments.back();
+  const Seconds most = allowed(all_max_time());
+  put(all_max_deployment(), from);
+  log_probe(from, resumes, why, now);
+  running()->look = Probe{.version = deployments.back().version,
+                          .until = until,
+                          .alarmed = alarmed,
+                          .allowed = most,
+                          .compared = kCompared,
+                          .times = {},
+                          .late = {}};
+  deploy(std::move(plan), resumes);
+}
+
+/// A person who watches clocks or power sees them rise. Looks that are repeated soon, because the
+/// one before showed nothing, get no line each.
+void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::string& why,
+                           Seconds now) {
+  if (!why.empty()) return add_event(JobEvent::Level::kInfo, now, why);
+  if (probes_in_vain > 0) return;
+  add_event(JobEvent::Level::kInfo, now,
+            "iterations " + std::to_string(from) + " to " + std::to_string(resumes - 1) +
+                " run at all-max: what the machines take without a plan is measured again");
+}
+
+/// It shows nothing any more.
+void Job::State::end_probe() {
+  if (probe() != nullptr) running()->look = {};
+}
+
+/// \param time  at all-max; 0: it says nothing
+void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
+  Probe& begun = *probe();
+  if (time > Seconds{0} && iteration.groups.front().version == begun.version) {
+    begun.times.push_back(time.value);
+    begun.late.push_back(late_at_all_max.value);
+  }
+  // If a pause follows, the plan after the look is deployed once more, with the pause.
+  const bool overtaken = with_version(begun.version + 1) == nullptr;
+  if (!overtaken && iteration.iteration + 1 < begun.until) return;
+  const Probe done = std::move(begun);
+  end_probe();
+  if (overtaken) {
+    if (!baseline.has_time()) learn(done);
+  } else {
+    // While all-max moves, looks stay frequent.
+    probe_pause =
+        savings.has_moved() ? kFirstPause : std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
+    next_probe = collector.newest() + (findings.empty() ? probe_pause : kDoubtfulPause);
+    if (done.times.size() >= 2) judge(done, now);
+  }
+  // A look that was cut short, or whose iterations were not reported, is repeated soon. The wait
+  // grows only after looks that ran to their end without a result.
+  const bool is_known = baseline.has_time() && unseen_outside() == nullptr;
+  const bool in_vain = !overtaken && done.times.empty();
+  probes_in_vain = is_known ? 0 : in_vain ? std::min(probes_in_vain + 1, kMostUnknown) : 1;
+  if (!is_known) next_probe = collector.newest() + (kUnknownPause << (probes_in_vain - 1));
+}
+
+/// What the machines do at all-max, against what they were thought to and what the plan takes.
+void Job::State::judge(const Probe& done, Seconds now) {
+  const bool believed = !judge_outside(done, now);
+  const double error = learn(done);
+  // What was waited for in vain is no plan's doing.
+  if (!believed) return guard.reset();
+  const std::optional<PromiseGuard::Mean> by_plan = guard.mean(done.compared);
+  const Seconds most = allowed(all_max_time());
+  if (!by_plan || most <= Seconds{0}) return;
+  const double over = by_plan->ratio * (done.allowed / most) - 1;
+  const double certain = errors_needed() * std::hypot(by_plan->error, error);
+  const bool enough = guard.iterations() >= (done.alarmed ? 1 : kFewest);
+  if (over > kTolerance && over > certain && enough) return broken_promise(over, now);
+  if (done.alarmed) {
+    add_event(JobEvent::Level::kInfo, now,
+              "an iteration at all-max takes " + seconds(all_max_time()) +
+                  " by now: the plan is not the cause, and goes on");
+  }
+  guard.reset();
+}
+
+/// The baseline follows: anew where more than computations has changed.
+/// \returns  the relative standard error of what is known of an iteration at all-max
+double Job::State::learn(const Probe& done) {
+  std::vector<double> beyond;
+  for (std::size_t i = 0; i < done.times.size(); ++i)
+    beyond.push_back(done.times[i] - std::max(done.late[i], explained_usually().value));
+  double error = 0;
+  if (baseline.has_time() && !beyond.empty()) {
+    error = std::max(all_max_error(),
+                     baseline.deviation() * kMedianLoss / std::sqrt(done.times.size()));
+    const Seconds moved = Seconds{lower_median(beyond)} - baseline.overhead();
+    if (std::abs(moved / all_max_time()) > std::max(kTolerance, kErrors * error))
+      baseline.forget_time();
+  }
+  for (std::size_t i = 0; i < beyond.size(); ++i)
+    baseline.add_time({done.times[i]}, {done.times[i] - beyond[i]});
+  return std::max(error, all_max_error());
+}
+
+/// A pipeline that was declared slower than its computations are: whether all wait for it also when
+/// all hurry. Where nothing is known from before, its delay is one of all iterations: so they are
+/// never longer than they need be. \returns  whether the others waited for something else
+bool Job::State::judge_outside(const Probe& done, Seconds now) {
+  const bool is_known = baseline.has_time();
+  Seconds computing = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines)
+    computing = std::max(computing, one.slow.fastest);
+  // What became slow in these very iterations, too, is their computations' doing.
+  std::vector<double> beyond;
+  for (std::size_t i = 0; i < done.times.size(); ++i)
+    beyond.push_back(done.times[i] - std::max(done.late[i], computing.value));
+  const Seconds outside =
+      is_known ? Seconds{lower_median(beyond)} - baseline.overhead() : Seconds{0};
+  const Seconds fastest = plans->plans().front().time;
+  bool changed = false;
+  for (WatchedPipeline& one : watched_pipelines) {
+    if (one.declared == 1) continue;
+    SlowPipeline& slow = one.slow;
+    const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
+    const Seconds seen = std::clamp(outside, Seconds{0}, declared);
+    slow.doubted = declared - seen;
+    if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
+    if (!one.outside_seen && declared > Seconds{0} && !is_known) {
+      add_event(JobEvent::Level::kInfo, now,
+                "nothing was known of all-max before pipeline " + std::to_string(slow.pipeline) +
+                    " was declared: the others wait for its computations alone");
+    } else if (!one.outside_seen && declared - seen > fastest * kDoubted) {
+      add_event(JobEvent::Level::kWarning, now,
+                "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
+                    shortest(one.declared) +
+                    " times slower, but with all pipelines at all-max it takes " +
+                    shortest((slow.fastest + seen) / usual_time, 2) +
+                    " times what a healthy one takes: the others wait no longer than that");
+    }
+    const Seconds before =
+        std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
+    changed = changed || std::abs((slow.outside - before) / fastest) > kTolerance;
+    one.outside_seen = true;
+    review_due = true;
+  }
+  return changed;
+}
+
+/// At all-max the same machines are faster than the objective allows the plan to be.
+void Job::State::broken_promise(double by, Seconds now) {
+  calm_since = collector.newest();
+  guard.reset();
+  if (learn_late_clocks(by, now)) return;
+  // A late instruction delays what follows it too.
+  const double late = detector.random() ? detector.random()->median - 1 : 0;
+  const double least = std::max(by, kPerLateness * late);
+  const auto* next =
+      std::ranges::find_if(kReserves, [&](double one) { return one > reserve && one >= least; });
+  if (next == kReserves.end())
+    return roll_back(now, "iterations take " + percent(by) + " longer than promised");
+  reserve = *next;
+  add_event(
+      JobEvent::Level::kWarning, now,
+      "iterations take " + percent(by) +
+          " longer than at all-max though computations take what is planned: plans that leave " +
+          percent(reserve) + " in reserve are made");
+  request_plans(*profile, blocking_power, now);
+}
+
+/// Nothing better is known than all-max, for a while.
+void Job::State::roll_back(Seconds now, const std::string& why) {
+  hold(kRollBack << std::min(rollbacks, kMostDoublings), now, why);
+  ++rollbacks;
+}
+
+void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& why) {
+  retry_at = collector.newest() + iterations;
+  add_event(JobEvent::Level::kWarning, now,
+            why + ": all-max until iteration " + std::to_string(*retry_at) +
+                ", or until another objective is set");
+  effects.save = true;
+  deploy_all_max();
+}
+
+void Job::State::retry_when_due(Seconds now) {
+  if (collector.newest() < *retry_at || !profile || blocking_power.empty()) return;
+  retry_at.reset();
+  if (review_stages(now)) return;
+  add_event(JobEvent::Level::kInfo, now, "plans are tried again");
+  request_plans(*profile, blocking_power, now);
+}
+
+/// Keeps what the computations of pipelines with the plan of the first one took.
+void Job::State::note_late_clocks(const FinishedIteration& iteration,
+                                  const Deployment& deployment) {
+  constexpr int kMostPipelines = 64;  // whose median is as good as that of thousands
+  std::vector<double> items;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    for (std::size_t k = 0; k < work.stage(stage).size(); ++k) {
+      std::vector<double> known;
+      for (int p = 0; p < std::min(spec.shape.data, kMostPipelines); ++p) {
+        const double time = iteration.item_time[iteration.item(p, work.first(stage) + k)];
+        if (std::isfinite(time) && &deployment.plan(p) == &deployment.plan(0))
+          known.push_back(time);
+      }
+      items.push_back(known.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                    : quantile(known, 0.5));
+    }
+  }
+  late_clocks.add(deployment.version, std::move(items));
+}
+
+/// Where late clocks explain what computations take by the plan, plans count them.
+/// \returns  whether other plans are made
+bool Job::State::learn_late_clocks(double by, Seconds now) {
+  // Changes differ from each other; what is late now and then should hold, too.
+  constexpr double kMargin = 1.2;
+  constexpr double kLearnedMore = 1.1;  // relative
+  const Deployment* deployment = with_version(late_clocks.version());
+  const std::vector<double> items = late_clocks.measured();
+  if (deployment == nullptr || items.empty() ||
+      deployment->purpose != StageAssignment::Purpose::kPlan)
+    return false;
+  const auto latency = latency_of(pipeline.schedule(), work, *profile, deployment->plan(0), items);
+  if (!latency) return false;
+  const Seconds counted = plan_options(spec, plans_request(), *profile).switch_latency.shortest();
+  const Seconds learned = *latency * kMargin;
+  if (learned < counted * kLearnedMore) return false;
+  late_clocks.learn(learned);
+  const auto milliseconds = [](Seconds time) { return shortest(1e3 * time.value, 1) + " ms"; };
+  add_event(JobEvent::Level::kWarning, now,
+            "iterations take " + percent(by) + " longer than at all-max, as clocks come about " +
+                milliseconds(*latency) + " late: plans that count " + milliseconds(learned) +
+                " are made (harpe switch-latency --table measures it)");
+  request_plans(*profile, blocking_power, now);
+  return true;
+}
+
+}  // namespace harpe

@@ -1,0 +1,361 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/training/job/job_size.h"
+#include "harpe/training/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kMostGatherings = 4;
+constexpr std::size_t kMostProposals = 2;
+constexpr int kMostOthersLogged = 8;  // events, within
+constexpr Seconds kOthersLoggedWithin{60};
+constexpr Seconds kRefusalsShown{600};
+constexpr std::size_t kLongestName = 64;  // of a run, in messages
+
+std::string quoted(const std::string& run) {
+  return in_quotes(run, kLongestName);
+}
+
+/// Returns the error for a rank that observes among ranks that do not, or the reverse.
+Error mixed(bool rank_observes, const std::string& run) {
+  const std::string others = "the other ranks of this start of training" +
+                             (run.empty() ? std::string() : " (run " + quoted(run) + ")");
+  return Error::invalid((rank_observes ? "this rank only observes, and " + others + " do not"
+                                       : others + " only observe, and this rank does not") +
+                        ": give HARPE_OBSERVE=1, or observe=True, to all ranks or to none");
+}
+
+std::string name_of(const RankRegistration& registration) {
+  return text(registration.coordinates) + " (run " + quoted(registration.run) + ")";
+}
+
+/// What two lives of a job have in common whose specification has changed between.
+std::string_view origin(std::string_view incarnation) {
+  return incarnation.substr(0, incarnation.rfind('.'));
+}
+
+}  // namespace
+
+/// Whether the rank registers with the ranks that hold places, rather than with others that gather.
+bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds now) const {
+  const std::string& spec_of_rank = registration.specification;
+  if (!spec_of_rank.empty() && spec_of_rank != specification) return false;
+  if (!spec.shape.holds(registration.coordinates) || ranks.registered() == 0) return true;
+  if (ranks.all_ended()) return false;
+  if (ranks.holder(registration.coordinates).session == registration.session) return true;
+  return registration.run == ranks.run() &&
+         ranks.is_free(registration.coordinates, registration.session, now);
+}
+
+/// Whether it held a place once that others hold now: of an earlier start, or its own.
+bool Job::State::has_lost_its_place(const RankRegistration& registration) const {
+  return registration.start > 0 && registration.start <= start &&
+         origin(registration.incarnation) == origin(incarnation);
+}
+
+Result<RankEntry> Job::State::enter(const RankRegistration& registration, Seconds now) {
+  const bool first = ranks.registered() == 0;
+  const RankBook::Entered entered = HARPE_TRY(ranks.enter(registration, now));
+  if (first) ++start;
+  if (entered.changed) {
+    // Another process: whether its clocks are set is seen anew.
+    not_set.erase(static_cast<std::size_t>(entered.rank));
+    if (not_set.empty()) not_set_logged = false;
+    void_pause();
+  } else {
+    away[static_cast<std::size_t>(entered.rank)] = true;  // it registers again: it was cut off
+  }
+  if (entered.changed || entered.fewer_clocks) effects.save = true;
+  if (ranks.complete()) {
+    if (std::holds_alternative<Registering>(phase)) {
+      ranks_complete(now);
+    } else if (entered.fewer_clocks && !spec.observe) {
+      fit_to_clocks(now);
+    }
+    if (entered.changed) fit_to_client(now);
+  }
+  return RankEntry{.rank = entered.rank, .start = start};
+}
+
+const Job::State* Job::State::proposed(const std::string& wanted) const {
+  const auto found = std::ranges::find_if(
+      proposals, [&](const Proposal& proposal) { return proposal.state->specification == wanted; });
+  return found == proposals.end() ? nullptr : found->state.get();
+}
+
+/// Those of the same run and specification.
+Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration, Seconds now) {
+  const std::string& wanted =
+      registration.specification.empty() ? specification : registration.specification;
+  const auto known = std::ranges::find_if(gatherings, [&](const Gathering& one) {
+    return one.specification == wanted && one.ranks.run() == registration.run;
+  });
+  if (known != gatherings.end()) return &*known;
+  const State* const other = proposed(wanted);
+  if (wanted != specification && other == nullptr) {
+    return Error::of(ErrorCode::kNotFound,
+                     "the job has another specification than this rank trains: register the job "
+                     "with it first");
+  }
+  if (gatherings.size() >= kMostGatherings) {
+    gatherings.erase(std::ranges::min_element(gatherings, {}, &Gathering::heard));
+  }
+  const JobSpec& trained = other == nullptr ? spec : other->spec;
+  add_event_of_others(JobEvent::Level::kInfo, now,
+                      "ranks of another start of training (run " + quoted(registration.run) +
+                          ") are there: they take over from run " + quoted(ranks.run()) +
+                          " once they are more than half, or the others are silent");
+  return &gatherings.emplace_back(
+      Gathering{.specification = wanted,
+                .ranks = RankBook(trained.shape, kSilence, !trained.observe),
+                .heard = now});
+}
+
+void Job::State::forget_gatherings(Seconds now) {
+  const auto is_old = [&](const auto& one) { return now - one.heard >= kSilence; };
+  std::erase_if(gatherings, is_old);
+  std::erase_if(proposals, is_old);
+  std::erase_if(refusals, [&](const Refusal& one) { return now - one.at >= kRefusalsShown; });
+}
+
+void Job::State::ranks_complete(Seconds now) {
+  add_event(JobEvent::Level::kInfo, now,
+            "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  if (spec.observe) return begin_observing(now);
+  const std::string again = "training has started again";
+  if (auto kept = kept_profiling()) return resume_profiling(*std::move(kept), now, again);
+  if (plans_due) return request_plans(*profile, blocking_power, now);
+  if (plans) {
+    if (loses_clocks() || !stages_to_measure(*profile).empty())
+      return plan_anew(JobEvent::Level::kWarning, now,
+                       "GPUs have other clocks than the plans there were");
+    if (fit_to_client(now)) return;
+    phase = Running{};
+    if (retry_at) return deploy_all_max();
+    deploy_choice(now, again);
+    // The machines may be others: what they do at all-max comes first.
+    return begin_probe(false, now, {});
+  }
+  if (spec.profile) return request_given_profile(now);
+  std::vector<int> unknown;
+  for (std::size_t stage = 0; stage < measured.size(); ++stage)
+    if (measured[stage].empty()) unknown.push_back(static_cast<int>(stage));
+  const bool is_new = measured.empty() || unknown.size() == measured.size();
+  start_profiling(is_new ? std::vector<int>() : unknown, now,
+                  is_new ? "nothing is known of this job yet" : "its instructions are new");
+}
+
+/// The ranks count their iterations anew.
+void Job::State::started_again(RankBook book, Seconds now) {
+  const std::string before = ranks.run();
+  ranks = std::move(book);
+  ranks.all_parts_changed();
+  ++start;
+  notices = NoticeBook(spec.shape.ranks());
+  not_set.clear();
+  not_set_logged = false;
+  newest_stored = -1;
+  collector.reset();
+  detector.reset();
+  drift.reset();
+  guard.reset();
+  forget_all_max();
+  warm_from = -1;
+  next_probe = probe_pause = calm_since = energy_from = faster_from = 0;
+  if (retry_at) retry_at = 0;
+  probes_in_vain = 0;
+  newest_whole = whole_again = -1;
+  rescalings.clear();
+  findings.clear();
+  holds = 0;
+  held.clear();
+  newest_times.clear();
+  deployments.clear();
+  void_pause();
+  watched_pipelines.clear();
+  if (!declared_stragglers.empty()) {
+    add_event(JobEvent::Level::kInfo, now,
+              "stragglers that were declared before training started again are forgotten");
+    declared_stragglers.clear();
+  }
+  phase = Registering{.interrupted = kept_profiling()};
+  silence_logged = false;
+  created = now;
+  plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  profiling_began = last_profiling = 0;
+  effects.save = true;
+  const std::string names = ranks.run() == before
+                                ? std::string()
+                                : " (run " + quoted(ranks.run()) + " after " + quoted(before) + ")";
+  add_event(JobEvent::Level::kInfo, now, "training has started again" + names);
+  if (ranks.complete()) ranks_complete(now);
+}
+
+/// \param log_it  too, as far as the log is not flooded
+void Job::State::refuse(const std::string& who, const std::string& why, Seconds now, bool log_it) {
+  auto known = std::ranges::find(refusals, who, &Refusal::who);
+  const bool is_new = known == refusals.end() || known->why != why;
+  if (known == refusals.end()) {
+    if (refusals.size() >= kMostRefusals) refusals.erase(refusals.begin());
+    known = refusals.insert(refusals.end(), Refusal{.who = who, .why = why});
+  }
+  known->why = why;
+  ++known->count;
+  known->at = now;
+  if (is_new && log_it) {
+    add_event_of_others(JobEvent::Level::kWarning, now, "refused: " + who + ": " + why);
+  }
+}
+
+/// What others do, who may try it as often as they like, does not flood the log.
+void Job::State::add_event_of_others(JobEvent::Level level, Seconds now, std::string text) {
+  if (now - others_counted_since >= kOthersLoggedWithin) {
+    others_counted_since = now;
+    events_of_others = 0;
+  }
+  if (++events_of_others <= kMostOthersLogged) add_event(level, now, std::move(text));
+}
+
+std::size_t Job::rank_memory() const {
+  std::size_t bytes = state_->ranks.memory();
+  if (bytes > 0) bytes += memory_of_measured(state_->work.items(), state_->spec.shape.data);
+  for (const Gathering& one : state_->gatherings) bytes += one.ranks.memory();
+  return bytes;
+}
+
+std::size_t Job::memory_to_register(const RankRegistration& registration, Seconds now) const {
+  const State& s = *state_;
+  if (s.is_of_this_start(registration, now)) {
+    const std::size_t more = s.ranks.memory_to_enter(registration);
+    const bool is_first = s.ranks.memory() == 0 && more > 0;
+    return more + (is_first ? memory_of_measured(s.work.items(), s.spec.shape.data) : 0);
+  }
+  const std::string& wanted =
+      registration.specification.empty() ? s.specification : registration.specification;
+  const auto known = std::ranges::find_if(s.gatherings, [&](const Gathering& one) {
+    return one.specification == wanted && one.ranks.run() == registration.run;
+  });
+  if (known != s.gatherings.end()) return known->ranks.memory_to_enter(registration);
+  const State* const other = s.proposed(wanted);
+  return RankBook(other == nullptr ? s.spec.shape : other->spec.shape, kSilence)
+      .memory_to_enter(registration);
+}
+
+void Job::refused(const std::string& who, const std::string& why, Seconds now) {
+  state_->refuse(who, why, now, true);
+}
+
+Result<RankEntry> Job::register_rank(const RankRegistration& registration, Seconds now) {
+  state_->newest_event = now;
+  state_->forget_gatherings(now);
+  Result<RankEntry> entry = state_->is_of_this_start(registration, now)
+                                ? state_->enter(registration, now)
+                                : gather(registration, now);
+  State& s = *state_;  // another one, where it took over with another specification
+  const std::string who = name_of(registration);
+  if (entry.ok()) hear(now);
+  if (entry.ok() && !entry->gathers) {
+    s.ended.reset();
+    s.note_pausing(registration, now);
+  }
+  if (!entry.ok()) {
+    s.refuse(who, entry.error().text(), now, true);
+  } else if (entry->gathers) {
+    s.refuse(who, entry->why, now, false);  // all of them were logged together
+  } else {
+    std::erase_if(s.refusals, [&](const Refusal& one) { return one.who == who; });
+  }
+  return entry;
+}
+
+/// A rank that cannot have its place at once.
+Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now) {
+  State& s = *state_;
+  const bool is_over = s.is_silent(now);
+  if (s.has_lost_its_place(registration) && !is_over) {
+    return Error::of(ErrorCode::kConflict,
+                     registration.start < s.start
+                         ? "training has been started again since (run " + quoted(s.ranks.run()) +
+                               "), and this process belongs to an earlier start"
+                         : text(registration.coordinates) + " was taken by another process");
+  }
+  // A rank whose place was never taken belongs to this start, not to a new one.
+  const State* const other = s.proposed(registration.specification);
+  if (!is_over && other != nullptr && other->spec.observe != s.spec.observe &&
+      registration.run == s.ranks.run() && s.spec.shape.holds(registration.coordinates) &&
+      !s.ranks.holder(registration.coordinates).registered()) {
+    return mixed(other->spec.observe, s.ranks.run());
+  }
+  Gathering* const found = HARPE_TRY(s.gathering_of(registration, now));
+  Gathering& gathering = *found;
+  const RankBook::Entered entered = HARPE_TRY(gathering.ranks.enter(registration, now));
+  gathering.heard = now;
+  if (!gathering.ranks.is_majority() && !is_over && !registration.take_over) {
+    const int present = gathering.ranks.registered(), all = gathering.ranks.shape().ranks();
+    return RankEntry{.rank = entered.rank,
+                     .gathers = true,
+                     .present = present,
+                     .all = all,
+                     .why = "another start of training (run " + quoted(s.ranks.run()) +
+                            ") holds the job; this one takes over once more than half of its " +
+                            std::to_string(all) +
+                            " ranks are there, or the others are silent for " +
+                            std::to_string(static_cast<int>(kSilence.value)) + " s"};
+  }
+  RankBook book = std::move(gathering.ranks);
+  const std::string specification = gathering.specification;
+  std::erase_if(s.gatherings, [&](const Gathering& one) { return &one == &gathering; });
+  if (specification != s.specification) {
+    const auto proposal = std::ranges::find_if(s.proposals, [&](const State::Proposal& one) {
+      return one.state->specification == specification;
+    });
+    if (proposal == s.proposals.end()) {
+      return Error::of(ErrorCode::kNotFound, "register the job with its specification again");
+    }
+    const std::unique_ptr<State> before = std::exchange(state_, std::move(proposal->state));
+    state_->succeed(*before, now);
+  }
+  state_->started_again(std::move(book), now);
+  return RankEntry{.rank = entered.rank, .start = state_->start};
+}
+
+Job::Proposed Job::propose(Job next, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (const auto known = propose_again(next.specification(), now)) return *known;
+  if (s.is_silent(now)) {
+    const std::unique_ptr<State> before = std::exchange(state_, std::move(next.state_));
+    state_->succeed(*before, now);
+    return Proposed::kTaken;
+  }
+  if (s.proposals.size() >= kMostProposals) {
+    s.proposals.erase(std::ranges::min_element(s.proposals, {}, &State::Proposal::heard));
+  }
+  s.proposals.push_back({.state = std::move(next.state_), .heard = now});
+  s.add_event_of_others(
+      JobEvent::Level::kInfo, now,
+      "another specification was registered: it takes over once more than half of its "
+      "ranks are there, or the others are silent");
+  return Proposed::kGathers;
+}
+
+std::optional<Job::Proposed> Job::propose_again(const std::string& specification, Seconds now) {
+  State& s = *state_;
+  s.forget_gatherings(now);
+  if (specification == s.specification) return Proposed::kSame;
+  const auto known = std::ranges::find_if(s.proposals, [&](const State::Proposal& one) {
+    return one.state->specification == specification;
+  });
+  if (known == s.proposals.end()) return std::nullopt;
+  known->heard = now;
+  if (!s.is_silent(now)) return Proposed::kGathers;
+  const std::unique_ptr<State> before = std::exchange(state_, std::move(known->state));
+  state_->succeed(*before, now);
+  return Proposed::kTaken;
+}
+
+}  // namespace harpe

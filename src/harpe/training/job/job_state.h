@@ -1,0 +1,446 @@
+#pragma once
+/// \file
+/// The inside of a job. Only for its `.cc` files.
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/base/statistics.h"
+#include "harpe/plan/policy/pipeline_times.h"
+#include "harpe/plan/schedule/schedule_work.h"
+#include "harpe/training/job/all_max_baseline.h"
+#include "harpe/training/job/drift_watch.h"
+#include "harpe/training/job/iteration_collector.h"
+#include "harpe/training/job/job.h"
+#include "harpe/training/job/job_phases.h"
+#include "harpe/training/job/late_clocks.h"
+#include "harpe/training/job/notice_book.h"
+#include "harpe/training/job/profiler.h"
+#include "harpe/training/job/promise_guard.h"
+#include "harpe/training/job/rank_book.h"
+#include "harpe/training/job/savings.h"
+#include "harpe/training/job/straggler_detector.h"
+
+namespace harpe {
+
+class Fields;
+
+/// One version of the assignments of all ranks.
+struct Deployment {
+  std::uint64_t version = 0;
+  std::int64_t from = 0;
+  StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
+  std::vector<Megahertz> stage_clocks;     ///< all-max, profile
+  std::shared_ptr<const PlanTable> plans;  ///< plan; all-max: where that has knobs
+  PlanChoice choice;                       ///< plan
+  /// Plan: of the pipelines that run a plan of their own costs.
+  std::map<int, std::shared_ptr<const PlanTable>> own;
+  std::optional<PauseRequest> pause = {};  ///< see `StageAssignment`
+  /// The version by which the same plans were first in force; later ones differ in their first
+  /// iteration or the pause.
+  std::uint64_t first_version = 0;
+
+  const TablePlan& plan(int pipeline) const;
+};
+
+/// A pipeline with costs of its own, and how they came to be known.
+struct WatchedPipeline {
+  SlowPipeline slow;
+  double declared = 1;        ///< factor; 1: it was not
+  Seconds declared_time{};    ///< of its iteration, by the plans there were; 0: there were none
+  bool outside_seen = false;  ///< `slow.outside` was seen while all pipelines ran at all-max
+  std::int64_t all_max_from = -1;  ///< iteration since which it runs at all-max; -1: it does not
+  bool all_max_begins = false;     ///< it is to be measured anew from there on
+  std::int64_t not_before = 0;     ///< iteration before which it runs nothing slower
+  int changes = 0;                 ///< of its factors while it ran plans made for others
+  std::int64_t changed_at = 0;     ///< iteration of the last one
+  std::uint64_t own_ticket = 0;    ///< of plans of its own that are being made; 0: none are
+  Seconds own_until{};             ///< when these are to be through
+  bool own_failed = false;
+};
+
+/// What stages cost over the profile.
+struct StageCosts {
+  std::vector<double> time, energy;  ///< factors; of held stages at their highest clock
+  /// The GPUs are held to a clock: what takes as long as that costs what it did.
+  std::vector<bool> held;
+};
+
+/// Ranks of another start of training, or of another specification, that hold no places yet.
+struct Gathering {
+  std::string specification;
+  RankBook ranks;
+  Seconds heard{};  ///< the newest of them
+};
+
+/// A pause that ranks are asked for: see job_pause.cc.
+struct AskedPause {
+  PauseRequest request;    ///< its number is 0 until it is known from which iteration on
+  std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
+  std::uint64_t version = 0;       ///< of the first assignments that say so; 0: another server's
+  std::vector<bool> knows = {};    ///< by rank: has these
+  int known = 0;                   ///< ranks that do
+  bool bound = false;              ///< all do: it can be moved no more
+  int moves = 0;                   ///< to later iterations, because some did not
+  bool given_up = false;           ///< some never do: it is not asked for
+  std::vector<bool> pausing = {};  ///< by rank: waits
+  int waiting = 0;                 ///< ranks that do
+  Seconds asked{};                 ///< when
+  std::optional<Seconds> paused = {};  ///< since when all ranks wait, or have ended
+  bool told = false;                   ///< that training goes on nevertheless
+
+  bool is_placed() const { return from >= 0; }
+};
+
+struct Job::State {
+  State(JobSpec given, Pipeline built, Seconds now);
+
+  // The phase, and what is in it; null: it is another.
+  JobPhase phase_name() const;
+  Profiling* profiling() { return std::get_if<Profiling>(&phase); }
+  const Profiling* profiling() const { return std::get_if<Profiling>(&phase); }
+  Running* running() { return std::get_if<Running>(&phase); }
+  const Running* running() const { return std::get_if<Running>(&phase); }
+  Observing* observing() { return std::get_if<Observing>(&phase); }
+  const Observing* observing() const { return std::get_if<Observing>(&phase); }
+  Probe* probe() { return running() == nullptr ? nullptr : std::get_if<Probe>(&running()->look); }
+  SettlingStages* settling() {
+    return running() == nullptr ? nullptr : std::get_if<SettlingStages>(&running()->look);
+  }
+  void end_probe();
+  void end_settling();
+
+  // Starts of training: job_starts.cc.
+  bool is_of_this_start(const RankRegistration& registration, Seconds now) const;
+  bool has_lost_its_place(const RankRegistration& registration) const;
+  Result<RankEntry> enter(const RankRegistration& registration, Seconds now);
+  Result<Gathering*> gathering_of(const RankRegistration& registration, Seconds now);
+  const State* proposed(const std::string& specification) const;
+  void forget_gatherings(Seconds now);
+  bool is_silent(Seconds now) const { return ranks.all_silent(now - kSilence); }
+  void ranks_complete(Seconds now);
+  void started_again(RankBook book, Seconds now);
+  void refuse(const std::string& who, const std::string& why, Seconds now, bool log_it);
+  void add_event_of_others(JobEvent::Level level, Seconds now, std::string text);
+
+  // Another specification: job_succession.cc.
+  void succeed(State& before, Seconds now);
+  void inherit_counts(const State& before);
+  void inherit_measured(const State& before);
+
+  /// Returns the all-max clock of each stage; 0 if clocks are left as they are.
+  std::vector<Megahertz> highest_clocks() const;
+  std::int64_t newest_iteration() const {
+    return collector.newest() >= 0 ? collector.newest() : newest_stored;
+  }
+
+  // Assignments: job_assignments.cc.
+  int lead() const;
+  int lead_after(Seconds under_way) const;
+  void note_newest(const IterationReport& report, Seconds now);
+  std::int64_t next_from() const;
+  void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
+  void deploy(Deployment deployment, std::int64_t from);
+  void put(Deployment deployment, std::int64_t from);
+  void push(Deployment deployment, std::int64_t from);
+  void note_all_max_from();
+  Deployment all_max_deployment() const;
+  void deploy_all_max();
+  void deploy_profile();  ///< the clocks of the profiler's current block
+  void deploy_choice(Seconds now, const std::string& why);
+  void deploy_again();
+  const Deployment* in_force(std::int64_t iteration) const;
+  const Deployment* with_version(std::uint64_t version) const;
+  template <class Setting>
+  std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
+  StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
+  void note_delivery(const IterationReport& report, const Deployment& due);
+  /// A rank is heard of after so long.
+  void note_silence(const IterationReport& report, Seconds silence);
+
+  // Iterations: job_iterations.cc.
+  void finish(const FinishedIteration& iteration, Seconds now);
+  void profile_iteration(const FinishedIteration& iteration, Seconds now);
+  void note_missing_energy(Profiling& in, Seconds now);
+  void relative_times(const FinishedIteration& iteration);
+  std::vector<Seconds> latest_pipelines(const FinishedIteration& iteration) const;
+  void note_whole(std::int64_t iteration);
+  double compute_time(const FinishedIteration& iteration, int pipeline, int stage) const;
+  double compute_energy(const FinishedIteration& iteration, int pipeline, int stage) const;
+  double predicted_compute(const Deployment& by, int pipeline, int stage) const;
+  void find_late();
+  void note_energies(const FinishedIteration& iteration, const Deployment& by);
+  void note_all_max(const FinishedIteration& iteration, Seconds time);
+  void account_savings(const FinishedIteration& iteration, const Deployment& deployment,
+                       Seconds time, Seconds now);
+  double explained_by_plan(const FinishedIteration& iteration, const Deployment& deployment,
+                           Seconds time) const;
+  void forget_all_max();
+  double explained_energy(int stage, Seconds time, double factor) const;
+  AllMaxBaseline::Explained explained_energy() const;
+  AllMaxBaseline::Explained explained_but_usual() const;
+  double explained_energy(std::span<const double> factors, Seconds time) const;
+  bool is_as_known(const WatchedPipeline& one) const;
+  void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
+  Seconds predicted_time(const Deployment& deployment) const;
+  double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
+
+  // The pace: job_pace.cc.
+  Objective aim() const;
+  void note_pace(Seconds now);
+
+  // Pauses: job_pause.cc.
+  void ask_to_pause(Seconds now);
+  std::int64_t first_to_hear() const;
+  void place_pause();
+  void void_pause();
+  void withdraw_pause(Seconds now);
+  void tell_new_end();
+  void follow_pause(const IterationReport& report, Seconds now);
+  void move_pause(Seconds now);
+  void note_pausing(const RankRegistration& registration, Seconds now);
+  void note_paused(Seconds now);
+  bool is_at_pause() const;
+  bool ended_to_pause() const;
+  bool stopped_at_pause() const;
+  bool holds_pause() const;
+  PauseState pause_state() const;
+  void read_asked(Fields& stored);
+
+  // Stragglers: job_stragglers.cc.
+  void settle(const FinishedIteration& iteration);
+  int iterations_to_settle() const;
+  void settle_at_all_max(WatchedPipeline& one, std::int64_t iteration);
+  void review(Seconds now);
+  const WatchedPipeline* watched(int pipeline) const;
+  WatchedPipeline* watched(int pipeline);
+  WatchedPipeline& watch(int pipeline);
+  bool is_slow(int pipeline) const;
+  std::vector<double> factors_of(int pipeline) const;
+  bool measure(WatchedPipeline& one);
+  CharacterizeRequest own_plans_request(const WatchedPipeline& one) const;
+  void ask_for_own_plans();
+  void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
+  void declare(const Straggler& straggler);
+  void withdraw(int pipeline);
+  std::vector<SlowPipeline> slow_pipelines() const;
+  std::vector<Straggler> all_stragglers() const;
+
+  // Stages: job_stages.cc.
+  bool review_stages(Seconds now);
+  std::vector<SlowStage> stages_to_review() const;
+  bool settle_stages(const std::vector<SlowStage>& off, Seconds now, const std::string& why);
+  bool measure_unsteady(Seconds now);
+  bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
+  bool is_held(int pipeline, int stage) const;
+  bool may_be_unsteady(int pipeline, int stage) const;
+  static InstructionProfile held_costs(InstructionProfile entry, double factor);
+  Profile with_costs(const StageCosts& costs) const;
+  void rescale(const StageCosts& costs, Seconds now, const std::string& why);
+
+  // The promise: job_promise.cc.
+  void plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
+                      Seconds time, Seconds now);
+  Seconds overhead() const;
+  Seconds explained_by(std::span<const Seconds> computing) const;
+  Seconds explained_usually() const;
+  Seconds explained_at_all_max() const;
+  Seconds all_max_time() const;
+  double all_max_error() const;
+  bool promises_time() const;
+  Seconds allowed(Seconds fastest) const;
+  double errors_needed() const;
+  void relax(Seconds now);
+  void probe_when_due(Seconds now);
+  const WatchedPipeline* unseen_outside() const;
+  void begin_probe(bool alarmed, Seconds now, const std::string& why);
+  void log_probe(std::int64_t from, std::int64_t resumes, const std::string& why, Seconds now);
+  void probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
+  void judge(const Probe& done, Seconds now);
+  double learn(const Probe& done);
+  bool judge_outside(const Probe& done, Seconds now);
+  void broken_promise(double by, Seconds now);
+  void note_late_clocks(const FinishedIteration& iteration, const Deployment& deployment);
+  bool learn_late_clocks(double by, Seconds now);
+  void roll_back(Seconds now, const std::string& why);
+  void hold(std::int64_t iterations, Seconds now, const std::string& why);
+  void retry_when_due(Seconds now);
+
+  // Profiling and planning: job_planning.cc.
+  std::vector<std::vector<Megahertz>> clocks() const;
+  void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
+  void resume_profiling(Profiler::Kept kept, Seconds now, const std::string& why);
+  void end_profiling(Seconds now);
+  std::optional<Profiler::Kept> kept_profiling() const;
+  Profile measured_profile() const;
+  bool may_profile() const;
+  std::vector<int> stages_to_measure(const Profile& known) const;
+  bool loses_clocks() const;
+  ClockClient clock_client() const;
+  bool fit_to_client(Seconds now);
+  void plan_anew(JobEvent::Level level, Seconds now, const std::string& why);
+  void fit_to_clocks(Seconds now);
+  void take_profile(const Profile& from, std::vector<Watts> waiting);
+  void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
+  void request_given_profile(Seconds now);
+  void ask_for_plans();
+  bool fits(const PlanTable& table) const;
+  void take_plans(PlanTable table, Seconds now);
+  void improve_plans(PlanTable table, Seconds now);
+  CharacterizeRequest plans_request() const;
+  bool has_objective_plan() const;
+  void ask_for_objective_plan();
+  void take_objective_plan(Result<PlanTable> table, Seconds now);
+
+  // Better plans: job_search.cc.
+  bool may_search() const;
+
+  // Training that is only observed: job_observing.cc.
+  Status check_sets_clocks() const;
+  void begin_observing(Seconds now);
+  void observe_iteration(const FinishedIteration& iteration);
+  void take_estimate(std::uint64_t ticket, const Result<PlanTable>& made);
+
+  // As it was stored: job_snapshot.cc.
+  void read_wanted(Fields& fields, Diagnostics& diagnostics);
+  void read_history(Fields& fields, Diagnostics& diagnostics, Seconds now);
+  void read_costs(Fields& fields, Diagnostics& diagnostics);
+  void go_on(JobPhase stored, Seconds now);
+  void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
+  std::string drop_impossible_energies(IterationReport& report) const;
+  int ranks_not_set() const;
+  void add_event(JobEvent::Level level, Seconds now, std::string text);
+
+  JobSpec spec;
+  Pipeline pipeline;
+  ScheduleWork work;
+  std::string specification;          ///< digest of `specification_text`
+  std::string specification_text;     ///< as `job_spec_json` writes it
+  bool specification_changed = true;  ///< it is to be stored
+  std::string incarnation;  ///< chosen at random; after each succession with a '.' and a count
+  Phase phase;
+  std::optional<JobPhase> asleep;  ///< in which phase it was stored; see `Job::go_on`
+  Seconds heard{};
+  std::optional<Seconds> ended;
+  RankBook ranks;
+  NoticeBook notices;       ///< of these ranks
+  std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
+  std::vector<Gathering> gatherings;
+  struct Proposal {
+    std::unique_ptr<State> state;
+    Seconds heard{};
+  };
+  std::vector<Proposal> proposals;
+  std::vector<Refusal> refusals;  ///< oldest first
+  int events_of_others = 0;       ///< events of what others do since
+  Seconds others_counted_since{};
+  IterationCollector collector;
+  std::shared_ptr<const PlanTable> plans;
+  std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
+  // By `profile`:
+  std::optional<PipelineTimes> times;
+  Seconds usual_time{};                       ///< of a pipeline at all-max
+  std::vector<Megahertz> highest_known;       ///< clock of each stage
+  std::vector<Seconds> fastest_time;          ///< of each stage's computations at all-max
+  std::vector<Joules> fastest_energy;         ///< the same, of a GPU
+  std::vector<Watts> blocking_power;          ///< with which `plans` was made
+  ClockClient plans_for = ClockClient::kAny;  ///< for which `plans` was made, or is being made
+  double reserve = 0;  ///< with which `plans` was made, see `CharacterizeRequest`
+  std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
+  std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
+  bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
+  StragglerDetector detector;
+  LateClocks late_clocks;
+  DriftWatch drift;
+
+  std::deque<Deployment> deployments;  ///< by rising version
+  std::uint64_t version = 0;           ///< of the newest, ever
+  std::uint64_t judged_from = 0;       ///< version from which iterations compare with `profile`
+  std::uint64_t ticket = 0;            ///< of the newest characterization asked for
+  std::uint64_t plans_ticket = 0;      ///< of those for `plans`
+  std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
+  std::uint64_t search_ticket = 0;     ///< of a search for better than the plan for the objective
+  std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
+  bool redeploy = false;                     ///< once it is known where the ranks are
+
+  std::vector<Straggler> declared_stragglers;
+  std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
+  Objective objective;
+  std::optional<Pace> pace;
+  Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
+  std::optional<AskedPause> asked;
+  std::uint64_t pauses = 0;              ///< numbers that were given to pauses
+  std::optional<AskedPause> held_pause;  ///< see `withdraw_pause`
+  std::deque<double> newest_times;       ///< of iterations
+  Seconds iteration_time{};              ///< their median
+  Seconds newest_since{};                ///< when the newest iteration was first reported
+  int prompt_reports = 0;  ///< first ones of iterations that were on their way for no time
+  Seconds newest_event{};  ///< of the newest event
+  Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
+  std::uint64_t late_version = 0;    ///< assignments that came late to some rank
+  std::int64_t on_time_since = 0;    ///< iteration since which none came late
+  /// Ranks that could not be reached for a while, until they run by what holds.
+  std::vector<bool> away;
+
+  AllMaxBaseline baseline;
+  std::optional<std::int64_t> newest_all_max;  ///< the newest iteration in `baseline`; not stored
+  PromiseGuard guard;
+  bool review_due = false;                       ///< pipelines are others than decided upon
+  std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
+  int probes_in_vain = 0;                        ///< in a row
+  std::int64_t newest_whole = -1;  ///< iteration that all ranks have reported by one version
+  std::int64_t whole_again = -1;   ///< the first after long without any; -1: it is not that long
+  std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
+  std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
+  std::int64_t calm = kUsualCalm;  ///< iterations after which less is reserved
+  std::int64_t energy_from = 0;    ///< iteration from which drift of energy counts
+  std::int64_t faster_from = 0;    ///< iteration from which it counts that stages are faster
+  std::vector<std::deque<double>> energy_ratios;  ///< of each stage's computations, over `profile`
+
+  /// Iteration from which plans are tried again: they did not keep the promise, so it is all-max
+  /// until then, also where training starts again meanwhile. None: plans are in force.
+  std::optional<std::int64_t> retry_at;
+  int rollbacks = 0;                  ///< that make the next one longer; fewer after calm
+  std::vector<Rescaling> rescalings;  ///< the last ones
+  int holds = 0;                      ///< for these, in a row
+  std::vector<Finding> findings;      ///< the last ones
+  /// Of stages whose GPUs were held to a clock, what they cost before.
+  std::map<int, std::vector<InstructionProfile>> unheld;
+  /// For each group, one bit for each of the newest iterations: set if the group was held to a
+  /// clock. Empty before the first such iteration.
+  std::vector<std::uint8_t> held;
+  std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
+  Savings savings;
+  Joules reported_energy{};
+  std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
+  Seconds saved_stored{};           ///< when a snapshot was last asked for because of it
+  Seconds created{};
+  Seconds taken_up{};  ///< by this server
+  bool silence_logged = false, not_set_logged = false, stalls_logged = false;
+  std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
+  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, energies_refused = 0,
+               assignments_late = 0;
+
+  JobEffects effects;
+  std::vector<float> relative;  ///< scratch: of each group
+  Seconds late_at_all_max{};    ///< scratch: makespan of this iteration's latest pipeline; 0: none
+
+  static constexpr std::int64_t kNever = 9'000'000'000'000'000;  ///< iteration
+  static constexpr Seconds kUsualDelivery{0.25};
+  static constexpr std::int64_t kUsualCalm = 1000;
+  static constexpr std::int64_t kChangesWithin = 500;  ///< iterations: these count together
+
+  /// Iterations at all-max after a change, of which there have been so many.
+  static std::int64_t pause_after(int changes) {
+    constexpr int kMostDoublings = 4;
+    return std::int64_t{20} << std::min(changes, kMostDoublings);
+  }
+};
+
+}  // namespace harpe

@@ -1,0 +1,183 @@
+#pragma once
+/// \file
+/// Measures what instructions cost at each clock while a job trains.
+///
+/// Each stage walks down its own list of clocks, all stages at the same time, so that an iteration
+/// measures one clock of every stage. A block is some iterations with one clock a stage. The first
+/// iteration after a change is dropped, and so is every throttled one. A stage goes on when the 95
+/// % intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
+/// ends at the end of its list, or when its effective energy has risen `max_consecutive_increases`
+/// times in a row. Stages that have ended, and all stages while slowdown has to be earned back, run
+/// their highest clock. A stage of which a straggler was measured, before it was known to be one,
+/// begins again. So does, twice at most, one that takes less time than it did at a higher clock: it
+/// was slow then.
+///
+/// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
+/// (of each its mean), of energy the mean, which is the sum over the number of GPUs.
+///
+/// Blocking power is what a GPU draws outside its computations: (energy of the iteration - energy
+/// of the computations) / (time of the iteration - time of the computations).
+///
+/// Energies and blocking power are means over iterations, weighted by inverse variance: right after
+/// a change power sensors alone tell computations from the waiting beside them, and blur the two.
+///
+/// With `ProfilingOptions::as_is` no clock is asked for: each stage has one point, at the median
+/// clock that its GPUs reported, as the nearest that they can be locked to. Iterations without such
+/// a report are dropped; throttled ones are not, since their clock is a reported one as well.
+///
+/// Not thread-safe; no clock of its own.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/statistics.h"
+#include "harpe/plan/schedule/schedule_work.h"
+#include "harpe/training/job/iteration_collector.h"
+#include "harpe/training/wire/job_spec.h"
+
+namespace harpe {
+
+/// How far profiling is.
+struct ProfilingProgress {
+  double fraction = 0;      ///< done, 0 to 1
+  int clocks = 0;           ///< to measure, of the stage that has most
+  int clocks_left = 0;      ///< of the stage that has most; fewer where it ends early
+  int iterations_left = 0;  ///< estimate; fewer where effective energy rises early
+  Seconds time_left{};      ///< estimate
+  double slowdown = 0;      ///< what profiling has cost so far, a fraction of the time since
+};
+
+/// What one stage's instructions cost at one clock, per GPU, in the order of its work items.
+struct MeasuredClock {
+  Megahertz clock;
+  std::vector<Seconds> time;
+  std::vector<Joules> energy;
+  Seconds iteration_time{};  ///< of the job, meanwhile
+};
+
+class Profiler {
+ public:
+  /// \param clocks  of each stage, highest first, not empty. A stage in `known` is not measured
+  ///                again: it keeps what is there.
+  Profiler(JobShape shape, const ScheduleWork& work, std::vector<std::vector<Megahertz>> clocks,
+           const ProfilingOptions& options, std::optional<PerStage<Watts>> blocking_power,
+           std::vector<std::vector<MeasuredClock>> known = {});
+
+  /// The clock of each stage in the current block.
+  std::vector<Megahertz> clocks() const;
+  /// Tells that the current block's clocks hold from `iteration` by the assignments `version`.
+  void begin(std::uint64_t version, std::int64_t iteration);
+
+  enum class Next : unsigned char {
+    kStay,
+    kChange,  ///< of clocks
+    kAnew,    ///< the same: a stage begins again that was slow for a while
+    kDone,
+  };
+  /// Takes an iteration. \param left_out  groups that say nothing about the others, such as
+  /// stragglers; \param lead  iterations until a change holds.
+  Next add(const FinishedIteration& iteration, const std::vector<bool>& left_out, int lead);
+
+  ProfilingProgress progress(int lead) const;
+  bool done() const;
+  /// Time of an iteration at all-max; 0: not measured yet.
+  Seconds all_max_time() const;
+  /// Stages of which no rank has reported any energy.
+  std::vector<int> without_energy() const;
+
+  /// What is known. Where measured times and energies are negative by noise, at least zero.
+  Profile profile() const;
+  /// One a stage. A stage that hardly waits has the middle of the others'; zero where none waits.
+  std::vector<Watts> blocking_power() const;
+  const std::vector<std::vector<MeasuredClock>>& measured() const { return measured_; }
+
+  /// Sums over all iterations so far.
+  struct Account {
+    double extra = 0;  ///< seconds lost to slow clocks
+    double base = 0;   ///< seconds at all-max of the same iterations
+    double full_time = 0;
+    // Of each stage. The energy is that of the mean power, in which `wait_weight` counts.
+    std::vector<double> wait_time, wait_energy, wait_weight;
+  };
+  /// What a profiler leaves to the one that goes on with its work. One entry a stage.
+  struct Kept {
+    Account account;
+    std::vector<std::vector<MeasuredClock>> measured;
+    std::vector<bool> ended;
+  };
+  Kept kept() const { return {account_, measured_, ended_}; }
+  /// Goes on from what another profiler of the same job had measured, at the clock after the last
+  /// measured one of each stage; a stage whose GPUs do not have that one any more starts over. At
+  /// all-max first: training has stood still, so that it has to warm up.
+  void restore(Kept kept);
+
+ private:
+  /// Samples of a stage's current clock.
+  struct Samples {
+    std::vector<std::vector<double>> time, energy;  ///< of each item, one value an iteration
+    std::vector<std::vector<double>> error;         ///< of each of those energies
+    std::vector<double> sum_time;  ///< of each (pipeline, item), over the iterations
+    std::vector<int> counts;       ///< of each pipeline: iterations in `sum_time`
+    std::vector<double> iteration_time;
+    std::vector<double> clock;  ///< MHz, of each group and iteration where no clock is asked for
+    std::size_t iterations() const { return iteration_time.size(); }
+  };
+  bool measuring(int stage) const {
+    return position_[stage] < clocks_[stage].size() && !ended_[stage];
+  }
+  void clear(int stage);
+  bool start_over(const std::vector<bool>& left_out);
+  Seconds explained(Seconds time) const;
+  void account(const FinishedIteration& iteration, Seconds time);
+  void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
+                       int stage);
+  void sample(const FinishedIteration& iteration, const std::vector<bool>& left_out, int stage,
+              Seconds time);
+  bool suffices(int stage) const;
+  MeasuredClock conclude(int stage) const;
+  bool is_faster_than_above(int stage, const MeasuredClock& measured) const;
+  void close(int stage, MeasuredClock measured);
+  void begin_again(int stage);
+  void skip(int stage);
+  Next close_finished();
+  bool throttled(const FinishedIteration& iteration, int stage) const;
+  bool is_usable(const GroupIteration& group) const;
+  Megahertz reported_clock(int stage) const;
+  bool rises_enough(int stage) const;
+  Seconds predicted_time() const;
+  double usual_iterations() const;
+  Seconds slowest_time(std::size_t ahead) const;
+  bool affordable(Seconds time, double iterations) const;
+
+  JobShape shape_;
+  const ScheduleWork* work_;
+  std::vector<std::vector<Megahertz>> clocks_;  ///< to be asked for; 0: as it is
+  std::vector<std::vector<Megahertz>> supported_;
+  ProfilingOptions options_;
+  std::optional<PerStage<Watts>> given_blocking_power_;
+  std::vector<std::vector<MeasuredClock>> measured_;
+  std::vector<std::size_t> position_;  ///< of each stage in its clocks
+  std::vector<bool> ended_;
+  std::vector<int> anew_;  ///< of each stage: how often it was faster than at a higher clock
+  /// Whether a group is in what was measured; `kWas`: and was left out since.
+  enum class Counted : unsigned char { kNot, kIs, kWas };
+  std::vector<Counted> counted_;
+  std::vector<Samples> samples_;
+  std::vector<int> throttled_;  ///< iterations at each stage's clock in which a GPU was held back
+  std::uint64_t version_ = 0;
+  std::int64_t from_ = 0;
+  int block_iterations_ = 0;        ///< that have finished in this block
+  std::vector<Megahertz> before_;   ///< clocks of the block before
+  std::vector<Megahertz> current_;  ///< clocks of this block
+  bool resting_ = false;
+  bool first_block_ = true;
+  Seconds last_block_time_{};
+  int closed_ = 0;             ///< clocks, of all stages
+  int closed_iterations_ = 0;  ///< that they took
+  Account account_;
+  RunningMedian full_times_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,104 @@
+#pragma once
+/// \file
+/// Who holds which place of a job, in one start of training. Not thread-safe.
+
+#include <cstddef>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/training/job/rank_holders.h"
+#include "harpe/training/wire/rank_events.h"
+
+namespace harpe {
+
+class RankBook {
+ public:
+  /// \param silence  after so long without a word, another process may take a place
+  /// \param sets_clocks  false: ranks may report no clocks, or none in common
+  RankBook(JobShape shape, Seconds silence, bool sets_clocks = true);
+
+  struct Entered {
+    int rank = 0;
+    bool changed = false;       ///< not a mere retry
+    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before
+  };
+  /// Diagnostics: a place that the job does not have, clocks that leave none common to all ranks of
+  /// the stage; `kConflict`: the place is held. The first to enter says which run it is.
+  Result<Entered> enter(const RankRegistration& registration, Seconds now);
+
+  /// Whether this session holds the place; notes that it has been heard of.
+  Status hear(RankCoordinates coordinates, const std::string& session, Seconds now);
+  /// The training of the place's rank has ended in order: the place is free. The same again is
+  /// harmless.
+  Status end(RankCoordinates coordinates, const std::string& session);
+
+  const JobShape& shape() const { return shape_; }
+  int registered() const { return registered_; }
+  bool complete() const { return registered_ == shape_.ranks(); }
+  /// Bytes of ranks that have registered, about: see `memory_of_ranks`. O(1).
+  std::size_t memory() const;
+  /// Bytes that this registration may add. O(1).
+  std::size_t memory_to_enter(const RankRegistration& registration) const;
+  bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
+  /// Whether all ranks that there were have ended in order.
+  bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
+  /// Places without a rank, `most` of them.
+  std::vector<RankCoordinates> missing(std::size_t most) const;
+  /// Places whose rank has not been heard of since `since`, `most` of them.
+  std::vector<RankCoordinates> silent(Seconds since, std::size_t most) const;
+  /// How many ranks that have not ended were not heard of since `since`.
+  int unheard(Seconds since) const;
+  /// Whether no rank that has not ended was heard of since `since`; O(1) while they train.
+  bool all_silent(Seconds since) const;
+  /// Whether the GPU of any rank there has been is simulated.
+  bool has_simulated() const { return has_simulated_; }
+  /// Returns true if all registered ranks ask for clocks ahead. O(ranks).
+  bool asks_ahead() const;
+  /// Returns the clocks that all ranks of the stage have, highest first. Empty before the first
+  /// rank registers, and if no clocks are set and the ranks have none in common.
+  const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
+
+  using Holder = RankHolder;
+  const Holder& holder(RankCoordinates coordinates) const {
+    return holders_[shape_.index(coordinates)];
+  }
+  /// Whether the place is free for `session` now: it holds it, or none does that is heard of.
+  bool is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const;
+  const std::string& run() const { return run_; }
+  /// Before, ranks could not be heard of: all of them have the whole time of silence from `now` on.
+  void count_silence_from(Seconds now) { listening_since_ = now; }
+
+  /// Holders are stored some together: see `RankHolders::kOfPart`.
+  std::size_t parts() const { return holders_.parts(); }
+  const RankHolders& holders() const { return holders_; }
+  /// The parts that have changed since the last call.
+  std::set<std::size_t> take_changed_parts();
+  /// What is stored is of other ranks.
+  void all_parts_changed();
+
+  /// Restores what a snapshot held.
+  void restore(std::string run, RankHolders holders, std::vector<std::vector<Megahertz>> clocks,
+               bool has_simulated);
+
+ private:
+  JobShape shape_;
+  Seconds silence_;
+  bool sets_clocks_;
+  Seconds listening_since_ = Seconds{-std::numeric_limits<double>::infinity()};
+  std::string run_;
+  RankHolders holders_;
+  std::vector<std::vector<Megahertz>> clocks_;
+  std::size_t clock_count_ = 0;  ///< of all stages
+  int registered_ = 0, ended_ = 0;
+  bool has_simulated_ = false;
+  std::set<std::size_t> changed_parts_;
+};
+
+/// "pipeline 0, stage 1, tensor shard 2".
+std::string text(RankCoordinates coordinates);
+
+}  // namespace harpe

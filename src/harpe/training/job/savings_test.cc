@@ -1,0 +1,313 @@
+#include "harpe/training/job/savings.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harpe/training/job/measurements_json.h"
+
+namespace harpe {
+namespace {
+
+/// True energy of an iteration, J. The profile predicts 195 J at all-max and 152 J by a plan.
+struct Truth {
+  double at_all_max = 200, by_plan = 160;
+};
+/// Returns the true energy of an iteration, counted from 0.
+using Disturbed = std::function<Truth(int iteration)>;
+
+/// In proportion: at all-max and by a plan alike.
+Truth times(double factor) {
+  return {200 * factor, 160 * factor};
+}
+
+constexpr int kFirst = 12, kLook = 3;  // iterations at all-max
+
+/// Trains, with looks at all-max as a job has them.
+struct Training {
+  Training(std::uint64_t seed, Disturbed disturbed, double noise = 0.01)
+      : random(seed), truth_of(std::move(disturbed)), deviation(noise) {
+    look(kFirst);
+  }
+  double noisy(double value) {
+    return std::normal_distribution<double>(value, deviation * value)(random);
+  }
+  void look(int iterations) {
+    std::vector<double> beyond;
+    for (int i = 0; i < iterations; ++i)
+      beyond.push_back(noisy(truth_of(iteration++).at_all_max) - 195);
+    savings.look(beyond);
+  }
+  void plan(int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      if (by_plan == next_look) {
+        look(kLook);
+        next_look += pause;
+        pause = std::min(pause * 2, 1600);
+      }
+      const Truth now = truth_of(iteration++);
+      savings.add(
+          number,
+          {.number = iteration, .used = noisy(now.by_plan), .by_plan = 152, .at_all_max = 195});
+      truth += now.at_all_max - now.by_plan;
+      ++by_plan;
+    }
+  }
+  double off() const { return savings.saved().value - truth; }
+
+  std::mt19937_64 random;
+  Disturbed truth_of;
+  double deviation;
+  Savings savings;
+  std::uint64_t number = 1;
+  int iteration = 0, by_plan = 0, next_look = 100, pause = 700;
+  double truth = 0;
+};
+
+TEST(Savings, WithoutNoiseAreTheTruth) {
+  Training steady(1, [](int) { return times(1); }, 0);
+  steady.plan(1000);
+  EXPECT_NEAR(steady.off(), 0, 1e-6);
+  EXPECT_LT(steady.savings.error().value, 0.01 * steady.truth);
+  EXPECT_FALSE(steady.savings.has_moved());
+}
+
+TEST(Savings, NothingIsClaimedBeforeAllMaxWasSeen) {
+  Savings savings;
+  EXPECT_FALSE(savings.add(1, {.used = 100, .by_plan = 100, .at_all_max = 120}));
+  EXPECT_EQ(savings.saved(), Joules{0});
+  const double one = 5;
+  savings.look({&one, 1});
+  savings.add(1, {.used = 100, .by_plan = 100, .at_all_max = 120});
+  EXPECT_EQ(savings.saved(), Joules{0}) << "of one nothing says whether it was disturbed";
+}
+
+/// A room that cools down moves plans and all-max alike: both were measured while it was hot.
+TEST(Savings, ARoomThatWasHotWhileAllMaxWasMeasuredIsNoSaving) {
+  for (const int until : {60, 150}) {
+    for (const double hot : {1.05, 1.2, 1.4}) {
+      SCOPED_TRACE(std::to_string(until) + " iterations at " + std::to_string(hot));
+      Training training(3, [&](int i) { return times(i < until ? hot : 1); });
+      training.plan(90);
+      for (int i = 0; i < 10; ++i) {
+        EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+        training.plan(100);
+      }
+      EXPECT_LT(training.savings.error().value, 0.4 * training.truth);
+    }
+  }
+}
+
+/// Here the first look was disturbed, and nothing else.
+TEST(Savings, ALookCorrectsWhatWasClaimed) {
+  Training training(4, [](int i) { return i < kFirst ? times(1.3) : times(1); });
+  training.plan(99);
+  const double before = training.off();
+  EXPECT_GT(before, 50 * 99) << "all-max seemed to take 60 J more";
+  EXPECT_LT(before, 3 * training.savings.error().value) << "which the profile does not explain";
+  training.plan(10);
+  EXPECT_LT(training.off(), before * 0.6);
+  EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+  EXPECT_TRUE(training.savings.has_moved());
+}
+
+TEST(Savings, OneWrongIterationMovesNothing) {
+  Training training(5, [](int i) { return i == 5 || i == 40 ? times(1e6) : times(1); }, 0);
+  training.plan(20);
+  EXPECT_NEAR(training.off(), 0, 1);
+}
+
+TEST(Savings, AreTheSameAfterARestart) {
+  Training training(6, [](int i) { return times(1 + 1e-4 * i); });
+  training.plan(500);
+  Savings again;
+  again.restore(training.savings.kept());
+  EXPECT_EQ(again.saved(), training.savings.saved());
+  EXPECT_EQ(again.error(), training.savings.error());
+  training.savings = again;
+  training.plan(1000);
+  EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+}
+
+/// Another server takes the job over from what was stored, and all energies have changed meanwhile.
+TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
+  for (const double change : {0.78, 0.9, 1.2}) {
+    for (const bool has_other_plan : {false, true}) {
+      SCOPED_TRACE(std::to_string(change) + (has_other_plan ? ", another plan" : ""));
+      Training training(8, [&](int i) { return times(i < 200 ? 1.26 : 1.26 * change); });
+      training.plan(180);
+      Savings restored;
+      restored.restore(training.savings.kept());
+      training.savings = restored;
+      training.iteration = 200;  // the reports between got lost
+      if (has_other_plan) ++training.number;
+      training.plan(3);  // too few for a level
+      ++training.number;
+      for (int i = 0; i < 4; ++i) {
+        training.plan(60);
+        EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+      }
+    }
+  }
+}
+
+/// A counter that shows no energy: all that the profile predicts is unexplained, and more.
+TEST(Savings, AChangeInAGapJustBeforeAnotherPlanIsNoSaving) {
+  for (const int before_other : {1, 2, 4, 20}) {
+    SCOPED_TRACE(before_other);
+    Training training(7, [](int iteration) { return times(iteration < 60 ? 1.36 : 1.05); }, 0.002);
+    training.plan(40);
+    training.iteration += 25;  // no reports
+    training.plan(before_other);
+    training.number = 2;
+    training.plan(150);
+    EXPECT_NEAR(training.off(), 0, training.savings.error().value);
+    EXPECT_LT(training.savings.error().value, 0.15 * training.truth);
+  }
+}
+
+TEST(Savings, AreReadAgainWhateverTheyAre) {
+  Savings savings;
+  savings.look(std::vector<double>{5, 5, 5});
+  std::int64_t number = 0;
+  for (const double predicted : {100.0, 110.0, 110.0})
+    savings.add(1, {.number = ++number, .by_plan = predicted, .at_all_max = 120});
+  const std::string text = nlohmann::ordered_json{{"savings", savings_json(savings)}}.dump();
+  const auto document = parse_json(text, "f");
+  ASSERT_TRUE(document.ok());
+  Diagnostics diagnostics("f");
+  Fields fields(*document, "a job", diagnostics);
+  Savings again;
+  read_savings(fields, diagnostics, again);
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_LT(again.kept().unexplained_share.value_or(0), -1);
+}
+
+TEST(Savings, OfTheSpecificationBeforeStay) {
+  Training training(7, [](int) { return times(1); });
+  training.plan(50);
+  Savings next;
+  next.inherit(training.savings);
+  EXPECT_EQ(next.saved(), training.savings.saved());
+  next.add(1, {.used = 100, .by_plan = 100, .at_all_max = 120});
+  EXPECT_EQ(next.saved(), training.savings.saved()) << "its all-max was not seen";
+}
+
+// --- Error bars ---------------------------------------------------------------------------------
+
+struct Kind {
+  const char* name;
+  std::function<Disturbed(std::mt19937_64&)> disturbed;
+  bool until_look = false;  ///< nothing else can show it
+};
+
+double uniform(std::mt19937_64& random, double least, double most) {
+  return std::uniform_real_distribution<double>(least, most)(random);
+}
+
+/// Values of a random walk, one each hundred iterations.
+std::vector<double> walk(std::mt19937_64& random, double step) {
+  std::vector<double> values{1};
+  std::normal_distribution<double> normal(0, step);
+  for (int i = 0; i < 100; ++i)
+    values.push_back(std::clamp(values.back() + normal(random), 0.7, 1.5));
+  return values;
+}
+
+std::vector<Kind> kinds() {
+  const auto step = [](std::mt19937_64& random) -> Disturbed {
+    const double at = uniform(random, 20, 3000), by = uniform(random, 0.75, 1.35);
+    return [=](int i) { return times(i < at ? 1 : by); };
+  };
+  const auto ramp = [](std::mt19937_64& random) -> Disturbed {
+    const double by = uniform(random, -0.25, 0.4);
+    return [=](int i) { return times(1 + by * i / 4000); };
+  };
+  const auto periodic = [](std::mt19937_64& random) -> Disturbed {
+    const double period = uniform(random, 40, 3000), by = uniform(random, 0.02, 0.2);
+    return [=](int i) { return times(1 + by * std::sin(2 * std::numbers::pi * i / period)); };
+  };
+  const auto hot = [](int most) {
+    return [most](std::mt19937_64& random) -> Disturbed {
+      const double until = uniform(random, 20, most), by = uniform(random, 1.05, 1.4);
+      return [=](int i) { return times(i < until ? by : 1); };
+    };
+  };
+  /// On top, the same at all-max and by a plan.
+  const auto neighbour = [](std::mt19937_64& random) -> Disturbed {
+    const double at = uniform(random, 0, 2000), until = at + uniform(random, 50, 2000);
+    const double more = uniform(random, 5, 60);
+    return [=](int i) {
+      const double now = i >= at && i < until ? more : 0;
+      return Truth{200 + now, 160 + now};
+    };
+  };
+  const auto walks = [](std::mt19937_64& random) -> Disturbed {
+    return [values = walk(random, 0.01)](int i) { return times(values[i / 100]); };
+  };
+  /// All-max alone comes to take something else.
+  const auto of_all_max = [](std::mt19937_64& random) -> Disturbed {
+    const double at = uniform(random, 20, 3000), by = uniform(random, 0.85, 1.15);
+    return [=](int i) { return Truth{i < at ? 200 : 200 * by, 160}; };
+  };
+  const auto of_all_max_walks = [](std::mt19937_64& random) -> Disturbed {
+    return [values = walk(random, 0.004)](int i) { return Truth{200 * values[i / 100], 160}; };
+  };
+  /// By a plan alone.
+  const auto of_plan = [](std::mt19937_64& random) -> Disturbed {
+    const double at = uniform(random, 20, 3000), by = uniform(random, 0.9, 1.1);
+    return [=](int i) { return Truth{200, i < at ? 160 : 160 * by}; };
+  };
+  return {{"steady", [](std::mt19937_64&) { return [](int) { return times(1); }; }},
+          {"hot for 60", hot(60)},
+          {"hot for 150", hot(150)},
+          {"step", step},
+          {"ramp", ramp},
+          {"periodic", periodic},
+          {"neighbour", neighbour},
+          {"walk", walks},
+          {"all-max alone", of_all_max, true},
+          {"all-max alone, walk", of_all_max_walks, true},
+          {"plan alone", of_plan}};
+}
+
+TEST(Savings, TheTruthLiesWithinTheBar) {
+  constexpr int kSeedsOfKind = 200;
+  int all = 0, held = 0;
+  for (const Kind& kind : kinds()) {
+    int of_kind = 0;
+    double worst = 0;
+    std::vector<double> bars;
+    for (std::uint64_t seed = 1; seed <= kSeedsOfKind; ++seed) {
+      std::mt19937_64 random(seed);
+      Training training(seed, kind.disturbed(random), uniform(random, 0.002, 0.02));
+      const int iterations =
+          static_cast<int>(std::exp(uniform(random, std::log(150), std::log(5000))));
+      while (training.by_plan < iterations) {
+        training.plan(
+            std::min(iterations - training.by_plan, static_cast<int>(uniform(random, 30, 1500))));
+        ++training.number;  // another plan
+      }
+      if (kind.until_look) training.plan(training.next_look + 1 - training.by_plan);
+      const double bar = training.savings.error().value;
+      bars.push_back(bar / training.truth);
+      of_kind += std::abs(training.off()) <= bar ? 1 : 0;
+      worst = std::max(worst, std::abs(training.off()) / bar);
+    }
+    std::printf("%-20s %5.1f %% within, at most %.2f bars; bar %.1f %% of the savings\n", kind.name,
+                100.0 * of_kind / kSeedsOfKind, worst, 100 * quantile(bars, 0.5));
+    EXPECT_LE(worst, 3) << kind.name;
+    held += of_kind;
+    all += kSeedsOfKind;
+  }
+  EXPECT_GE(held, 0.93 * all);
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// What the server answers to HTTP requests: who may ask, and which route it is. docs/openapi.yaml
+/// is the contract, docs/server.md tells users how to work with it.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/net/http/http_message.h"
+#include "harpe/net/service/token_keys.h"
+#include "harpe/training/server/carbon_pacer.h"
+#include "harpe/training/server/client_rates.h"
+#include "harpe/training/server/job_owners.h"
+#include "harpe/training/server/job_registry.h"
+#include "harpe/training/server/recurring_jobs.h"
+
+namespace harpe {
+
+/// Scopes of tokens.
+inline constexpr const char* kJobRead = "job-read";
+inline constexpr const char* kJobWrite = "job-write";
+
+/// What the transport tells about itself for /metrics.
+struct ServerTransport {
+  std::size_t connections = 0;
+  std::uint64_t connections_refused = 0;
+  std::size_t buffered = 0;  ///< bytes of requests and answers
+};
+
+struct ServerApiOptions {
+  std::shared_ptr<const TokenKeys> token_keys = {};
+  double requests_per_second = 0;  ///< of one client; 0: no limit
+  std::string version = {};        ///< of Harpe
+  std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
+  std::function<ServerTransport()> transport = {};
+  CarbonPacer* carbon = nullptr;  ///< null: no job moves with its grid; must outlive the routes
+  /// How long ranks of Zeus's clients wait for their schedule while others have not asked.
+  Seconds schedule_patience{120};
+};
+
+/// What routes work with.
+struct ServerContext {
+  JobRegistry& registry;
+  RecurringJobs& recurring_jobs;
+  const ServerApiOptions& options;
+  Instant started;
+  std::uint64_t requests = 0, rate_limited = 0;
+  std::map<int, std::uint64_t> responses;  ///< by status
+};
+
+class ZeusRoutes;
+
+/// Answers requests on the thread of the registry's loop. What waits, such as a schedule, is
+/// answered later.
+class ServerApi {
+ public:
+  /// \param owners  null: no other server shares the jobs; must outlive this
+  ServerApi(JobRegistry& registry, RecurringJobs& recurring_jobs, ServerApiOptions options,
+            JobOwners* owners = nullptr);
+  ~ServerApi();
+
+  void handle(HttpRequest request, Reply reply);
+  /// What to answer to a client that may not ask this, before its body is read: only those who show
+  /// a token can make the server hold large ones.
+  std::optional<HttpResponse> refuse_unread(const HttpRequest& head);
+  /// Once a second.
+  void tick();
+
+ private:
+  /// What to answer instead to a client that asks too often.
+  std::optional<HttpResponse> limit_rate(const HttpRequest& request);
+  /// What to answer instead, if the client may not ask this. \param user  whose token it shows
+  std::optional<HttpResponse> check_token(const HttpRequest& request,
+                                          std::optional<std::string>& only_job,
+                                          std::string& user) const;
+  /// Tells the job, if it is here, that a client was refused for its token.
+  void note_refused(const HttpRequest& request, const HttpResponse& refused);
+  /// Brings the job that the request is about into memory first.
+  void respond(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
+  void respond_now(HttpRequest& request, const Reply& reply,
+                   const std::optional<std::string>& only_job);
+
+  ServerApiOptions options_;
+  ServerContext context_;
+  ClientRates rates_;
+  std::unique_ptr<ZeusRoutes> zeus_;
+  JobOwners* owners_;
+};
+
+/// How many bytes the body of a request may have: specifications and profiles are large.
+std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path);
+
+/// docs/openapi.yaml as it was when Harpe was built.
+std::string_view openapi_document();
+
+}  // namespace harpe

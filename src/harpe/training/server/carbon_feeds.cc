@@ -1,0 +1,321 @@
+#include "harpe/training/server/carbon_feeds.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/mutex.h"
+#include "harpe/base/text.h"
+#include "harpe/device/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::int64_t kMostForecastSteps = 2000;
+constexpr WholeSeconds kLongestForecast = whole_hours(96);
+/// After an interval has begun: providers need a moment, too.
+constexpr Seconds kLongestDelay{5};
+constexpr double kDelayShare = 0.05;
+/// A machine may sleep, and its clock be set: it is looked at so often.
+constexpr Seconds kLook{2};
+/// One that does not answer is asked again after so many seconds, or an interval if that is less.
+constexpr double kAfterFailure = 60;
+constexpr Seconds kPatienceAtEnd{1};
+
+std::string list_of(const std::vector<std::pair<std::string, std::string>>& choices) {
+  std::string list;
+  for (const auto& [name, zone] : choices) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
+}  // namespace
+
+/// One source with its thread, which may outlast the server's end while a provider hangs.
+struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Feed> {
+  // Of the thread.
+  SourceSpecification specification;
+  UtcNow utc_now;
+  EnvironmentVariable variable;
+  std::function<Seconds()> wall;
+  std::function<Result<std::string>(const std::filesystem::path&)> read_text;
+  std::unique_ptr<CarbonSource> source;
+  FileStamp seen;            ///< of the file that `source` has
+  UtcTime file_read_at{};    ///< when it was last found to be that
+  std::string file_trouble;  ///< why it is not what it says now
+  std::uint64_t seed = 0;
+
+  Mutex mutex;
+  CondVar changed;
+  bool stopping HARPE_GUARDED_BY(mutex) = false;
+  bool ended HARPE_GUARDED_BY(mutex) = true;  ///< or not begun
+  std::optional<Status> opened HARPE_GUARDED_BY(mutex);
+  std::optional<Instant> reads_since HARPE_GUARDED_BY(mutex);
+  std::function<void(IntensityReading)> post HARPE_GUARDED_BY(mutex);
+
+  // As the clock of a source: its waits end with the server.
+  Instant now() const override { return system_clock().now(); }
+  void sleep_until(Instant until) override {
+    const Seconds wait = until - now();
+    if (wait > Seconds{0}) rest(wait);
+  }
+
+  /// Waits so long, or until it is to stop: whether it is.
+  bool rest(Seconds time) {
+    const MutexLock lock(mutex);
+    const auto until = std::chrono::duration<double>(time.value);
+    return changed.wait_for(mutex, until, [this]() HARPE_REQUIRES(mutex) { return stopping; });
+  }
+
+  bool is_file() const { return specification.provider == SourceSpecification::Provider::kFile; }
+
+  Status open() {
+    SourceEnvironment environment{
+        .clock = *this, .now = utc_now, .variable = variable, .seed = seed};
+    environment.file_read_at = [this] { return file_read_at; };
+    if (read_text) environment.read = read_text;
+    const UtcTime at = utc_now();
+    // Before the bytes: what is written while they are read is read again.
+    const FileStamp stamp = is_file() ? file_stamp(specification.path) : FileStamp();
+    source = HARPE_TRY(open_source(specification, std::move(environment)));
+    seen = stamp;
+    file_read_at = at;
+    return ok_status();
+  }
+
+  /// Opens on a thread of its own: a file system that hangs holds that one alone.
+  Status open_within(Seconds longest, const std::string& text) {
+    std::thread([self = shared_from_this()] {
+      Status status = self->open();
+      const MutexLock lock(self->mutex);
+      self->opened = std::move(status);
+      self->changed.notify_all();
+    }).detach();
+    const MutexLock lock(mutex);
+    const auto until = std::chrono::duration<double>(longest.value);
+    if (!changed.wait_for(mutex, until,
+                          [this]() HARPE_REQUIRES(mutex) { return opened.has_value(); })) {
+      return Error::of(ErrorCode::kUnavailable,
+                       text + " could not be opened within " + shortest(longest.value) +
+                           " s: does the file system of its files answer?");
+    }
+    return *opened;
+  }
+
+  /// Reads the file again if it has changed. If the new content cannot be used, the old values stay
+  /// and keep their age.
+  void look_at_file() {
+    if (!is_file()) return;
+    const UtcTime at = utc_now();
+    if (file_trouble.empty() && file_stamp(specification.path) == seen) {
+      file_read_at = at;
+      return;
+    }
+    const SourceIdentity before = source->identity();
+    auto old = std::move(source);
+    const FileStamp old_seen = seen;
+    const UtcTime old_read_at = file_read_at;
+    const Status opened_again = open();
+    file_trouble.clear();
+    if (opened_again.ok() && source->identity().kind == before.kind &&
+        source->identity().step == before.step) {
+      return;
+    }
+    file_trouble =
+        "the file was changed and cannot be used: " +
+        (opened_again.ok() ? "its kind or interval is another" : opened_again.error().text());
+    source = std::move(old);
+    seen = old_seen;
+    file_read_at = old_read_at;
+  }
+
+  IntensityReading read() {
+    look_at_file();
+    std::string trouble = file_trouble;
+    IntensityReading reading{.identity = source->identity()};
+    const auto note = [&](const Error& error) {
+      if (trouble.empty()) trouble = error.text();
+    };
+    auto current = source->current();
+    current.ok() ? void(reading.current = *std::move(current)) : note(current.error());
+    const WholeSeconds step = reading.identity.step;
+    auto forecast = source->forecast(std::min(kLongestForecast, kMostForecastSteps * step));
+    forecast.ok() ? void(reading.forecast = *std::move(forecast)) : note(forecast.error());
+    if (reading.forecast) reading.record = source->record(*reading.forecast);
+    reading.trouble = std::move(trouble);
+    return reading;
+  }
+
+  /// Since 1970.
+  Seconds next_after(Seconds now_is, bool failed) const {
+    const double step = static_cast<double>(source->identity().step.count());
+    const double delay = std::min(kLongestDelay.value, step * kDelayShare);
+    const double boundary = (std::floor((now_is.value - delay) / step) + 1) * step + delay;
+    if (!failed) return Seconds{boundary};
+    return Seconds{std::min(boundary, now_is.value + kAfterFailure)};
+  }
+
+  void serve() {
+    for (;;) {
+      {
+        const MutexLock lock(mutex);
+        reads_since = now();
+      }
+      IntensityReading reading = read();
+      const bool failed = !reading.current || !reading.forecast || !file_trouble.empty();
+      {
+        const MutexLock lock(mutex);
+        reads_since.reset();
+        if (stopping) break;
+        post(std::move(reading));
+      }
+      const Seconds asked = wall();
+      const Seconds due = next_after(asked, failed);
+      for (Seconds is = asked; is < due && is >= asked - kLook; is = wall()) {
+        if (rest(std::min(kLook, due - is))) break;
+      }
+      const MutexLock lock(mutex);
+      if (stopping) break;
+    }
+    const MutexLock lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+CarbonFeeds::CarbonFeeds(Loop& loop, std::function<void(const std::string&)> log)
+    : log_(std::move(log)), work_(loop) {}
+
+Result<std::unique_ptr<CarbonFeeds>> CarbonFeeds::open(
+    Loop& loop, const CarbonFeedOptions& options, std::function<void(const std::string&)> log) {
+  std::unique_ptr<CarbonFeeds> feeds(new CarbonFeeds(loop, std::move(log)));
+  feeds->wall_ = options.wall;
+  feeds->longest_read_ = options.longest_read;
+  for (const std::string& text : options.sources) {
+    const auto feed = std::make_shared<Feed>();
+    feed->specification = HARPE_TRY(parse_source(text));
+    feed->utc_now = options.now;
+    feed->variable = options.variable;
+    feed->wall = options.wall;
+    feed->read_text = options.read;
+    feed->seed = std::hash<std::string>{}(text);
+    HARPE_TRY(feed->open_within(options.longest_start, text));
+    const SourceIdentity identity = feed->source->identity();
+    std::string name = identity.name();
+    for (int count = 2; feeds->find(name) != nullptr; ++count) {
+      name = identity.name() + "#" + std::to_string(count);
+    }
+    feeds->offered_.push_back(
+        {.name = name, .identity = identity, .method = feed->source->method()});
+    feeds->choices_.emplace_back(name, identity.zone);
+    feeds->feeds_.push_back(feed);
+  }
+  feeds->troubles_.resize(feeds->feeds_.size());
+  return feeds;
+}
+
+CarbonFeeds::~CarbonFeeds() {
+  for (const auto& feed : feeds_) {
+    const MutexLock lock(feed->mutex);
+    feed->stopping = true;
+    feed->post = nullptr;
+    feed->changed.notify_all();
+  }
+  // One that asks a provider just now ends by itself, and holds all that it needs.
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceAtEnd.value);
+  for (const auto& feed : feeds_) {
+    Feed& one = *feed;
+    const MutexLock lock(one.mutex);
+    one.changed.wait_until(one.mutex, until,
+                           [&one]() HARPE_REQUIRES(one.mutex) { return one.ended; });
+  }
+}
+
+void CarbonFeeds::start(std::function<void(const std::string&)> changed) {
+  changed_ = std::move(changed);
+  for (std::size_t i = 0; i < feeds_.size(); ++i) {
+    const std::shared_ptr<Feed> feed = feeds_[i];
+    {
+      const MutexLock lock(feed->mutex);
+      feed->ended = false;
+      feed->post = [this, i](IntensityReading reading) {
+        work_.post([this, i, read = std::move(reading)]() mutable { take(i, std::move(read)); });
+      };
+    }
+    std::thread([feed] { feed->serve(); }).detach();
+  }
+}
+
+void CarbonFeeds::log_trouble(std::size_t at, const std::string& trouble) {
+  if (trouble == troubles_[at]) return;
+  troubles_[at] = trouble;
+  log_("carbon intensity of " + offered_[at].name + ": " +
+       (trouble.empty() ? "is known again" : trouble));
+}
+
+void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
+  OfferedSource& offered = offered_[at];
+  log_trouble(at, reading.trouble);
+  const auto gave = [&offered](UtcTime when) {
+    offered.read_at = std::max(offered.read_at, Seconds{static_cast<double>(when.since_1970)});
+  };
+  offered.asked_at = wall_();
+  offered.hangs.clear();
+  if (reading.current) {
+    // A number that the user gave is always up to date.
+    gave(reading.current->fetched_at.value_or(
+        UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
+  }
+  if (reading.forecast) gave(reading.forecast->fetched_at);
+  offered.reading = std::make_shared<const IntensityReading>(std::move(reading));
+  changed_(offered.name);
+}
+
+void CarbonFeeds::tick() {
+  for (std::size_t i = 0; i < feeds_.size(); ++i) {
+    OfferedSource& offered = offered_[i];
+    if (!offered.hangs.empty()) continue;
+    Feed& feed = *feeds_[i];
+    std::optional<Instant> since;
+    {
+      const MutexLock lock(feed.mutex);
+      since = feed.reads_since;
+    }
+    if (!since || feed.now() - *since < longest_read_) continue;
+    offered.hangs =
+        "it was asked over " + shortest(longest_read_.value) + " s ago, and has not answered since";
+    log_trouble(i, offered.hangs);
+  }
+}
+
+const OfferedSource* CarbonFeeds::find(const std::string& name) const {
+  const auto found = std::ranges::find(offered_, name, &OfferedSource::name);
+  return found == offered_.end() ? nullptr : &*found;
+}
+
+Result<std::string> CarbonFeeds::choose(const CarbonTerms& terms) const {
+  if (choices_.empty()) {
+    return Error::invalid(
+        "this server has no source of carbon intensity: its operator offers some with harpe serve "
+        "--carbon");
+  }
+  std::vector<std::string> fitting;
+  for (const auto& [name, zone] : choices_) {
+    const bool is_source = terms.source.empty() || terms.source == name;
+    if (is_source && (terms.zone.empty() || terms.zone == zone)) fitting.push_back(name);
+  }
+  if (fitting.size() == 1) return fitting.front();
+  std::string wanted = terms.source.empty() ? "" : " source " + in_quotes(terms.source);
+  if (!terms.zone.empty()) wanted += " zone " + in_quotes(terms.zone);
+  if (fitting.empty()) {
+    return Error::invalid("there is no" + wanted + " here; this server offers " +
+                          list_of(choices_));
+  }
+  return Error::invalid("say which source is meant: this server offers " + list_of(choices_));
+}
+
+}  // namespace harpe

@@ -1,0 +1,147 @@
+#pragma once
+/// \file
+/// The training jobs of a server: how they are registered, what happens to them, and the plans that
+/// they need made. Where they are kept, and which server commands them, is left to `Hosting`.
+///
+/// Everything happens on the thread of the loop, but reading specifications and making plans, which
+/// have threads of their own.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/loop.h"
+#include "harpe/base/result.h"
+#include "harpe/training/job/job.h"
+#include "harpe/training/server/hosted_job.h"
+#include "harpe/training/server/hosting.h"
+#include "harpe/training/server/job_planner.h"
+#include "harpe/training/server/plan_searcher.h"
+
+namespace harpe {
+
+/// Since the start of the server.
+struct RegistryCounts {
+  std::uint64_t reports = 0, plan_changes = 0;
+  std::uint64_t deliveries = 0;  ///< assignments handed to clients that listen
+  double delivery_seconds = 0;   ///< sum over them, from decision to hand-over
+  double slowest_delivery = 0;   ///< seconds
+};
+
+class JobRegistry final : private JobServices {
+ public:
+  struct Options {
+    int workers = 1;  ///< characterizations at once
+    std::function<std::string()> new_incarnation = random_incarnation;
+    SearchLimits search = {};  ///< for better plans than jobs run by, in the background
+    /// What a specification that is new here may not ask for.
+    std::function<Status(const JobSpec&)> check = {};
+    /// Takes the place of what each specification says of profiling; a profile that it brings, and
+    /// its carbon terms, are left out. No plans are made, so that jobs stay at all-max with what
+    /// was measured.
+    std::optional<ProfilingOptions> only_profile = {};
+  };
+  /// 16 letters that no other job has had.
+  static std::string random_incarnation();
+  using JobPtr = harpe::JobPtr;
+
+  /// \param hosting  reads training jobs by this registry from now on, and must outlive it; the
+  /// loop does not run between the ends of the two
+  JobRegistry(Loop& loop, Hosting& hosting, Options options);
+  ~JobRegistry() override;
+  JobRegistry(const JobRegistry&) = delete;
+  JobRegistry& operator=(const JobRegistry&) = delete;
+
+  struct Registered {
+    JobPtr job;  ///< null: another server has just registered one under this id
+    bool created = false;
+    Job::Proposed proposed = Job::Proposed::kSame;  ///< of one that was there
+    std::string specification;                      ///< digest of what was registered
+  };
+  /// Registers a job, finds the same one there, or proposes another specification to it. Answers on
+  /// the loop's thread, before the store has it. `kConflict`: the id is that of another kind of
+  /// job.
+  /// \param client  whose share of the memory for jobs a new one takes; empty: no client's
+  void put(const std::string& id, std::string specification, const std::string& client,
+           std::function<void(Result<Registered>)> done);
+  /// Lets a rank take its place, if there is memory for it: else `kUnavailable`.
+  /// \param client  as in `Hosting::make_room_in`
+  Result<RankEntry> register_rank(const JobPtr& job, const RankRegistration& rank,
+                                  const std::string& client);
+  /// The job, if it is in memory.
+  JobPtr find(const std::string& id) const;
+  /// `Hosting::load` of a training job; null also where the id is that of another kind.
+  void load(const std::string& id, std::function<void(const Result<JobPtr>&)> done);
+  /// Those in memory, by id.
+  std::vector<JobPtr> jobs() const;
+
+  struct Page {
+    std::string jobs;                 ///< the summaries of some jobs, in JSON, with commas between
+    std::optional<std::string> next;  ///< the last id, where there are more behind it
+  };
+  /// Up to `limit` jobs of these activities behind `after`, by id.
+  Page list(const std::string& after, std::size_t limit, const std::set<Activity>& activities,
+            const std::optional<std::string>& only_job) const;
+
+  /// Lets `event` happen to a job and does what follows from it.
+  template <class Event>
+  auto act(const JobPtr& job, Event event) {
+    return hosting_.act(job, [&](Seconds at) { return event(job->job, at); });
+  }
+  void count_report() { ++counts_.reports; }
+  void count_delivery(const HostedJob& job);
+
+  // Of hosting, what each route needs.
+  Hosting& hosting() const { return hosting_; }
+  bool commands(const HostedJob& job) const { return hosting_.commands(job); }
+  void wake(const JobPtr& job) { hosting_.wake(job); }
+  void when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
+    hosting_.when_stored(job, std::move(done));
+  }
+  Clock& clock() const { return hosting_.clock(); }
+  Seconds now() const { return hosting_.now(); }
+  const ServiceClock& time() const override { return hosting_.time(); }
+
+  const RegistryCounts& counts() const { return counts_; }
+  const JobPlanner& planner() const { return planner_; }
+  const PlanSearcher& searcher() const { return searcher_; }
+
+ private:
+  struct Incoming;
+  using IncomingPtr = std::shared_ptr<Incoming>;
+
+  void put(const IncomingPtr& incoming);
+  static void read(Incoming& incoming, const Hosting& hosting,
+                   const std::optional<ProfilingOptions>& only_profile);
+  void take(const IncomingPtr& incoming);
+  Status check(const Incoming& incoming) const;
+  void propose(const JobPtr& job, const IncomingPtr& incoming);
+  void deliver(const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
+               const std::string& json, bool better_follow);
+
+  void follow(const JobPtr& job, JobEffects effects) override;
+  void rest(const JobPtr& job) override {
+    planner_.cancel_search(job);
+    searcher_.halt(job);
+  }
+  void leave(const JobPtr& job) override {
+    planner_.cancel(job);
+    searcher_.halt(job);
+  }
+  bool take_better(const JobPtr& job, std::uint64_t ticket,
+                   const std::shared_ptr<const PlanTable>& plans, const std::string& json);
+
+  Hosting& hosting_;
+  const Options options_;
+  RegistryCounts counts_;
+  // Last: their threads end before what they work on goes.
+  PlanSearcher searcher_;
+  JobPlanner planner_;
+};
+
+}  // namespace harpe

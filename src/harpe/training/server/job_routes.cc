@@ -1,0 +1,432 @@
+#include "harpe/training/server/job_routes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
+#include "harpe/net/http/http_query.h"
+#include "harpe/plan/objective/objective.h"
+#include "harpe/training/job/job_status_json.h"
+#include "harpe/training/job/pace_json.h"
+#include "harpe/training/server/carbon_routes.h"
+#include "harpe/training/server/hosted_request.h"
+#include "harpe/training/server/job_energy.h"
+#include "harpe/training/server/job_events.h"
+#include "harpe/training/server/job_summary.h"
+#include "harpe/training/server/job_views.h"
+#include "harpe/training/wire/wire.h"
+
+namespace harpe {
+namespace {
+
+/// Bytes of a specification that a status shows.
+constexpr std::size_t kLongestShown = 64 * 1024;
+constexpr std::string_view kStragglers = "/stragglers/";
+
+using JobPtr = JobRegistry::JobPtr;
+
+std::optional<int> small_number(std::string_view text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+/// "data" and "stage" of a query; none: not asked for. What the job does not have is an error.
+Result<std::optional<StageCoordinates>> coordinates_of(const HttpQuery& query,
+                                                       const JobShape& shape) {
+  if (!query.find("data") && !query.find("stage")) return std::optional<StageCoordinates>();
+  StageCoordinates coordinates;
+  for (const auto& [name, value] :
+       {std::pair{"data", &coordinates.pipeline}, {"stage", &coordinates.stage}}) {
+    if (!query.find(name)) continue;
+    const std::uint32_t number = HARPE_TRY(query.number(name));
+    *value = static_cast<int>(std::min<std::uint32_t>(number, std::numeric_limits<int>::max()));
+  }
+  if (coordinates.pipeline >= shape.data || coordinates.stage >= shape.stages) {
+    return Error::of(ErrorCode::kNotFound, "the job has " + std::to_string(shape.data) +
+                                               " pipelines of " + std::to_string(shape.stages) +
+                                               " stages, counted from 0");
+  }
+  return std::optional(coordinates);
+}
+
+// --- Registering --------------------------------------------------------------------------------
+
+int status_of(const JobRegistry::Registered& registered) {
+  if (registered.created) return 201;
+  return registered.proposed == Job::Proposed::kGathers ? 202 : 200;
+}
+
+void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
+             const std::string& id) {
+  JobRegistry& registry = context.registry;
+  registry.put(
+      id, std::move(request.body), request.client,
+      [&registry, reply, id, forwarded = request.forwarded, user = request.peer.token_subject,
+       most = context.options.most_ranks](const Result<JobRegistry::Registered>& registered) {
+        if (!registered.ok()) return reply(native_error(registered.error()));
+        const JobPtr job = registered->job;
+        if (job == nullptr) {
+          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
+        }
+        if (!user.empty()) job->ledger.set_user(user);
+        registry.when_stored(
+            job, [respond = while_commanded(registry.hosting(), job, forwarded, reply), id, job,
+                  most, status = status_of(*registered),
+                  specification = registered->specification](const Status& stored) {
+              if (!stored.ok()) return respond(native_error(stored.error()));
+              const int ranks = job->job.spec().shape.ranks();
+              OrderedJson document{{"job", id},
+                                   {"phase", name_of(job->job.phase())},
+                                   {"ranks", ranks},
+                                   {"specification", specification}};
+              if (most > 0 && static_cast<std::size_t>(ranks) > most) {
+                document["warning"] = "the job has " + std::to_string(ranks) +
+                                      " ranks, but this server has connections for " +
+                                      std::to_string(most) + ": docs/server.md, Limits";
+              }
+              respond(json_response(status, document));
+            });
+      });
+}
+
+void register_rank(const JobRequest& asked) {
+  const Result<RankRegistration> rank = parse_rank_registration(asked.request.body);
+  if (!rank.ok()) return asked.reply(native_error(rank.error()));
+  if (rank->take_over && !asked.may_decide) {
+    return asked.reply(
+        native_error(403, "no_permission", "take_over needs a token that is for this job alone"));
+  }
+  JobRegistry& registry = asked.context.registry;
+  const Result<RankEntry> entry = registry.register_rank(asked.job, *rank, asked.request.client);
+  if (!entry.ok()) return asked.reply(job_error(entry.error()));
+  if (entry->gathers) {
+    return asked.reply(native_error(
+        409, "gathering", entry->why + " (" + std::to_string(entry->present) + " are there)"));
+  }
+  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, entry = *entry,
+                                   coordinates = rank->coordinates, session = rank->session,
+                                   life = asked.job->job.incarnation()](const Status& stored) {
+    if (!stored.ok()) return reply(native_error(stored.error()));
+    if (job->job.incarnation() != life || job->job.session(coordinates) != session) {
+      return reply(native_error(409, "conflict", "the place was taken meanwhile"));
+    }
+    RankResponse response = rank_response(*job);
+    response.rank = entry.rank;
+    response.start = entry.start;
+    reply(json_text_response(
+        200, rank_response_json(response,
+                                assignments_text(*job, {coordinates.data, coordinates.stage}))));
+  });
+}
+
+void end_rank(const JobRequest& asked) {
+  const Result<RankEnd> end = parse_rank_end(asked.request.body);
+  if (!end.ok()) return asked.reply(native_error(end.error()));
+  JobRegistry& registry = asked.context.registry;
+  const Status ended =
+      registry.act(asked.job, [&](Job& job, Seconds now) { return job.end_rank(*end, now); });
+  if (!ended.ok()) return asked.reply(job_error(ended.error()));
+  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job](const Status& stored) {
+    if (!stored.ok()) return reply(native_error(stored.error()));
+    reply(json_response(200, {{"ended", job->job.ended().has_value()}}));
+  });
+}
+
+void take_notices(const JobRequest& asked) {
+  const Result<RankNotices> told = parse_rank_notices(asked.request.body);
+  if (!told.ok()) return asked.reply(native_error(told.error()));
+  const Result<NoticeResponse> response = asked.context.registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.notices(*told, now); });
+  if (!response.ok()) return asked.reply(job_error(response.error()));
+  asked.reply(json_text_response(200, notice_response_json(*response)));
+}
+
+// --- Training -----------------------------------------------------------------------------------
+
+void take_report(const JobRequest& asked) {
+  const Result<IterationReport> report = parse_iteration_report(asked.request.body);
+  if (!report.ok()) return asked.reply(native_error(report.error()));
+  JobRegistry& registry = asked.context.registry;
+  registry.count_report();
+  const Result<ReportTaken> taken =
+      registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
+  if (!taken.ok()) return asked.reply(job_error(taken.error()));
+  const Job& job = asked.job->job;
+  RankResponse response = rank_response(*asked.job);
+  response.version = job.version();
+  response.energy_refused = taken->energy_refused;
+  std::string assignments;
+  if (job.version() > report->known || (report->epoch != 0 && report->epoch != response.epoch)) {
+    assignments =
+        assignments_text(*asked.job, {report->coordinates.data, report->coordinates.stage});
+  }
+  asked.reply(json_text_response(200, rank_response_json(response, assignments)));
+}
+
+void give_assignments(const JobRequest& asked) {
+  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
+  if (!query.ok()) return asked.reply(native_error(query.error()));
+  const Result<std::optional<StageCoordinates>> coordinates =
+      coordinates_of(*query, asked.job->job.spec().shape);
+  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  const StageCoordinates at = coordinates->value_or(StageCoordinates());
+  asked.reply(json_text_response(
+      200, rank_response_json(rank_response(*asked.job), assignments_text(*asked.job, at))));
+}
+
+void stream_events(const JobRequest& asked) {
+  const Result<HttpQuery> query =
+      HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
+  if (!query.ok()) return asked.reply(native_error(query.error()));
+  const Job& job = asked.job->job;
+  const Result<std::optional<StageCoordinates>> coordinates =
+      coordinates_of(*query, job.spec().shape);
+  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  EventListener listener{.coordinates = *coordinates};
+  if (const auto session = query->find("session")) {
+    const Result<std::uint32_t> tensor =
+        query->find("tensor") ? query->number("tensor") : Result<std::uint32_t>(0U);
+    if (!tensor.ok()) return asked.reply(native_error(tensor.error()));
+    const StageCoordinates at = coordinates->value_or(StageCoordinates());
+    const RankCoordinates rank{
+        .data = at.pipeline,
+        .stage = at.stage,
+        .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
+    if (!job.spec().shape.holds(rank) || job.session(rank) != *session) {
+      return asked.reply(native_error(409, "conflict", "this session does not hold the place"));
+    }
+    listener = {.coordinates = at, .tensor = rank.tensor, .session = std::string(*session)};
+  }
+  if (listener.coordinates) asked.context.registry.wake(asked.job);
+  asked.reply({.content_type = "text/event-stream",
+               .headers = {{"Cache-Control", "no-cache"}},
+               .stream = job_events(asked.context.registry, asked.job, std::move(listener))});
+}
+
+// --- People -------------------------------------------------------------------------------------
+
+/// Answers once what was changed is stored.
+void respond_when_stored(const JobRequest& asked, const Status& changed, OrderedJson document) {
+  if (!changed.ok()) return asked.reply(job_error(changed.error()));
+  document["phase"] = name_of(asked.job->job.phase());
+  document["version"] = asked.job->job.version();
+  document["ranks_unheard"] = asked.job->job.unheard(asked.context.registry.now());
+  asked.context.registry.when_stored(
+      asked.job, [reply = asked.reply, document = std::move(document)](const Status& stored) {
+        reply(stored.ok() ? json_response(200, document) : native_error(stored.error()));
+      });
+}
+
+/// Why no pipeline slows down for a straggler yet; empty: they do.
+std::string why_none_waits(const JobStatus& status) {
+  if (status.rolled_back_until) {
+    return "all pipelines run at all-max until iteration " +
+           std::to_string(*status.rolled_back_until) +
+           ", or until another objective is set, as plans did not keep to this one (the job's log "
+           "says more): none slows down for it before";
+  }
+  if (status.phase == JobPhase::kRunning || status.phase == JobPhase::kStraggling) return {};
+  return std::string("no plan is in force while the job is ") + name_of(status.phase) +
+         ": the other pipelines slow down for it once one is";
+}
+
+void change_straggler(const JobRequest& asked) {
+  const auto pipeline = small_number(path_part(asked.rest.substr(kStragglers.size())));
+  if (!pipeline) return asked.reply(not_found("a pipeline is a number from 0"));
+  JobRegistry& registry = asked.context.registry;
+  if (asked.request.method == "DELETE") {
+    const Status cleared = registry.act(
+        asked.job, [&](Job& job, Seconds now) { return job.clear_straggler(*pipeline, now); });
+    return respond_when_stored(asked, cleared, {{"pipeline", *pipeline}, {"factor", 1}});
+  }
+  const Result<Straggler> straggler =
+      parse_straggler(asked.request.body, *pipeline, registry.now(), registry.time().wall());
+  if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
+  const Status declared = registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
+  OrderedJson document{
+      {"pipeline", *pipeline},
+      {"factor", straggler->factor},
+      {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
+                                 : OrderedJson()}};
+  if (asked.job->job.spec().shape.data == 1 && straggler->factor > 1) {
+    document["warning"] =
+        "the job has no other pipeline that could slow down for it, and the pipeline itself "
+        "hurries while it is declared slow, which may cost what its plan saves";
+  } else if (straggler->factor > 1) {
+    const std::string why = why_none_waits(asked.job->job.status());
+    if (!why.empty()) document["warning"] = why;
+  }
+  respond_when_stored(asked, declared, std::move(document));
+}
+
+void change_objective(const JobRequest& asked) {
+  const Result<Objective> objective = parse_objective(asked.request.body);
+  if (!objective.ok()) return asked.reply(native_error(objective.error()));
+  const Status changed = asked.context.registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
+  OrderedJson document{{"objective", own_json(objective_json(*objective))}};
+  document["plans"] = running_plans_json(asked.job->job);
+  const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
+                               objective->kind != Objective::Kind::kLeastEnergy;
+  if (may_be_too_much && asked.job->job.plans() == nullptr) {
+    document["warning"] =
+        "the job has no plans yet, so it is not known whether one does this: if none does, the "
+        "nearest is used, and the job's log says what is possible";
+  }
+  respond_when_stored(asked, changed, std::move(document));
+}
+
+void change_pace(const JobRequest& asked) {
+  const Result<std::optional<Pace>> pace = parse_pace(asked.request.body);
+  if (!pace.ok()) return asked.reply(native_error(pace.error()));
+  const Status changed = asked.context.registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.set_pace(*pace, now); });
+  OrderedJson document;
+  document["pace"] = *pace ? own_json(pace_json(**pace)) : OrderedJson();
+  document["plans"] = running_plans_json(asked.job->job);
+  respond_when_stored(asked, changed, std::move(document));
+}
+
+void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
+  context.registry.hosting().remove(id, [reply, id](const Result<bool>& removed) {
+    if (!removed.ok()) return reply(native_error(removed.error()));
+    reply(*removed ? json_response(200, {{"deleted", true}}) : no_such_job(id));
+  });
+}
+
+/// What stands below a job, and the one method of each.
+struct SubRoute {
+  std::string_view path, method;
+  void (*handle)(const JobRequest&);
+};
+constexpr SubRoute kSubRoutes[] = {
+    {"/ranks", "POST", register_rank},
+    {"/reports", "POST", take_report},
+    {"/end", "POST", end_rank},
+    {"/notices", "POST", take_notices},
+    {"/assignments", "GET", give_assignments},
+    {"/events", "GET", stream_events},
+    {"/objective", "PUT", change_objective},
+    {"/pace", "PUT", change_pace},
+    {"/specification", "GET", give_specification},
+    {"/profile", "GET", give_profile},
+    {"/frontier", "GET", give_frontier},
+    {"/plans", "GET", give_plans},
+    {"/plan", "GET", give_plan},
+    {"/certificate", "GET", give_certificate},
+    {"/energy", "GET", give_energy},
+    {"/log", "GET", give_log},
+    {"/pause", "GET", give_pause},
+};
+
+/// Of a path, after the job: "/ranks".
+std::string_view rest_of(std::string_view path) {
+  const std::size_t end = path.find('/', kJobsPath.size() + 1);
+  return end == std::string_view::npos ? std::string_view() : path.substr(end);
+}
+
+void handle_job(const JobRequest& asked) {
+  if (asked.rest.empty()) {
+    return asked.reply(json_text_response(200, status_text(asked.context, *asked.job)));
+  }
+  if (asked.rest.starts_with(kStragglers)) return change_straggler(asked);
+  if (asked.rest == kCarbonOfJob) return handle_job_carbon(asked);
+  std::ranges::find(kSubRoutes, asked.rest, &SubRoute::path)->handle(asked);
+}
+
+}  // namespace
+
+std::string path_part(std::string_view part) {
+  std::string text;
+  // In a path a plus is a plus.
+  for (const char c : part) c == '+' ? text += "%2B" : text += c;
+  Result<std::string> decoded = percent_decoded(text);
+  return decoded.ok() ? *std::move(decoded) : std::string(part);
+}
+
+std::optional<std::string> job_of_path(std::string_view path) {
+  if (!path.starts_with(kJobsPath) || path.size() < kJobsPath.size() + 2 ||
+      path[kJobsPath.size()] != '/') {
+    return std::nullopt;
+  }
+  path.remove_prefix(kJobsPath.size() + 1);
+  return path_part(path.substr(0, path.find('/')));
+}
+
+std::string methods_of_jobs(std::string_view path) {
+  if (path == kJobsPath) return "GET";
+  if (!job_of_path(path)) return {};
+  const std::string_view rest = rest_of(path);
+  if (rest.empty()) return "GET, PUT, DELETE";
+  if (rest.starts_with(kStragglers)) return "PUT, DELETE";
+  if (rest == kCarbonOfJob) return "GET, PUT, DELETE";
+  const auto route = std::ranges::find(kSubRoutes, rest, &SubRoute::path);
+  return route == std::end(kSubRoutes) ? std::string() : std::string(route->method);
+}
+
+bool needs_job_in_memory(const HttpRequest& request) {
+  return !rest_of(request.path).empty() || request.method == "GET";
+}
+
+std::string status_text(const ServerContext& context, const HostedJob& job) {
+  const JobRegistry& registry = context.registry;
+  const ServiceClock& time = registry.time();
+  OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
+  document["characterization"] = own_json(characterization_text(job));
+  document["search"] = own_json(search_text(job));
+  const Activity activity = registry.hosting().activity(job);
+  document.update(
+      own_json("{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
+  document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));
+  document["carbon"] = own_json(carbon_text(context.options.carbon, job));
+  const std::string& specification = job.job.specification_text();
+  document["spec"] =
+      specification.size() <= kLongestShown ? own_json(specification) : OrderedJson();
+  return json_line(document);
+}
+
+bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
+                 const std::optional<std::string>& only_job) {
+  if (request.path == kJobsPath) {
+    list_jobs(context, request, reply, only_job);
+    return true;
+  }
+  const std::optional<std::string> id = job_of_path(request.path);
+  if (!id) return false;
+  std::string rest(rest_of(request.path));
+  if (!is_job_id(*id)) {
+    reply(native_error(400, "invalid_input",
+                       "the id of a job has 1 to 128 letters, digits or any of ._-+"));
+    return true;
+  }
+  if (rest == "/") {
+    reply(not_found("there is nothing at " + request.path.substr(0, 200) +
+                    "; leave out the slash at its end"));
+    return true;
+  }
+  if (methods_of_jobs(request.path).empty()) {
+    reply(not_found("no such route: " + rest.substr(0, 100)));
+    return true;
+  }
+  if (!needs_job_in_memory(request)) {
+    request.method == "PUT" ? put_job(context, request, reply, *id)
+                            : delete_job(context, reply, *id);
+    return true;
+  }
+  JobPtr job = context.registry.find(*id);
+  if (job == nullptr) {
+    reply(no_such_job(*id));
+    return true;
+  }
+  const Reply guarded = while_commanded(context.registry.hosting(), job, request.forwarded, reply);
+  const bool may_decide = !request.needs_token || only_job == id;
+  handle_job({context, request, guarded, std::move(job), std::move(rest), may_decide});
+  return true;
+}
+
+}  // namespace harpe

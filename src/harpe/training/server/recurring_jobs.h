@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// The recurring jobs of a server: how they are registered, and what happens to them. Where they
+/// are kept, and which server commands them, is left to `Hosting`.
+///
+/// On the loop's thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "harpe/base/result.h"
+#include "harpe/training/server/hosted_recurring_job.h"
+#include "harpe/training/server/hosting.h"
+#include "harpe/zeus/batch_size/recurring_job.h"
+
+namespace harpe {
+
+class RecurringJobs {
+ public:
+  /// \param hosting   reads recurring jobs by this from now on, and must outlive it
+  /// \param new_seed  of a job that has none of its own
+  explicit RecurringJobs(Hosting& hosting, std::function<std::int64_t()> new_seed = random_seed);
+  static std::int64_t random_seed();
+
+  /// The id by which a job is hosted.
+  static std::string hosted_id(const std::string& job_id) {
+    return std::string(kRecurringIds) + job_id;
+  }
+  /// Whether that can be the id of a recurring job: 1 to 128 bytes of UTF-8, no control characters.
+  static bool is_id(std::string_view job_id);
+
+  struct Registered {
+    RecurringJobPtr job;  ///< null: another server has just registered one under this id
+    bool created = false;
+  };
+  /// Registers a job with an id, or finds the same one there. `kConflict`: there is another one.
+  /// \param client  whose share of the memory for jobs it takes; empty: no client's
+  void put(RecurringJob job, const std::string& client,
+           std::function<void(Result<Registered>)> done);
+  /// The job, if it is in memory.
+  RecurringJobPtr find(const std::string& job_id) const;
+
+  /// Lets `event(job, now)` happen to a job and does what follows from it.
+  template <class Event>
+  auto act(const RecurringJobPtr& job, Event event) {
+    return hosting_.act(job, [&](Seconds now) { return event(*job, now); });
+  }
+  Hosting& hosting() const { return hosting_; }
+
+ private:
+  struct Incoming;
+  using IncomingPtr = std::shared_ptr<Incoming>;
+  void put(const IncomingPtr& incoming);
+  void take(const IncomingPtr& incoming, const Result<std::optional<JobClaim>>& claim);
+
+  Hosting& hosting_;
+  std::function<std::int64_t()> new_seed_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,344 @@
+#include "harpe/training/server/recurring_routes.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "harpe/base/json_fields.h"
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
+#include "harpe/net/http/http_query.h"
+#include "harpe/net/http/http_responses.h"
+#include "harpe/training/server/hosted_request.h"
+#include "harpe/training/server/job_routes.h"
+#include "harpe/training/server/job_summary.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::string_view kTrials = "/trials";
+constexpr std::string_view kReports = "/reports";
+constexpr std::string_view kEnd = "/end";
+constexpr int kLargest = std::numeric_limits<int>::max();
+
+/// One request for one job.
+struct RecurringRequest {
+  RecurringJobs& jobs;
+  const HttpRequest& request;
+  const Reply& reply;
+  RecurringJobPtr job;
+};
+
+HttpResponse no_recurring_job(const std::string& id) {
+  return native_error(404, "not_found",
+                      "there is no recurring job " + id + "; register it with PUT " +
+                          std::string(kRecurringPath) + "/" + id);
+}
+
+/// Of a path, after the job: "/trials/3".
+std::string_view trial_path(std::string_view path) {
+  const std::size_t end = path.find('/', kRecurringPath.size() + 1);
+  return end == std::string_view::npos ? std::string_view() : path.substr(end);
+}
+
+/// The number in "/trials/3" and "/trials/3/reports".
+std::optional<int> trial_of(std::string_view rest) {
+  rest.remove_prefix(std::min(rest.size(), kTrials.size() + 1));
+  const auto number = parse_integer(rest.substr(0, rest.find('/')));
+  if (!number || *number < 1 || *number > kLargest) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+const char* name_of(TrialVerdict::Reason reason) {
+  switch (reason) {
+    case TrialVerdict::Reason::kGoOn:
+      return "go_on";
+    case TrialVerdict::Reason::kReached:
+      return "reached";
+    case TrialVerdict::Reason::kTooCostly:
+      return "too_costly";
+    case TrialVerdict::Reason::kMaxEpochs:
+      return "max_epochs";
+    case TrialVerdict::Reason::kWillNotReach:
+      return "will_not_reach";
+    case TrialVerdict::Reason::kReported:
+      return "reported";
+  }
+  return "";
+}
+
+OrderedJson json_of(const RecurringJob& job, const Trial& trial) {
+  OrderedJson document = own_json(trial_json(trial));
+  document["cost"] = job.cost(trial.energy, trial.time);
+  return document;
+}
+
+/// What is known of each size.
+OrderedJson sizes_json(const BatchSizeOptimizer& optimizer) {
+  struct Known {
+    int results = 0, converged = 0;
+    double cost = 0;  ///< sum over those that converged
+  };
+  std::map<int, Known> known;
+  for (const Trial& trial : optimizer.trials()) {
+    if (!trial.has_result()) continue;
+    Known& size = known[trial.batch_size];
+    ++size.results;
+    if (!trial.converged) continue;
+    ++size.converged;
+    size.cost += optimizer.job().cost(trial.energy, trial.time);
+  }
+  OrderedJson sizes = OrderedJson::array();
+  for (const int size : optimizer.job().batch_sizes) {
+    const Known& one = known[size];
+    sizes.push_back({{"batch_size", size},
+                     {"results", one.results},
+                     {"converged", one.converged},
+                     {"mean_cost",
+                      one.converged == 0 ? OrderedJson() : OrderedJson(one.cost / one.converged)}});
+  }
+  return sizes;
+}
+
+OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
+  return own_json(
+      "{" +
+      activity_text(hosting.activity(hosted), hosted.heard(), hosted.ended(), hosting.time()) +
+      "}");
+}
+
+void give_status(const RecurringRequest& asked) {
+  const BatchSizeOptimizer& optimizer = asked.job->optimizer();
+  const Trial* cheapest = optimizer.cheapest();
+  OrderedJson trials = OrderedJson::array();
+  for (const Trial& trial : optimizer.trials()) trials.push_back(json_of(asked.job->job(), trial));
+  OrderedJson document{{"id", asked.job->job().id}};
+  document.update(activity_json(asked.jobs.hosting(), *asked.job));
+  document["cheapest"] = cheapest == nullptr ? OrderedJson() : json_of(asked.job->job(), *cheapest);
+  document["batch_sizes"] = sizes_json(optimizer);
+  document["trials"] = std::move(trials);
+  document["job"] = own_json(recurring_job_json(asked.job->job()));
+  asked.reply(json_response(200, document));
+}
+
+void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply,
+                       const std::string& id) {
+  // The path says the id; the strict reader first, which finds names given twice.
+  const Result<JsonValue> parsed = parse_json(request.body, "the job");
+  if (!parsed.ok()) return reply(native_error(parsed.error()));
+  OrderedJson document = json_or_discarded(request.body);
+  if (document.is_object()) {
+    if (document.value("job_id", OrderedJson()).is_null()) document["job_id"] = id;
+    if (!document.contains("job_id_prefix")) document["job_id_prefix"] = id;
+  }
+  Result<RecurringJob> job = parse_recurring_job(json_line(document));
+  if (!job.ok()) return reply(native_error(job.error()));
+  if (job->id != id) {
+    return reply(native_error(400, "invalid_input", "job_id is another one than the path's"));
+  }
+  jobs.put(
+      *std::move(job), request.client,
+      [&jobs, reply, id,
+       forwarded = request.forwarded](const Result<RecurringJobs::Registered>& registered) {
+        if (!registered.ok()) return reply(native_error(registered.error()));
+        if (registered->job == nullptr) {
+          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
+        }
+        jobs.hosting().when_stored(
+            registered->job,
+            [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
+             job = registered->job, created = registered->created](const Status& stored) {
+              if (!stored.ok()) return respond(native_error(stored.error()));
+              respond(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
+            });
+      });
+}
+
+void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {
+  const Result<ListRequest> wanted = parse_list_request(request.query);
+  if (!wanted.ok()) return reply(native_error(wanted.error()));
+  const Hosting& hosting = jobs.hosting();
+  OrderedJson list = OrderedJson::array();
+  const auto is_recurring = [](const std::string& id) { return id.starts_with(kRecurringIds); };
+  const auto next =
+      hosting.list(RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities,
+                   is_recurring, [&](const Hosting::Listed& one) {
+                     OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
+                     job.update(own_json("{" + one.summary.text + "}"));
+                     job.update(own_json("{" +
+                                         activity_text(one.activity, Seconds{one.summary.heard},
+                                                       std::nullopt, hosting.time()) +
+                                         "}"));
+                     list.push_back(std::move(job));
+                   });
+  OrderedJson document{{"jobs", std::move(list)}};
+  if (next) document["next"] = next->substr(kRecurringIds.size());
+  reply(json_response(200, document));
+}
+
+void delete_recurring_job(RecurringJobs& jobs, const Reply& reply, const std::string& id) {
+  jobs.hosting().remove(RecurringJobs::hosted_id(id), [reply, id](const Result<bool>& removed) {
+    if (!removed.ok()) return reply(native_error(removed.error()));
+    reply(*removed ? json_response(200, {{"deleted", true}}) : no_recurring_job(id));
+  });
+}
+
+void begin(const RecurringRequest& asked) {
+  begin_trial(
+      asked.jobs, asked.job,
+      [reply = asked.reply, job = asked.job](const Result<BatchSizeOptimizer::Given>& given) {
+        if (!given.ok()) return reply(native_error(given.error()));
+        OrderedJson document = json_of(job->job(), given->trial);
+        document["why"] = given->why;
+        reply(json_response(201, document));
+      });
+}
+
+Result<TrialReport> parse_report(std::string_view body) {
+  return read_document<TrialReport>(
+      body, "the report", [](Fields& fields, Diagnostics&, TrialReport& report) {
+        report.epoch =
+            static_cast<int>(needed(fields, "epoch", fields.integer("epoch", 1, kLargest)));
+        report.time.value = needed(fields, "time_s", fields.number("time_s", 0, kMostEnergy));
+        report.energy.value = needed(fields, "energy_j", fields.number("energy_j", 0, kMostEnergy));
+        report.metric = number_or_null(fields, "metric", -kMostEnergy, kMostEnergy);
+      });
+}
+
+void take_report(const RecurringRequest& asked, const Trial& trial) {
+  Result<TrialReport> report = parse_report(asked.request.body);
+  if (!report.ok()) return asked.reply(native_error(report.error()));
+  report->trial = trial.number;
+  report->batch_size = trial.batch_size;
+  take_trial_report(asked.jobs, asked.job, *report,
+                    [reply = asked.reply](const Result<TrialVerdict>& verdict) {
+                      if (!verdict.ok()) return reply(native_error(verdict.error()));
+                      reply(json_response(200, {{"stop", verdict->stop},
+                                                {"converged", verdict->converged},
+                                                {"reason", name_of(verdict->reason)},
+                                                {"cost", verdict->cost},
+                                                {"bound", null_if_nan(verdict->bound)}}));
+                    });
+}
+
+void handle_trial(const RecurringRequest& asked, std::string_view rest) {
+  const std::optional<int> number = trial_of(rest);
+  const Trial* trial = number ? asked.job->optimizer().find(*number) : nullptr;
+  if (trial == nullptr) {
+    return asked.reply(native_error(404, "not_found", "the job has no such trial"));
+  }
+  if (rest.ends_with(kReports)) return take_report(asked, *trial);
+  if (asked.request.method == "GET") {
+    return asked.reply(json_response(200, json_of(asked.job->job(), *trial)));
+  }
+  const auto respond = [reply = asked.reply](const Status& done) {
+    reply(done.ok() ? json_response(200, {{"ended", true}}) : native_error(done.error()));
+  };
+  if (rest.ends_with(kEnd)) {
+    return give_trial_up(asked.jobs, asked.job, trial->number, trial->batch_size, respond);
+  }
+  const Status retracted = asked.jobs.act(
+      asked.job, [&](HostedRecurringJob& one, Seconds now) { return one.retract(*number, now); });
+  if (!retracted.ok()) return respond(retracted);
+  asked.jobs.hosting().when_stored(asked.job, respond);
+}
+
+void handle_job(const RecurringRequest& asked) {
+  const std::string_view rest = trial_path(asked.request.path);
+  if (rest.empty()) return give_status(asked);
+  if (rest == "/log") {
+    return respond_with_log(asked.jobs.hosting(), asked.job, asked.request.query, asked.reply);
+  }
+  if (rest == kTrials) return begin(asked);
+  handle_trial(asked, rest);
+}
+
+}  // namespace
+
+void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
+                 std::function<void(const Result<BatchSizeOptimizer::Given>&)> done) {
+  auto given = jobs.act(job, [](HostedRecurringJob& one, Seconds now) { return one.next(now); });
+  if (!given.ok()) return done(given);
+  jobs.hosting().when_stored(
+      job, [&jobs, job, given = *std::move(given), done = std::move(done)](const Status& stored) {
+        if (stored.ok()) return done(given);
+        // Its client does not hear of it, and asks again: it would be waited for as long as its
+        // lease lasts, and a second trial would begin.
+        (void)jobs.act(
+            job, [&](HostedRecurringJob& one, Seconds now) { return one.not_given(given, now); });
+        done(stored.error());
+      });
+}
+
+void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job, const TrialReport& report,
+                       std::function<void(const Result<TrialVerdict>&)> done) {
+  auto verdict =
+      jobs.act(job, [&](HostedRecurringJob& one, Seconds now) { return one.report(report, now); });
+  if (!verdict.ok()) return done(verdict);
+  jobs.hosting().when_stored(
+      job, [verdict = *std::move(verdict), done = std::move(done)](const Status& stored) {
+        stored.ok() ? done(verdict) : done(stored.error());
+      });
+}
+
+void give_trial_up(RecurringJobs& jobs, const RecurringJobPtr& job, int trial, int batch_size,
+                   std::function<void(const Status&)> done) {
+  const Status given_up = jobs.act(job, [&](HostedRecurringJob& one, Seconds now) {
+    return one.give_up(trial, batch_size, now);
+  });
+  if (!given_up.ok()) return done(given_up);
+  jobs.hosting().when_stored(job, std::move(done));
+}
+
+std::optional<std::string> recurring_job_of_path(std::string_view path) {
+  if (!path.starts_with(kRecurringPath) || path.size() < kRecurringPath.size() + 2 ||
+      path[kRecurringPath.size()] != '/') {
+    return std::nullopt;
+  }
+  path.remove_prefix(kRecurringPath.size() + 1);
+  return path_part(path.substr(0, path.find('/')));
+}
+
+std::string methods_of_recurring_jobs(std::string_view path) {
+  if (path == kRecurringPath) return "GET";
+  if (!recurring_job_of_path(path)) return {};
+  const std::string_view rest = trial_path(path);
+  if (rest.empty()) return "GET, PUT, DELETE";
+  if (rest == "/log") return "GET";
+  if (rest == kTrials) return "POST";
+  if (!rest.starts_with(kTrials) || rest[kTrials.size()] != '/') return {};
+  const std::string_view trial = rest.substr(kTrials.size() + 1);
+  const std::size_t end = trial.find('/');
+  if (end == std::string_view::npos) return "GET, DELETE";
+  return trial.substr(end) == kReports || trial.substr(end) == kEnd ? "POST" : "";
+}
+
+bool needs_recurring_job_in_memory(const HttpRequest& request) {
+  return !trial_path(request.path).empty() || request.method == "GET";
+}
+
+bool handle_recurring_jobs(RecurringJobs& jobs, HttpRequest& request, const Reply& reply) {
+  if (request.path == kRecurringPath) return list_recurring_jobs(jobs, request, reply), true;
+  const std::optional<std::string> id = recurring_job_of_path(request.path);
+  if (!id) return false;
+  if (!RecurringJobs::is_id(*id)) {
+    reply(native_error(400, "invalid_input",
+                       "the id of a recurring job has 1 to 128 bytes, none of them control "
+                       "characters"));
+  } else if (methods_of_recurring_jobs(request.path).empty()) {
+    reply(native_error(404, "not_found", "there is nothing at " + request.path.substr(0, 200)));
+  } else if (request.method == "PUT") {
+    put_recurring_job(jobs, request, reply, *id);
+  } else if (request.method == "DELETE" && trial_path(request.path).empty()) {
+    delete_recurring_job(jobs, reply, *id);
+  } else if (const RecurringJobPtr job = jobs.find(*id)) {
+    handle_job(
+        {jobs, request, while_commanded(jobs.hosting(), job, request.forwarded, reply), job});
+  } else {
+    reply(no_recurring_job(*id));
+  }
+  return true;
+}
+
+}  // namespace harpe

@@ -1,0 +1,236 @@
+#include "harpe/training/server/server_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/carbon/carbon_source/cached_series.h"
+#include "harpe/net/http/http_responses.h"
+#include "harpe/net/service/metrics_text.h"
+#include "harpe/training/server/job_metrics.h"
+
+namespace harpe {
+namespace {
+
+using MetricType = MetricsText::Type;
+
+void one(MetricsText& metrics, const std::string& name, MetricType type, const std::string& help,
+         double value) {
+  metrics.family("harpe_server_" + name, type, help);
+  metrics.sample(value);
+}
+
+double count(std::uint64_t number) {
+  return static_cast<double>(number);
+}
+
+/// What jobs count themselves is summed up anew each time.
+void job_families(MetricsText& metrics, const JobRegistry& registry) {
+  std::array<std::size_t, kActivePhases.size()> in_phase{};
+  std::size_t ranks = 0, listeners = 0, active = 0;
+  for (const JobPtr& job : registry.jobs()) {
+    listeners += job->listeners.size();
+    if (registry.hosting().activity(*job) != Activity::kActive) continue;
+    ++active;
+    ++in_phase[static_cast<std::size_t>(job->job.phase())];
+    ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
+  }
+  metrics.family("harpe_server_jobs", MetricType::kGauge, "Jobs whose training goes on, by phase.");
+  for (const JobPhase phase : kActivePhases) {
+    metrics.sample(count(in_phase[static_cast<std::size_t>(phase)]), {{"phase", name_of(phase)}});
+  }
+  metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
+                 "All jobs, by what is heard of them.");
+  for (const auto& [activity, number] : registry.hosting().activities()) {
+    metrics.sample(count(number), {{"activity", name_of(activity)}});
+  }
+  one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
+      count(registry.hosting().loaded().size()));
+  one(metrics, "jobs_memory_bytes", MetricType::kGauge,
+      "What those take, by their specifications and ranks that have registered.",
+      count(registry.hosting().memory()));
+  one(metrics, "jobs_without_series", MetricType::kGauge,
+      "Jobs whose training goes on, but for which there is no room here.",
+      count(active - std::min(active, kMostJobMetrics)));
+  one(metrics, "ranks", MetricType::kGauge, "Ranks that have registered with jobs that go on.",
+      count(ranks));
+  one(metrics, "listeners", MetricType::kGauge, "Clients that listen to events.", count(listeners));
+}
+
+void planner_families(MetricsText& metrics, const JobRegistry& registry) {
+  const JobPlanner& planner = registry.planner();
+  one(metrics, "characterizations_total", MetricType::kCounter, "Jobs whose plans were made.",
+      count(planner.planned()));
+  one(metrics, "characterizations_running", MetricType::kGauge, "Plans being made.",
+      count(planner.running()));
+  one(metrics, "characterizations_waiting", MetricType::kGauge, "Jobs that wait for a worker.",
+      count(planner.waiting()));
+  const PlanSearcher& searcher = registry.searcher();
+  one(metrics, "plan_searches_running", MetricType::kGauge,
+      "Searches for a better plan than the one that a job runs by.", searcher.is_running() ? 1 : 0);
+  one(metrics, "plan_searches_waiting", MetricType::kGauge, "Jobs that wait for such a search.",
+      count(searcher.waiting()));
+  one(metrics, "better_plans_total", MetricType::kCounter, "Better plans that these have found.",
+      count(searcher.found()));
+}
+
+void store_families(MetricsText& metrics, const JobRegistry& registry) {
+  const JobSaver::Counts& counts = registry.hosting().saver().counts();
+  one(metrics, "saves_total", MetricType::kCounter, "Transactions of the store.",
+      count(counts.saves));
+  one(metrics, "save_failures_total", MetricType::kCounter, "Transactions that failed.",
+      count(counts.failures));
+  one(metrics, "jobs_refused", MetricType::kGauge, "Jobs that the store refuses.",
+      count(registry.hosting().saver().refused().size()));
+  one(metrics, "job_loads_total", MetricType::kCounter, "Jobs read from the store.",
+      count(registry.hosting().counts().loads));
+  one(metrics, "job_unloads_total", MetricType::kCounter, "Idle jobs that have left memory.",
+      count(registry.hosting().counts().unloads));
+}
+
+/// The intensity that decisions use now. If no decision is possible, the newest known intensity.
+struct ShownIntensity {
+  double grams_per_kwh = 0;
+  LadderStep ladder = LadderStep::kYearlyMean;
+  std::optional<UtcTime> known_since = {};
+};
+
+std::optional<ShownIntensity> shown_intensity(const OfferedSource& source, Seconds now) {
+  if (!source.reading) return std::nullopt;
+  const IntensityReading& reading = *source.reading;
+  if (const auto present = present_intensity(reading, now)) {
+    return ShownIntensity{.grams_per_kwh = present->grams_per_kwh,
+                          .ladder = present->measured ? LadderStep::kFresh : LadderStep::kForecast,
+                          .known_since = present->known_since};
+  }
+  const auto known = aged(reading.current, UtcTime{static_cast<std::int64_t>(now.value)});
+  if (!known) return std::nullopt;
+  return ShownIntensity{.grams_per_kwh = known->intensity.grams_per_kwh,
+                        .ladder = known->ladder,
+                        .known_since = known->fetched_at};
+}
+
+void carbon_families(MetricsText& metrics, const CarbonPacer* pacer, Seconds now) {
+  if (pacer == nullptr) return;
+  using Value = std::function<std::optional<double>(const OfferedSource&)>;
+  const auto each = [&](const std::string& name, const std::string& help, const Value& value) {
+    metrics.family("harpe_carbon_" + name, MetricType::kGauge, help);
+    for (const OfferedSource& one : pacer->feeds().offered()) {
+      const std::optional<double> found = value(one);
+      if (!found) continue;
+      metrics.sample(*found, {{"source", one.name},
+                              {"zone", one.identity.zone},
+                              {"kind", std::string(kind_word(one.identity.kind))}});
+    }
+  };
+  const auto of_shown =
+      [now](const std::function<std::optional<double>(const ShownIntensity&)>& of) {
+        return [now, of](const OfferedSource& one) -> std::optional<double> {
+          const auto shown = shown_intensity(one, now);
+          return shown ? of(*shown) : std::nullopt;
+        };
+      };
+  each("intensity_grams_per_kwh",
+       "Carbon intensity of the present interval, as decisions made now use it; where none may be "
+       "made, what is still known of it.",
+       of_shown([](const ShownIntensity& shown) { return std::optional(shown.grams_per_kwh); }));
+  each("intensity_age_seconds",
+       "Time since that was fetched, or the forecast that it is of was made.",
+       of_shown([now](const ShownIntensity& shown) -> std::optional<double> {
+         if (!shown.known_since) return std::nullopt;
+         return now.value - static_cast<double>(shown.known_since->since_1970);
+       }));
+  each(
+      "ladder_step",
+      "What that rests on: 0 fresh, 1 last good, 2 forecast, 3 same hour last week, 4 yearly mean.",
+      of_shown([](const ShownIntensity& shown) {
+        return std::optional(static_cast<double>(shown.ladder));
+      }));
+  each("may_control", "Whether decisions go by it: 0 where jobs run at a static pace.",
+       [now](const OfferedSource& one) {
+         const bool may = one.reading && present_intensity(*one.reading, now);
+         return std::optional(may ? 1.0 : 0.0);
+       });
+  each("forecast_step", "What the forecast rests on: 0 provider, 1 own forecast, 2 persistence.",
+       [](const OfferedSource& one) -> std::optional<double> {
+         if (!one.reading || !one.reading->forecast) return std::nullopt;
+         return static_cast<double>(one.reading->forecast->ladder);
+       });
+  each("read_timestamp_seconds",
+       "When the source last gave a value, since 1970; of a file, when it was last read or found "
+       "unchanged.",
+       [](const OfferedSource& one) -> std::optional<double> {
+         return one.read_at > Seconds{0} ? std::optional(one.read_at.value) : std::nullopt;
+       });
+  each("trouble", "Whether the source fails in part, or has not answered for over a minute.",
+       [](const OfferedSource& one) {
+         const bool fails = one.reading && !one.reading->trouble.empty();
+         return std::optional(fails || !one.hangs.empty() ? 1.0 : 0.0);
+       });
+}
+
+}  // namespace
+
+void handle_server_metrics(ServerContext& context, const Reply& reply) {
+  JobRegistry& registry = context.registry;
+  const RegistryCounts& counts = registry.counts();
+  MetricsText metrics;
+  metrics.family("harpe_server_info", MetricType::kGauge, "The server; always 1.");
+  metrics.sample(1, {{"version", context.options.version}});
+  one(metrics, "uptime_seconds", MetricType::kGauge, "Time since the start.",
+      (registry.clock().now() - context.started).value);
+  job_families(metrics, registry);
+  one(metrics, "http_requests_total", MetricType::kCounter, "HTTP requests.",
+      count(context.requests));
+  metrics.family("harpe_server_http_responses_total", MetricType::kCounter, "Responses by status.");
+  for (const auto& [status, number] : context.responses) {
+    metrics.sample(count(number), {{"status", std::to_string(status)}});
+  }
+  one(metrics, "http_rate_limited_total", MetricType::kCounter,
+      "Requests refused for being too many.", count(context.rate_limited));
+  if (context.options.transport) {
+    const ServerTransport transport = context.options.transport();
+    one(metrics, "http_connections", MetricType::kGauge, "Open connections.",
+        count(transport.connections));
+    one(metrics, "http_connections_refused_total", MetricType::kCounter,
+        "Connections refused for being too many.", count(transport.connections_refused));
+    one(metrics, "http_buffered_bytes", MetricType::kGauge,
+        "Bytes of requests and answers that connections hold.", count(transport.buffered));
+  }
+  planner_families(metrics, registry);
+  one(metrics, "reports_total", MetricType::kCounter, "Iterations reported by ranks.",
+      count(counts.reports));
+  one(metrics, "plan_changes_total", MetricType::kCounter,
+      "Times that assignments of a job changed.", count(counts.plan_changes));
+  one(metrics, "assignments_delivered_total", MetricType::kCounter,
+      "Changed assignments handed to listeners.", count(counts.deliveries));
+  one(metrics, "assignment_delivery_seconds_total", MetricType::kCounter,
+      "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
+  one(metrics, "assignment_delivery_seconds_max", MetricType::kGauge, "The longest of those times.",
+      counts.slowest_delivery);
+  one(metrics, "lease_held", MetricType::kGauge,
+      "Whether this server may command its jobs: 0 while it cannot reach the database that it "
+      "shares.",
+      registry.hosting().holds_lease() ? 1 : 0);
+  store_families(metrics, registry);
+  carbon_families(metrics, context.options.carbon, registry.time().wall());
+  std::vector<JobSample> jobs;
+  for (const JobPtr& job : registry.jobs()) {
+    if (jobs.size() == kMostJobMetrics) break;
+    if (registry.hosting().activity(*job) == Activity::kActive)
+      jobs.emplace_back(*job, registry.time().wall());
+  }
+  registry.hosting().aside(
+      {}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
+        write_job_metrics(metrics, jobs);
+        return [reply, text = metrics.text()] {
+          reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text});
+        };
+      });
+}
+
+}  // namespace harpe

@@ -1,0 +1,11 @@
+#pragma once
+/// \file
+/// GET /metrics: the server, and jobs whose training goes on, in Prometheus' text format.
+
+#include "harpe/training/server/api.h"
+
+namespace harpe {
+
+void handle_server_metrics(ServerContext& context, const Reply& reply);
+
+}  // namespace harpe

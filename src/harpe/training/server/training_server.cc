@@ -1,0 +1,377 @@
+#include "harpe/training/server/training_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/net/http/http_forwarder.h"
+#include "harpe/net/http/open_sockets.h"
+#include "harpe/net/http/reload_secrets.h"
+#include "harpe/net/http/server_loop.h"
+#include "harpe/net/service/controlling_terminal.h"
+#include "harpe/net/service/forward_token.h"
+#include "harpe/net/service/server_log.h"
+#include "harpe/net/service/server_notify.h"
+#include "harpe/net/service/token.h"
+#include "harpe/training/server/api.h"
+#include "harpe/training/server/await_store.h"
+#include "harpe/training/server/carbon_feeds.h"
+#include "harpe/training/server/carbon_pacer.h"
+#include "harpe/training/server/job_owners.h"
+#include "harpe/training/server/job_registry.h"
+#include "harpe/training/server/waiting_server.h"
+#include "harpe/training/server/zeus_routes.h"
+#include "harpe/training/store/store.h"
+#include "harpe/training/store/store_url.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kTick{1};
+/// One for its requests, one for the events that it listens to.
+constexpr std::size_t kConnectionsOfARank = 2;
+constexpr std::size_t kMostConnections = kConnectionsOfARank * kMaxRanks;
+/// Of the store, the log and sockets that are listened on; kept connections to other servers.
+constexpr std::size_t kOtherFiles = 64, kFilesOfServers = 448;
+constexpr Seconds kLongestPrunePeriod{3600};
+constexpr Seconds kLookAround{2};
+constexpr Seconds kLookAtLease{0.1};
+constexpr Seconds kPeerTimeout{5};
+constexpr Seconds kEventsKept{30.0 * 24 * 3600};
+
+/// How many connections there can be, which is told.
+void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
+  const std::uint64_t files = raise_file_limit();
+  // Where several servers share jobs, each request may be handed on over another connection.
+  const std::size_t others = kOtherFiles + (shared ? kFilesOfServers : 0) + limits.reserve;
+  const std::size_t fit = connections_within(files, others, shared ? 2 : 1);
+  const std::size_t wanted = limits.connections > 0 ? limits.connections : kMostConnections;
+  limits.connections = std::min(wanted, fit);
+  std::string line = "holds " + std::to_string(limits.connections) + " connections at once, for " +
+                     std::to_string(limits.connections / kConnectionsOfARank) +
+                     " ranks with two each";
+  if (fit < wanted) {
+    line += ": more need more open files than the " + std::to_string(files) +
+            " that this process may have (ulimit -Hn, LimitNOFILE)";
+  }
+  log.write(line);
+}
+
+void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>& reload) {
+  // A file at its limit is a store that does not work: that is told, and no reason to end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP},
+                  [&loop, &log, reload, terminal = ControllingTerminal()](int signal) {
+                    if (signal != SIGHUP || terminal.has_closed()) {
+                      log.write("asked to stop");
+                      return loop.stop();
+                    }
+                    const Status reopened = log.reopen();
+                    log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+                    reload();
+                  });
+}
+
+/// \param url  where other servers reach this one
+Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
+                                          const std::vector<OpenSocket>& sockets,
+                                          const HttpLimits& limits, ServerLog& log) {
+  if (options.store.empty()) {
+    log.write("without a store: nothing survives the end of this server");
+    return std::unique_ptr<Store>();
+  }
+  std::unique_ptr<WaitingServer> waiting;
+  auto store = await_store(options.store,
+                           {.name = "harpe serve", .url = url, .lease = options.lease}, log, [&] {
+                             auto server = WaitingServer::serve(sockets, options.tls, limits, log);
+                             if (!server.ok())
+                               return log.write("responds to nobody: " + server.error().text());
+                             waiting = *std::move(server);
+                           });
+  if (store.ok()) log.write("jobs are kept in " + (*store)->description());
+  return store;
+}
+
+bool shares_store(const ServerOptions& options) {
+  const Result<StoreUrl> url = StoreUrl::parse(options.store);
+  return url.ok() && url->kind == StoreUrl::Kind::kPostgresql;
+}
+
+/// What clients and other servers reach a socket by: "https://10.0.0.5:7787".
+std::string url_of(const OpenSocket& socket, bool tls) {
+  return (tls ? "https://" : "http://") + socket.name.substr(0, socket.name.find(' '));
+}
+
+/// Where other servers reach this one; empty where there is no TCP.
+std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>& sockets) {
+  if (!options.peer_url.empty()) return options.peer_url;
+  const auto tcp = std::ranges::find_if(sockets, &OpenSocket::is_tcp);
+  if (tcp == sockets.end()) return {};
+  return reachable_url(url_of(*tcp, options.tls.has_value()));
+}
+
+/// Null where no other server shares the store.
+Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, ServerLoop& loop,
+                                               Hosting& hosting, Store& store,
+                                               const std::shared_ptr<TokenKeys>& keys,
+                                               const std::function<void(const std::string&)>& log) {
+  HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
+                                    .trusted = options.peer_certificates,
+                                    .trusted_network = options.insecure,
+                                    .may_wait = waits_for_other_ranks};
+  if (keys != nullptr) {
+    forwarding.token_of = [keys](const HttpRequest& request) {
+      return forward_token(*keys, request.client, std::time(nullptr));
+    };
+  }
+  HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
+  auto owners = std::make_unique<JobOwners>(
+      loop, hosting, store,
+      JobOwners::Options{.url = hosting.url(),
+                         .forward =
+                             [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
+                                 const std::string& url, const HttpRequest& request,
+                                 HttpForwarder::Answered answered) {
+                               to_others->forward(url, request, std::move(answered));
+                             }},
+      log);
+  HARPE_TRY(owners->start());
+  return owners;
+}
+
+}  // namespace
+
+HttpLimits ServerOptions::default_limits() {
+  HttpLimits limits{
+      .connections = 0, .connections_per_user = 65'536, .buffered = 256UL * 1024 * 1024};
+  // A specification may be large and the network slow; a schedule may be waited for.
+  limits.request = Seconds{60};
+  limits.response = Seconds{7.0 * 24 * 3600};
+  limits.sizes.body_of = body_limit_of;
+  limits.is_vital = [](const HttpRequest& head) {
+    return head.path == "/health" || head.path == "/metrics";
+  };
+  limits.full =
+      "there are as many connections as this server, or one address, may have (docs/server.md, "
+      "Limits)";
+  return limits;
+}
+
+Status check_server_options(const ServerOptions& options) {
+  Diagnostics diagnostics;
+  if (options.tcp.empty() && !options.socket) {
+    diagnostics.add("there is nothing to listen on: give --tcp or --socket");
+  }
+  if (options.tcp.empty() && options.tls) {
+    diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is off");
+  }
+  if (!options.tcp.empty()) {
+    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    if (!address.ok()) diagnostics.add(address.error().text());
+    const bool is_secure = options.tls && !options.signing_key.empty();
+    if (address.ok() && !address->loopback && !is_secure && !options.insecure) {
+      diagnostics.add(
+          "TCP on " + options.tcp +
+          " lets everybody on the network change jobs: give --signing-key, "
+          "--tls-certificate and --tls-key, or --insecure where the network is trusted");
+    }
+  }
+  if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
+    diagnostics.add("--revoked-tokens needs --signing-key");
+  }
+  if (!options.peer_url.empty() && !options.peer_url.starts_with("http://") &&
+      !options.peer_url.starts_with("https://")) {
+    diagnostics.add("--peer-url must be http://HOST:PORT or https://HOST:PORT");
+  }
+  if (options.peer_url.empty() && options.tcp.empty() && shares_store(options)) {
+    diagnostics.add(
+        "other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
+  }
+  if (options.workers < 1) diagnostics.add("--workers must be at least 1");
+  const JobLifetimes& lifetimes = options.lifetimes;
+  if (!(lifetimes.idle_after > Seconds{0})) diagnostics.add("--idle-after must be longer than 0");
+  if (!(lifetimes.end_after >= lifetimes.idle_after)) {
+    diagnostics.add("--end-after must not be shorter than --idle-after");
+  }
+  if (!(options.requests_per_second >= 0)) {
+    diagnostics.add("--requests-per-second must be a number from 0");
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+namespace {
+
+HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKeys>& keys,
+                     ServerLog& log) {
+  HttpLimits limits = options.limits;
+  fit_connections(limits, shares_store(options), log);
+  if (keys != nullptr) {
+    limits.origin_of = [keys](const HttpRequest& head) {
+      return forwarded_client(*keys, head.forward_token, std::time(nullptr));
+    };
+  }
+  return limits;
+}
+
+/// Takes over the jobs of the store, or shares them with its other servers.
+/// \returns  null where the store is this server's alone
+Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, ServerLoop& loop,
+                                             Hosting& hosting, Store& store,
+                                             const std::shared_ptr<TokenKeys>& keys,
+                                             ServerLog& log) {
+  if (shares_store(options)) {
+    auto owners = HARPE_TRY(open_owners(options, loop, hosting, store, keys,
+                                        [&log](const std::string& line) { log.write(line); }));
+    log.write("other servers of this database find this one at " + hosting.url());
+    return owners;
+  }
+  HARPE_TRY(hosting.restore());
+  if (hosting.count() > 0) {
+    log.write("the store has " + std::to_string(hosting.count()) + " jobs");
+  }
+  return std::unique_ptr<JobOwners>();
+}
+
+/// \returns  what the sockets are called
+Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
+                                               const ServerOptions& options, ServerLog& log) {
+  std::vector<std::string> names;
+  for (OpenSocket& socket : sockets) {
+    names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
+    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    HARPE_TRY(server.serve(std::move(socket.fd), !options.signing_key.empty(), tls));
+  }
+  if (options.signing_key.empty() && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
+    log.write(
+        "has no --signing-key: every user of this machine, and all others who can connect, may "
+        "read, change and delete every job");
+  }
+  return names;
+}
+
+Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, ServerLoop& loop,
+                                                const Hosting& hosting, ServerLog& log) {
+  auto feeds = HARPE_TRY(CarbonFeeds::open(
+      loop, {.sources = options.carbon, .wall = [&hosting] { return hosting.time().wall(); }},
+      [&log](const std::string& line) { log.write(line); }));
+  for (const OfferedSource& one : feeds->offered()) {
+    log.write("offers carbon intensities of " + one.name);
+  }
+  return feeds;
+}
+
+Hosting::Options hosting_options(const ServerOptions& options, const std::string& url) {
+  return {.most_jobs = options.most_jobs,
+          .most_memory = options.job_memory,
+          .lifetimes = options.lifetimes,
+          .url = url};
+}
+
+/// Whether the job's terms, if it has any, name a source that is offered.
+Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
+  if (spec.carbon.empty()) return ok_status();
+  const CarbonTerms terms = HARPE_TRY(parse_carbon_terms(spec.carbon));
+  Result<std::string> chosen = feeds.choose(terms);
+  return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
+}
+
+/// \param feeds  must outlive the registry
+JobRegistry::Options registry_options(const ServerOptions& options, const CarbonFeeds& feeds) {
+  return {.workers = options.workers,
+          .search = {.time = options.search_time},
+          .check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, feeds); },
+          .only_profile = options.only_profile};
+}
+
+/// What is done again and again while the server runs.
+void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
+                JobOwners* owners) {
+  loop.every(kTick, [&hosting, &api] {
+    hosting.tick();
+    api.tick();
+  });
+  if (owners != nullptr) {
+    owners->tick();
+    loop.every(kLookAround, [owners] { owners->tick(); });
+    loop.every(kLookAtLease, [&hosting] { hosting.watch_lease(); });
+  }
+  // Those that are kept for a short time are soon gone, too.
+  const Seconds kept = options.lifetimes.keep_ended;
+  const Seconds prune_period =
+      kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
+  loop.every(prune_period, [&hosting] { hosting.prune(kEventsKept); });
+  hosting.verifier().verify();
+  if (const auto period = watchdog_period()) {
+    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  }
+}
+
+ServerTransport counts_of(const HttpServer& server) {
+  return {server.connections(), server.connections_refused(), server.buffered()};
+}
+
+}  // namespace
+
+Status run_server(const ServerOptions& options,
+                  const std::function<void(std::string_view)>& ready) {
+  HARPE_TRY(check_server_options(options));
+  ServerLog log = HARPE_TRY(ServerLog::open("harpe serve", options.log));
+  const auto write_log = [&log](const std::string& line) { log.write(line); };
+  const std::shared_ptr<TokenKeys> keys =
+      HARPE_TRY(TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
+  HttpLimits limits = limits_of(options, keys, log);
+  std::vector<OpenSocket> sockets =
+      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
+  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, sockets, limits, log));
+
+  // What posts to the loop goes before it, what clients reach after them.
+  ServerLoop loop;
+  Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
+  const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
+  JobRegistry registry(loop, hosting, registry_options(options, *feeds));
+  CarbonPacer pacer(registry, *feeds);
+  RecurringJobs recurring_jobs(hosting);
+  const std::unique_ptr<JobOwners> owners =
+      HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
+  HttpServer* transport = nullptr;
+  ServerApi api(registry, recurring_jobs,
+                {.token_keys = keys,
+                 .requests_per_second = options.requests_per_second,
+                 .version = options.version,
+                 .most_ranks = limits.connections / kConnectionsOfARank,
+                 .transport = [&transport] { return counts_of(*transport); },
+                 .carbon = &pacer,
+                 .schedule_patience = options.schedule_patience},
+                owners.get());
+  limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
+  const auto handle = [&](HttpRequest asked, Reply reply) {
+    api.handle(std::move(asked), std::move(reply));
+  };
+  HttpServer server(loop, handle, std::move(limits), write_log);
+  transport = &server;
+  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options, log));
+  const auto reload = [&] { reload_secrets(keys.get(), server, log); };
+  watch_signals(loop, log, reload);
+  loop.every(kReloadPeriod, reload);
+  add_duties(options, loop, hosting, api, owners.get());
+  pacer.start();
+  notify_systemd("READY=1");
+  for (const std::string& name : names) ready(name);
+  loop.run();
+
+  notify_systemd("STOPPING=1");
+  remove_socket_files(sockets);
+  server.close();
+  log.write("stopped");
+  return ok_status();
+}
+
+}  // namespace harpe

@@ -1,0 +1,62 @@
+#pragma once
+/// \file
+/// Zeus's pipeline frequency protocol over jobs of this server: register_job, register_rank,
+/// schedule, result. Zeus's own client works with it unchanged.
+///
+/// Which job a client means stands in its `job_metadata`: the id of a job of this server, whose
+/// plan in force is handed out; or a JSON object with the members of a specification (data, stages
+/// and tensor come from the degrees), for which a job is registered. Ranks of Zeus register with
+/// that job, and their results are its reports, unless ranks of Harpe's own clients hold it.
+///
+/// A training whose ranks take part is in what is stored of its job: it goes on at the next server
+/// that has the job.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/net/http/http_message.h"
+#include "harpe/training/server/job_registry.h"
+#include "harpe/training/server/zeus_requests.h"
+
+namespace harpe {
+
+/// The id of the job of this server, or of another that shares its store, that a request of Zeus's
+/// is about; none where it names none.
+std::optional<std::string> job_of_zeus_request(const HttpRequest& request);
+
+/// Whether a request is answered only once all ranks of its training have asked: any time later.
+bool waits_for_other_ranks(const HttpRequest& request);
+
+/// On the loop's thread.
+class ZeusRoutes {
+ public:
+  /// \param patience  how long ranks wait for their schedule while others have not asked
+  ZeusRoutes(JobRegistry& registry, Seconds patience);
+  ~ZeusRoutes();
+
+  /// False when the path is none of Zeus's.
+  bool handle(HttpRequest& request, const Reply& reply);
+  /// Once a second: answers what has been waited for, forgets what is long over.
+  void tick();
+
+ private:
+  struct ZeusJob;
+  using ZeusJobPtr = std::shared_ptr<ZeusJob>;
+
+  void register_job(const HttpRequest& request, const Reply& reply);
+  void register_rank(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  void give_schedule(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  void take_result(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  std::string new_id(const ZeusJobInfo& info, const std::string& native) const;
+  ZeusJobPtr find(const std::string& id);
+  ZeusJobPtr recover(const std::string& id);
+  JobRegistry::JobPtr native_of(const ZeusJobPtr& job);
+
+  JobRegistry& registry_;
+  const Seconds patience_;
+  std::map<std::string, ZeusJobPtr> jobs_;
+};
+
+}  // namespace harpe

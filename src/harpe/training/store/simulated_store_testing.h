@@ -1,0 +1,268 @@
+#pragma once
+/// \file
+/// The store of one server over a `SimulatedDatabase`: does what PostgresStore does, statement by
+/// statement, by a clock that is given. See simulated_database_testing.h.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "harpe/device/hw/system_clock.h"
+#include "harpe/training/store/checks.h"
+#include "harpe/training/store/simulated_claims_testing.h"
+#include "harpe/training/store/simulated_database_testing.h"
+#include "harpe/training/store/simulated_lease_testing.h"
+#include "harpe/training/store/simulated_listener_testing.h"
+#include "harpe/training/store/simulated_session_testing.h"
+#include "harpe/training/store/store.h"
+
+namespace harpe {
+
+/// Thread-safe. Calls wait for each other, as those of the real store do, by sleeping; the lease
+/// and the listener have threads and connections of their own.
+class SimulatedStore final : public Store {
+ public:
+  using Tables = SimulatedTables;
+
+  /// Connects and joins the servers of the database, as `Store::open` does; an error where a fault
+  /// forbids it. Of `options` count all but the name; `options.clock` is the clock of the server's
+  /// machine. The database, the clock and what `process` refers to outlive the threads that were
+  /// started: a thread ends when it next wakes up after the store is gone, and touches nothing of
+  /// the store from its destruction on.
+  ///
+  /// Orderly destruction gives the lease up, as the real one does. Of a process that is dead, every
+  /// call returns `kUnavailable` without touching the database, and nothing is given up: its row
+  /// stays.
+  static Result<std::unique_ptr<Store>> open(SimulatedDatabase& database,
+                                             const StoreOptions& options, StoreProcess process) {
+    if (!is_storable(options.url)) {
+      return Error::invalid("the URL of the server is not UTF-8 text");
+    }
+    StoreOptions complete = options;
+    if (complete.clock == nullptr) complete.clock = &system_clock();
+    std::unique_ptr<SimulatedStore> store(
+        new SimulatedStore(database, complete, std::move(process)));
+    HARPE_TRY(store->open());
+    return std::unique_ptr<Store>(std::move(store));
+  }
+
+  SimulatedStore(const SimulatedStore&) = delete;
+  SimulatedStore& operator=(const SimulatedStore&) = delete;
+  ~SimulatedStore() override {
+    if (listener_) listener_->stop();  // it may call this store
+    if (lease_) lease_->stop();
+  }
+
+  Result<std::vector<std::string>> write(const StoreChanges& changes) override {
+    HARPE_TRY(check_changes(changes));
+    return call<std::vector<std::string>>([&] {
+      return session_.run(Kind::kWrite, [&](Tables& tables) {
+        std::set<std::string> refused = fenced(tables, changes);
+        tables.write(changes, refused);
+        tables.announce(number_, changes.notifications);
+        return std::vector<std::string>(refused.begin(), refused.end());
+      });
+    });
+  }
+
+  Result<std::vector<StoredJob>> jobs() override {
+    return read([](const Tables& tables) { return tables.jobs(); });
+  }
+  Result<std::optional<StoredJob>> job(const std::string& id) override {
+    HARPE_TRY(check_job_id(id));
+    return read([&](const Tables& tables) { return tables.job(id); });
+  }
+  Result<std::optional<std::string>> plans(const std::string& id) override {
+    HARPE_TRY(check_job_id(id));
+    return read([&](const Tables& tables) { return tables.plans(id); });
+  }
+  Result<std::map<std::string, std::string>> parts(const std::string& id) override {
+    HARPE_TRY(check_job_id(id));
+    return read([&](const Tables& tables) { return tables.parts(id); });
+  }
+  Result<std::vector<JobSummary>> summaries() override {
+    return read([](const Tables& tables) { return tables.summaries(); });
+  }
+  Result<std::optional<JobSummary>> summary(const std::string& id) override {
+    HARPE_TRY(check_job_id(id));
+    return read([&](const Tables& tables) { return tables.summary(id); });
+  }
+  Result<std::optional<ClockMark>> clock() override {
+    return read([](const Tables& tables) { return tables.clock(); });
+  }
+
+  Status remove(const std::string& id, std::optional<std::int64_t> epoch) override {
+    if (Status checked = check_job_id(id); !checked.ok()) return checked;
+    return call<std::monostate>([&]() -> Status {
+      const Result<bool> removed = session_.run(Kind::kRemoveJob, [&](Tables& tables) {
+        const bool mine = claims_.fence(tables, id, epoch);
+        if (!mine) return false;
+        claims_.doubt(id);
+        tables.remove_job(id);
+        return true;
+      });
+      if (!removed.ok()) return removed.error();
+      if (!*removed) {
+        return Error::of(ErrorCode::kConflict,
+                         "job " + id + " is another server's: remove it there, or claim it first");
+      }
+      claims_.forget(id);
+      return ok_status();
+    });
+  }
+
+  Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
+                                          int limit) override {
+    HARPE_TRY(check_subject(job));
+    return read([&](const Tables& tables) { return tables.events(job, after, limit); });
+  }
+
+  Result<std::int64_t> prune(const Retention& keep) override {
+    HARPE_TRY(check_retention(keep));
+    return call<std::int64_t>([&] {
+      const std::string me = lease_ ? lease_->member().server : std::string();
+      return session_.run(Kind::kPrune, [&](Tables& tables) { return tables.prune(keep, me); });
+    });
+  }
+
+  Result<std::optional<JobClaim>> claim(const std::string& job) override {
+    HARPE_TRY(check_job_id(job));
+    return call<std::optional<JobClaim>>([&] { return claims_.claim(job); });
+  }
+  Status release(const std::string& job) override {
+    return call<std::monostate>([&] { return claims_.release(job); });
+  }
+  LeaseState lease() const override {
+    return lease_ && !process_.is_dead() ? lease_->state() : LeaseState();
+  }
+  Result<std::optional<JobOwner>> owner(const std::string& job) override {
+    HARPE_TRY(check_job_id(job));
+    return call<std::optional<JobOwner>>([&] { return claims_.owner(job); });
+  }
+  Result<std::map<std::string, std::string>> owners() override {
+    return call<std::map<std::string, std::string>>([&] { return claims_.owners(); });
+  }
+  Result<std::vector<std::string>> ownerless() override {
+    return call<std::vector<std::string>>([&] { return claims_.ownerless(); });
+  }
+
+  Status notify(const std::string& text) override {
+    if (Status checked = check_notification(text); !checked.ok()) return checked;
+    return call<std::monostate>([&] {
+      return session_.run(Kind::kNotify, [&](Tables& tables) {
+        tables.announce(number_, {text});
+        return std::monostate();
+      });
+    });
+  }
+
+  Status listen(std::function<void(const StoreNotification&)> hear) override {
+    const SimulatedQueue::Turn turn(listening_, process_);
+    if (process_.is_dead()) return process_is_dead();
+    if (listener_) listener_->stop();
+    listener_.reset();
+    if (!hear) return ok_status();
+    listener_ = std::make_shared<SimulatedListener>(database_, process_, options_, number_,
+                                                    std::move(hear));
+    listener_->start();
+    return ok_status();
+  }
+
+  Status check() override {
+    return call<std::monostate>(
+        [&] { return session_.run(Kind::kCheck, [](Tables&) { return std::monostate(); }); });
+  }
+  Status verify() override { return ok_status(); }
+  std::string description() const override { return "simulated database"; }
+
+ private:
+  using Kind = StoreCall::Kind;
+
+  SimulatedStore(SimulatedDatabase& database, const StoreOptions& options, StoreProcess process)
+      : database_(database),
+        process_(std::move(process)),
+        options_(options),
+        number_(database.new_number()),
+        lease_(options.url.empty()
+                   ? nullptr
+                   : std::make_shared<SimulatedLease>(database, process_, options_)),
+        calls_(*options_.clock),
+        session_(database, process_, *options_.clock, options_.url, StoreCall::Line::kCalls,
+                 options_.timeout, &calls_),
+        claims_(session_, lease_.get()),
+        listening_(*options_.clock) {}
+
+  Status open() {
+    if (Status connected = session_.connect(); !connected.ok()) return connected;
+    const auto opened = session_.run(Kind::kOpen, [](Tables&) { return std::monostate(); });
+    if (!opened.ok()) return opened.error();
+    return lease_ ? lease_->start() : ok_status();
+  }
+
+  /// Connects where there is no connection, at most once in a while.
+  Status ready() {
+    if (session_.is_alive()) return ok_status();
+    Clock& clock = *options_.clock;
+    if (failed_ && clock.now() - failed_->first < options_.reconnect_pause) return failed_->second;
+    Status done = session_.connect();
+    if (!done.ok()) {
+      failed_.emplace(clock.now(), done.error());
+      return done;
+    }
+    failed_.reset();
+    return ok_status();
+  }
+
+  /// Runs `body` over a connection, when it is its turn.
+  template <class Value, class Body>
+  Result<Value> call(const Body& body) {
+    const SimulatedQueue::Turn turn(calls_, process_);
+    if (process_.is_dead()) return process_is_dead();
+    HARPE_TRY(ready());
+    return body();
+  }
+
+  template <class Body>
+  auto read(const Body& body) -> Result<decltype(body(std::declval<const Tables&>()))> {
+    using Value = decltype(body(std::declval<const Tables&>()));
+    return call<Value>(
+        [&] { return session_.run(Kind::kRead, [&](Tables& tables) { return body(tables); }); });
+  }
+
+  /// The jobs of these changes that are not this store's to change.
+  std::set<std::string> fenced(const Tables& tables, const StoreChanges& changes) const {
+    std::set<std::string> touched, refused;
+    for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
+    for (const JobSummary& summary : changes.summaries) touched.insert(summary.job);
+    for (const StoredEvent& event : changes.events) touched.insert(event.job);
+    touched.erase("");
+    for (const std::string& id : touched) {
+      const auto by = changes.epochs.find(id);
+      const bool mine = claims_.fence(
+          tables, id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt);
+      if (!mine) refused.insert(id);
+    }
+    return refused;
+  }
+
+  SimulatedDatabase& database_;
+  const StoreProcess process_;
+  const StoreOptions options_;
+  const std::uint64_t number_;                   ///< by which its notifications are known
+  const std::shared_ptr<SimulatedLease> lease_;  ///< null: it claims nothing
+  SimulatedQueue calls_;                         ///< for what follows
+  SimulatedSession session_;
+  SimulatedClaims claims_;
+  std::optional<std::pair<Instant, Error>> failed_;  ///< the last attempt to connect
+  SimulatedQueue listening_;                         ///< for what follows
+  std::shared_ptr<SimulatedListener> listener_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,115 @@
+#pragma once
+/// \file
+/// What tests of stores share.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harpe/base/eventually_testing.h"
+#include "harpe/base/mutex.h"
+#include "harpe/base/test_directory_testing.h"
+#include "harpe/training/store/store.h"
+
+namespace harpe {
+
+/// Collects what a listener hears.
+class Heard {
+ public:
+  std::function<void(const StoreNotification&)> listener() {
+    return [this](const StoreNotification& notification) {
+      const MutexLock lock(mutex_);
+      notifications_.push_back(notification);
+      changed_.notify_all();
+    };
+  }
+
+  /// Waits until so many were heard; what was heard by then.
+  std::vector<StoreNotification> wait_for(std::size_t count) {
+    MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, std::chrono::seconds(30),
+                      [&]() HARPE_REQUIRES(mutex_) { return notifications_.size() >= count; });
+    return notifications_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<StoreNotification> notifications_ HARPE_GUARDED_BY(mutex_);
+};
+
+/// "look again" and what was announced.
+inline std::vector<std::string> texts_of(const std::vector<StoreNotification>& notifications) {
+  std::vector<std::string> texts;
+  for (const StoreNotification& notification : notifications) {
+    texts.push_back(notification.kind == StoreNotification::Kind::kLookAgain ? "look again"
+                                                                             : notification.text);
+  }
+  return texts;
+}
+
+/// Gives up soon, and tries again sooner.
+inline const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
+
+/// Of a server that may own jobs.
+inline StoreOptions server_options(const std::string& url, const LeaseTimes& lease = {}) {
+  StoreOptions options = kImpatient;
+  options.url = url;
+  options.lease = lease;
+  return options;
+}
+/// What the server of that address, and what all others, are told of who owns a job.
+inline std::optional<JobOwner> own(const std::string& url) {
+  return JobOwner{url, true};
+}
+inline std::optional<JobOwner> others(const std::string& url) {
+  return JobOwner{url, false};
+}
+
+/// Threads that end by themselves; waits for all of them at last.
+class JoinedThreads {
+ public:
+  JoinedThreads() = default;
+  JoinedThreads(const JoinedThreads&) = delete;
+  JoinedThreads& operator=(const JoinedThreads&) = delete;
+  ~JoinedThreads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void start(std::function<void()> body) {
+    const MutexLock lock(mutex_);
+    threads_.emplace_back(std::move(body));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::thread> threads_ HARPE_GUARDED_BY(mutex_);
+};
+
+inline std::unique_ptr<Store> opened(Result<std::unique_ptr<Store>> store) {
+  EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().text());
+  return store.ok() ? *std::move(store) : nullptr;
+}
+inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions& options = {}) {
+  return opened(Store::open(url, options));
+}
+
+template <class T>
+std::string error_of(const Result<T>& result) {
+  return result.ok() ? "no error"
+                     : std::string(name_of(result.error().code)) + ": " + result.error().text();
+}
+
+#define EXPECT_OK(expression)                          \
+  do {                                                 \
+    const auto& done = (expression);                   \
+    EXPECT_TRUE(done.ok()) << ::harpe::error_of(done); \
+  } while (false)
+
+}  // namespace harpe

@@ -1,0 +1,67 @@
+// Everything that ranks and users send to a job as JSON. What is accepted reads back the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "harpe/training/wire/carbon_terms.h"
+#include "harpe/training/wire/rank_notices.h"
+#include "harpe/training/wire/wire.h"
+
+namespace {
+
+/// \param write  gives the text of what `read` accepted
+template <class Read, class Write>
+void round_trip(std::string_view text, Read read, Write write) {
+  const auto value = read(text);
+  if (!value.ok()) {
+    if (value.error().diagnostics.empty()) std::abort();
+    return;
+  }
+  const std::string written = write(*value);
+  const auto again = read(written);
+  if (!again.ok() || write(*again) != written) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (static_cast<unsigned char>(data[0] - '0') % 9) {
+    case 0:
+      round_trip(
+          text, [](std::string_view given) { return harpe::parse_job_spec(given); },
+          harpe::job_spec_json);
+      if (harpe::declared_instructions(text) < 0) std::abort();
+      break;
+    case 1:
+      round_trip(text, harpe::parse_rank_registration, harpe::rank_registration_json);
+      break;
+    case 2:
+      round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
+      break;
+    case 3:
+      round_trip(text, harpe::parse_rank_response, [](const harpe::RankResponse& response) {
+        return harpe::rank_response_json(response, harpe::assignments_json(response.assignments));
+      });
+      break;
+    case 4:
+      round_trip(text, harpe::parse_objective, harpe::objective_json);
+      break;
+    case 6:
+      round_trip(text, harpe::parse_carbon_terms, harpe::carbon_terms_json);
+      break;
+    case 7:
+      round_trip(text, harpe::parse_rank_notices, harpe::rank_notices_json);
+      break;
+    case 8:
+      round_trip(text, harpe::parse_notice_response, harpe::notice_response_json);
+      break;
+    default:
+      round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);
+  }
+  return 0;
+}

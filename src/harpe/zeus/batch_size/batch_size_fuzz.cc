@@ -1,0 +1,58 @@
+// What is read of jobs and of stored states never ends the program, and what was read once is
+// written and read the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "harpe/zeus/batch_size/batch_size_optimizer.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+/// Another epoch.
+void go_on(harpe::BatchSizeOptimizer& optimizer, const harpe::Trial& trial) {
+  if (trial.epochs == std::numeric_limits<int>::max()) return;
+  const auto verdict = optimizer.report({.trial = trial.number,
+                                         .batch_size = trial.batch_size,
+                                         .epoch = trial.epochs + 1,
+                                         .time = trial.time + harpe::Seconds{1},
+                                         .energy = trial.energy + harpe::Joules{1},
+                                         .metric = 1},
+                                        optimizer.heard());
+  require(!verdict.ok() ||
+          verdict->stop != (verdict->reason == harpe::TrialVerdict::Reason::kGoOn));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto job = harpe::parse_recurring_job(text);
+  if (job.ok()) {
+    const auto again = harpe::parse_recurring_job(harpe::recurring_job_json(*job));
+    require(again.ok() && *again == *job);
+  }
+  auto optimizer = harpe::parse_batch_size_optimizer(text);
+  if (!optimizer.ok()) return 0;
+  const std::string written = harpe::batch_size_optimizer_json(*optimizer);
+  const auto again = harpe::parse_batch_size_optimizer(written);
+  require(again.ok() && harpe::batch_size_optimizer_json(*again) == written);
+  const auto given = optimizer->next(optimizer->heard() + harpe::Seconds{1});
+  if (given.ok()) go_on(*optimizer, given->trial);
+  // What is under way has metrics of its own, which are judged.
+  std::vector<harpe::Trial> running;
+  for (const harpe::Trial& trial : optimizer->trials()) {
+    if (trial.status == harpe::Trial::Status::kDispatched && running.size() < 4) {
+      running.push_back(trial);
+    }
+  }
+  for (const harpe::Trial& trial : running) go_on(*optimizer, trial);
+  return 0;
+}

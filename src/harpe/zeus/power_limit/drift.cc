@@ -1,0 +1,22 @@
+#include "harpe/zeus/power_limit/drift.h"
+
+#include <cmath>
+
+namespace harpe {
+namespace {
+
+// As many as the median is of: all of what it then rests on is new.
+constexpr int kEnough = 15;
+
+}  // namespace
+
+bool DriftDetector::add(Seconds step) {
+  if (!std::isfinite(step.value) || step.value <= 0) return false;
+  const double median = median_.add(step.value);
+  if (++steps_ < kEnough) return false;
+  const bool beyond = std::abs(median / expected_.value - 1) > tolerance_;
+  steps_beyond_ = beyond ? steps_beyond_ + 1 : 0;
+  return steps_beyond_ >= kEnough;
+}
+
+}  // namespace harpe

@@ -1,0 +1,22 @@
+// Any bytes as a profile: an error, or a profile that reads back from what is written.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "harpe/zeus/power_limit/limit_profile.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto profile = harpe::parse_limit_profile(text, "fuzz");
+  if (!profile.ok()) return 0;
+  const auto again = harpe::parse_limit_profile(harpe::limit_profile_json(*profile), "again");
+  if (!again.ok() || again->measurements != profile->measurements ||
+      again->key.has_value() != profile->key.has_value() ||
+      again->measured_at != profile->measured_at) {
+    std::abort();
+  }
+  // What was read can be chosen from.
+  if (!harpe::choose(profile->measurements, {}).ok()) std::abort();
+  return 0;
+}

@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// The optimizers driven over a recorded run: each window takes what was recorded under its
+/// setting, in proportion to its steps. A run holds one mean a setting and nothing of how steps
+/// scatter, so an early end of a window cannot be shown: the length of Harpe's windows is given.
+///
+/// Steps count from 1; 0 is before the first. What an epoch's end sets has the step that ended.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harpe/zeus/power_limit/online_optimizer.h"
+#include "harpe/zeus/power_limit/recorded_run.h"
+#include "harpe/zeus/power_limit/setting_profiler.h"
+#include "harpe/zeus/power_limit/zeus_optimizer.h"
+
+namespace harpe {
+
+/// How many steps a recorded window has: Zeus's profile_steps.
+inline constexpr int kRecordedSteps = 40;
+
+struct SetCall {
+  std::int64_t step = 0;
+  std::size_t setting = 0;  ///< position in the run's knob
+  friend bool operator==(const SetCall&, const SetCall&) = default;
+};
+
+struct ProfilingReplay {
+  std::optional<std::size_t> choice;
+  std::vector<SetCall> set_calls;
+  std::vector<std::size_t> order;  ///< in which settings were measured
+  std::int64_t done_step = 0;
+};
+
+/// \param steps_per_epoch  0: epochs never end
+Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& options,
+                                    int steps_per_epoch);
+/// \param window_steps  of each window, in place of the options' least and most
+Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions options,
+                                        int window_steps, int steps_per_epoch);
+
+/// What so many steps of a run take in all.
+struct RunTotals {
+  Seconds time{};
+  Joules energy{};
+};
+/// With these set calls, the last of which stays.
+RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& set_calls,
+                    std::int64_t steps);
+
+struct OnlineReplay {
+  RunTotals totals;
+  std::size_t last = 0;  ///< setting
+  int switches = 0;
+  double worst_slowdown = 0;  ///< of any prefix, over the highest setting throughout; a fraction
+};
+Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOptions& options,
+                                   std::int64_t steps);
+
+}  // namespace harpe

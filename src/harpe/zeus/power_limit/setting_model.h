@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// Time and power under settings that were not measured, from those that were.
+///
+/// Both are seen relative to the highest setting, over x = (power limit) / (power drawn at the
+/// highest setting, a GPU). A limit far above what a GPU draws does nothing; below it, power
+/// follows the limit and time rises ever faster, as voltage stops to fall with the clock. So the
+/// prior of log time saturates, a softplus A w log(1 + exp((x0 - x) / w)), and that of power is a
+/// soft minimum of x and 1. What a job does otherwise is a Gaussian process about them, whose
+/// deviation grows with the prior of time itself (Rasmussen and Williams, "Gaussian Processes for
+/// Machine Learning", 2006, chapter 2). A clock is given the x that a GPU of usual static power
+/// draws at it.
+///
+/// Constants: fitted by least absolute deviations (scripts/fit_setting_model.py), and those of the
+/// kernels chosen by least mean loss, on the 164 (job, batch size) curves of V100, P100 and RTX
+/// 6000 in the traces published with Zeus. No run of an A40, on which the choice is judged, was
+/// used.
+///
+/// Complexity: O(n m^2 + m^3) for n settings, m of them measured.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harpe/zeus/power_limit/knob.h"
+#include "harpe/zeus/power_limit/selector.h"
+
+namespace harpe {
+
+/// Natural logarithms relative to the highest setting, with the variance of the next window.
+struct SettingForecast {
+  double log_time = 0, time_variance = 0;
+  double log_power = 0, power_variance = 0;
+};
+
+class SettingModel {
+ public:
+  /// \param highest  measured at the knob's first setting  \param gpus  measured together
+  SettingModel(const Knob& knob, const Measurement& highest, int gpus);
+
+  /// One a setting. \param measured  one a setting; that of the first must be there
+  std::vector<SettingForecast> forecast(std::span<const std::optional<Measurement>> measured) const;
+
+ private:
+  std::vector<double> position_;  ///< x
+};
+
+/// How a setting may turn out: its score, and by how much it may be below another (natural
+/// logarithms).
+struct ScoreForecast {
+  double log_score = 0, deviation = 0;
+  /// Expected improvement (Jones, Schonlau, Welch 1998, equation 15).
+  double improvement_on(double log_best) const;
+};
+ScoreForecast score_of(const SettingForecast& forecast, const Measurement& highest,
+                       const ScoreWeights& weights);
+
+}  // namespace harpe

@@ -1,0 +1,117 @@
+#pragma once
+/// \file
+/// Harpe's own profiling of one job's setting: few settings instead of all, short windows instead
+/// of equal ones, and no window is lost.
+///
+/// The highest setting is measured first. Then, again and again, the setting whose score is
+/// expected to improve most on the best so far by the model (setting_model.h), until no setting
+/// promises `least_gain` more, or the budget of steps does not hold another window. A window ends
+/// as soon as the 95 % interval of the mean step is narrower than `precision` and it is long enough
+/// for energy counters. At the end of an
+/// epoch it pauses and later goes on, and the setting stays in force, so that epochs may be shorter
+/// than a window, even than a warm-up.
+///
+/// For a maximum slowdown the lowest setting that probably keeps it is measured next. Where another
+/// selector is bound to a slowdown, what a setting promises counts by the probability that it keeps
+/// the bound (Gardner et al., ICML 2014). Both choose measured settings only: a promise rests on no
+/// forecast.
+///
+/// Steps, warm-up included, are at most `step_share` of what Zeus takes for the same settings
+/// (10 + 40 steps each), or one window where that is more. Drive it as zeus_optimizer.h; it also
+/// wants the time of each event, on any steady clock. Pure; not thread-safe.
+
+#include <optional>
+#include <vector>
+
+#include "harpe/zeus/power_limit/knob.h"
+#include "harpe/zeus/power_limit/knob_action.h"
+#include "harpe/zeus/power_limit/limit_plan.h"
+#include "harpe/zeus/power_limit/selector.h"
+#include "harpe/zeus/power_limit/setting_model.h"
+
+namespace harpe {
+
+struct ProfilerOptions {
+  Selector selector{};
+  int warmup_steps = 10;    ///< at least 0
+  int min_steps = 10;       ///< of a window, at least 1
+  int max_steps = 40;       ///< of a window, at least min_steps
+  Seconds min_time{2};      ///< of a window with fewer than max_steps, for counters that lag 0.1 s
+  double precision = 0.01;  ///< half-width of the interval over the mean, above 0
+  double step_share = 0.5;  ///< above 0
+  double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
+  /// Chooses only settings that keep the selector's `most_slowdown` with the error of their
+  /// windows: with a probability of 95 %. False: by the windows' means alone, as Zeus does.
+  bool cautious = false;
+  /// That error, a relative half-width of a 95 % interval; none: each window's own, by the scatter
+  /// of its steps. Processes of a job that must choose alike share no scatter.
+  std::optional<double> time_error{};
+  /// What was measured of the same job with other batch sizes: of power limits, and where no
+  /// slowdown is bound, it says which are worth measuring (limit_plan.h).
+  std::vector<SizeProfile> others{};
+  int batch_size = 0;
+};
+
+class SettingProfiler {
+ public:
+  static Result<SettingProfiler> make(Knob knob, ProfilerOptions options);
+
+  KnobActions start();
+  KnobActions on_step_begin(Seconds now);
+  KnobActions on_epoch_end(Seconds now);
+  /// What the window just closed took; some parts of it where it was paused. A setting whose
+  /// figures are no numbers above 0 is measured again.
+  KnobActions on_window(Seconds time, Joules energy);
+
+  bool done() const { return state_ == State::kDone; }
+  std::optional<std::size_t> choice() const { return choice_; }
+  /// The best of the settings measured so far; none before the first.
+  std::optional<std::size_t> best_so_far() const;
+  /// One a setting, of one step (s, J); nothing for those that were not measured.
+  const std::vector<std::optional<Measurement>>& measured() const { return measured_; }
+  /// Positions in the order they were measured.
+  const std::vector<std::size_t>& order() const { return order_; }
+  int steps() const { return steps_; }  ///< begun while not done
+  const Knob& knob() const { return knob_; }
+
+ private:
+  enum class State : unsigned char { kWarmup, kMeasuring, kDone };
+
+  SettingProfiler(Knob knob, ProfilerOptions options);
+
+  void begin(std::size_t setting, KnobActions& actions);
+  void set(std::size_t setting, KnobActions& actions);
+  void end_step(Seconds now);
+  bool window_is_decided() const;
+  bool still_warms_up();
+  void finish(KnobActions& actions);
+  std::optional<std::size_t> next_setting() const;
+  std::optional<std::size_t> next_for_slowdown() const;
+  std::optional<std::size_t> next_by_others(const ScoreWeights& weights) const;
+  double chance_to_keep(std::size_t setting, const SettingForecast& forecast) const;
+  double margin(std::size_t setting) const;
+  std::size_t best_measured() const;
+  std::size_t best_setting() const;
+
+  Knob knob_;
+  ProfilerOptions options_;
+  int budget_ = 0;  ///< steps
+  State state_ = State::kWarmup;
+  int steps_ = 0, state_steps_ = 0;
+  std::size_t current_ = 0;
+  std::optional<std::size_t> set_;
+  int window_limit_ = 0;  ///< steps that this window may have
+  bool window_is_open_ = false, window_is_complete_ = false;
+  bool step_is_beginning_ = false;  ///< where a window is closed: not at the end of an epoch
+  Seconds step_began_{};
+  std::vector<double> step_times_;
+  Seconds time_{};
+  Joules energy_{};
+  std::vector<std::optional<Measurement>> measured_;
+  int warm_ups_ = 0;                ///< windows of the highest setting that were measured again
+  std::vector<double> time_error_;  ///< of `measured_`: relative half-widths of 95 % intervals
+  std::vector<std::size_t> order_;
+  std::optional<std::size_t> choice_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// The power limit optimizer of Zeus (You et al., NSDI 2023, section 4.1) as a state machine: every
+/// limit from the highest to the lowest is warmed up and measured for a number of steps, then the
+/// selector chooses. An epoch that ends cancels the window and begins that limit anew.
+///
+/// Where epochs are too short for that to ever finish a limit, Zeus itself repeats one limit for
+/// ever. Here, an epoch that began and ended under one limit without finishing it is taken as the
+/// sign: from then on windows are kept over the ends of epochs and the limit stays in force.
+///
+///   auto optimizer = ZeusOptimizer::make(knob, {});
+///   carry_out(optimizer->start());
+///   for each step: carry_out(optimizer->on_step_begin());
+///
+/// A set action is only given where the setting differs from the last. Pure; not thread-safe; O(1)
+/// an event but for the last choice. Not here: what was in force before is the caller's to restore.
+
+#include <optional>
+
+#include "harpe/zeus/power_limit/knob.h"
+#include "harpe/zeus/power_limit/knob_action.h"
+#include "harpe/zeus/power_limit/selector.h"
+
+namespace harpe {
+
+struct ZeusOptions {
+  Selector selector{};
+  int wait_steps = 1;      ///< before the first limit, at least 0
+  int warmup_steps = 10;   ///< at least 0
+  int profile_steps = 40;  ///< at least 1
+};
+
+class ZeusOptimizer {
+ public:
+  /// Fails for a wrong selector and for numbers of steps below their least.
+  static Result<ZeusOptimizer> make(Knob knob, ZeusOptions options);
+
+  /// Before the first step: sets the highest limit.
+  KnobActions start();
+  /// Instead of start(), with an earlier profile: chooses, sets, and is done. Fails where the
+  /// profile holds no allowed setting.
+  Result<KnobActions> start_from(std::span<const Measurement> profile);
+  KnobActions on_step_begin();
+  KnobActions on_epoch_end();
+  /// What the window that was just closed took. A limit whose figures are no numbers above 0 is
+  /// measured again.
+  KnobActions on_window(Seconds time, Joules energy);
+
+  bool done() const { return state_ == State::kDone; }
+  /// Once done; none where the knob has no setting.
+  std::optional<std::size_t> choice() const { return choice_; }
+  const std::vector<Measurement>& measurements() const { return measurements_; }
+  const Knob& knob() const { return knob_; }
+
+ private:
+  enum class State : unsigned char { kReady, kWarmup, kProfiling, kDone };
+
+  ZeusOptimizer(Knob knob, ZeusOptions options) : knob_(std::move(knob)), options_(options) {}
+
+  void set(std::size_t setting, KnobActions& actions);
+  void begin_limit(KnobActions& actions);
+  void finish(KnobActions& actions);
+
+  Knob knob_;
+  ZeusOptions options_;
+  State state_ = State::kReady;
+  std::size_t current_ = 0;  ///< limit to be measured next, or now
+  int steps_ = 0;            ///< until the state ends
+  std::optional<std::size_t> set_;
+  bool began_epoch_with_current_ = false;  ///< no limit was finished since the epoch began
+  bool keeps_windows_ = false;             ///< over the ends of epochs
+  bool window_is_open_ = false, window_is_complete_ = false;
+  Seconds time_{};
+  Joules energy_{};
+  std::vector<Measurement> measurements_;
+  std::optional<std::size_t> choice_;
+};
+
+}  // namespace harpe

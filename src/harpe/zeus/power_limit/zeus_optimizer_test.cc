@@ -1,0 +1,87 @@
+// Zeus's state machine where the recorded runs do not reach; limit_replay_test.cc has those.
+
+#include "harpe/zeus/power_limit/zeus_optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace harpe {
+namespace {
+
+using ActionKind = KnobAction::Kind;
+
+ZeusOptimizer optimizer_with(std::vector<double> limits, ZeusOptions options) {
+  return ZeusOptimizer::make(Knob::make(KnobKind::kPowerLimit, std::move(limits)).take(), options)
+      .take();
+}
+
+TEST(ZeusOptimizer, WorksWithoutWarmUp) {
+  ZeusOptimizer optimizer =
+      optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 0, .profile_steps = 1});
+  EXPECT_EQ(optimizer.start(), (KnobActions{{ActionKind::kSet, 0}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.on_window({1}, {250}),
+            (KnobActions{{ActionKind::kSet, 1}, {ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.on_window({2}, {400}), (KnobActions{{ActionKind::kSet, 0}}));
+  EXPECT_TRUE(optimizer.done());
+  EXPECT_EQ(optimizer.choice(), 0U);
+  EXPECT_TRUE(optimizer.on_step_begin().empty());
+  EXPECT_TRUE(optimizer.on_epoch_end().empty());
+}
+
+TEST(ZeusOptimizer, CancelsTheWindowWhenTheEpochEnds) {
+  ZeusOptimizer optimizer =
+      optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 1, .profile_steps = 3});
+  (void)optimizer.start();
+  EXPECT_TRUE(optimizer.on_step_begin().empty());
+  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_epoch_end(), (KnobActions{{ActionKind::kCancelWindow}}));
+  EXPECT_TRUE(optimizer.measurements().empty());
+}
+
+TEST(ZeusOptimizer, MeasuresAgainWhatIsNoNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  ZeusOptimizer optimizer =
+      optimizer_with({300}, {.wait_steps = 0, .warmup_steps = 0, .profile_steps = 1});
+  (void)optimizer.start();
+  (void)optimizer.on_step_begin();
+  (void)optimizer.on_step_begin();
+  (void)optimizer.on_window({1}, {nan});
+  EXPECT_FALSE(optimizer.done());
+  (void)optimizer.on_step_begin();
+  (void)optimizer.on_window({1}, {100});
+  EXPECT_EQ(optimizer.choice(), 0U);
+}
+
+TEST(ZeusOptimizer, ChoosesAtOnceFromAProfileAmongWhatIsAllowed) {
+  const std::vector<Measurement> profile = {
+      {300, {10}, {2800}}, {250, {11}, {2600}}, {200, {13}, {2400}}};
+  ZeusOptimizer optimizer = optimizer_with({300, 250}, {.selector = {.eta = 1}});
+  const auto actions = optimizer.start_from(profile);
+  ASSERT_TRUE(actions.ok());
+  EXPECT_EQ(*actions, (KnobActions{{ActionKind::kSet, 1}}));
+  EXPECT_TRUE(optimizer.done());
+  ZeusOptimizer other = optimizer_with({275}, {});
+  EXPECT_FALSE(other.start_from(profile).ok());
+}
+
+TEST(ZeusOptimizer, HasNothingToSetOnGpusWithoutLimits) {
+  ZeusOptimizer optimizer = optimizer_with({}, {});
+  EXPECT_TRUE(optimizer.start().empty());
+  EXPECT_TRUE(optimizer.done());
+  EXPECT_FALSE(optimizer.choice().has_value());
+}
+
+TEST(ZeusOptimizer, RefusesWrongOptions) {
+  const Knob knob = Knob::power_limits({100}, {300}).take();
+  EXPECT_FALSE(ZeusOptimizer::make(knob, {.selector = {.eta = -0.1}}).ok());
+  EXPECT_FALSE(ZeusOptimizer::make(knob, {.wait_steps = -1}).ok());
+  EXPECT_FALSE(ZeusOptimizer::make(knob, {.warmup_steps = -1}).ok());
+  EXPECT_FALSE(ZeusOptimizer::make(knob, {.profile_steps = 0}).ok());
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,45 @@
+#include "harpe/zeus/tuning/job_agreement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace harpe {
+
+Status JobAgreement::exchange(bool lost, std::span<double> sums, std::span<double> maxima) {
+  if (is_alone()) return ok_status();
+  std::vector<double> all(sums.begin(), sums.end());
+  all.push_back(lost ? 1 : 0);
+  HARPE_TRY(peers_->reduce(Reduction::kSum, all));
+  if (!maxima.empty()) HARPE_TRY(peers_->reduce(Reduction::kMax, maxima));
+  std::copy_n(all.begin(), sums.size(), sums.begin());
+  if (all.back() == 0) return ok_status();
+  return Error::of(ErrorCode::kUnavailable,
+                   "another process of the job could set or measure nothing more");
+}
+
+Result<bool> JobAgreement::same(bool lost, std::span<const double> numbers) {
+  if (is_alone()) return true;
+  // The largest, and the largest of the negatives: the smallest.
+  std::vector<double> maxima(numbers.begin(), numbers.end());
+  for (const double number : numbers) maxima.push_back(-number);
+  HARPE_TRY(exchange(lost, {}, maxima));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (maxima[i] != -maxima[i + numbers.size()]) return false;
+  }
+  return true;
+}
+
+double digest_of(const Knob& knob) {
+  // FNV-1a over the settings' bits, of which a double holds 53.
+  std::uint64_t hash = 0xcbf29ce484222325 ^ static_cast<std::uint64_t>(knob.kind());
+  for (const double setting : knob.settings()) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      hash = (hash ^ (std::bit_cast<std::uint64_t>(setting) >> shift & 0xff)) * 0x100000001b3;
+    }
+  }
+  return static_cast<double>(hash >> 11);
+}
+
+}  // namespace harpe

@@ -1,0 +1,234 @@
+#include "harpe/zeus/tuning/job_tuning.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/json_fields.h"
+#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/zeus/tuning/agent_setter.h"
+#include "harpe/zeus/tuning/job_agreement.h"
+#include "harpe/zeus/tuning/offered_knob.h"
+
+namespace harpe {
+namespace {
+
+// Drivers, libraries and data change; a month-old profile is a guess.
+constexpr Seconds kOldestProfile{30.0 * 86400};
+
+double now_on_the_wall() {
+  return static_cast<double>(std::time(nullptr));
+}
+
+// A folder with more files than these is something else.
+constexpr std::size_t kMostProfiles = 1000;
+
+bool is_folder(const std::filesystem::path& path) {
+  return !path.has_filename() || std::filesystem::is_directory(path);
+}
+
+std::filesystem::path file_of(const JobTuningOptions& options) {
+  if (!is_folder(options.profile)) return options.profile;
+  return options.profile / ("batch-" + std::to_string(options.batch_size) + ".json");
+}
+
+/// The profile, or those of a folder, by name. What cannot be read in a folder is passed over.
+Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& path) {
+  std::vector<LimitProfile> profiles;
+  std::error_code none;
+  if (path.empty() || !std::filesystem::exists(path, none)) return profiles;
+  if (!is_folder(path)) {
+    const std::string text = HARPE_TRY(read_file(path));
+    profiles.push_back(HARPE_TRY(parse_limit_profile(text, path)));
+    return profiles;
+  }
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator it(path, none), end; !none && it != end;
+       it.increment(none)) {
+    if (it->path().extension() == ".json") files.push_back(it->path());
+    if (files.size() > kMostProfiles) break;
+  }
+  std::ranges::sort(files);
+  for (const auto& file : files) {
+    const Result<std::string> text = read_file(file);
+    Result<LimitProfile> profile = text.ok() ? parse_limit_profile(*text, file) : text.error();
+    if (profile.ok()) profiles.push_back(std::move(profile).take());
+  }
+  return profiles;
+}
+
+/// The GPU as this process itself sees it, as if everything might be set.
+FoundGpu found_here(Gpu& gpu) {
+  FoundGpu found;
+  const Result<PowerLimitRange> range = gpu.power_limit_range();
+  if (range.ok()) {
+    found.offer.limits = *range;
+    found.offer.allowed_limits = {{range->lowest, range->highest}};
+  }
+  const Result<Watts> limit = gpu.power_limit();
+  if (limit.ok()) found.found.power_limit = *limit;
+  return found;
+}
+
+}  // namespace
+
+JobTuning::JobTuning(JobTuningOptions options) : options_(std::move(options)) {
+  report_.selector = options_.selector;
+  report_.online = options_.online;
+  report_.measures_node = options_.measures_node;
+  key_.job = options_.job.substr(0, kLongestText);
+  key_.batch_size = options_.batch_size;
+}
+
+JobTuning::~JobTuning() = default;
+
+Result<std::unique_ptr<JobTuning>> JobTuning::make(JobTuningOptions options) {
+  HARPE_TRY(check(options.selector));
+  std::vector<LimitProfile> profiles = HARPE_TRY(read_profiles(options.profile));
+  std::unique_ptr<JobTuning> tuning(new JobTuning(std::move(options)));
+  tuning->profiles_ = std::move(profiles);
+  return tuning;
+}
+
+void JobTuning::start(EnergyMonitor* monitor, Clock& clock, Peers* peers) {
+  const bool has_gpus = monitor != nullptr && !monitor->gpus().empty();
+  if (has_gpus) {
+    look_at_gpus(*monitor);
+    open_setter(*monitor, clock);
+    meter_ = std::make_unique<MonitorMeter>(*monitor, options_.measures_node, clock);
+  } else {
+    report_.why_nothing_was_set =
+        monitor == nullptr ? "the GPUs did not answer in time" : "there is no GPU here";
+  }
+  // A process without GPUs has the others know.
+  const Status agreed = peers == nullptr ? ok_status() : agree_on_objective(*peers);
+  if (has_gpus && !agreed.ok()) report_.why_nothing_was_set = agreed.error().text();
+  if (!has_gpus || !agreed.ok()) return;
+  TunerOptions options{.selector = report_.selector,
+                       .online = options_.online,
+                       .own_host_power = options_.selector.host_power,
+                       .batch_size = options_.batch_size};
+  take_known(options);
+  Result<std::unique_ptr<Tuner>> tuner = Tuner::make(std::move(options), *setter_, *meter_, peers);
+  if (!tuner.ok()) {
+    report_.why_nothing_was_set = tuner.error().text();
+    return;
+  }
+  tuner_ = std::move(tuner).take();
+  tuner_->start();
+}
+
+/// What there is, for the objective and for advice.
+void JobTuning::look_at_gpus(EnergyMonitor& monitor) {
+  const std::vector<GpuIdentity> gpus = monitor.gpus();
+  std::vector<FoundGpu> found;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    monitor.use_gpu(i, [&](Gpu& gpu) { found.push_back(found_here(gpu)); });
+  }
+  report_.could_be = limit_knob(found);
+  report_.selector.gpus = static_cast<int>(gpus.size());
+  for (const FoundGpu& gpu : found) {
+    if (!gpu.offer.limits) continue;
+    report_.selector.max_power = std::max(report_.selector.max_power, gpu.offer.limits->highest);
+  }
+  key_.gpu_model = gpus.front().name;
+}
+
+void JobTuning::open_setter(EnergyMonitor& monitor, Clock& clock) {
+  std::vector<std::string> uuids;
+  for (const GpuIdentity& gpu : monitor.gpus()) uuids.push_back(gpu.uuid);
+  Result<std::unique_ptr<KnobSetter>> opened = open_agent_setter(
+      agent_socket(options_.socket), uuids, options_.lease, options_.patience, clock);
+  if (opened.ok()) {
+    setter_ = std::move(opened).take();
+    return;
+  }
+  report_.why_nothing_was_set = opened.error().text();
+  // A GPU that has no limits is measured all the same: the setting is only a name then.
+  const double found = report_.could_be.size() > 0 ? report_.could_be[0] : 1;
+  setter_ = std::make_unique<NoSetter>(Knob::make(KnobKind::kPowerLimit, {found}).take());
+}
+
+/// The objective is that of all GPUs and nodes of the job.
+Status JobTuning::agree_on_objective(Peers& peers) {
+  Selector& selector = report_.selector;
+  std::array<double, 2> sums{static_cast<double>(selector.gpus), selector.host_power.value};
+  std::array<double, 1> highest{selector.max_power.value};
+  HARPE_TRY(JobAgreement(&peers).exchange(meter_ == nullptr, sums, highest));
+  selector.gpus = static_cast<int>(sums[0]);
+  selector.host_power = {sums[1]};
+  selector.max_power = {highest[0]};
+  return ok_status();
+}
+
+void JobTuning::take_known(TunerOptions& options) {
+  if (report_.selector.gpus > 1) key_.gpu_model += " x " + std::to_string(report_.selector.gpus);
+  const bool sizes_apart = is_folder(options_.profile);
+  for (const LimitProfile& profile : profiles_) {
+    ProfileKey wanted = key_;
+    const bool is_other = sizes_apart && profile.key && profile.key->batch_size != key_.batch_size;
+    if (is_other) wanted.batch_size = profile.key->batch_size;
+    auto stale = why_stale(profile, wanted, now_on_the_wall(), kOldestProfile);
+    if (!stale && profile.kind != setter_->knob().kind()) {
+      stale = "it is of another kind of setting";
+    }
+    if (stale && !sizes_apart) {
+      report_.notes.push_back(options_.profile.string() + " is not used again: " + *stale);
+    }
+    if (stale) continue;
+    if (is_other) {
+      options.others.push_back({.batch_size = wanted.batch_size, .measured = profile.measurements});
+    } else {
+      options.known = profile.measurements;
+    }
+  }
+}
+
+TuningReport JobTuning::finish() {
+  if (tuner_) report_.result = tuner_->result();
+  for (const std::string& why : report_.result.trials_ended) {
+    report_.notes.push_back("No more settings were tried: " + why);
+  }
+  advise_where_nothing_is_set();
+  write_profile();
+  tuner_.reset();
+  meter_.reset();
+  setter_.reset();
+  return report_;
+}
+
+void JobTuning::advise_where_nothing_is_set() {
+  const bool measured = !report_.result.costs.empty() && report_.result.costs[0].steps > 0;
+  if (report_.why_nothing_was_set.empty() || !measured || !report_.could_be.can_choose()) return;
+  const StepCost& own = report_.result.costs[0];
+  Measurement found{report_.could_be[0], own.time, own.energy};
+  // Of all GPUs that the selector counts, where others have some of them.
+  const bool is_of_all = report_.result.job_saving.has_value();
+  if (is_of_all && !report_.result.measurements.empty()) {
+    found.time = report_.result.measurements[0].time;
+    found.energy = report_.result.measurements[0].energy;
+  }
+  report_.advice = advise(report_.could_be, found, report_.selector);
+}
+
+void JobTuning::write_profile() {
+  const TuningResult& result = report_.result;
+  if (options_.profile.empty() || !options_.writes_profile || options_.online ||
+      result.from_profile || !result.decided || result.measurements.size() < 2 ||
+      !result.trials_ended.empty()) {
+    return;
+  }
+  const std::filesystem::path file = file_of(options_);
+  std::error_code none;
+  if (is_folder(options_.profile)) std::filesystem::create_directories(options_.profile, none);
+  const Status written = write_file(file, limit_profile_json({.kind = result.knob.kind(),
+                                                              .measurements = result.measurements,
+                                                              .key = key_,
+                                                              .measured_at = now_on_the_wall()}));
+  report_.notes.push_back(written.ok() ? "what was measured is in " + file.string()
+                                       : written.error().text());
+}
+
+}  // namespace harpe

@@ -1,0 +1,107 @@
+#pragma once
+/// \file
+/// Tunes one running job: hears of its steps, measures windows of them, and has the setting put in
+/// force that an optimizer of power_limit chooses.
+///
+/// Profiled (SettingProfiler): a window's energy is known a little after its end (counters lag by
+/// 0.1 s); until then the setting stays and steps are no part of any window. Once chosen, the
+/// setting is measured in windows for as long as it is in force, and the highest setting is looked
+/// at again along the run (looks.h): a saving is claimed by comparing the two (saving_account.h). A
+/// step over 5 times the usual is a pause and measured nowhere. A setting that turns out to break
+/// the selector's bound is left for the next higher one. Where steps drift for good, the job is
+/// profiled again, once it ran four times as long as profiling took.
+///
+/// A trial that goes on without steps ends at the best setting known: after a minute, and 20 times
+/// the usual step, without a step or the end of an epoch.
+///
+/// Online (OnlineOptimizer): a window a step.
+///
+/// A job of several processes that train in step has a tuner in each, of the GPUs of its own
+/// (peers.h). They profile with windows of equal length, by the sum of their energies and the
+/// longest of their times, and wait at a window's end until its energy is known. Later they ask one
+/// another about every 10 s whether to profile again, to leave the setting, or to end because one
+/// of them can set or measure nothing any more. What a result says of steps and joules is of this
+/// process, but for `job_saving`.
+///
+/// Time and energy come through interfaces: no thread, no clock. Not thread-safe.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/zeus/power_limit/online_optimizer.h"
+#include "harpe/zeus/power_limit/setting_profiler.h"
+#include "harpe/zeus/tuning/knob_setter.h"
+#include "harpe/zeus/tuning/peers.h"
+#include "harpe/zeus/tuning/saving_account.h"
+#include "harpe/zeus/tuning/step_file.h"
+#include "harpe/zeus/tuning/step_ledger.h"
+#include "harpe/zeus/tuning/window_meter.h"
+
+namespace harpe {
+
+struct TunerOptions {
+  Selector selector{};
+  bool online = false;
+  double online_slowdown = 0.05;  ///< budget, where the selector has no bound
+  /// Of the selector's host power, what is this process's to account for; none: all of it.
+  std::optional<Watts> own_host_power{};
+  /// Of an earlier run of this job on such GPUs, highest setting first; empty: none.
+  std::vector<Measurement> known{};
+  /// Of earlier runs with other batch sizes, for a job of one process.
+  std::vector<SizeProfile> others{};
+  int batch_size = 1;
+};
+
+struct TuningResult {
+  Knob knob;
+  std::int64_t steps = 0, epochs = 0;  ///< seen
+  /// The setting chosen; while `decided` is false the best as far as measured, and not in force for
+  /// that reason. None: nothing was measured.
+  std::optional<std::size_t> choice;
+  bool decided = false;
+  bool from_profile = false;  ///< chosen by what an earlier run measured
+  int profilings = 0;         ///< begun
+  /// Of a step at `choice` against the highest setting, a fraction, by the newest looks.
+  std::optional<double> slowdown{};
+  /// Why settings are tried no more; empty: they may be.
+  std::vector<std::string> trials_ended{};
+  std::vector<StepCost> costs;            ///< one a setting, since the last profiling began
+  std::vector<std::int64_t> steps_under;  ///< likewise
+  Saving saving;                          ///< of the whole run, against the highest setting
+  std::vector<Measurement> measurements;  ///< of the last profiling, of all processes
+  /// Of all processes, as far as they have told one another.
+  std::optional<Saving> job_saving;
+  std::string failure;  ///< why tuning ended early; empty: it did not
+};
+
+class Tuner {
+ public:
+  /// Setter, meter and peers must outlive it. Fails for options that the optimizer refuses.
+  /// \param peers  null: the job is of this process alone
+  static Result<std::unique_ptr<Tuner>> make(TunerOptions options, KnobSetter& setter,
+                                             WindowMeter& meter, Peers* peers = nullptr);
+  virtual ~Tuner() = default;
+
+  /// Before the first step, in all processes.
+  virtual void start() = 0;
+  virtual void on(const StepEvent& event) = 0;
+  /// To be called often: takes windows whose energy is known by now.
+  virtual void poll(Instant now) = 0;
+  /// The job has ended. Go on with `poll` while it `waits`.
+  virtual void finish() = 0;
+  virtual bool waits() const = 0;
+  /// Whether settings are still tried, so that each step counts.
+  virtual bool profiles() const = 0;
+  /// Ends a trial at the best setting known, for good, in a job of one process.
+  /// \param why            for the report
+  /// \param are_steps_timed  false: when steps begin is not known from now on. The setting stays
+  virtual void end_trials(const std::string& why, bool are_steps_timed) = 0;
+  /// Something else failed: no more is set or measured.
+  virtual void fail(const Error& error) = 0;
+  virtual TuningResult result() const = 0;
+};
+
+}  // namespace harpe
