@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/training/wire/job_spec.h"
 #include "harpe/training/wire/rank_events.h"
 

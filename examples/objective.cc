@@ -20,12 +20,12 @@
 #include "harpe/plan/instruction/instruction.h"
 #include "harpe/plan/instruction/knobs.h"
 #include "harpe/plan/instruction/setting.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/policy/plan_for.h"
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/fixed_times.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/transfers.h"
 

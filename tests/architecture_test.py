@@ -22,7 +22,7 @@ ROOMS = re.compile(r"\bharpe_room\s*\(([^)]*)\)", re.DOTALL)
 CORE_MAY_NOT = {"thread", "future", "mutex", "chrono", "iostream", "ctime", "random"}
 # The one file that may take the standard library's locks, in place of which all others take it, as clang checks it.
 LOCKS, STANDARD_LOCKS = "base/mutex.h", {"mutex", "shared_mutex", "condition_variable"}
-CORE = {"base", "gpu_model", "instruction", "objective", "flow", "profile", "schedule", "pipeline", "frontier", "policy", "baseline",
+CORE = {"base", "gpu_model", "instruction", "objective", "flow", "profile", "schedule", "frontier", "policy", "baseline",
         "carbon", "pacing", "power_limit", "batch_size", "wire", "emulation"}
 
 

@@ -16,7 +16,7 @@
 #include "harpe/device/gpu_model/gpu_model.h"
 #include "harpe/plan/instruction/asking_ahead.h"
 #include "harpe/plan/objective/objective.h"
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

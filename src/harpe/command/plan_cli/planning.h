@@ -13,8 +13,8 @@
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/plan/baseline/one_setting.h"
 #include "harpe/plan/frontier/frontier.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

@@ -13,7 +13,7 @@
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/schedule_drawing.h"
 #include "harpe/command/plan_cli/table.h"
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 namespace {

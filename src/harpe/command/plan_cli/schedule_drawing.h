@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

@@ -28,9 +28,9 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/frontier/stage_replay.h"
 #include "harpe/plan/instruction/setting.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/policy/plan_table.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

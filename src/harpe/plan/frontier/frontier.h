@@ -33,8 +33,8 @@
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/instruction/per_stage.h"
 #include "harpe/plan/instruction/setting.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

@@ -20,7 +20,7 @@
 
 #include "harpe/base/units.h"
 #include "harpe/plan/frontier/certificate.h"
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

@@ -10,8 +10,8 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/flow/network.h"
 #include "harpe/plan/frontier/frontier.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

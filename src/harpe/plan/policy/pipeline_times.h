@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/policy/plan_table.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/training/emulated_training/emulated_stage.h"
 #include "harpe/training/wire/job_spec.h"
 #include "harpe/training/wire/rank_events.h"

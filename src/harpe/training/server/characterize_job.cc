@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/training/job/make_plans.h"
 
 namespace harpe {

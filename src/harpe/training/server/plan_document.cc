@@ -2,7 +2,7 @@
 
 #include "harpe/plan/frontier/certificate.h"
 #include "harpe/plan/frontier/plan.h"
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/training/job/make_plans.h"
 
 namespace harpe {

@@ -17,9 +17,9 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/instruction/per_stage.h"
 #include "harpe/plan/objective/objective.h"
-#include "harpe/plan/pipeline/pipeline.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/fixed_times.h"
+#include "harpe/plan/schedule/pipeline.h"
 #include "harpe/training/wire/job_shape.h"
 
 namespace harpe {

@@ -1,4 +1,4 @@
-#include "harpe/plan/pipeline/pipeline.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 #include <algorithm>
 #include <queue>
