@@ -251,9 +251,7 @@ LedgerRun read_report(Fields& fields, Diagnostics& diagnostics) {
   run.id = name_in(fields, "id");
   const JsonValue* intervals = fields.any("intervals");
   if (run.id.empty() || intervals == nullptr || intervals->type != Type::kObject) {
-    fields.error("intervals",
-                 "the report has no energy by interval: it is of Harpe 0.1, or nothing was "
-                 "measured");
+    fields.error("intervals", "the report has no energy by interval: nothing was measured");
     return run;
   }
   for (const std::string& word : fields.texts("command").value_or(std::vector<std::string>())) {

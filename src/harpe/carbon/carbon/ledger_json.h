@@ -53,8 +53,9 @@ std::string ledger_json(const std::vector<LedgerRun>& runs);
 std::string intervals_json(const EnergyLedger& ledger);
 
 /// Reads a document, or what `harpe run --out` wrote: then one run. Fails with a position on
-/// anything that is not as it should be, on reports of Harpe 0.1 (which have no intervals), and on
-/// documents of a later version, saying so. Members that are not known are left out.
+/// anything that is not as it should be, on reports without intervals, and on
+/// documents of a later version, with a message that says so. Members that are not known are left
+/// out.
 Result<std::vector<LedgerRun>> parse_ledger(std::string_view text, const std::string& file);
 
 }  // namespace harpe

@@ -362,8 +362,7 @@ class Job {
   /// The parts that have changed since the last call.
   std::map<std::string, std::string> take_changed_parts();
   JobTexts texts() const;
-  /// The job as it was. Members that are not known are left out: a newer Harpe wrote them. Reads
-  /// what Harpe 0.1 has stored, too ("harpe.job/1", all in the state).
+  /// The job as it was. Members that are not known are left out: a newer Harpe wrote them.
   static Result<Job> read(JobTexts texts, std::optional<PlanTable> plans, Seconds now);
   bool asleep() const;
   /// What was being done is begun again.

@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string>
 
-#include "harpe/base/source_tree_testing.h"
 #include "harpe/training/job/played_job_testing.h"
 
 namespace harpe {
@@ -16,40 +14,6 @@ namespace {
 void restart_server(Played& played) {
   const Status restarted = played.restart_server();
   ASSERT_TRUE(restarted.ok()) << restarted.error().text();
-}
-
-TEST(JobRestart, ReadsTheWordsThatHarpe01Stored) {
-  Played played(small_spec(3));
-  ASSERT_TRUE(played.training.register_all(played.job).ok());
-  ASSERT_TRUE(played.running());
-  const Objective objective{Objective::Kind::kSlowdown, 0.07};
-  ASSERT_TRUE(played.job.set_objective(objective, played.training.now()).ok());
-  ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = 1.2}, played.training.now()).ok());
-  JobTexts texts = played.job.texts();
-  const auto reword = [](std::string& text, const std::string& from, const std::string& to) {
-    const std::size_t at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-  };
-  reword(texts.state, "\"objective\":", "\"wish\":");
-  reword(texts.state, "\"declared\":", "\"told\":");
-  reword(texts.state, "\"assignments_late\":", "\"orders_late\":");
-  reword(texts.parts[kSpecificationPart], "\"objective\":", "\"wish\":");
-  const Result<Job> job = Job::read(texts, {}, played.training.now());
-  ASSERT_TRUE(job.ok()) << job.error().text();
-  EXPECT_EQ(job->status().objective, objective);
-  ASSERT_EQ(job->status().stragglers.size(), 1U);
-  EXPECT_EQ(job->status().stragglers.front().factor, 1.2);
-}
-
-TEST(JobRestart, ReadsSnapshotsWithoutABaseline) {
-  for (const char* name : {"registering", "profiling", "running"}) {
-    std::ifstream file(std::string(source_tree()) +
-                       "/src/harpe/training/job/fuzz_corpus/job_snapshot_fuzz/" + name);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const Result<Job> job = Job::read({.state = text}, std::nullopt, Seconds{1.8e9});
-    EXPECT_TRUE(job.ok()) << name << ": " << (job.ok() ? "" : job.error().text());
-  }
 }
 
 /// All ranks but the last.

@@ -22,8 +22,6 @@ using Type = JsonValue::Type;
 constexpr std::array kPhases = {"registering", "profiling",  "characterizing",
                                 "running",     "straggling", "observing"};
 constexpr const char* kFormat = "harpe.job/2";
-/// Of Harpe 0.1: the specification and all ranks stand in the state.
-constexpr const char* kFirstFormat = "harpe.job/1";
 constexpr std::int64_t kLargestNumber = 9'000'000'000'000'000;
 constexpr double kLatest = 1e12;  // s since 1970
 /// Ranks may know versions that came after the last snapshot.
@@ -167,10 +165,7 @@ JobTexts Job::texts() const {
 
 /// What people have asked for and declared.
 void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
-  // Harpe 0.1 had other words for the objective and for declared stragglers.
-  const JsonValue* wanted = fields.object("objective");
-  if (wanted == nullptr) wanted = fields.object("wish");
-  if (wanted != nullptr) {
+  if (const JsonValue* wanted = fields.object("objective")) {
     Fields members(*wanted, "objective", diagnostics);
     objective = read_objective(members);
   }
@@ -184,9 +179,7 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
     Fields members(*stored, "the pause", diagnostics);
     read_asked(members);
   }
-  declared_stragglers =
-      read_stragglers(fields, fields.any("declared") != nullptr ? "declared" : "told", diagnostics,
-                      spec.shape.data);
+  declared_stragglers = read_stragglers(fields, "declared", diagnostics, spec.shape.data);
   for (auto& [slow, factors] : read_slow_pipelines(fields, diagnostics, spec.shape))
     watch(slow).slow.factors = std::move(factors);
 }
@@ -213,8 +206,7 @@ void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds 
   read_count(fields, "reports_unused", reports_unused);
   read_count(fields, "reports_refused", reports_refused);
   read_count(fields, "energies_refused", energies_refused);
-  read_count(fields, fields.any("assignments_late") != nullptr ? "assignments_late" : "orders_late",
-             assignments_late);
+  read_count(fields, "assignments_late", assignments_late);
 }
 
 /// What is known of the costs of instructions.
@@ -256,25 +248,17 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   JsonValue document = HARPE_TRY(parse_json(texts.state, "job"));
   Diagnostics diagnostics("job");
   Fields fields(document, "the job", diagnostics);
-  const std::string format = fields.text("format").value_or("");
-  const bool is_first_format = format == kFirstFormat;
-  if (!is_first_format && format != kFormat) {
+  if (fields.text("format").value_or("") != kFormat) {
     fields.error("format", std::string("expected '") + kFormat + "'");
     return Error::invalid(std::move(diagnostics));
   }
-  const JsonValue* spec_json = fields.any("spec");
-  if (is_first_format && spec_json == nullptr) {
-    return Error::invalid("job: \"spec\" is missing");
-  }
-  JobSpec spec = HARPE_TRY(
-      is_first_format ? read_job_spec(*spec_json, "job", Unknown::kIgnored)
-                      : parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored));
+  JobSpec spec = HARPE_TRY(parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored));
   Result<Job> job = create(std::move(spec), now);
   if (!job.ok()) return job;
   State& s = *job->state_;
   s.effects = {};
   s.asleep = JobPhase::kRegistering;
-  s.specification_changed = is_first_format;
+  s.specification_changed = false;
   s.heard = {std::max(fields.number("heard", 0, kLatest).value_or(0), texts.heard.value)};
   // Of another server's clock, or of a store from before a step: nothing was heard in the future.
   s.heard = std::min(s.heard, now);
@@ -288,9 +272,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   if (const auto phase = fields.word("phase", {kPhases.begin(), kPhases.end()}))
     s.asleep = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
-    read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), is_first_format, s.heard,
-               s.ranks);
-  if (is_first_format) s.ranks.all_parts_changed();
+    read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), s.heard, s.ranks);
   // Of what an older version left, made up from what is its own.
   s.incarnation = fields.text("incarnation").value_or("");
   read_count(fields, "start", s.start);

@@ -1,5 +1,5 @@
 // What a store gives back: a job as texts (its state, its specification and a part of its ranks,
-// with a record separator between; Harpe 0.1 has stored the state alone), and its plans. Damaged
+// with a record separator between), and its plans. Damaged
 // ones are refused; a job that is accepted can be written, read again and lived on.
 
 #include <algorithm>

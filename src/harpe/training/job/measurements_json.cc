@@ -107,10 +107,7 @@ Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
   kept.account.full_time = fields.number("full_time_s", 0, kLongestTime).value_or(0);
   kept.account.wait_time = read_list(fields, "wait_time_s", stages);
   kept.account.wait_energy = read_list(fields, "wait_energy_j", stages);
-  // Harpe 0.1 stored none: what it measured gives way to the next iteration.
-  kept.account.wait_weight = fields.any("wait_weight") != nullptr
-                                 ? read_list(fields, "wait_weight", stages)
-                                 : std::vector<double>(stages);
+  kept.account.wait_weight = read_list(fields, "wait_weight", stages);
   for (const double one : read_list(fields, "ended", stages)) kept.ended.push_back(one != 0);
   return kept;
 }

@@ -64,21 +64,6 @@ bool read_holder(const JsonValue& item, const std::vector<std::string>& gpus,
   return true;
 }
 
-/// Sessions and names of GPUs as Harpe 0.1 has stored them.
-void read_first_holders(Fields& fields, RankHolders& holders) {
-  const auto sessions = fields.texts("sessions");
-  const auto gpus = fields.texts("gpus");
-  const std::size_t count = holders.size();
-  if (!sessions || sessions->size() != count || !gpus || gpus->size() != count) {
-    return fields.error("sessions", "expected one for each rank");
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if ((*sessions)[i].empty()) continue;
-    holders.place(i).session = (*sessions)[i];
-    holders.place(i).gpu = (*gpus)[i];
-  }
-}
-
 }  // namespace
 
 std::string holders_part(std::size_t part) {
@@ -132,11 +117,10 @@ Status read_holders(const std::string& text, std::size_t part, RankHolders& hold
 }
 
 void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
-                RankHolders holders, bool is_first_format, Seconds heard, RankBook& ranks) {
+                RankHolders holders, Seconds heard, RankBook& ranks) {
   Fields fields(object, "ranks", diagnostics);
   std::string run = fields.text("run").value_or("");
   auto clocks = read_clock_lists(fields, "clocks_mhz", static_cast<std::size_t>(shape.stages));
-  if (is_first_format) read_first_holders(fields, holders);
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const std::size_t stage = i / shape.tensor % shape.stages;
     if (!holders[i].registered()) continue;

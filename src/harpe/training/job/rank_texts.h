@@ -23,9 +23,9 @@ Status read_holders(const std::string& text, std::size_t part, RankHolders& hold
 
 /// The run, the clocks of stages, and whether any GPU is simulated.
 nlohmann::ordered_json ranks_json(const JobShape& shape, const RankBook& ranks);
-/// \param holders  as `read_holders` found them; \param is_first_format  they stand in `object`
+/// \param holders  as `read_holders` found them
 /// \param heard  when any of them was heard of last
 void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
-                RankHolders holders, bool is_first_format, Seconds heard, RankBook& ranks);
+                RankHolders holders, Seconds heard, RankBook& ranks);
 
 }  // namespace harpe

@@ -31,9 +31,6 @@ ProfilingOptions read_profiling(const JsonValue& object, Diagnostics& diagnostic
   read_count(fields, "most_clocks", 2, 4096, options.most_clocks);
   read_count(fields, "lowest_clock_mhz", 0, kHighestClock, options.lowest_clock.value);
   read_count(fields, "max_consecutive_increases", 1, 4096, options.max_consecutive_increases);
-  // Of what Harpe 0.1 stored.
-  if (unknown == Unknown::kIgnored)
-    read_count(fields, "rises", 1, 4096, options.max_consecutive_increases);
   read_number(fields, "time_target", 0, 10, options.time_target);
   read_number(fields, "energy_target", 0, 10, options.energy_target);
   options.as_is = fields.boolean("as_is").value_or(false);
@@ -231,10 +228,7 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
     spec.profiling = read_profiling(*profiling, diagnostics, unknown);
-  const JsonValue* objective = fields.object("objective");
-  // Of what Harpe 0.1 stored.
-  if (objective == nullptr && unknown == Unknown::kIgnored) objective = fields.object("wish");
-  if (objective != nullptr) {
+  if (const JsonValue* objective = fields.object("objective")) {
     Fields members(*objective, "objective", diagnostics);
     spec.objective = read_objective(members);
     if (unknown == Unknown::kRefused) members.finish();
