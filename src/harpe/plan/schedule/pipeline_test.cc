@@ -17,7 +17,7 @@ namespace harpe {
 namespace {
 
 // Seconds of each kind of instruction.
-struct Costs {
+struct NodeCosts {
   double forward = 1, input = 1, weight = 1;
 
   Seconds of(const Instruction& i, bool split) const {
@@ -51,7 +51,7 @@ bool is_split(const Schedule& schedule, const Instruction& backward) {
   return false;
 }
 
-Seconds makespan(const Pipeline& pipeline, const Costs& costs) {
+Seconds makespan(const Pipeline& pipeline, const NodeCosts& costs) {
   std::vector<Seconds> durations;
   for (const PipelineNode& node : pipeline.nodes()) {
     durations.push_back(node.stage < 0 ? node.transfer_time
@@ -86,7 +86,7 @@ TEST(Pipeline, MakespansEqualAnIndependentSimulator) {
   for (const auto& [key, value] : json->members) {
     char name[64];
     int stages = 0, micro_batches = 0;
-    Costs costs;
+    NodeCosts costs;
     ASSERT_EQ(std::sscanf(key.c_str(), "%63s p%d m%d F%lfI%lfW%lf", name, &stages, &micro_batches,
                           &costs.forward, &costs.input, &costs.weight),
               6)
@@ -103,7 +103,7 @@ TEST(Pipeline, MakespansEqualAnIndependentSimulator) {
 TEST(Pipeline, MakespansFollowTheKnownFormulas) {
   for (int p = 1; p <= 6; ++p) {
     for (int m = 1; m <= 12; ++m) {
-      const Costs costs{.forward = 2, .input = 3, .weight = 1};
+      const NodeCosts costs{.forward = 2, .input = 3, .weight = 1};
       const double both = 6;
       EXPECT_DOUBLE_EQ(makespan(build("gpipe", p, m), costs).value, (m + p - 1) * both);
       EXPECT_DOUBLE_EQ(makespan(build("1f1b", p, m), costs).value, (m + p - 1) * both);
