@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <memory>
 #include <ostream>
-#include <random>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "harpe/base/file.h"
+#include "harpe/base/random_id.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/intensity.h"
 #include "harpe/command/cli/cli.h"
@@ -99,15 +99,6 @@ void tell(const RunArguments& arguments, const RunReport& report, Console& conso
   console.err << std::flush;
 }
 
-/// 16 letters and digits at random.
-std::string new_run_id() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 16; ++i) id += kDigits[random() % kDigits.size()];
-  return id;
-}
-
 /// Grams of the command, by the intensities of its time. Whether a thread still asks for them.
 bool add_emissions(const RunCarbon& carbon, ChildRunner& runner, RunReport& report) {
   if (!carbon.asked() || !report.measured() || report.ledger.empty()) return false;
@@ -159,7 +150,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   RunReport report{.command = command,
                    .exit = {},
                    .used = {},
-                   .id = new_run_id(),
+                   .id = random_id(8),
                    .notes = chosen.notes,
                    .backends = chosen.devices.backends,
                    .simulated = any_simulated(chosen),

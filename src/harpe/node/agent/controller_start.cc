@@ -1,9 +1,7 @@
 #include <sched.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "harpe/base/mutex.h"
+#include "harpe/base/random_id.h"
 #include "harpe/node/agent/gpu_lock.h"
 #include "harpe/node/agent/node_controller.h"
 #include "harpe/node/agent/policy_text.h"
@@ -23,23 +22,6 @@ namespace {
 constexpr std::chrono::seconds kRestorePatience{10};  ///< with drivers, at the start
 constexpr std::size_t kMostStateBytes = 4 << 20;
 constexpr Seconds kBetweenLooks{2};  ///< at who computes on a GPU
-
-/// 128 random bits in hexadecimal.
-std::string unguessable_id() {
-  std::array<unsigned char, 16> bytes{};
-  std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
-    if (count > 0) filled += static_cast<std::size_t>(count);
-  }
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string id;
-  for (const unsigned char byte : bytes) {
-    id += kDigits[byte >> 4];
-    id += kDigits[byte & 15];
-  }
-  return id;
-}
 
 Status check(const ControllerOptions& options) {
   if (!(options.minimum_dwell.value >= 0 && options.minimum_dwell.value <= 60)) {
@@ -254,7 +236,8 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
     device_files.push_back(gpu->device_file());
   }
   prover_ = std::make_unique<GpuProver>(std::move(device_files), GpuProver::Roots());
-  leases_ = std::make_unique<NodeLeases>(identities_, policy_, options_.leases, unguessable_id);
+  leases_ = std::make_unique<NodeLeases>(identities_, policy_, options_.leases,
+                                         [] { return random_id(); });
   for (std::size_t i = 0; i < devices.gpus.size(); ++i) {
     auto control = std::make_unique<GpuControl>(
         std::move(devices.gpus[i]),

@@ -1,5 +1,3 @@
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -10,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/base/random_id.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/net/http_client/token_file.h"
 #include "harpe/training/client/assignment_cursor.h"
@@ -57,20 +56,6 @@ bool plans_count_on(const RankClientOptions& options) {
   return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
 }
 
-/// Tells this process from another one that claims its place.
-std::string random_session() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return std::to_string(system_clock().now().ns);
-  }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
-
 /// Without a server there is nothing to do.
 class IdleClient final : public RankClient {
  public:
@@ -109,7 +94,7 @@ class ActiveClient final : public RankClient {
     ServerSessionOptions session{.job = options.job,
                                  .spec = job_spec_json(options.spec),
                                  .registration = {.coordinates = *options.coordinates,
-                                                  .session = random_session(),
+                                                  .session = random_id(),
                                                   .run = options.run,
                                                   .gpu = gpu_.name,
                                                   .clocks = gpu_.clocks,

@@ -1,7 +1,6 @@
 #include "harpe/training/server/job_registry.h"
 
 #include <algorithm>
-#include <random>
 
 #include "harpe/training/job/job_size.h"
 #include "harpe/training/server/digest.h"
@@ -28,13 +27,6 @@ Error other_kind(const std::string& id) {
 }
 
 }  // namespace
-
-std::string JobRegistry::random_incarnation() {
-  std::random_device random;
-  std::string text;
-  while (text.size() < 16) text += static_cast<char>('a' + random() % 26);
-  return text;
-}
 
 JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
     : hosting_(hosting),

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "harpe/base/loop.h"
+#include "harpe/base/random_id.h"
 #include "harpe/base/result.h"
 #include "harpe/training/job/job.h"
 #include "harpe/training/server/hosted_job.h"
@@ -37,7 +38,8 @@ class JobRegistry final : private JobServices {
  public:
   struct Options {
     int workers = 1;  ///< characterizations at once
-    std::function<std::string()> new_incarnation = random_incarnation;
+    /// Returns an identifier that no other job has had.
+    std::function<std::string()> new_incarnation = [] { return random_id(8); };
     SearchLimits search = {};  ///< for better plans than jobs run by, in the background
     /// What a specification that is new here may not ask for.
     std::function<Status(const JobSpec&)> check = {};
@@ -46,8 +48,6 @@ class JobRegistry final : private JobServices {
     /// was measured.
     std::optional<ProfilingOptions> only_profile = {};
   };
-  /// 16 letters that no other job has had.
-  static std::string random_incarnation();
   using JobPtr = harpe::JobPtr;
 
   /// \param hosting  reads training jobs by this registry from now on, and must outlive it; the

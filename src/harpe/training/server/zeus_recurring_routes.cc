@@ -1,13 +1,12 @@
 #include "harpe/training/server/zeus_recurring_routes.h"
 
-#include <array>
 #include <iterator>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/random_id.h"
 #include "harpe/base/text.h"
 #include "harpe/net/http/http_query.h"
 #include "harpe/net/http/http_responses.h"
@@ -187,14 +186,6 @@ constexpr ZeusRoute kRoutes[] = {{"/jobs", "POST", register_job},
                                  {"/report", "POST", take_report},
                                  {"/trials", "PATCH", end_trial}};
 
-std::string random_suffix() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;
-  std::string text = "-";
-  while (text.size() < 9) text += kDigits[random() % kDigits.size()];
-  return text;
-}
-
 }  // namespace
 
 HttpResponse zeus_recurring_error(int status, const std::string& message) {
@@ -224,7 +215,7 @@ void name_zeus_recurring_job(HttpRequest& request) {
   OrderedJson job = json_or_discarded(request.body);
   if (!job.is_object() || !job.value("job_id", OrderedJson()).is_null()) return;
   if (const auto prefix = job.find("job_id_prefix"); prefix != job.end() && prefix->is_string()) {
-    job["job_id"] = prefix->get<std::string>() + random_suffix();
+    job["job_id"] = prefix->get<std::string>() + "-" + random_id(4);
     request.body = json_line(job);
   }
 }

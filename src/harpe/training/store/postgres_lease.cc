@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
+#include "harpe/base/random_id.h"
 #include "harpe/device/hw/system_clock.h"
 
 namespace harpe {
@@ -14,13 +14,6 @@ namespace {
 constexpr const char* kRemove = "DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint";
 
 }  // namespace
-
-std::string new_store_identity() {
-  std::random_device random;
-  std::string identity;
-  while (identity.size() < 16) identity += static_cast<char>('a' + random() % 26);
-  return identity;
-}
 
 ServerRow read_server(const PostgresRows& rows, int row, int first_column) {
   int column = first_column;
@@ -39,7 +32,7 @@ PostgresLease::PostgresLease(const StoreUrl& url, const StoreOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
       session_(url, std::min(options.timeout, options.lease.lease * kShareOfStatement)),
-      lease_(options.lease, new_store_identity) {}
+      lease_(options.lease, [] { return random_id(8); }) {}
 
 PostgresLease::~PostgresLease() {
   {

@@ -15,9 +15,6 @@
 
 namespace harpe {
 
-/// 16 letters that no other server has had or will have.
-std::string new_store_identity();
-
 /// Of a lease that one statement may take: two attempts then fit into what is left of it.
 inline constexpr double kShareOfStatement = 0.25;
 

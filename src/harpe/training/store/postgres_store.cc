@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harpe/base/mutex.h"
+#include "harpe/base/random_id.h"
 #include "harpe/training/store/checks.h"
 #include "harpe/training/store/postgres_changes.h"
 #include "harpe/training/store/postgres_claims.h"
@@ -23,7 +24,7 @@ class PostgresStore final : public Store {
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
         url_(url),
-        identity_(new_store_identity()),
+        identity_(random_id(8)),
         lease_(options.url.empty() ? nullptr : std::make_unique<PostgresLease>(url, options)),
         session_(url, options.timeout),
         claims_(session_, lease_.get()) {}
