@@ -58,7 +58,7 @@ class Brancher {
     for (const auto& flow : task.flows) {
       if (bounds_.size() < BranchTask::kMostFlows) add_bound(flow);
     }
-    chosen_.assign(search.layout().problem().table.size(), 0);
+    chosen_.assign(search.costs().layout().problem().table.size(), 0);
   }
 
   BranchAnswer run() {
@@ -67,7 +67,7 @@ class Brancher {
     start.time.assign(graph_.events(), 0);
     start.setting.assign(stages_.size(), -1);
     start.last.assign(stages_.size(), -1);
-    if (search_.outlasts()) start.late.resize(stages_.size());
+    if (search_.costs().outlasts()) start.late.resize(stages_.size());
     start.first_change.assign(stages_.size(), kNone);
     start.last_change.assign(stages_.size(), kNone);
     start.reach = graph_.tail(graph_.source());
@@ -92,7 +92,7 @@ class Brancher {
   };
 
   void add_bound(const std::vector<double>& arc_flow) {
-    const Problem& problem = search_.layout().problem();
+    const Problem& problem = search_.costs().layout().problem();
     const double unit = problem.flow_unit * Seconds{1e-12} / problem.cost_unit;
     FlowBound bound;
     std::vector<double> entered(graph_.events(), 0);
@@ -267,15 +267,15 @@ class Brancher {
                                                          const Child& child) const {
     const auto s = static_cast<std::size_t>(step.stage);
     const ChoiceTable& choices = graph_.table(step);
-    if (!search_.outlasts()) {
+    if (!search_.costs().outlasts()) {
       const std::size_t at = choices.at(static_cast<std::size_t>(partial.setting[s]), child.choice);
       return {choices.time[at], choices.cost[at]};
     }
     LateSettings& state = partial.late[s];
     if (step.position == 0) state = LateSettings(stages_[s].numbers[child.last]);
     const int node = stages_[s].nodes[step.position], choice = choices.choice[child.choice];
-    const SwitchingSearch::Choice& chosen = search_.choices_of(node)[choice];
-    const LateChange late = search_.next(node, choice, state);
+    const PointCosts::Choice& chosen = search_.costs().choices_of(node)[choice];
+    const LateChange late = search_.costs().next(node, choice, state);
     return {chosen.time + late.time, chosen.cost + late.cost};
   }
 
@@ -306,9 +306,9 @@ class Brancher {
     const std::int64_t whole = search_.makespan(chosen_);
     if (whole < 0) return;  // breaks the dwell
     Complete plan{partial.time[graph_.sink()], static_cast<double>(partial.cost)};
-    if (search_.outlasts()) {
+    if (search_.costs().outlasts()) {
       const Complete counted =
-          std::exchange(plan, {whole, static_cast<double>(search_.cost(chosen_))});
+          std::exchange(plan, {whole, static_cast<double>(search_.costs().cost(chosen_))});
       if (counted != plan && is_allowed(counted)) doubt_ = std::min(doubt_, rank_of(counted));
     }
     if (!is_allowed(plan) || rank_of(plan) >= rank_of_best()) return;
@@ -342,7 +342,7 @@ class Brancher {
   /// True if plans may have been given up for one that turned out to be worse. A dwell is checked
   /// by times that do not count what is late at the beginning of a list.
   bool is_doubtful() const {
-    return search_.outlasts() &&
+    return search_.costs().outlasts() &&
            (search_.has_dwell() || doubt_ < Rank{rank_of_best().first, to_beat_});
   }
 
@@ -358,7 +358,7 @@ class Brancher {
         kind = mixed(kind, partial.setting[s]);
         kind = mixed(kind, partial.last[s]);
       }
-      if (search_.outlasts()) {
+      if (search_.costs().outlasts()) {
         for (const LateSettings::Old& old : partial.late[s].old())
           kind = mixed(mixed(kind, old.setting), std::bit_cast<std::int64_t>(old.left));
       }

@@ -7,23 +7,25 @@
 namespace harpe {
 
 BranchSteps::BranchSteps(const SwitchingSearch& search, bool keeps_beaten)
-    : search_(search), network_(search.layout().problem().network), is_free_(search.is_free()) {
+    : costs_(search.costs()),
+      network_(search.costs().layout().problem().network),
+      is_free_(search.is_free()) {
   make_stages(keeps_beaten);
-  make_steps(search.layout());
+  make_steps(search.costs().layout());
   find_live_events();
 }
 
 void BranchSteps::make_stages(bool keeps_beaten) {
-  const Problem& problem = search_.layout().problem();
+  const Problem& problem = costs_.layout().problem();
   stages_.resize(problem.pipeline.schedule().stages);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     StageList& stage = stages_[s];
-    const auto nodes = search_.computations(static_cast<int>(s));
+    const auto nodes = costs_.computations(static_cast<int>(s));
     stage.nodes.assign(nodes.begin(), nodes.end());
     std::vector<int>& settings = stage.numbers;
     if (!is_free_) {
       for (const int node : nodes) {
-        for (const auto& choice : search_.choices_of(node)) settings.push_back(choice.setting);
+        for (const auto& choice : costs_.choices_of(node)) settings.push_back(choice.setting);
       }
       std::ranges::sort(settings);
       settings.erase(std::unique(settings.begin(), settings.end()), settings.end());
@@ -36,7 +38,7 @@ void BranchSteps::make_stages(bool keeps_beaten) {
 ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
                                   bool keeps_beaten) const {
   ChoiceTable table;
-  const auto& choices = search_.choices_of(node);
+  const auto& choices = costs_.choices_of(node);
   for (std::size_t k = 0; k < choices.size(); ++k) {
     const auto beats = [&](const auto& other) {
       return other.time <= choices[k].time && other.cost <= choices[k].cost &&
@@ -51,7 +53,7 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
   const std::size_t befores = is_free_ ? 1 : settings.size();
   for (std::size_t before = 0; before < befores; ++before) {
     for (const int k : table.choice) {
-      const LateChange late = is_free_ ? LateChange{} : search_.change(node, k, settings[before]);
+      const LateChange late = is_free_ ? LateChange{} : costs_.change(node, k, settings[before]);
       table.time.push_back(choices[k].time + late.time);
       table.cost.push_back(choices[k].cost + late.cost);
     }
@@ -59,8 +61,7 @@ ChoiceTable BranchSteps::table_of(int node, const std::vector<int>& settings,
   const auto [shortest, longest] = std::ranges::minmax(table.time);
   table.shortest = shortest;
   // Whatever settings are late, no instruction takes longer than at its slowest point.
-  table.longest =
-      std::max(longest, std::ranges::max(choices, {}, &SwitchingSearch::Choice::time).time);
+  table.longest = std::max(longest, std::ranges::max(choices, {}, &PointCosts::Choice::time).time);
   return table;
 }
 
@@ -76,7 +77,7 @@ void BranchSteps::make_steps(const SearchOrder& layout) {
       Step step{.tail = u, .head = arc.event, .network_arc = arc.network_arc, .time = arc.lag};
       if (arc.node >= 0) {
         std::tie(step.stage, step.position) = place[arc.node];
-        const auto& choice = search_.choices_of(arc.node).front();
+        const auto& choice = costs_.choices_of(arc.node).front();
         step.time = choice.time;
         step.cost = choice.cost;
       }

@@ -13,7 +13,7 @@ namespace harpe {
 
 /// The choices of an instruction, with their time and cost after each setting of its stage.
 struct ChoiceTable {
-  std::vector<int> choice;               ///< index in `SwitchingSearch::choices_of`
+  std::vector<int> choice;               ///< index in `PointCosts::choices_of`
   std::vector<int> setting;              ///< number of its setting on the stage
   std::vector<std::int64_t> time, cost;  ///< rows are settings before, columns choices
   std::int64_t shortest = 0, longest = 0;
@@ -71,7 +71,7 @@ class BranchSteps {
   void make_steps(const SearchOrder& layout);
   void find_live_events();
 
-  const SwitchingSearch& search_;
+  const PointCosts& costs_;
   const flow::Network& network_;
   bool is_free_;
   std::vector<StageList> stages_;

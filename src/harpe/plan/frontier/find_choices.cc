@@ -36,7 +36,7 @@ class CheapestChoices {
   }
   void offer(PointChoices choices) {
     if (!ends_in_time(choices)) return;
-    const std::int64_t cost = search_.cost(choices);
+    const std::int64_t cost = search_.costs().cost(choices);
     if (cost >= least_) return;
     least_ = cost;
     best_ = std::move(choices);
@@ -64,20 +64,20 @@ class CheapestChoices {
 }  // namespace
 
 SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task) {
-  SwitchingAnswer response;
+  SwitchingAnswer answer;
   PointChoices fastest;
-  for (const PointChoices& choices : search.simple()) {
+  for (const PointChoices& choices : search.costs().simple()) {
     const std::int64_t end = search.makespan(choices);
-    if (end < 0 || (response.fastest >= 0 && end >= response.fastest)) continue;
-    response.fastest = end;
+    if (end < 0 || (answer.fastest >= 0 && end >= answer.fastest)) continue;
+    answer.fastest = end;
     fastest = choices;
   }
-  if (!fastest.empty() && response.fastest > task.deadline.value_or(0)) {
+  if (!fastest.empty() && answer.fastest > task.deadline.value_or(0)) {
     search.shorten(fastest, task.moves);
-    response.fastest = search.makespan(fastest);
+    answer.fastest = search.makespan(fastest);
   }
-  const std::int64_t limit = task.deadline.value_or(response.fastest);
-  if (limit < 0) return response;
+  const std::int64_t limit = task.deadline.value_or(answer.fastest);
+  if (limit < 0) return answer;
   CheapestChoices cheapest(search, task, limit);
   if (!fastest.empty()) cheapest.offer(fastest);
   // From plans for free switching, to earlier deadlines too: what is late in them may still be in
@@ -85,13 +85,13 @@ SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task)
   const auto consider_free_plan = [&](double share) {
     const auto sooner =
         static_cast<std::int64_t>(static_cast<double>(limit - task.min_time) * share);
-    cheapest.consider(search.from(task.free_plan(std::max(limit - sooner, task.min_time))));
+    cheapest.consider(search.costs().from(task.free_plan(std::max(limit - sooner, task.min_time))));
   };
   if (!fastest.empty()) cheapest.consider(fastest);
-  for (PointChoices& choices : search.at_one_setting()) cheapest.offer(std::move(choices));
+  for (PointChoices& choices : search.costs().at_one_setting()) cheapest.offer(std::move(choices));
   for (const double share : {0.0, 0.15, 0.4, 1.0}) consider_free_plan(share);
-  response.choices = cheapest.take();
-  return response;
+  answer.choices = cheapest.take();
+  return answer;
 }
 
 }  // namespace harpe

@@ -1,16 +1,97 @@
 #include "harpe/plan/frontier/find_plan.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/check.h"
-#include "harpe/plan/frontier/pipeline_beam.h"
+#include "harpe/plan/flow/network.h"
+#include "harpe/plan/frontier/event_beam.h"
+#include "harpe/plan/frontier/search_order.h"
 #include "harpe/plan/frontier/window_search.h"
 
 namespace harpe {
 namespace {
+
+/// Gives every event a time near its relaxed one, from the first to the last. The losses of a
+/// partial answer do not tell that it is late and that what follows will have to be faster: that is
+/// estimated from the curvature of the relaxed cost, as if all were as late.
+class PipelineBeam {
+ public:
+  struct Options {
+    std::size_t width = 1;  ///< partial answers that are followed
+    /// How long after its relaxed time an event may be, in average steps from one option of an
+    /// instruction to the next.
+    double reach = 2;
+    double drift = 1;  ///< how much the estimate counts
+  };
+
+  /// \param relaxed    the optimum at or a little before the deadline
+  /// \param deadline   picoseconds
+  /// \param curvature  half the second derivative of the relaxed cost by the deadline, over its
+  ///                   first; per picosecond
+  PipelineBeam(const ArcPrices& prices, const flow::State& relaxed, std::int64_t deadline,
+               double curvature);
+
+  /// An assignment that ends by the deadline; empty where no partial answer could be completed.
+  /// O(events x width x options).
+  Assignment plan(const Options& options);
+
+ private:
+  const SearchOrder& layout_;
+  std::int64_t deadline_;
+  double curvature_;
+  EventBeam beam_;
+  SearchRandom random_;
+  EventTimes expected_;               // the relaxed times
+  std::vector<std::int32_t> events_;  // in their order
+  double step_ = 0;                   // average, picoseconds
+};
+
+constexpr std::int64_t kPicoseconds = 1000;  // of the network's nanoseconds
+
+PipelineBeam::PipelineBeam(const ArcPrices& prices, const flow::State& relaxed,
+                           std::int64_t deadline, double curvature)
+    : layout_(prices.layout()), deadline_(deadline), curvature_(curvature), beam_(prices) {
+  const Problem& problem = layout_.problem();
+  for (const std::int64_t potential : relaxed.potential)
+    expected_.push_back(kPicoseconds * potential);
+  for (const std::int32_t event : layout_.order()) {
+    if (event != problem.network.source && event != problem.network.sink) events_.push_back(event);
+  }
+  std::ranges::sort(events_, {}, [&](std::int32_t event) {
+    return std::pair(expected_[event], layout_.place(event));
+  });
+  double steps = 0;
+  for (std::size_t t = 0; t < problem.tables.size(); ++t) {
+    const auto times = layout_.times(static_cast<std::int32_t>(t));
+    step_ += static_cast<double>(times.back() - times.front());
+    steps += static_cast<double>(times.size() - 1);
+  }
+  if (steps > 0) step_ /= steps;
+}
+
+Assignment PipelineBeam::plan(const Options& options) {
+  const Problem& problem = layout_.problem();
+  EventTimes latest = expected_;
+  for (std::int64_t& time : latest) time += static_cast<std::int64_t>(options.reach * step_);
+  EventTimes time(expected_.size(), 0);
+  time[problem.network.sink] = deadline_;
+  const EventBeam::Options search{.width = options.width,
+                                  .most = std::numeric_limits<double>::infinity(),
+                                  .latest = &latest,
+                                  .drift = options.drift * curvature_,
+                                  .expected = &expected_};
+  if (!beam_.retime(events_, time, search, random_)) return {};
+  Assignment choice(problem.table.size());
+  layout_.fit(time, choice);
+  return choice;
+}
 
 // Milestones that no mixture of two others beats, fastest first.
 std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {

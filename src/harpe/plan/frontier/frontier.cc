@@ -3,17 +3,81 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "harpe/base/check.h"
 #include "harpe/base/text.h"
 #include "harpe/plan/flow/sweep.h"
-#include "harpe/plan/frontier/earliest_plan.h"
 #include "harpe/plan/frontier/frontier_data.h"
-#include "harpe/plan/frontier/switching.h"
+#include "harpe/plan/frontier/point_costs.h"
+#include "harpe/plan/frontier/problem.h"
 
 namespace harpe {
 
 namespace {
+
+/// The plan of these operating points, one a pipeline node, every instruction as early as it can
+/// start, with the late changes (none, or one a node) ahead of them. Its iteration time is its
+/// makespan; energy and bound are left at 0.
+Plan earliest_plan(const Problem& problem, const std::vector<OperatingPoint>& points,
+                   const std::vector<LateChange>& late) {
+  const Pipeline& pipeline = problem.pipeline;
+  const Schedule& schedule = pipeline.schedule();
+  std::vector<Seconds> durations;
+  durations.reserve(points.size());
+  for (const OperatingPoint& point : points) durations.push_back(point.time);
+  for (std::size_t i = 0; i < late.size(); ++i) durations[i] += seconds_of(late[i].time);
+  const Timeline timeline = pipeline.earliest(durations);
+  Plan plan{.job = problem.job,
+            .schedule = schedule.name,
+            .synthetic = problem.profile.is_synthetic(),
+            .stages = schedule.stages,
+            .micro_batches = schedule.micro_batches,
+            .chunks = schedule.chunks(),
+            .gpus_per_stage = problem.gpus_per_stage,
+            .blocking_power = problem.blocking_power,
+            .transfers = pipeline.transfers(),
+            .placement = schedule.placement,
+            .copies = schedule.copies,
+            .iteration_time = timeline.makespan,
+            .iteration_energy = {},
+            .lower_bound = {},
+            .instructions = {}};
+  plan.instructions.resize(schedule.stages);
+  for (int i = 0; i < pipeline.instructions(); ++i) {
+    const PipelineNode& node = pipeline.nodes()[i];
+    const Instruction& instruction = node.instruction;
+    const Seconds wait = late.empty() ? 0_s : seconds_of(late[i].time);
+    if (!late.empty() && (late[i].time > 0 || late[i].cost > 0)) {
+      const Joules effective = static_cast<double>(late[i].cost) * problem.cost_unit;
+      const bool inside = i > 0 && pipeline.nodes()[i - 1].fused_with_next;
+      plan.instructions[node.stage].push_back(
+          {.kind = InstructionKind::kSwitch,
+           .chunk = node.chunk,
+           .micro_batch = instruction.micro_batch,
+           .fused_with_next = inside,
+           .clock = {},
+           .start = timeline.start[i],
+           .time = wait,
+           .energy = effective + problem.blocking_power[node.stage] * wait});
+    }
+    plan.instructions[node.stage].push_back(
+        {.kind = instruction.kind,
+         .chunk = node.chunk,
+         .micro_batch = instruction.micro_batch,
+         .backward_chunk =
+             instruction.backward_part < 0 ? -1 : schedule.chunk(instruction.backward_part),
+         .backward_micro_batch = instruction.backward_micro_batch,
+         .gradient = instruction.gradient,
+         .fused_with_next = node.fused_with_next,
+         .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
+         .start = timeline.start[i] + wait,
+         .time = points[i].time,
+         .energy = points[i].energy,
+         .knobs = is_fixed_time(instruction.kind) ? Knobs{} : points[i].knobs});
+  }
+  return plan;
+}
 
 constexpr std::size_t kCheckpointBytes = std::size_t{64} << 20;
 constexpr int kVisits = 64;  // relaxed optima of a large pipeline to decode on the way
@@ -334,10 +398,9 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
 
 Plan Frontier::all_max(const PlanOptions& options) const {
   if (options.switching()) {
-    const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell,
-                                 SwitchingSearch::Use::kPriceOnce);
-    const PointChoices highest = search.all_max();
-    return data_->plan_of(search.points(highest), search.changes(highest));
+    const PointCosts costs(data_->layout, options.switch_latency, PointCosts::Use::kPriceOnce);
+    const PointChoices highest = costs.all_max();
+    return data_->plan_of(costs.points(highest), costs.changes(highest));
   }
   std::vector<OperatingPoint> points;
   for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].all_max);
@@ -347,11 +410,10 @@ Plan Frontier::all_max(const PlanOptions& options) const {
 Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks,
                                       Seconds wait_until, const PlanOptions& options,
                                       const std::vector<std::vector<Knobs>>& knobs) const {
-  const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell,
-                               SwitchingSearch::Use::kPriceOnce);
-  const PointChoices choices = HARPE_TRY(search.at_clocks(clocks, knobs));
-  Plan plan = options.switching() ? data_->plan_of(search.points(choices), search.changes(choices))
-                                  : data_->plan_of(search.points(choices));
+  const PointCosts costs(data_->layout, options.switch_latency, PointCosts::Use::kPriceOnce);
+  const PointChoices choices = HARPE_TRY(costs.at_clocks(clocks, knobs));
+  Plan plan = options.switching() ? data_->plan_of(costs.points(choices), costs.changes(choices))
+                                  : data_->plan_of(costs.points(choices));
   data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));
   return plan;
 }

@@ -19,18 +19,12 @@
 #include "harpe/plan/frontier/late_bound.h"
 #include "harpe/plan/frontier/problem.h"
 #include "harpe/plan/frontier/search_order.h"
-#include "harpe/plan/frontier/switching.h"
+#include "harpe/plan/frontier/point_costs.h"
 
 namespace harpe {
 
 class LateFrontier;
 struct TimedChoices;
-
-/// A certificate and the sum of effective energies, per GPU, that it proves.
-struct Proof {
-  Certificate certificate;
-  Joules effective;
-};
 
 /// Returns seconds as a deadline to type: in microseconds, not less than the time.
 std::string rounded_up(Seconds time);
@@ -55,19 +49,8 @@ struct Frontier::Data {
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
   Plan plan_of(const Assignment& assignment) const;
-  /// That of the relaxed optimum.
-  Certificate relaxed_certificate(Seconds deadline) const;
-  /// The one that leaves out options which do not fit, and how many of each node do; nothing where
-  /// that gains nothing.
-  std::optional<Certificate> fitting_certificate(Seconds deadline,
-                                                 std::vector<std::size_t>& fitting) const;
-  /// Offers means of the flows of relaxed optima near the deadline.
-  void offer_means(Seconds deadline, const std::function<bool(Certificate)>& is_better) const;
-  /// A proof for plans whose clocks come late; nothing where none ends by the deadline.
-  std::optional<Proof> late_proof(Seconds deadline, const LatencyByClock& latency) const;
-  /// Of all that is tried, what proves most.
-  Proof best_proof(Seconds deadline, const PlanOptions& options) const;
-  /// A bound for late clocks with the best flow that is found in a fraction of the time of a plan.
+  /// Returns a bound for late clocks, with the best flow that is found in a fraction of the time of
+  /// a plan.
   LateBound climbed_bound(const LateCosts& costs, Seconds deadline,
                           int most_steps = kMostClimbingSteps) const;
   static constexpr int kMostClimbingSteps = 200;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What computations take when their setting comes late, see switching.h: as tables, for searches
+/// What computations take when their setting comes late, see point_costs.h: as tables, for searches
 /// along the list of a stage.
 
 #include <algorithm>

@@ -33,7 +33,7 @@ Joules LateFrontier::energy(const TimedChoices& plan) const {
 }
 
 double LateFrontier::tolerance() const {
-  return 0.3 * switching_.average_step();
+  return 0.3 * point_costs_.average_step();
 }
 
 LateFrontier::Search LateFrontier::full() const {
@@ -100,7 +100,7 @@ TimedChoices LateFrontier::joined(StageSearch& stages, std::int64_t deadline) co
 TimedChoices LateFrontier::cheapest_by(std::int64_t deadline, const Search& search) const {
   // A longer round tolerates losses for longer, and so leaves optima that a shorter one cannot.
   constexpr std::int64_t kFirstRound = 1'000, kLongestRound = 64'000, kTold = 50;
-  StageSearch stages(data_.layout, costs_, switching_);
+  StageSearch stages(data_.layout, costs_, point_costs_);
   TimedChoices plan = joined(stages, deadline);
   const std::span<const double> price = price_at(deadline);
   stages.improve(plan, deadline, price, search.moves, tolerance());
@@ -155,7 +155,7 @@ Joules LateFrontier::bound(std::int64_t deadline) const {
 
 /// Adds plans that do not depend on the bound.
 void LateFrontier::add_simple(StageSearch& stages) {
-  for (PointChoices& choices : switching_.simple()) add(stages.timed(std::move(choices)));
+  for (PointChoices& choices : point_costs_.simple()) add(stages.timed(std::move(choices)));
   if (plans_.front().end > data_.picoseconds(data_.min_time)) {
     PointChoices fast = plans_.front().choices;
     switching_.shorten(fast, passes(data_.layout, 1'000'000, 200, 20'000));
@@ -204,7 +204,7 @@ void LateFrontier::add_free(StageSearch& stages, std::int64_t deadline) {
     const auto later = static_cast<double>(std::max<std::int64_t>(0, deadline - soonest));
     const std::int64_t end = soonest + static_cast<std::int64_t>(share * later);
     const auto free = data_.search_freely(seconds_of(end), {.effort = Effort::kQuick});
-    PointChoices choices = switching_.from(free.back());
+    PointChoices choices = point_costs_.from(free.back());
     add(stages.timed(choices));
     switching_.repair(choices, deadline);
     TimedChoices plan = stages.timed(std::move(choices));
@@ -225,9 +225,12 @@ void LateFrontier::improve_corners(StageSearch& stages, int moves) {
 }
 
 LateFrontier::LateFrontier(const Frontier::Data& data, const LatencyByClock& latency, Effort effort)
-    : data_(data), switching_(data.layout, latency, Seconds{0}), costs_(data.problem, latency) {
+    : data_(data),
+      point_costs_(data.layout, latency),
+      switching_(point_costs_),
+      costs_(data.problem, latency) {
   const bool is_quick = effort == Effort::kQuick;
-  StageSearch stages(data_.layout, costs_, switching_);
+  StageSearch stages(data_.layout, costs_, point_costs_);
   add_simple(stages);
   const std::int64_t fastest = plans_.front().end;
   const std::int64_t least = std::max(fastest, data_.picoseconds(data_.least_energy_time));

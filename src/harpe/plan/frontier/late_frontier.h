@@ -56,7 +56,7 @@ class LateFrontier {
   /// Returns a lower bound of the effective energy, per GPU, of all plans that end by the deadline.
   Joules bound(std::int64_t deadline) const;
 
-  const SwitchingSearch& switching() const { return switching_; }
+  const PointCosts& point_costs() const { return point_costs_; }
 
  private:
   /// The flow found for a deadline.
@@ -81,6 +81,7 @@ class LateFrontier {
   double tolerance() const;
 
   const Frontier::Data& data_;
+  PointCosts point_costs_;
   SwitchingSearch switching_;
   LateCosts costs_;
   std::vector<TimedChoices> plans_;  ///< of which none beats another, fastest first

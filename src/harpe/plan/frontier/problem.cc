@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "harpe/plan/frontier/disjoint_sets.h"
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/plan/profile/stage_list.h"
@@ -262,9 +263,7 @@ class NetworkBuilder {
   explicit NetworkBuilder(Problem& problem)
       : problem_(problem),
         nodes_(static_cast<int>(problem.pipeline.nodes().size())),
-        merged_(2 * nodes_ + 2) {
-    std::iota(merged_.begin(), merged_.end(), 0);
-  }
+        merged_(static_cast<std::size_t>(2 * nodes_ + 2)) {}
 
   void build() {
     merge();
@@ -277,10 +276,6 @@ class NetworkBuilder {
   int end_of(int node) const { return 2 * node + 1; }
   int source() const { return 2 * nodes_; }
   int sink() const { return 2 * nodes_ + 1; }
-  int root(int v) {
-    while (merged_[v] != v) v = merged_[v] = merged_[merged_[v]];
-    return v;
-  }
 
   void merge() {
     const auto dependencies = problem_.pipeline.dependencies();
@@ -295,12 +290,12 @@ class NetworkBuilder {
       const Dependency& d = dependencies[i];
       if (is_implied(problem_.pipeline, d)) continue;
       if (to_nanoseconds(d.lag) > 0 || (in[d.to] > 1 && out[d.from] > 1)) continue;
-      merged_[root(start_of(d.to))] = root(end_of(d.from));
+      merged_.join(end_of(d.from), start_of(d.to));
       joined_[i] = true;
     }
     for (int i = 0; i < nodes_; ++i) {
-      if (in[i] == 0) merged_[root(start_of(i))] = root(source());
-      if (out[i] == 0) merged_[root(end_of(i))] = root(sink());
+      if (in[i] == 0) merged_.join(source(), start_of(i));
+      if (out[i] == 0) merged_.join(sink(), end_of(i));
     }
   }
 
@@ -309,7 +304,7 @@ class NetworkBuilder {
     std::vector<std::int32_t> number(2 * nodes_ + 2, -1);
     flow::Network& network = problem_.network;
     const auto visit = [&](int v) {
-      std::int32_t& n = number[root(v)];
+      std::int32_t& n = number[merged_.root(v)];
       if (n < 0) n = network.nodes++;
       return n;
     };
@@ -346,7 +341,7 @@ class NetworkBuilder {
 
   Problem& problem_;
   int nodes_;
-  std::vector<int> merged_;
+  DisjointSets merged_;
   std::vector<bool> joined_;
 };
 

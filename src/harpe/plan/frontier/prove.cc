@@ -21,6 +21,12 @@
 namespace harpe {
 namespace {
 
+/// A certificate and the sum of effective energies, per GPU, that it proves.
+struct Proof {
+  Certificate certificate;
+  Joules effective;
+};
+
 // Later than that there is room for nearly every option, and the bound gains nothing.
 constexpr double kNearTheFastest = 1.01;
 
@@ -254,87 +260,111 @@ class FlowMeans {
   std::vector<Certificate> flows_;
 };
 
-}  // namespace
+/// Proves how little effective energy a plan can need that ends by a deadline.
+class DeadlineProof {
+ public:
+  DeadlineProof(const Frontier::Data& data, Seconds deadline)
+      : data_(data), problem_(data.problem), deadline_(deadline) {}
 
-Certificate Frontier::Data::relaxed_certificate(Seconds deadline) const {
-  const std::int64_t end = std::clamp(to_nanoseconds(std::min(deadline, seconds(curve.longest))),
-                                      curve.shortest, curve.longest);
-  const flow::State state = curve.at(problem.network, end);
-  HARPE_CHECK(flow::is_optimal(problem.network, state), "what a certificate says proves its bound");
-  return certificate_of(problem, state);
+  /// Returns, of all proofs that are tried, the one that proves most.
+  Proof best(const PlanOptions& options) const;
+
+ private:
+  /// Returns the certificate of the relaxed optimum.
+  Certificate relaxed_certificate() const;
+  /// Returns the certificate that leaves out options which do not fit, and how many options of each
+  /// node do; nullopt if that gains nothing.
+  std::optional<Certificate> fitting_certificate(std::vector<std::size_t>& fitting) const;
+  /// Offers means of the flows of relaxed optima near the deadline.
+  void offer_means(const std::function<bool(Certificate)>& is_better) const;
+  /// Returns a proof for plans whose clocks come late; nullopt if none ends by the deadline.
+  std::optional<Proof> late_proof(const LatencyByClock& latency) const;
+
+  const Frontier::Data& data_;
+  const Problem& problem_;
+  Seconds deadline_;
+};
+
+Certificate DeadlineProof::relaxed_certificate() const {
+  const std::int64_t end =
+      std::clamp(to_nanoseconds(std::min(deadline_, data_.seconds(data_.curve.longest))),
+                 data_.curve.shortest, data_.curve.longest);
+  const flow::State state = data_.curve.at(problem_.network, end);
+  HARPE_CHECK(flow::is_optimal(problem_.network, state),
+              "what a certificate says proves its bound");
+  return certificate_of(problem_, state);
 }
 
 // Without the options that are too long.
-std::optional<Certificate> Frontier::Data::fitting_certificate(
-    Seconds deadline, std::vector<std::size_t>& fitting) const {
-  if (deadline > min_time * kNearTheFastest) return {};
-  const std::int64_t end = picoseconds(deadline);
+std::optional<Certificate> DeadlineProof::fitting_certificate(
+    std::vector<std::size_t>& fitting) const {
+  if (deadline_ > data_.min_time * kNearTheFastest) return {};
+  const std::int64_t end = data_.picoseconds(deadline_);
   // Times are rounded to picoseconds here, and are not where the certificate is checked.
-  const std::int64_t tolerance = 8 * longest_chain + end / 1'000'000'000'000;
-  fitting = fitting_options(layout, end, tolerance);
-  const flow::Network network = network_of(problem, fitting);
+  const std::int64_t tolerance = 8 * data_.longest_chain + end / 1'000'000'000'000;
+  fitting = fitting_options(data_.layout, end, tolerance);
+  const flow::Network network = network_of(problem_, fitting);
   const flow::CostCurve fitted = flow::sweep(network);
   const std::int64_t horizon =
-      std::clamp(to_nanoseconds(deadline), fitted.shortest, fitted.longest);
+      std::clamp(to_nanoseconds(deadline_), fitted.shortest, fitted.longest);
   const flow::State state = fitted.at(network, horizon);
   HARPE_CHECK(flow::is_optimal(network, state), "what a certificate says proves its bound");
-  Certificate certificate = certificate_of(problem, state);
+  Certificate certificate = certificate_of(problem_, state);
   for (std::size_t i = 0; i < fitting.size(); ++i) {
     // Up to the first option that does not fit: points that others beat, which are no options, may
     // lie between, and fit.
-    const auto& options = problem.tables[problem.table[i]].options;
+    const auto& options = problem_.tables[problem_.table[i]].options;
     const bool all_fit = fitting[i] == options.size();
-    certificate.longest.push_back(all_fit ? to_nanoseconds(deadline) + 1
+    certificate.longest.push_back(all_fit ? to_nanoseconds(deadline_) + 1
                                           : to_nanoseconds(options[fitting[i]].point.time) - 1);
   }
   return certificate;
 }
 
-Proof Frontier::Data::best_proof(Seconds deadline, const PlanOptions& options) const {
+Proof DeadlineProof::best(const PlanOptions& options) const {
   std::vector<std::size_t> all;
-  for (const int t : problem.table) all.push_back(problem.tables[t].options.size());
-  const Certificate relaxed = relaxed_certificate(deadline);
-  Proof best{relaxed, proven_by(problem, relaxed, deadline, all)};
+  for (const int t : problem_.table) all.push_back(problem_.tables[t].options.size());
+  const Certificate relaxed = relaxed_certificate();
+  Proof best{relaxed, proven_by(problem_, relaxed, deadline_, all)};
   if (options.switch_latency.longest() > Seconds{0}) {
-    auto late = late_proof(deadline, options.switch_latency);
+    auto late = late_proof(options.switch_latency);
     if (late && late->effective > best.effective) best = std::move(*late);
   }
-  if (is_large()) return best;
-  ProofSearch search(problem, deadline, std::move(best));
+  if (data_.is_large()) return best;
+  ProofSearch search(problem_, deadline_, std::move(best));
   search.offer(relaxed, all);
   std::vector<std::size_t> fitting;
-  if (auto certificate = fitting_certificate(deadline, fitting))
+  if (auto certificate = fitting_certificate(fitting))
     search.offer(std::move(*certificate), fitting);
-  offer_means(deadline, [&](Certificate mean) {
+  offer_means([&](Certificate mean) {
     mean.deadline = relaxed.deadline;
     mean.start = relaxed.start;
     mean.end = relaxed.end;
     return search.offer(std::move(mean), all);
   });
-  const auto choices = static_cast<std::size_t>(passes(layout, kChoicesOfAll, 16, 24));
-  const int rounds = passes(layout, kPassesOverLoops, 4, 40);
+  const auto choices = static_cast<std::size_t>(passes(data_.layout, kChoicesOfAll, 16, 24));
+  const int rounds = passes(data_.layout, kPassesOverLoops, 4, 40);
   if (search.finish(choices, rounds)) return search.best();
   // A glance at few choices promised too much.
-  ProofSearch own(problem, deadline, search.best());
+  ProofSearch own(problem_, deadline_, search.best());
   own.offer(relaxed, all);
   own.finish(choices, rounds);
   return own.best();
 }
 
 // Goes from the flow at the deadline to better means, in smaller and smaller steps.
-void Frontier::Data::offer_means(Seconds deadline,
-                                 const std::function<bool(Certificate)>& is_better) const {
-  std::vector<std::int64_t> horizons{horizon(deadline)};
+void DeadlineProof::offer_means(const std::function<bool(Certificate)>& is_better) const {
+  std::vector<std::int64_t> horizons{data_.horizon(deadline_)};
   for (int i = 0; i < kOptima; ++i)
-    horizons.push_back(horizon(deadline * (1 + kReach * (1 - 2.0 * i / (kOptima - 1)))));
+    horizons.push_back(data_.horizon(deadline_ * (1 + kReach * (1 - 2.0 * i / (kOptima - 1)))));
   std::ranges::sort(horizons, std::greater());
-  const FlowMeans flows(problem, curve.at(problem.network, horizons));
+  const FlowMeans flows(problem_, data_.curve.at(problem_.network, horizons));
   if (!flows.fit()) return;
-  const auto own =
-      static_cast<std::size_t>(std::ranges::find(horizons, horizon(deadline)) - horizons.begin());
+  const auto own = static_cast<std::size_t>(std::ranges::find(horizons, data_.horizon(deadline_)) -
+                                            horizons.begin());
   std::vector<std::int64_t> shares(horizons.size(), 0);
   shares[own] = kShares;
-  int left = passes(layout, 50'000, 8, 24);
+  int left = passes(data_.layout, 50'000, 8, 24);
   for (std::int64_t step = kShares / 2; step >= kShares / 8; step /= 2) {
     for (std::size_t far = 1; far < shares.size(); ++far) {
       for (const std::size_t to : {own + far, own - far}) {
@@ -350,21 +380,22 @@ void Frontier::Data::offer_means(Seconds deadline,
   }
 }
 
-std::optional<Proof> Frontier::Data::late_proof(Seconds deadline,
-                                                const LatencyByClock& latency) const {
-  const LateCosts costs(problem, latency);
-  LateBound bound = climbed_bound(costs, deadline);
+std::optional<Proof> DeadlineProof::late_proof(const LatencyByClock& latency) const {
+  const LateCosts costs(problem_, latency);
+  LateBound bound = data_.climbed_bound(costs, deadline_);
   auto proof = bound.proof();
   if (!proof) return {};
-  Certificate certificate = certificate_of(problem, proof->flow);
-  certificate.deadline = deadline;
+  Certificate certificate = certificate_of(problem_, proof->flow);
+  certificate.deadline = deadline_;
   certificate.longest = std::move(proof->longest_nanoseconds);
   certificate.latency = latency;
   return Proof{std::move(certificate), proof->effective};
 }
 
+}  // namespace
+
 Joules Frontier::tight_lower_bound(Seconds deadline, const PlanOptions& options) const {
-  const Joules proven = data_->best_proof(deadline, options).effective;
+  const Joules proven = DeadlineProof(*data_, deadline).best(options).effective;
   // Sums of doubles may be off in their last digits, the bound may not.
   const Joules bound = (proven + data_->problem.total_blocking_power() * deadline) *
                        (data_->problem.gpus_per_stage * (1 - 1e-12));
@@ -376,7 +407,7 @@ Result<Certificate> Frontier::certificate(Seconds deadline, const PlanOptions& o
     return Error::infeasible("no certificate below the fastest iteration, " +
                              shortest(min_time().value) + " s");
   }
-  return data_->best_proof(deadline, options).certificate;
+  return DeadlineProof(*data_, deadline).best(options).certificate;
 }
 
 }  // namespace harpe

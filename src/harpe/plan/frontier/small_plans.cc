@@ -79,14 +79,15 @@ bool Frontier::Data::is_small() const {
 
 Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask task,
                                            const PlanOptions& options) const {
-  SwitchingSearch switching(layout, options.switch_latency, options.min_dwell);
+  const PointCosts costs(layout, options.switch_latency);
+  SwitchingSearch switching(costs, options.min_dwell);
   task.most_steps = options.effort == Effort::kQuick ? kQuickSteps : kSteps;
   const BranchAnswer answer = branch_and_bound(switching, task);
   // After a complete one, a search adds little. Its error names what is possible.
   PlanOptions beside = options;
   if (answer.is_complete) beside.effort = Effort::kQuick;
   if (answer.choices.empty()) return search(beside);
-  Plan best = plan_of(switching.points(answer.choices), switching.changes(answer.choices));
+  Plan best = plan_of(costs.points(answer.choices), costs.changes(answer.choices));
   if (answer.is_proven) return best;
   Result<Plan> found = search(beside);
   if (!found.ok()) return best;

@@ -16,11 +16,11 @@ constexpr std::size_t kAllowed = 12;
 }  // namespace
 
 StageSearch::StageSearch(const SearchOrder& layout, const LateCosts& costs,
-                         const SwitchingSearch& switching)
+                         const PointCosts& point_costs)
     : layout_(layout),
       costs_(costs),
       problem_(layout.problem()),
-      switching_(switching),
+      point_costs_(point_costs),
       round_(costs, LateRound::Late::kFirst),
       before_(problem_.table.size()),
       after_(problem_.table.size()),
@@ -46,7 +46,7 @@ StageSearch::StageSearch(const SearchOrder& layout, const LateCosts& costs,
       for (std::size_t k = 0; k < point.size(); ++k) {
         if (point[k] < 0) continue;
         settings[point[k]] = static_cast<int>(k);
-        number_of_[s][k] = switching_.choices_of(node)[point[k]].setting;
+        number_of_[s][k] = point_costs_.choices_of(node)[point[k]].setting;
       }
     }
   }
@@ -63,14 +63,14 @@ double StageSearch::fastest(int node) const {
 
 void StageSearch::load(const PointChoices& choices) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    const auto& all = switching_.choices_of(static_cast<int>(i));
+    const auto& all = point_costs_.choices_of(static_cast<int>(i));
     time_[i] = all[choices[i]].time;
     node_cost_[i] = all[choices[i]].cost;
   }
   for (std::size_t s = 0; s < costs_.stages().size(); ++s) {
     const std::vector<int>& nodes = costs_.stages()[s].nodes;
     for (const int node : nodes) setting_[node] = setting_of_[problem_.table[node]][choices[node]];
-    if (switching_.outlasts()) {
+    if (point_costs_.outlasts()) {
       take_stage(static_cast<int>(s));
       continue;
     }
@@ -94,21 +94,20 @@ void StageSearch::take(int stage, int position) {
   const int node = nodes[position];
   const int before = nodes[position == 0 ? nodes.size() - 1 : position - 1];
   const int point = costs_.table(node).point[setting_[node]];
-  const SwitchingSearch::Choice& choice = switching_.choices_of(node)[point];
-  set_taken(node, choice, switching_.change(node, point, number_of_[stage][setting_[before]]));
+  const PointCosts::Choice& choice = point_costs_.choices_of(node)[point];
+  set_taken(node, choice, point_costs_.change(node, point, number_of_[stage][setting_[before]]));
 }
 
 /// Sets what all computations of a stage take.
 void StageSearch::take_stage(int stage) {
   const std::vector<int>& nodes = costs_.stages()[stage].nodes;
   for (const int node : nodes) point_[node] = costs_.table(node).point[setting_[node]];
-  switching_.set_changes(stage, point_, changes_);
+  point_costs_.set_changes(stage, point_, changes_);
   for (const int node : nodes)
-    set_taken(node, switching_.choices_of(node)[point_[node]], changes_[node]);
+    set_taken(node, point_costs_.choices_of(node)[point_[node]], changes_[node]);
 }
 
-void StageSearch::set_taken(int node, const SwitchingSearch::Choice& choice,
-                            const LateChange& late) {
+void StageSearch::set_taken(int node, const PointCosts::Choice& choice, const LateChange& late) {
   time_[node] = choice.time + late.time;
   cost_ += choice.cost + late.cost - node_cost_[node];
   node_cost_[node] = choice.cost + late.cost;
@@ -380,7 +379,7 @@ std::int64_t StageSearch::apply(const Part& part) {
     const int node = nodes[position];
     undo_.push_back({node, setting_[node], time_[node], node_cost_[node]});
   };
-  if (switching_.outlasts()) {
+  if (point_costs_.outlasts()) {
     for (int k = 0; k < size; ++k) remember(k);
     for (int k = part.first; k <= part.last; ++k) setting_[nodes[k]] = found_[k - part.first];
     take_stage(part.stage);

@@ -19,7 +19,7 @@
 
 #include "harpe/plan/frontier/late_costs.h"
 #include "harpe/plan/frontier/late_round.h"
-#include "harpe/plan/frontier/switching.h"
+#include "harpe/plan/frontier/point_costs.h"
 
 namespace harpe {
 
@@ -32,7 +32,7 @@ struct TimedChoices {
 /// Deterministic: the same calls give the same plans. Refers to what it is made of.
 class StageSearch {
  public:
-  StageSearch(const SearchOrder& layout, const LateCosts& costs, const SwitchingSearch& switching);
+  StageSearch(const SearchOrder& layout, const LateCosts& costs, const PointCosts& point_costs);
 
   TimedChoices timed(PointChoices choices);
 
@@ -92,7 +92,7 @@ class StageSearch {
   PointChoices choices() const;
   void take(int stage, int position);
   void take_stage(int stage);
-  void set_taken(int node, const SwitchingSearch::Choice& choice, const LateChange& late);
+  void set_taken(int node, const PointCosts::Choice& choice, const LateChange& late);
   std::int64_t end();
   void set_latest(std::int64_t deadline);
   void hold();
@@ -109,7 +109,7 @@ class StageSearch {
   const SearchOrder& layout_;
   const LateCosts& costs_;
   const Problem& problem_;
-  const SwitchingSearch& switching_;
+  const PointCosts& point_costs_;
   LateRound round_;
   SearchRandom random_;
   std::vector<std::vector<Neighbour>> before_, after_;  // of each node, on other stages

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harpe/plan/frontier/late_costs.h"
-#include "harpe/plan/frontier/switching.h"
+#include "harpe/plan/frontier/point_costs.h"
 
 namespace harpe {
 

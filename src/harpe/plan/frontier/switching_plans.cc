@@ -90,7 +90,8 @@ Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& opti
     found = plans.cheapest_by(plans.fastest(), search_of(*this, plans, fastest, options));
     if (found.end > end) return no_plan_by(deadline, options, found.end);
   }
-  return plan_of(plans.switching().points(found.choices), plans.switching().changes(found.choices));
+  return plan_of(plans.point_costs().points(found.choices),
+                 plans.point_costs().changes(found.choices));
 }
 
 // Without a deadline, the fastest plan that is found.
@@ -106,7 +107,8 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
 
 Result<Plan> Frontier::Data::search_dwelling(std::optional<Seconds> deadline,
                                              const PlanOptions& options) const {
-  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const PointCosts costs(layout, options.switch_latency);
+  SwitchingSearch search(costs, options.min_dwell);
   const SwitchingTask task{
       .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
       .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
@@ -121,14 +123,14 @@ Result<Plan> Frontier::Data::search_dwelling(std::optional<Seconds> deadline,
             return static_cast<double>(relaxed(seconds_of(end)).value) *
                    (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
           }};
-  const SwitchingAnswer response = find_choices(search, task);
-  if (response.choices.empty()) return no_plan_by(deadline, options, response.fastest);
+  const SwitchingAnswer answer = find_choices(search, task);
+  if (answer.choices.empty()) return no_plan_by(deadline, options, answer.fastest);
   if (task.deadline) {
-    const std::int64_t end = search.makespan(response.choices);
+    const std::int64_t end = search.makespan(answer.choices);
     HARPE_CHECK(end >= 0 && end <= *task.deadline,
                 "a plan keeps the dwell and ends by its deadline, however late its clocks");
   }
-  return plan_of(search.points(response.choices), search.changes(response.choices));
+  return plan_of(costs.points(answer.choices), costs.changes(answer.choices));
 }
 
 Result<Plan> Frontier::Data::glance(Seconds deadline, const PlanOptions& options) const {
@@ -170,10 +172,10 @@ Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
   std::vector<Seconds> times{std::min(deadline, least_energy_time)};
   if (times.front() < deadline) times.push_back(deadline);
   // One setting never changes: the time at which it needs the least is worth a search, too.
-  const SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const PointCosts costs(layout, options.switch_latency);
   std::optional<Plan> steady;
-  for (const PointChoices& choices : search.at_one_setting()) {
-    Plan plan = plan_of(search.points(choices));
+  for (const PointChoices& choices : costs.at_one_setting()) {
+    Plan plan = plan_of(costs.points(choices));
     if (plan.iteration_time > deadline) continue;
     if (!steady || plan.iteration_energy < steady->iteration_energy) steady = std::move(plan);
   }
