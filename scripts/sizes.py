@@ -53,7 +53,7 @@ class Class(NamedTuple):
 
 
 HEAD = re.compile(r"^(?:template\s*<.*>\s*)?(?:class|struct|union)\s+(?:alignas\s*\([^)]*\)\s*)?(?:\[\[\w+\]\]\s*)?"
-                  r"(?:HARPE_\w+(?:\([^)]*\))?\s+)?(\w+)\b(?![^{]*\()", re.DOTALL)
+                  r"(?:HARPE_\w+(?:\([^)]*\))?\s+)?(\w+(?:::\w+)*)\b(?![^{]*\()", re.DOTALL)
 NO_MEMBER = re.compile(r"^(using|friend|static_assert|typedef|enum|public|private|protected)\b")
 
 

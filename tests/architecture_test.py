@@ -159,15 +159,15 @@ def included_from(src, files):
 TABLES = {"make_keys", "catalogue"}  # functions that hold little but a table
 # Classes over the bars of scripts/sizes.py, and why.
 LARGE_CLASSES = {
-    "Job": "a training job: to be taken apart into the parts that own its data",
+    "Job": "the face of a training job, whose state is to be taken apart into the parts that own its data",
+    "Job::State": "the same",
     "JobStatus": "a record of what a job shows, of members without functions",
     "NvmlApi": "a table of the library's functions",
     "PlanJob": "a record of the options of a plan",
     "SimulatedGpuSpec": "a record of what a simulated GPU is made of",
 }
-TO_BE_TAKEN_APART = {"ActiveClient", "Connection", "EnergyEstimator", "Frontier", "GpuControl", "Hosting", "JobRegistry",
-                     "NodeController", "NvmlGpu", "Profiler", "ProfiledTuner", "ServerSession", "SideTrees",
-                     "SwitchingSearch"}
+TO_BE_TAKEN_APART = {"ActiveClient", "Connection", "EnergyEstimator", "GpuControl", "Hosting", "JobRegistry",
+                     "NodeController", "NvmlGpu", "Profiler", "ProfiledTuner", "ServerSession"}
 
 
 class Size(unittest.TestCase):
@@ -176,7 +176,7 @@ class Size(unittest.TestCase):
     def test_classes_functions_and_files_keep_to_their_bars(self):
         large, others = set(), []
         for line in sizes.over_the_bars(ROOT / "src" / "harpe"):
-            of_class = re.match(r"\S+: (\w+) has ", line)
+            of_class = re.match(r"\S+: ([\w:]+) has ", line)
             if of_class:
                 large.add(of_class[1])
             elif re.search(r"(\w+)\(\) has", line)[1] not in TABLES:

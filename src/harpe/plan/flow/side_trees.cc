@@ -55,7 +55,7 @@ void SideTrees::unhang(std::int32_t v) {
 
 void SideTrees::set_sides() {
   divided_ = false;
-  window_changes_ = window_nodes_ = 0;
+  window_ = {};
   clusters_.clear();
   side_ = {fixed_side_ ^ 1, fixed_side_};
   std::fill(cluster_.begin(), cluster_.end(), 0);
@@ -377,10 +377,10 @@ void SideTrees::attach(std::int32_t subtree_root, std::int32_t new_root, std::in
   if (!divided_) {
     for (const std::int32_t v : piece_) cluster_[v] ^= 1;
     if (moves_others_) fixed_side_ ^= 1;
-    window_nodes_ += static_cast<std::int64_t>(piece_.size());
-    if (++window_changes_ == division_.window) {
-      if (window_nodes_ > division_.large * division_.window) divide();
-      window_changes_ = window_nodes_ = 0;
+    window_.nodes += static_cast<std::int64_t>(piece_.size());
+    if (++window_.changes == division_.window) {
+      if (window_.nodes > division_.large * division_.window) divide();
+      window_ = {};
     }
   } else if (piece_alone_) {
     move_nodes(piece_.span(), cluster_[below]);

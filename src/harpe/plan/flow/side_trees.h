@@ -80,6 +80,11 @@ class SideTrees {
     std::int32_t parent = -1;               ///< that cluster; none for a root's or a detached one
   };
 
+  /// Changes of sides since the last decision whether to divide, and the nodes they moved.
+  struct Window {
+    std::int64_t changes = 0, nodes = 0;
+  };
+
   /// Room for all nodes or arcs, so that adding one is a store.
   class List {
    public:
@@ -129,8 +134,7 @@ class SideTrees {
   std::vector<std::int32_t> unused_;           // clusters without nodes
   bool divided_ = false;
   std::size_t clusters_at_division_ = 0;
-  std::int64_t window_changes_ = 0;
-  std::int64_t window_nodes_ = 0;
+  Window window_;
   std::uint32_t fixed_side_ = 1;
   std::uint32_t mark_ = 0;
   // What `detach` leaves for `attach`, and scratch.

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "harpe/plan/frontier/frontier.h"
-#include "harpe/plan/frontier/measured_runs.h"
+#include "harpe/plan/frontier/measured_runs_testing.h"
 #include "harpe/plan/frontier/verify.h"
 
 namespace harpe::measured {

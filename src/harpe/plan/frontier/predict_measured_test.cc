@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <map>
 
-#include "harpe/plan/frontier/measured_runs.h"
+#include "harpe/plan/frontier/measured_runs_testing.h"
 
 namespace harpe::measured {
 namespace {

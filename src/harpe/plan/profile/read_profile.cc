@@ -2,22 +2,92 @@
 #include <array>
 #include <cmath>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/plan/instruction/knobs_json.h"
 #include "harpe/plan/instruction/likely_instruction.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/profile_columns.h"
-#include "harpe/plan/profile/row_errors.h"
 
 namespace harpe {
 namespace {
+
+/// Collects errors of rows, in their order. Those whose messages differ in numbers alone share a
+/// cause: up to three of them are reported each by itself; of more, the first one with a count.
+/// Memory is bounded by the number of causes. Not thread-safe.
+class RowErrors {
+ public:
+  void add(int line, int column, std::string message);
+  /// Appends them to `diagnostics`, in the order in which they were added.
+  void report(Diagnostics& diagnostics) const;
+
+ private:
+  struct Row {
+    std::size_t number = 0;  ///< of all errors, as they were added
+    Diagnostic error = {};
+  };
+  struct Cause {
+    std::size_t count = 0;
+    std::vector<Row> first;  ///< at most three
+  };
+  std::map<std::string, Cause> causes_;
+  std::size_t added_ = 0;
+  std::size_t more_ = 0;  ///< errors of causes beyond those that are kept
+};
+
+constexpr std::size_t kEach = 3;         // rows of one cause that are reported each
+constexpr std::size_t kMostCauses = 64;  // more than a report holds
+
+/// The message without its numbers.
+std::string cause_of(std::string message) {
+  std::erase_if(message, [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '-'; });
+  return message;
+}
+
+void RowErrors::add(int line, int column, std::string message) {
+  const std::string name = cause_of(message);
+  if (causes_.size() >= kMostCauses && !causes_.contains(name)) {
+    ++more_;
+    return;
+  }
+  Cause& cause = causes_[name];
+  const std::size_t number = added_++;
+  if (cause.count++ >= kEach) return;
+  cause.first.push_back(
+      {.number = number, .error = {.line = line, .column = column, .message = std::move(message)}});
+}
+
+void RowErrors::report(Diagnostics& diagnostics) const {
+  std::vector<Row> all;
+  for (const auto& [name, cause] : causes_) {
+    if (cause.count <= kEach) {
+      all.insert(all.end(), cause.first.begin(), cause.first.end());
+      continue;
+    }
+    Row one = cause.first.front();
+    std::string lines;
+    for (const Row& row : cause.first)
+      lines += (lines.empty() ? "" : ", ") + std::to_string(row.error.line);
+    one.error.message +=
+        " (the same in " + std::to_string(cause.count) + " rows: lines " + lines + ", ...)";
+    all.push_back(std::move(one));
+  }
+  std::ranges::sort(all, {}, &Row::number);
+  for (Row& row : all)
+    diagnostics.add(row.error.line, row.error.column, std::move(row.error.message));
+  // Diagnostics count errors beyond those that they show.
+  for (std::size_t i = 0; i < more_; ++i) diagnostics.add("another error");
+}
 
 constexpr double kLargestIndex = 100'000;  // of stages and chunks
 constexpr double kLargestRank = 1'000'000'000;
