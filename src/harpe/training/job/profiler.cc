@@ -9,28 +9,8 @@
 namespace harpe {
 namespace {
 
-constexpr double kLeastError = 0.01;  // of an iteration's energy: waiting is known no better
-constexpr double kFaster = 0.05;      // than at a higher clock: more than noise and throttling do
-constexpr int kMostAnew = 2;
-
-/// Both ends and evenly between.
-std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
-  const auto below =
-      std::ranges::find_if(clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });
-  // At least the highest is measured.
-  clocks.erase(std::max(below, std::min(clocks.begin() + 1, clocks.end())), clocks.end());
-  const auto most = static_cast<std::size_t>(options.most_clocks);
-  if (clocks.size() <= most) return clocks;
-  std::vector<Megahertz> kept;
-  for (std::size_t i = 0; i < most; ++i)
-    kept.push_back(clocks[i * (clocks.size() - 1) / (most - 1)]);
-  return kept;
-}
-
-/// Returns the factor by which computations slow down at most from one clock to another.
-double slowing(Megahertz from, Megahertz to) {
-  return to > Megahertz{0} ? static_cast<double>(from.value) / to.value : 1;
-}
+constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
+constexpr double kLeastError = 0.01;    // of an iteration's energy: waiting is known no better
 
 }  // namespace
 
@@ -40,35 +20,22 @@ Profiler::Profiler(JobShape shape, const ScheduleWork& work,
                    std::vector<std::vector<MeasuredClock>> known)
     : shape_(shape),
       work_(&work),
-      clocks_(std::move(clocks)),
-      supported_(options.as_is ? clocks_ : std::vector<std::vector<Megahertz>>()),
       options_(options),
-      given_blocking_power_(std::move(blocking_power)),
-      measured_(std::move(known)),
-      position_(clocks_.size()),
-      ended_(clocks_.size()),
-      anew_(clocks_.size()),
-      counted_(static_cast<std::size_t>(shape.groups())),
-      samples_(clocks_.size()),
-      throttled_(clocks_.size()) {
-  measured_.resize(clocks_.size());
-  account_.wait_time.resize(clocks_.size());
-  account_.wait_energy.resize(clocks_.size());
-  account_.wait_weight.resize(clocks_.size());
-  for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
-    ended_[stage] = !measured_[stage].empty();
-    clocks_[stage] =
-        options_.as_is ? std::vector{Megahertz{0}} : thinned(std::move(clocks_[stage]), options_);
-    clear(static_cast<int>(stage));
+      given_blocking_power_(std::move(blocking_power)) {
+  known.resize(clocks.size());
+  for (std::size_t stage = 0; stage < clocks.size(); ++stage) {
+    stages_.emplace_back(shape, work, static_cast<int>(stage), std::move(clocks[stage]), options,
+                         std::move(known[stage]));
   }
+  account_.wait_time.resize(clocks.size());
+  account_.wait_energy.resize(clocks.size());
+  account_.wait_weight.resize(clocks.size());
 }
 
 std::vector<Megahertz> Profiler::clocks() const {
   std::vector<Megahertz> clocks;
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const bool slow = !resting_ && measuring(stage);
-    clocks.push_back(clocks_[stage][slow ? position_[stage] : 0]);
-  }
+  for (const StageProfiling& stage : stages_)
+    clocks.push_back(resting_ ? stage.highest_clock() : stage.clock());
   return clocks;
 }
 
@@ -79,26 +46,12 @@ void Profiler::begin(std::uint64_t version, std::int64_t iteration) {
   before_ = std::exchange(current_, clocks());
 }
 
-void Profiler::clear(int stage) {
-  throttled_[stage] = 0;
-  const std::size_t items = work_->stage(stage).size();
-  samples_[stage] = {.time = std::vector<std::vector<double>>(items),
-                     .energy = std::vector<std::vector<double>>(items),
-                     .error = std::vector<std::vector<double>>(items),
-                     .sum_time = std::vector<double>(items * shape_.data),
-                     .counts = std::vector<int>(shape_.data),
-                     .iteration_time = {},
-                     .clock = {}};
-}
-
 Seconds Profiler::all_max_time() const {
   return {account_.full_time};
 }
 
 bool Profiler::done() const {
-  for (int stage = 0; stage < shape_.stages; ++stage)
-    if (measuring(stage)) return false;
-  return true;
+  return std::ranges::none_of(stages_, &StageProfiling::is_measuring);
 }
 
 /// What of an iteration's time clocks can be the cause of: computations slow down no more than they
@@ -108,7 +61,7 @@ Seconds Profiler::explained(Seconds time) const {
   double slower = 1;
   for (const std::vector<Megahertz>& clocks : {before_, current_}) {
     for (std::size_t stage = 0; stage < clocks.size(); ++stage)
-      slower = std::max(slower, slowing(clocks_[stage][0], clocks[stage]));
+      slower = std::max(slower, most_slowing(stages_[stage].highest_clock(), clocks[stage]));
   }
   return std::min(time, Seconds{account_.full_time * slower});
 }
@@ -118,7 +71,7 @@ void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool in_block = iteration.iteration >= from_;
   bool full = in_block;
   for (int stage = 0; stage < shape_.stages && full; ++stage)
-    full = current_[stage] == clocks_[stage][0];
+    full = current_[stage] == stages_[stage].highest_clock();
   const bool settled = iteration.iteration >= from_ + (first_block_ ? options_.warm_up : 1);
   double& full_time = account_.full_time;
   if (full && settled) {
@@ -135,7 +88,7 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     const std::size_t number = shape_.group(pipeline, stage);
     const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || !is_usable(group)) continue;
+    if (left_out[number] || !is_usable(group, shape_, options_)) continue;
     double time = group.time.value;
     double energy = group.energy.value;
     double variance = square(group.energy_error.value) + square(kLeastError * energy);
@@ -159,168 +112,11 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
   }
 }
 
-void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool>& left_out,
-                      int stage, Seconds time) {
-  const std::size_t items = work_->stage(stage).size();
-  Samples& samples = samples_[stage];
-  std::vector<double> sum_time(items), sum_energy(items), sum_error(items);
-  int groups = 0;
-  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-    const std::size_t number = shape_.group(pipeline, stage);
-    const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || !is_usable(group) || !group.same_version || group.version != version_)
-      continue;
-    const std::size_t first = iteration.item(pipeline, work_->first(stage));
-    const auto known = [&](std::size_t k) {
-      return std::isfinite(iteration.item_time[first + k]) &&
-             std::isfinite(iteration.item_energy[first + k]);
-    };
-    bool all = true;
-    for (std::size_t k = 0; k < items; ++k) all = all && known(k);
-    if (!all) continue;
-    ++groups;
-    if (options_.as_is) samples.clock.push_back(group.clock.value);
-    ++samples.counts[pipeline];
-    for (std::size_t k = 0; k < items; ++k) {
-      sum_time[k] += iteration.item_time[first + k];
-      sum_energy[k] += iteration.item_energy[first + k] / static_cast<double>(shape_.tensor);
-      sum_error[k] += square(iteration.item_error[first + k] / static_cast<double>(shape_.tensor));
-      samples.sum_time[pipeline * items + k] += iteration.item_time[first + k];
-    }
-  }
-  if (groups == 0) return;
-  for (std::size_t k = 0; k < items; ++k) {
-    samples.time[k].push_back(sum_time[k] / groups);
-    samples.energy[k].push_back(sum_energy[k] / groups);
-    samples.error[k].push_back(std::sqrt(sum_error[k]) / groups);
-  }
-  samples.iteration_time.push_back(time.value);
-}
-
-/// True if all shards have reported, at a known clock.
-bool Profiler::is_usable(const GroupIteration& group) const {
-  const bool is_at_clock = options_.as_is ? group.clock > Megahertz{0} : !group.throttled;
-  return group.ranks >= shape_.tensor && is_at_clock;
-}
-
-/// Returns the supported clock nearest to the median of the reported ones.
-Megahertz Profiler::reported_clock(int stage) const {
-  const double median = quantile(samples_[stage].clock, 0.5);
-  return *std::ranges::min_element(
-      supported_[stage], {}, [median](Megahertz clock) { return std::abs(clock.value - median); });
-}
-
-bool Profiler::throttled(const FinishedIteration& iteration, int stage) const {
-  if (options_.as_is) return false;
-  for (int pipeline = 0; pipeline < shape_.data; ++pipeline)
-    if (iteration.groups[shape_.group(pipeline, stage)].throttled) return true;
-  return false;
-}
-
-bool Profiler::suffices(int stage) const {
-  const Samples& samples = samples_[stage];
-  const std::size_t count = samples.iterations();
-  if (count >= static_cast<std::size_t>(options_.most_iterations_per_clock)) return true;
-  if (count + 1 < static_cast<std::size_t>(options_.iterations_per_clock)) return false;
-  for (std::size_t k = 0; k < samples.time.size(); ++k) {
-    const MeanWithError time = mean_with_error(samples.time[k]);
-    const MeanWithError energy = mean_with_error(samples.energy[k], samples.error[k]);
-    if (time.error > options_.time_target * time.mean ||
-        energy.error > options_.energy_target * std::abs(energy.mean)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// What the samples say of the stage's clock.
-MeasuredClock Profiler::conclude(int stage) const {
-  const Samples& samples = samples_[stage];
-  const std::size_t items = samples.time.size();
-  MeasuredClock measured;
-  measured.clock = options_.as_is ? reported_clock(stage) : clocks_[stage][position_[stage]];
-  for (std::size_t k = 0; k < items; ++k) {
-    double longest = 0;
-    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-      if (samples.counts[pipeline] == 0) continue;
-      longest =
-          std::max(longest, samples.sum_time[pipeline * items + k] / samples.counts[pipeline]);
-    }
-    measured.time.push_back({longest});
-    const MeanWithError energy = mean_with_error(samples.energy[k], samples.error[k]);
-    measured.energy.push_back({std::max(0.0, energy.mean)});
-  }
-  measured.iteration_time = {quantile(samples.iteration_time, 0.5)};  // a stall is no clock's doing
-  return measured;
-}
-
-bool Profiler::is_faster_than_above(int stage, const MeasuredClock& measured) const {
-  const std::vector<WorkItem>& work = work_->stage(stage);
-  const auto computing = [&](const MeasuredClock& at) {
-    Seconds sum{0};
-    for (std::size_t k = 0; k < work.size(); ++k) sum += at.time[k] * work[k].count;
-    return sum;
-  };
-  return std::ranges::any_of(measured_[stage], [&](const MeasuredClock& above) {
-    return computing(measured) < computing(above) * (1 - kFaster);
-  });
-}
-
-/// Goes on to the next clock.
-void Profiler::close(int stage, MeasuredClock measured) {
-  measured_[stage].push_back(std::move(measured));
-  const Samples& samples = samples_[stage];
-  ++closed_;
-  closed_iterations_ += static_cast<int>(samples.iterations());
-  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-    Counted& counted = counted_[shape_.group(pipeline, stage)];
-    if (samples.counts[pipeline] > 0 && counted == Counted::kNot) counted = Counted::kIs;
-  }
-  ++position_[stage];
-  ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
-  clear(stage);
-}
-
-void Profiler::begin_again(int stage) {
-  measured_[stage].clear();
-  position_[stage] = 0;
-  ended_[stage] = false;
-  clear(stage);
-}
-
-/// A clock that the GPUs are held back from is none that they have.
-void Profiler::skip(int stage) {
-  ++position_[stage];
-  ended_[stage] = position_[stage] == clocks_[stage].size();
-  clear(stage);
-}
-
-bool Profiler::rises_enough(int stage) const {
-  const std::vector<MeasuredClock>& measured = measured_[stage];
-  const auto needed = static_cast<std::size_t>(options_.max_consecutive_increases);
-  if (measured.size() <= needed) return false;
-  const Watts waiting = blocking_power()[stage];
-  const std::vector<WorkItem>& work = work_->stage(stage);
-  const auto effective = [&](const MeasuredClock& at) {
-    Joules sum{0};
-    for (std::size_t k = 0; k < work.size(); ++k)
-      sum += (at.energy[k] - waiting * at.time[k]) * work[k].count;
-    return sum;
-  };
-  for (std::size_t i = measured.size() - needed; i < measured.size(); ++i)
-    if (effective(measured[i]) <= effective(measured[i - 1])) return false;
-  return true;
-}
-
 /// Iterations of the block to come take at most this: computations slow down no more than clocks.
 Seconds Profiler::predicted_time() const {
   if (last_block_time_ <= Seconds{0}) return {account_.full_time};
   double slower = 1;
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::size_t at = position_[stage];
-    if (!measuring(stage) || at == 0) continue;
-    slower = std::max(slower, slowing(clocks_[stage][at - 1], clocks_[stage][at]));
-  }
+  for (const StageProfiling& stage : stages_) slower = std::max(slower, stage.slowing(0, true));
   return last_block_time_ * slower;
 }
 
@@ -345,9 +141,8 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
     const bool changed = before_.empty() || before_[stage] != current_[stage] || first_block_;
     if (changed && iteration.iteration < from_ + dropped) continue;
     account_waiting(iteration, left_out, stage);
-    if (!measuring(stage) || resting_) continue;
-    sample(iteration, left_out, stage, time);
-    throttled_[stage] += throttled(iteration, stage);
+    if (stages_[stage].is_measuring() && !resting_)
+      stages_[stage].add(iteration, left_out, version_, time);
   }
 
   // A block, the iterations until its end is in force, and one for a change of mind.
@@ -370,20 +165,14 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
   return Next::kChange;
 }
 
-/// A group that is left out from now on is in what was measured so far, at some clocks and not at
-/// others: its stage begins again, once for each group. \returns whether any did
+/// Begins stages again whose measurements include a group that is left out from now on. Returns
+/// true if any did.
 bool Profiler::start_over(const std::vector<bool>& left_out) {
   bool any = false;
   for (std::size_t group = 0; group < left_out.size(); ++group) {
-    const std::size_t stage = group % static_cast<std::size_t>(shape_.stages);
     if (!left_out[group]) continue;
-    if (samples_[stage].counts[group / static_cast<std::size_t>(shape_.stages)] > 0) {
-      clear(static_cast<int>(stage));
-    }
-    if (counted_[group] != Counted::kIs) continue;
-    counted_[group] = Counted::kWas;
-    begin_again(static_cast<int>(stage));
-    any = true;
+    const auto pipeline = static_cast<int>(group / stages_.size());
+    any = stages_[group % stages_.size()].leave_out(pipeline) || any;
   }
   return any;
 }
@@ -392,22 +181,23 @@ bool Profiler::start_over(const std::vector<bool>& left_out) {
 Profiler::Next Profiler::close_finished() {
   bool closed = false, anew = false;
   Seconds block_time{0};
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    if (!measuring(stage)) continue;
-    if (samples_[stage].iterations() > 0 && suffices(stage)) {
-      MeasuredClock measured = conclude(stage);
+  const std::vector<Watts> waiting = blocking_power();
+  for (std::size_t k = 0; k < stages_.size(); ++k) {
+    StageProfiling& stage = stages_[k];
+    if (!stage.is_measuring()) continue;
+    if (stage.suffices()) {
+      MeasuredClock measured = stage.conclude();
       block_time = std::max(block_time, measured.iteration_time);
       closed = true;
-      if (anew_[stage] < kMostAnew && is_faster_than_above(stage, measured)) {
-        ++anew_[stage];
-        begin_again(stage);
+      if (stage.begin_again_if_faster(measured)) {
         anew = true;
-      } else {
-        close(stage, std::move(measured));
+        continue;
       }
-    } else if (samples_[stage].iterations() == 0 &&
-               throttled_[stage] >= options_.most_iterations_per_clock) {
-      skip(stage);
+      ++closed_;
+      closed_iterations_ += static_cast<int>(stage.iterations());
+      stage.close(std::move(measured), waiting[k]);
+    } else if (stage.is_held_back()) {
+      stage.skip();
       closed = true;
     }
   }
@@ -418,28 +208,123 @@ Profiler::Next Profiler::close_finished() {
   return anew ? Next::kAnew : Next::kChange;
 }
 
+std::vector<std::vector<MeasuredClock>> Profiler::measured() const {
+  std::vector<std::vector<MeasuredClock>> measured;
+  for (const StageProfiling& stage : stages_) measured.push_back(stage.measured());
+  return measured;
+}
+
+Profiler::Kept Profiler::kept() const {
+  Kept kept{account_, measured(), {}};
+  for (const StageProfiling& stage : stages_) kept.ended.push_back(stage.has_ended());
+  return kept;
+}
+
 void Profiler::restore(Kept kept) {
   account_ = std::move(kept.account);
-  measured_ = std::move(kept.measured);
-  ended_ = std::move(kept.ended);
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::vector<Megahertz>& clocks = clocks_[stage];
-    std::vector<MeasuredClock>& measured = measured_[stage];
-    const auto last =
-        measured.empty() ? clocks.end() : std::ranges::find(clocks, measured.back().clock);
-    if (last == clocks.end()) {
-      measured.clear();
-      position_[stage] = 0;
-      ended_[stage] = false;
-    } else {
-      position_[stage] = static_cast<std::size_t>(last - clocks.begin()) + 1;
-      ended_[stage] = ended_[stage] || position_[stage] == clocks.size();
-      last_block_time_ = std::max(last_block_time_, measured.back().iteration_time);
-    }
-    clear(stage);
+  for (std::size_t k = 0; k < stages_.size(); ++k) {
+    StageProfiling& stage = stages_[k];
+    stage.restore(std::move(kept.measured[k]), kept.ended[k]);
+    if (stage.measured().empty()) continue;
+    last_block_time_ = std::max(last_block_time_, stage.measured().back().iteration_time);
   }
   resting_ = account_.full_time > 0;
   if (resting_) full_times_.add(account_.full_time);
+}
+
+ProfilingProgress Profiler::progress(int lead) const {
+  ProfilingProgress progress;
+  std::size_t all = 0, measured = 0, left = 0;
+  for (const StageProfiling& stage : stages_) {
+    all += stage.clocks();
+    measured += stage.clocks() - stage.clocks_left();
+    left = std::max(left, stage.clocks_left());
+    progress.clocks = std::max(progress.clocks, static_cast<int>(stage.clocks()));
+  }
+  progress.clocks_left = static_cast<int>(left);
+  progress.fraction = all == 0 ? 1 : static_cast<double>(measured) / static_cast<double>(all);
+  const double full = account_.full_time;
+  progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
+
+  // Block by block as `add` begins them: each once all-max has earned it.
+  const double block = usual_iterations() + lead + 1;
+  double iterations = 0, extra = account_.extra, base = account_.base;
+  for (std::size_t next = 0; next < left && full > 0; ++next) {
+    const bool has_begun = next == 0 && !resting_;
+    const double own = has_begun ? std::max(1.0, block - block_iterations_) : block;
+    const double loss = own * std::max(0.0, slowest_time(next).value - full);
+    double rest = 0;
+    if (!has_begun && options_.slowdown_limit > 0)
+      rest = std::max(0.0, ((extra + loss) / options_.slowdown_limit - base) / full - own);
+    iterations += rest + own;
+    base += (rest + own) * full;
+    extra += loss;
+  }
+  if (full == 0) iterations = static_cast<double>(left) * block;
+  progress.iterations_left = static_cast<int>(std::min(1e9, std::ceil(iterations)));
+  progress.time_left = {std::max(0.0, iterations * full + extra - account_.extra)};
+  return progress;
+}
+
+/// Of a clock, as those so far took.
+double Profiler::usual_iterations() const {
+  const double usual = closed_ == 0 ? 0 : static_cast<double>(closed_iterations_) / closed_;
+  return std::max(usual, static_cast<double>(options_.iterations_per_clock));
+}
+
+/// An iteration of the clocks that are `ahead` of those that are measured now takes at most this:
+/// computations slow down no more than clocks.
+Seconds Profiler::slowest_time(std::size_t ahead) const {
+  double slower = 1;
+  for (const StageProfiling& stage : stages_)
+    slower = std::max(slower, stage.slowing(ahead, last_block_time_ > Seconds{0}));
+  return std::max(last_block_time_, Seconds{account_.full_time}) * slower;
+}
+
+std::vector<int> Profiler::without_energy() const {
+  std::vector<int> stages;
+  for (int stage = 0; stage < shape_.stages; ++stage)
+    if (stages_[stage].is_measuring() && !resting_ && stages_[stage].iterations() == 0 &&
+        block_iterations_ > 2 * options_.iterations_per_clock + options_.warm_up) {
+      stages.push_back(stage);
+    }
+  return stages;
+}
+
+Profile Profiler::profile() const {
+  std::vector<InstructionProfile> entries;
+  bool chunks = false;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const std::vector<WorkItem>& work = work_->stage(stage);
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      chunks = chunks || work[k].chunk > 0;
+      InstructionProfile entry{
+          .stage = stage, .chunk = work[k].chunk, .kind = work[k].kind, .points = {}};
+      for (const MeasuredClock& at : stages_[stage].measured())
+        entry.points.push_back({.clock = at.clock, .time = at.time[k], .energy = at.energy[k]});
+      std::ranges::sort(entry.points, {}, &OperatingPoint::clock);
+      if (!entry.points.empty()) entries.push_back(std::move(entry));
+    }
+  }
+  return Profile(std::move(entries), chunks);
+}
+
+std::vector<Watts> Profiler::blocking_power() const {
+  const auto stages = static_cast<std::size_t>(shape_.stages);
+  if (given_blocking_power_) return given_blocking_power_->each(shape_.stages);
+  const double all = account_.base * shape_.data * shape_.tensor;
+  std::vector<Watts> powers(stages, Watts{-1});
+  std::vector<double> known;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const double time = account_.wait_time[stage];
+    if (time <= kLeastWaiting * all || time <= 0) continue;
+    powers[stage] = {std::max(0.0, account_.wait_energy[stage] / time)};
+    known.push_back(powers[stage].value);
+  }
+  const Watts middle{known.empty() ? 0 : quantile(known, 0.5)};
+  for (Watts& power : powers)
+    if (power < Watts{0}) power = middle;
+  return powers;
 }
 
 }  // namespace harpe

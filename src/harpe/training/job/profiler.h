@@ -35,6 +35,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/plan/schedule/schedule_work.h"
 #include "harpe/training/job/iteration_collector.h"
+#include "harpe/training/job/stage_profiling.h"
 #include "harpe/training/wire/job_spec.h"
 
 namespace harpe {
@@ -47,14 +48,6 @@ struct ProfilingProgress {
   int iterations_left = 0;  ///< estimate; fewer where effective energy rises early
   Seconds time_left{};      ///< estimate
   double slowdown = 0;      ///< what profiling has cost so far, a fraction of the time since
-};
-
-/// What one stage's instructions cost at one clock, per GPU, in the order of its work items.
-struct MeasuredClock {
-  Megahertz clock;
-  std::vector<Seconds> time;
-  std::vector<Joules> energy;
-  Seconds iteration_time{};  ///< of the job, meanwhile
 };
 
 class Profiler {
@@ -91,7 +84,7 @@ class Profiler {
   Profile profile() const;
   /// One a stage. A stage that hardly waits has the middle of the others'; zero where none waits.
   std::vector<Watts> blocking_power() const;
-  const std::vector<std::vector<MeasuredClock>>& measured() const { return measured_; }
+  std::vector<std::vector<MeasuredClock>> measured() const;
 
   /// Sums over all iterations so far.
   struct Account {
@@ -107,45 +100,19 @@ class Profiler {
     std::vector<std::vector<MeasuredClock>> measured;
     std::vector<bool> ended;
   };
-  Kept kept() const { return {account_, measured_, ended_}; }
+  Kept kept() const;
   /// Goes on from what another profiler of the same job had measured, at the clock after the last
   /// measured one of each stage; a stage whose GPUs do not have that one any more starts over. At
   /// all-max first: training has stood still, so that it has to warm up.
   void restore(Kept kept);
 
  private:
-  /// Samples of a stage's current clock.
-  struct Samples {
-    std::vector<std::vector<double>> time, energy;  ///< of each item, one value an iteration
-    std::vector<std::vector<double>> error;         ///< of each of those energies
-    std::vector<double> sum_time;  ///< of each (pipeline, item), over the iterations
-    std::vector<int> counts;       ///< of each pipeline: iterations in `sum_time`
-    std::vector<double> iteration_time;
-    std::vector<double> clock;  ///< MHz, of each group and iteration where no clock is asked for
-    std::size_t iterations() const { return iteration_time.size(); }
-  };
-  bool measuring(int stage) const {
-    return position_[stage] < clocks_[stage].size() && !ended_[stage];
-  }
-  void clear(int stage);
-  bool start_over(const std::vector<bool>& left_out);
   Seconds explained(Seconds time) const;
   void account(const FinishedIteration& iteration, Seconds time);
   void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
                        int stage);
-  void sample(const FinishedIteration& iteration, const std::vector<bool>& left_out, int stage,
-              Seconds time);
-  bool suffices(int stage) const;
-  MeasuredClock conclude(int stage) const;
-  bool is_faster_than_above(int stage, const MeasuredClock& measured) const;
-  void close(int stage, MeasuredClock measured);
-  void begin_again(int stage);
-  void skip(int stage);
+  bool start_over(const std::vector<bool>& left_out);
   Next close_finished();
-  bool throttled(const FinishedIteration& iteration, int stage) const;
-  bool is_usable(const GroupIteration& group) const;
-  Megahertz reported_clock(int stage) const;
-  bool rises_enough(int stage) const;
   Seconds predicted_time() const;
   double usual_iterations() const;
   Seconds slowest_time(std::size_t ahead) const;
@@ -153,19 +120,9 @@ class Profiler {
 
   JobShape shape_;
   const ScheduleWork* work_;
-  std::vector<std::vector<Megahertz>> clocks_;  ///< to be asked for; 0: as it is
-  std::vector<std::vector<Megahertz>> supported_;
   ProfilingOptions options_;
   std::optional<PerStage<Watts>> given_blocking_power_;
-  std::vector<std::vector<MeasuredClock>> measured_;
-  std::vector<std::size_t> position_;  ///< of each stage in its clocks
-  std::vector<bool> ended_;
-  std::vector<int> anew_;  ///< of each stage: how often it was faster than at a higher clock
-  /// Whether a group is in what was measured; `kWas`: and was left out since.
-  enum class Counted : unsigned char { kNot, kIs, kWas };
-  std::vector<Counted> counted_;
-  std::vector<Samples> samples_;
-  std::vector<int> throttled_;  ///< iterations at each stage's clock in which a GPU was held back
+  std::vector<StageProfiling> stages_;
   std::uint64_t version_ = 0;
   std::int64_t from_ = 0;
   int block_iterations_ = 0;        ///< that have finished in this block

@@ -109,7 +109,7 @@ TEST(Profiler, MeasuresAtTheClockThatGpusReportWhereItSetsNone) {
   ASSERT_EQ(next, Profiler::Next::kDone);
   for (int stage = 0; stage < kStages; ++stage) {
     ASSERT_EQ(bench.profiler.measured()[stage].size(), 1U);
-    const MeasuredClock& at = bench.profiler.measured()[stage].front();
+    const MeasuredClock at = bench.profiler.measured()[stage].front();
     EXPECT_EQ(at.clock, Megahertz{stage == 0 ? 1300 : 900});
     EXPECT_NEAR(at.time[0].value, 0.02, 1e-6);
     EXPECT_NEAR(at.energy[1].value, 2.5, 1e-6);
