@@ -12,7 +12,7 @@ double student_quantile(int degrees) {
   constexpr std::array<double, 4> kSmall = {12.7062, 4.30265, 3.18245, 2.77645};
   if (degrees <= 4) return kSmall.at(static_cast<std::size_t>(std::max(degrees, 1) - 1));
   // The expansion of Cornish and Fisher around the normal quantile.
-  const double z = 1.959964, n = degrees;
+  const double z = kNinetyFivePercent, n = degrees;
   const double z2 = z * z;
   return z + z * (z2 + 1) / (4 * n) + z * (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n) +
          z * (3 * z2 * z2 * z2 + 19 * z2 * z2 + 17 * z2 - 15) / (384 * n * n * n);
@@ -31,7 +31,6 @@ MeanWithError mean_with_error(std::span<const double> values) {
 }
 
 MeanWithError mean_with_error(std::span<const double> values, std::span<const double> errors) {
-  constexpr double kNinetyFivePercent = 1.959964;
   constexpr double kLeastError = 1e-4;  // relative: no value is known better
   const MeanWithError plain = mean_with_error(values);
   const double least = square(kLeastError * plain.mean);

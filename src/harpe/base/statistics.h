@@ -8,6 +8,9 @@
 
 namespace harpe {
 
+/// Half-width of the middle 95 % of a normal distribution, in standard deviations.
+inline constexpr double kNinetyFivePercent = 1.959964;
+
 inline double square(double x) {
   return x * x;
 }

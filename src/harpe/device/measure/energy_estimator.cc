@@ -2,34 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/statistics.h"
+#include "harpe/device/measure/counter_grid.h"
+#include "harpe/device/measure/gap_between.h"
 
 namespace harpe {
 namespace {
 
-constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the power, not its age
-constexpr double kLongestPeriod = 0.5;   // of sensors, s
-// What a sensor looks at: 25 of 100 ms on A100 and H100, 10 of 20 ms on V100, all of the time on
-// others (arXiv 2312.02741). It is no longer than the time between two measurements.
-constexpr double kUsualShare = 0.25, kUsualAge = 0.1;  // s
-constexpr std::size_t kRenewals = 16, kEnoughRenewals = 3;
-constexpr std::size_t kChanges = 64;
-constexpr double kScaleTime = 10;        // over which counter and power are compared, s
-constexpr double kForgettingSteps = 30;  // of the running mean of disagreements
-// Samples far apart tell nothing of what lay between until some have been seen: standard deviation
-// of the mean power between two of them, as a share.
-constexpr std::size_t kFewChanges = 8;
-constexpr double kUnknownBetween = 0.6;
-constexpr double kUnknownScale = 0.05;  // relative error before counter and power were compared
-// A counter is not believed whose joules are so far from the integrated power's.
-constexpr double kLeastScale = 0.1, kMostScale = 10;
-constexpr int kStepsToDistrust = 20;
-// A rise so much steeper than the power seen is no energy, but a counter that started over.
-constexpr double kImpossible = 10, kImpossibleOffset = 2000;
+// What a sensor that measures seldom misses is nothing or much: wider than a normal distribution.
+constexpr double kHeavyTails = 1.25;
+// Standard error at an edge, as a share of the power over the averaging time.
+constexpr double kHiddenByAverage = 0.1;
+constexpr double kLeastWindowVariance = 1e-6;  // counters count in mJ
+constexpr double kSteps = 2;                   // of the counter after an instant, that tell of it
+constexpr std::size_t kMostOnGrid = 300;       // steps that are told of
+constexpr double kLongestSettling = 1;         // s
+constexpr double kHeld = 0.95;                 // by error bars
+// Where a window is shorter than two steps, which explanation holds is more opinion than reading:
+// the bar holds what is less likely, too.
+constexpr double kHeldInShort = 0.99;
+constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
+// Measurements of power in a gap between two steps that is long, and the probability that it is
+// best known by them: chosen so that the bars of command_coverage_test hold.
+constexpr double kMeasurementsInLong = 2.5, kByPower = 0.15;
+
+/// Probability that power changes within a step at a moment that is no edge of anything.
+constexpr double kChangeAtLook = 0.05;
 
 }  // namespace
 
@@ -52,7 +54,9 @@ std::string_view source_name(EnergySource source) {
 }
 
 EnergyEstimator::EnergyEstimator(EstimatorOptions options)
-    : options_(std::move(options)), steps_(options_.counter_step) {}
+    : options_(std::move(options)),
+      power_(options_.longest_interval),
+      counter_(options_.counter_step, options_.longest_interval) {}
 
 void EnergyEstimator::describe(Seconds power_window, Watts highest_power) {
   options_.power_window = power_window;
@@ -60,7 +64,7 @@ void EnergyEstimator::describe(Seconds power_window, Watts highest_power) {
 }
 
 bool EnergyEstimator::counter_due(Instant now, Seconds interval) const {
-  return steps_.due(now, interval);
+  return counter_.is_due(now, interval);
 }
 
 void EnergyEstimator::add(const EnergySample& sample) {
@@ -70,285 +74,17 @@ void EnergyEstimator::add(const EnergySample& sample) {
   const bool power_is_sound =
       sample.power && std::isfinite(sample.power->value) && sample.power->value >= 0;
   // A sensor that comes to life only once the counter has been followed without it comes too late.
-  if (power_is_sound && (has_power_ || knots_.empty())) {
-    if (!has_power_) {
-      points_.clear();  // placeholders of a device that seemed to have no power sensor
-      has_power_ = true;
-    }
+  if (power_is_sound && (power_.has_sensor() || counter_.empty())) {
     // An average over the last second tells best of the middle of that second.
-    add_power(sample.time + options_.power_window * -0.5, sample.power->value);
-  } else if (!has_power_ && sample.counter) {
-    add_power(sample.time, 1);
+    power_.add(sample.time + options_.power_window * -0.5, sample.power->value);
+  } else if (!power_.has_sensor() && sample.counter) {
+    power_.add_without_sensor(sample.time);
   }
-  if (sample.counter) add_counter(sample);
-  if (points_.size() > 64 && points_.front().time + options_.history * 2 < *newest_) {
+  if (sample.counter)
+    counter_.add(sample.time, sample.spread, *sample.counter, sample.time - *first_, power_);
+  const auto& points = power_.points();
+  if (points.size() > 64 && points.front().time + options_.history * 2 < *newest_)
     forget(*newest_ + -options_.history);
-  }
-}
-
-void EnergyEstimator::add_first_power(Instant time, double power) {
-  points_.push_back({.time = time,
-                     .power = power,
-                     .window = kUsualShare * kUsualAge,
-                     .longest = kUsualAge,
-                     .blur = kUsualAge / 2});
-  looked_ = renewed_ = time;
-  highest_ = power;
-}
-
-void EnergyEstimator::add_power(Instant time, double power) {
-  if (!points_.empty() && time <= std::max(looked_, points_.back().time)) return;
-  if (points_.empty()) {
-    add_first_power(time, power);
-    return;
-  }
-  // A sensor that is looked at more often than it measures repeats itself: only new values tell
-  // something, and those are on average as old as half the time since the look before.
-  const bool repeats = has_power_ && power == points_.back().power;
-  const double since_look = (time - std::exchange(looked_, time)).value;
-  if (repeats && (time - points_.back().time).value < kLongestRepeat) {
-    repeated_ = true;
-    return;
-  }
-  const bool is_new = has_power_ && !repeats;
-  if (is_new) note_renewal(time, since_look);
-  const double blur = is_new ? std::min(since_look, std::max(kUsualAge, sensor_period_)) / 2 : 0;
-  if (blur > 0) time = std::max(time + Seconds{-blur}, points_.back().time + Seconds{1e-9});
-  repeating_ = repeated_;
-  repeated_ = false;
-  const PowerPoint& last = points_.back();
-  const double interval = (time - last.time).value;
-  const double change = power - last.power;
-  PowerPoint next{.time = time,
-                  .power = power,
-                  .integral = last.integral + interval * (power + last.power) / 2,
-                  .variance = last.variance,
-                  .unobserved = last.unobserved,
-                  .window = kUsualShare * sensor_period_,
-                  .longest = sensor_period_,
-                  .blur = blur,
-                  .repeats = repeats};
-  highest_ = std::max(highest_, power);
-  if (!has_power_) {
-    next.variance += rate_ * interval;
-  } else if (interval > options_.longest_interval.value) {
-    // Anything between nothing and the highest may have been there: the bar reaches to both.
-    const double mean = (power + last.power) / 2;
-    next.variance += square(interval * std::max(highest_ - mean, mean) / kNinetyFivePercent);
-    next.unobserved += interval;
-  } else {
-    // A jump at an unknown moment between the two, of which it is not known either just when they
-    // were measured; one there and back that neither saw, about as likely as those that were seen
-    // of late, more so where the sensor measures seldom; and noise, which every sample has its own
-    // of.
-    next.variance += square(blur * change) / 3;
-    next.variance += square(interval) *
-                     ((square(change) + (repeating_ ? 1 : 0.25) * wander_) / 12 + square(noise_));
-    if (interval > kLongestRepeat && changes_.size() < kFewChanges) {
-      next.variance += square(interval * kUnknownBetween * (power + last.power) / 2);
-    }
-    note_change(change, interval);
-  }
-  points_.push_back(next);
-}
-
-/// Learns how often the power sensor measures from when its values are new. A measurement whose
-/// value is that of the one before is not seen, so that the shorter times tell.
-void EnergyEstimator::note_renewal(Instant time, double since_look) {
-  const double since = (time - std::exchange(renewed_, time)).value;
-  if (since_look > kUsualAge / 2) return;
-  renewals_.push_back(since);
-  if (renewals_.size() > kRenewals) renewals_.pop_front();
-  if (renewals_.size() < kEnoughRenewals) return;
-  std::vector<double> sorted(renewals_.begin(), renewals_.end());
-  const auto quarter = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 4);
-  std::ranges::nth_element(sorted, quarter);
-  sensor_period_ = std::min(*quarter, kLongestPeriod);
-}
-
-/// Learns from two samples how much power wanders, and how noisy they are.
-void EnergyEstimator::note_change(double change, double interval) {
-  typical_interval_ += (interval - typical_interval_) / 16;
-  changes_.push_back(std::abs(change));
-  if (changes_.size() > kChanges) changes_.pop_front();
-  wander_ += (square(change) - wander_) / static_cast<double>(changes_.size());
-  if (points_.size() % 8 == 0 || changes_.size() < 16) {
-    std::vector<double> sorted(changes_.begin(), changes_.end());
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::ranges::nth_element(sorted, middle);
-    noise_ = *middle / 0.954;  // the median change is 0.6745 * sqrt(2) standard deviations
-  }
-}
-
-EnergyEstimator::PowerIntegral EnergyEstimator::power_at(Instant time) const {
-  if (points_.empty()) return {};
-  const auto held = [&](const PowerPoint& point, double away) {
-    const double steps = std::max(1.0, std::abs(away) / typical_interval_);
-    const bool hole = std::abs(away) > options_.longest_interval.value;
-    const double drift = has_power_ ? (hole ? square(highest_) : wander_ * steps) / 3 : 0;
-    const double noise = has_power_ ? square(noise_) : 0;
-    const double variance =
-        square(away) * (drift + noise) + (has_power_ ? 0 : rate_ * std::abs(away));
-    const double sign = away < 0 ? -1 : 1;
-    return PowerIntegral{.power = point.power,
-                         .integral = point.integral + away * point.power,
-                         .variance = point.variance + sign * variance,
-                         .unobserved = point.unobserved + (hole ? away : 0)};
-  };
-  if (time <= points_.front().time) {
-    return held(points_.front(), (time - points_.front().time).value);
-  }
-  if (time >= points_.back().time) return held(points_.back(), (time - points_.back().time).value);
-  const auto after = std::ranges::upper_bound(points_, time, {}, &PowerPoint::time);
-  const PowerPoint& b = *after;
-  const PowerPoint& a = *std::prev(after);
-  const double interval = (b.time - a.time).value;
-  const double part = (time - a.time).value;
-  const double share = part / interval;
-  const double power = a.power + share * (b.power - a.power);
-  return {.power = power,
-          .integral = a.integral + part * (a.power + power) / 2,
-          .variance = a.variance + share * (b.variance - a.variance),
-          .unobserved = a.unobserved + share * (b.unobserved - a.unobserved)};
-}
-
-void EnergyEstimator::add_counter(const EnergySample& sample) {
-  const double value = sample.counter->value;
-  if (!std::isfinite(value) || (counted_ && sample.time <= *counted_)) return;
-  counted_ = sample.time;
-  if (const auto last = steps_.last_value()) {
-    const Knot* knot = knots_.empty() ? nullptr : &knots_.back();
-    const double since = (sample.time - (knot != nullptr ? knot->time : *first_)).value;
-    const double most = kImpossible * (has_power_ ? highest_ : 1e9) + kImpossibleOffset;
-    if (value < last->value || value - last->value > most * (since + 1)) {
-      steps_.restart();
-      restarted_ = !knots_.empty();
-      restarts_ += 1;
-    }
-  }
-  if (const auto step = steps_.add(sample.time, sample.spread, *sample.counter)) {
-    add_knot(*step);
-    place_knots();
-  }
-}
-
-/// Puts the newest knots where all readings so far say that they came.
-void EnergyEstimator::place_knots() {
-  const std::vector<PlacedStep> placed = steps_.placed();
-  const std::size_t count = std::min(placed.size(), knots_.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const PlacedStep& step = placed[placed.size() - count + i];
-    const std::size_t index = knots_.size() - count + i;
-    Knot& knot = knots_[index];
-    Instant time = step.time;
-    if (index > 0) time = std::max(time, {knots_[index - 1].time.ns + 1});
-    if (time != knot.time) {
-      knot.time = time;
-      knot.at = power_at(time);
-    }
-    knot.own = step.own.value;
-    knot.number = step.number;
-    knot.on_line = step.on_line;
-    knot.line_variance = step.common;
-    knot.sigma = std::hypot(knot.own, std::sqrt(knot.line_variance));
-  }
-}
-
-void EnergyEstimator::add_knot(const CounterStep& step) {
-  Knot knot{.time = step.time,
-            .sigma = step.sigma.value,
-            .energy = step.value.value,
-            .at = power_at(step.time),
-            .restarts = restarts_,
-            .earliest = step.earliest,
-            .latest = step.latest,
-            .own = step.sigma.value};
-  if (knots_.empty()) {
-    knots_.push_back(knot);
-    return;
-  }
-  const Knot before = knots_.back();
-  if (knot.time <= before.time) knot.time = {before.time.ns + 1};
-  knot.bridged = before.bridged;
-  if (restarted_) {
-    const double used = std::max(0.0, knot.at.integral - before.at.integral);
-    knot.energy = before.energy + scale_ * used;
-    knot.bridged += square(scale_) * std::max(0.0, knot.at.variance - before.at.variance) +
-                    square(scale_error() * used) +
-                    square(knot.at.power * scale_) * (square(knot.sigma) + square(before.sigma));
-    restarted_ = false;
-    offset_ = knot.energy - step.value.value;
-  } else {
-    knot.energy += offset_;
-    compare(before, knot);
-  }
-  knots_.push_back(knot);
-}
-
-/// Learns from one step of the counter how power relates to it.
-void EnergyEstimator::compare(const Knot& before, const Knot& after) {
-  const double used = after.energy - before.energy;
-  const double time = (after.time - before.time).value;
-  if (!has_power_) {
-    // Power is unknown between steps: how much it varies from step to step says how far it may
-    // have varied within.
-    const double level = used / time;
-    if (time < kShortSpan * steps_.period().value) {
-      // Not knowing just when the counter stepped is most of it: better than nothing, and no more.
-      if (compared_ == 0) scale_ = level;
-      return;
-    }
-    const double rate = compared_ == 0 ? 0 : square(used / scale_ - time) / time;
-    scale_ = compared_ == 0 ? level : scale_ + (level - scale_) / 4;
-    rate_ += (rate - rate_) / std::min(10.0, compared_ + 1.0);
-    compared_ += 1;
-    return;
-  }
-  if (time > std::max(3 * steps_.period().value, options_.longest_interval.value)) return;
-  const Knot* oldest = &before;
-  for (const Knot& knot : knots_ | std::views::reverse) {
-    if (knot.restarts != after.restarts || (after.time - knot.time).value > kScaleTime) break;
-    oldest = &knot;
-  }
-  const double by_power = after.at.integral - oldest->at.integral;
-  if (by_power <= 0) return;
-  // Over a short time the ratio of both is little more than not knowing when the counter stepped:
-  // it is weighed against their agreeing to within kUnknownScale.
-  const double ratio = (after.energy - oldest->energy) / by_power;
-  const double ratio_variance = square(std::max(ratio, 1.0) / by_power) *
-                                (square(std::max(oldest->at.power, after.at.power)) *
-                                     (square(oldest->sigma) + square(after.sigma)) +
-                                 std::max(0.0, after.at.variance - oldest->at.variance));
-  // Where they do not agree at all, that is no prior.
-  const bool absurd = ratio < kLeastScale || ratio > kMostScale;
-  const double prior = absurd ? 1e9 : square(kUnknownScale);
-  const double scale = (ratio * prior + ratio_variance) / (prior + ratio_variance);
-  scale_variance_ = prior * ratio_variance / (prior + ratio_variance);
-  const double integral = after.at.integral - before.at.integral;
-  const double explained =
-      square(after.at.power * scale) * (square(before.sigma) + square(after.sigma)) +
-      square(scale) * (after.at.variance - before.at.variance);
-  const double weight = 1 / std::min(kForgettingSteps, compared_ + 1.0);
-  if (compared_ > 0) {
-    disagreement_ += weight * (square(used - scale * integral) - disagreement_);
-    expected_ += weight * (explained - expected_);
-  }
-  scale_ = scale;
-  compared_ += 1;
-  if (compared_ >= kStepsToDistrust && (scale_ < kLeastScale || scale_ > kMostScale)) {
-    distrusted_ = true;
-  }
-}
-
-/// Relative standard error of the scale, times the scale.
-double EnergyEstimator::scale_error() const {
-  if (!has_power_) return 0;
-  if (compared_ < 1 || knots_.size() < 2) return scale_ * kUnknownScale;
-  const double learnt = std::sqrt(scale_variance_);
-  if (compared_ < 3) return std::max(learnt, scale_ * kUnknownScale / 2);
-  const double step = steps_.period().value * highest_;
-  const double shown = std::sqrt(disagreement_ / compared_) / std::max(step, 1e-9);
-  return std::max(learnt, std::min(scale_ * kUnknownScale, shown + 0.002 * scale_));
 }
 
 void EnergyEstimator::forget(Instant before) {
@@ -356,14 +92,324 @@ void EnergyEstimator::forget(Instant before) {
     if (!window.edge && window.begin <= before)
       window.edge = edge(window.begin, WindowEnd::kOfWork);
   }
-  const auto old_points = std::ranges::lower_bound(points_, before, {}, &PowerPoint::time);
-  points_.erase(points_.begin(), std::min(old_points, std::prev(points_.end())));
-  const auto old_knots = std::ranges::lower_bound(knots_, before, {}, &Knot::time);
-  const auto dropped = old_knots - knots_.begin();
-  const auto kept = static_cast<std::ptrdiff_t>(knots_.size()) - dropped;
-  const std::ptrdiff_t drop = kept >= 1 ? dropped : std::max<std::ptrdiff_t>(0, dropped - 1);
-  knots_.erase(knots_.begin(), knots_.begin() + drop);
-  first_knot_ += drop;
+  power_.forget(before);
+  counter_.forget(before);
+}
+
+StepGap EnergyEstimator::gap_around(std::ptrdiff_t first, std::ptrdiff_t last, Instant until,
+                                    WindowEnd kind) const {
+  StepGap gap =
+      gap_between(counter_, power_, first, last, std::max(until, *newest_), options_.highest_power);
+  if (kind == WindowEnd::kLook) {
+    gap.change_at_edge = 0;
+    gap.change_within = kChangeAtLook;
+  }
+  return gap;
+}
+
+std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
+  std::vector<CounterEdge> edges;
+  const std::size_t first =
+      counter_.knots().size() - std::min(counter_.knots().size(), kMostOnGrid);
+  for (std::size_t i = first; i < counter_.knots().size(); ++i) {
+    const Knot& knot = counter_.knots()[i];
+    edges.push_back(
+        {knot.time, {knot.sigma}, {knot.energy}, knot.restarts, knot.earliest, knot.latest});
+  }
+  edges = on_their_grid(std::move(edges));
+  std::erase_if(edges, [since](const CounterEdge& edge) { return edge.time < since; });
+  return edges;
+}
+
+bool EnergyEstimator::settled(Instant at) const {
+  if (!newest_) return false;
+  if ((*newest_ - at).value >= kLongestSettling) return true;
+  int after = 0;
+  for (auto knot = counter_.knots().rbegin();
+       knot != counter_.knots().rend() && knot->earliest >= at; ++knot)
+    ++after;
+  return after >= kSteps;
+}
+
+/// Forward from the step before, backward from the step after; each as good as its step's time and
+/// the power in between.
+Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
+  const double inflation = counter_.inflation(power_);
+  const auto after = std::ranges::upper_bound(counter_.knots(), edge.time, {}, &Knot::time);
+  if (after == counter_.knots().begin() ||
+      after == counter_.knots().end()) {  // beyond the steps that are known
+    const Knot& knot =
+        after == counter_.knots().begin() ? counter_.knots().front() : counter_.knots().back();
+    const double integral = edge.at.integral - knot.at.integral;
+    return {.weight = 1,
+            .energy = knot.energy + counter_.scale() * integral,
+            .variance = inflation * (square(counter_.scale() * edge.at.power * knot.sigma) +
+                                     square(counter_.scale()) *
+                                         std::abs(edge.at.variance - knot.at.variance)) +
+                        square(counter_.scale_error(power_) * integral)};
+  }
+  const Knot& b = *after;
+  const Knot& a = *std::prev(after);
+  const double over = b.at.integral - a.at.integral;
+  // Without power the counter alone says how much was used between its two steps.
+  const double scale =
+      !power_.has_sensor() && over > 0 ? (b.energy - a.energy) / over : counter_.scale();
+  const double total = std::max(b.at.variance - a.at.variance, 0.0);
+  const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
+  const double forward = inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) +
+                         kLeastWindowVariance;
+  const double backward =
+      inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
+      kLeastWindowVariance;
+  const double residual = b.energy - a.energy - scale * over;
+  const double energy = a.energy + scale * (edge.at.integral - a.at.integral) +
+                        residual * forward / (forward + backward);
+  return {.weight = 1,
+          .energy = std::clamp(energy, a.energy, b.energy),
+          .variance = forward * backward / (forward + backward)};
+}
+
+/// Power integrated within one step of the counter, with its share of what the step is off by.
+Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
+  const double integral = end.at.integral - begin.at.integral;
+  double energy = counter_.scale() * integral;
+  double variance = counter_.inflation(power_) * square(counter_.scale()) *
+                        std::max(0.0, end.at.variance - begin.at.variance) +
+                    square(counter_.scale_error(power_) * integral) + kLeastWindowVariance;
+  const auto knot = static_cast<std::size_t>(begin.knot - counter_.first_number());
+  if (begin.knot >= counter_.first_number() && knot + 1 < counter_.knots().size()) {
+    const Knot &a = counter_.knots()[knot], &b = counter_.knots()[knot + 1];
+    const double over = counter_.scale() * (b.at.integral - a.at.integral);
+    const double unsure = counter_.inflation(power_) * square(counter_.scale()) *
+                              (square(a.at.power * a.sigma) + square(b.at.power * b.sigma) +
+                               std::max(0.0, b.at.variance - a.at.variance)) +
+                          2 * kLeastWindowVariance;
+    const double share = std::min(1.0, variance / unsure);
+    energy += share * (b.energy - a.energy - over);
+    variance *= 1 - share;
+  }
+  return {.weight = 1, .energy = energy, .variance = variance};
+}
+
+/// Variance of the energy between two instants of which the counter says nothing yet, because power
+/// may have changed between samples as it did of late.
+double EnergyEstimator::changes_unseen(const SampledPower::Integral& from,
+                                       const SampledPower::Integral& to) const {
+  return square(counter_.scale() * (power_.repeats() ? kHeavyTails : 1)) *
+         std::max(0.0, to.variance - from.variance);
+}
+
+/// Whether power was measured throughout a gap, several times.
+bool EnergyEstimator::is_long(const StepGap& gap, Instant begin) const {
+  const Instant end = begin + Seconds{gap.length};
+  const Seconds longest{gap.length / kMeasurementsInLong};
+  auto point = std::ranges::upper_bound(power_.points(), begin, {}, &SampledPower::Point::time);
+  if (gap.is_open || point == power_.points().begin()) return false;
+  for (; point != power_.points().end(); ++point) {
+    if (point->time - std::prev(point)->time > longest) return false;
+    if (point->time >= end) return true;
+  }
+  return false;
+}
+
+/// Within a long gap power may have changed more than once, which no explanation of the gap holds:
+/// power as it was measured is one more.
+void EnergyEstimator::add_by_power(Edge& edge) const {
+  for (Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
+  Explanation by_power = by_neighbours(edge);
+  by_power.weight = kByPower;
+  by_power.power = counter_.scale() * edge.at.power;
+  edge.explanations.push_back(by_power);
+}
+
+EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const {
+  Edge edge{.time = time, .at = power_.at(time), .restarts = counter_.restarts()};
+  if (counter_.empty()) return edge;
+  edge.on_counter = true;
+  const std::ptrdiff_t before = counter_.knot_before(time);
+  edge.knot = counter_.first_number() + before;
+  const Knot& knot =
+      counter_.knots()[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, before))];
+  const bool is_last = time >= counter_.knots().back().time;
+  edge.restarts = is_last ? counter_.restarts() : knot.restarts;
+  edge.bridged = knot.bridged;
+  if (!power_.has_sensor()) {
+    edge.explanations = {by_neighbours(edge)};
+    return edge;
+  }
+  if (before < 0) {
+    const double used = counter_.scale() * knot.at.power * (knot.time - time).value;
+    edge.explanations = {{.weight = 1,
+                          .energy = knot.energy - used,
+                          .variance = square(kUnknownBefore * used) +
+                                      square(counter_.scale() * knot.at.power * knot.sigma) +
+                                      kLeastWindowVariance,
+                          .power = counter_.scale() * knot.at.power}};
+    return edge;
+  }
+  edge.line_variance = knot.line_variance;
+  if (knot.on_line &&
+      counter_.knots().size() - static_cast<std::size_t>(before) <= CounterSteps::kRemembered) {
+    edge.number = knot.number;
+  }
+  const StepGap gap = gap_around(before, before, time, kind);
+  edge.explanations = energy_until(gap, (time - knot.time).value);
+  double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
+  // Where nothing was read before the first step, the sides of a gap promise more than they know.
+  if (!gap.is_open && before == 0) unseen = changes_unseen(knot.at, counter_.knots()[1].at);
+  for (Explanation& one : edge.explanations) {
+    one.energy += knot.energy;
+    one.variance += unseen;
+  }
+  if (is_long(gap, knot.time)) add_by_power(edge);
+  return edge;
+}
+
+/// All ways in which the energy between two edges may have come about.
+std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Edge& end,
+                                                     WindowEnd kind) const {
+  const std::ptrdiff_t first = begin.knot - counter_.first_number(),
+                       last = end.knot - counter_.first_number();
+  const auto restarts = [&](std::ptrdiff_t i) {
+    return counter_.knots()[static_cast<std::size_t>(i)].restarts;
+  };
+  if (power_.has_sensor() && first >= 0 && counter_.are_close(first, last) &&
+      restarts(first) == restarts(last)) {
+    // The same power runs in both edges' steps.
+    const Knot& knot = counter_.knots()[static_cast<std::size_t>(first)];
+    const StepGap gap = gap_around(first, last, end.time, kind);
+    std::vector<Explanation> all =
+        energy_within(gap, (begin.time - knot.time).value, (end.time - knot.time).value);
+    const double change = gap.is_open ? 0 : gap.right_level - gap.left_level;
+    const double unseen = gap.is_open ? changes_unseen(begin.at, end.at) : 0;
+    for (Explanation& one : all) one.variance += square(change) * knot.line_variance + unseen;
+    return all;
+  }
+  double together = 0;
+  if (begin.number && end.number) together = counter_.common_variance(*begin.number, *end.number);
+  const double bridged = std::max(0.0, end.bridged - begin.bridged);
+  std::vector<Explanation> all;
+  for (const Explanation& a : begin.explanations) {
+    for (const Explanation& b : end.explanations) {
+      all.push_back(
+          {.weight = a.weight * b.weight,
+           .energy = b.energy - a.energy,
+           .variance = a.variance + b.variance + bridged + square(a.power) * begin.line_variance +
+                       square(b.power) * end.line_variance - 2 * a.power * b.power * together});
+    }
+  }
+  return all;
+}
+
+EnergyEstimate EnergyEstimator::by_power(const Edge& begin, const Edge& end) const {
+  EnergyEstimate result;
+  if (!power_.has_sensor()) return result;
+  const bool averages = options_.power_window.value > 0;
+  result.energy = {std::max(0.0, end.at.integral - begin.at.integral)};
+  result.source = averages ? EnergySource::kAveragePower : EnergySource::kPower;
+  double variance = std::max(0.0, end.at.variance - begin.at.variance);
+  if (averages) {
+    // What happened within the time that the sensor averages over is hidden, at both edges.
+    variance += square(kHiddenByAverage * options_.power_window.value) *
+                (square(begin.at.power) + square(end.at.power));
+  }
+  result.error = {kNinetyFivePercent * (power_.repeats() ? kHeavyTails : 1) * std::sqrt(variance)};
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
+                                           WindowEnd kind) const {
+  const bool by_counter = !counter_.is_distrusted() && begin.on_counter && end.on_counter;
+  EnergyEstimate result;
+  if (!by_counter) {
+    result = by_power(begin, end);
+  } else if (power_.has_sensor() || counter_.knots().size() >= 2) {
+    const MeanAndError summary = summary_of(
+        this->by_counter(begin, end, kind),
+        (end.time - begin.time).value < kSteps * counter_.period().value ? kHeldInShort : kHeld);
+    result.energy = {std::max(0.0, summary.mean)};
+    result.error = {summary.error};
+    const bool one_step = begin.knot == end.knot;
+    result.source = !power_.has_sensor() ? EnergySource::kCounter
+                    : one_step           ? EnergySource::kPowerInOneStep
+                                         : EnergySource::kCounterAndPower;
+    result.restarts = end.restarts - begin.restarts;
+    if (!power_.has_sensor()) {
+      // Each edge lies somewhere within a step; over a few steps their height is not known well.
+      const double step = counter_.scale() * counter_.period().value;
+      const bool is_short =
+          (end.time - begin.time).value < CounterHistory::kShortSpan * counter_.period().value;
+      const double least = kNinetyFivePercent * step / std::sqrt(6.0) * (is_short ? 2 : 1);
+      result.error.value = std::max(result.error.value, least);
+    }
+  }
+  result.time = end.time - begin.time;
+  result.unobserved = {end.at.unobserved - begin.at.unobserved};
+  result.sensor_error = result.energy * options_.accuracy.share;
+  if (power_.has_sensor() && counter_.compared() >= 3) result.counter_per_power = counter_.scale();
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) const {
+  if (!newest_ || end < begin) return {};
+  if (!power_.has_sensor() || counter_.is_distrusted() || counter_.empty())
+    return between(begin, end);
+  const auto edge_at = [this](Instant time) {
+    const auto after = std::ranges::upper_bound(counter_.knots(), time, {}, &Knot::time) -
+                       counter_.knots().begin();
+    const Knot& knot =
+        counter_.knots()[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, after - 1))];
+    return Edge{
+        .time = time,
+        .at = power_.at(time),
+        .bridged = knot.bridged,
+        .restarts = after == std::ssize(counter_.knots()) ? counter_.restarts() : knot.restarts,
+        .knot = counter_.first_number() + after - 1};
+  };
+  const Edge a = edge_at(begin), b = edge_at(end);
+  Explanation used;
+  if (a.knot == b.knot) {
+    used = by_one_step(a, b);
+  } else {
+    const Explanation first = by_neighbours(a), last = by_neighbours(b);
+    used = {.energy = last.energy - first.energy,
+            .variance = first.variance + last.variance + std::max(0.0, b.bridged - a.bridged)};
+  }
+  // Few steps tell little of how well counter and power agree: near to Student's t.
+  const double few = 1 + 1.0 / (counter_.compared() + 1);
+  EnergyEstimate result{.time = end - begin, .unobserved = {b.at.unobserved - a.at.unobserved}};
+  result.energy = {std::max(0.0, used.energy)};
+  result.error = {kNinetyFivePercent * few * (power_.repeats() ? kHeavyTails : 1) *
+                  std::sqrt(std::max(0.0, used.variance))};
+  result.source = a.knot == b.knot ? EnergySource::kPowerInOneStep : EnergySource::kCounterAndPower;
+  result.restarts = b.restarts - a.restarts;
+  result.sensor_error = result.energy * options_.accuracy.share;
+  if (counter_.compared() >= 3) result.counter_per_power = counter_.scale();
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::between(Instant begin, Instant end) const {
+  if (!newest_ || end < begin) return {};
+  return difference(edge(begin, WindowEnd::kOfWork), edge(end, WindowEnd::kOfWork),
+                    WindowEnd::kOfWork);
+}
+
+int EnergyEstimator::open(Instant begin) {
+  windows_[next_window_] = {.begin = begin, .edge = std::nullopt};
+  return next_window_++;
+}
+
+EnergyEstimate EnergyEstimator::so_far(int window, Instant end, WindowEnd kind) const {
+  const auto found = windows_.find(window);
+  if (found == windows_.end() || !newest_ || end < found->second.begin) return {};
+  const auto& [begin, known] = found->second;
+  return difference(known ? *known : edge(begin, WindowEnd::kOfWork), edge(end, kind), kind);
+}
+
+EnergyEstimate EnergyEstimator::close(int window, Instant end) {
+  const EnergyEstimate result = so_far(window, end, WindowEnd::kOfWork);
+  windows_.erase(window);
+  return result;
 }
 
 }  // namespace harpe

@@ -15,22 +15,20 @@
 /// What the error covers and what it does not: energy_estimate.h.
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
-#include "harpe/device/measure/counter_steps.h"
+#include "harpe/device/measure/counter_history.h"
 #include "harpe/device/measure/energy_estimate.h"
 #include "harpe/device/measure/explanation.h"
+#include "harpe/device/measure/sampled_power.h"
 
 namespace harpe {
 
-struct SpanReading;
 struct StepGap;
-struct StepTime;
 
 /// One look at a device. What could not be read is empty.
 struct EnergySample {
@@ -91,45 +89,12 @@ class EnergyEstimator {
   EnergyEstimate close(int window, Instant end);
 
  private:
-  static constexpr double kNinetyFivePercent = 1.959964;  ///< normal distribution, both sides
-  static constexpr std::size_t kMostOnGrid = 300;
-  /// Steps of a counter without power that say little of its slope.
-  static constexpr double kShortSpan = 10;
-  static constexpr int kMostSkipped = 2;  ///< steps whose place is not sure, in a row
-  /// Power sampled, with its integrals since the first sample.
-  struct PowerPoint {
-    Instant time{};
-    double power = 0;
-    double integral = 0;    ///< J
-    double variance = 0;    ///< of `integral`, J^2
-    double unobserved = 0;  ///< s
-    double window = 0;      ///< that the sensor looked at up to then, most likely, s
-    double longest = 0;     ///< and at most, s
-    double blur = 0;        ///< how far off `time` may be, s
-    bool repeats = false;   ///< no new measurement: the value is the one of the point before
-  };
-  /// What the power integral says at one instant.
-  struct PowerIntegral {
-    double power = 0, integral = 0, variance = 0, unobserved = 0;
-  };
-  /// A step of the counter, on an axis of joules that restarts do not break.
-  struct Knot {
-    Instant time{};
-    double sigma = 0;    ///< of `time`, s
-    double energy = 0;   ///< J
-    double bridged = 0;  ///< variance of bridges over restarts up to here, J^2
-    PowerIntegral at{};
-    int restarts = 0;
-    Instant earliest{}, latest{};
-    double own = 0;            ///< part of `sigma` that no other step shares
-    double line_variance = 0;  ///< of `time`, that other steps share, s^2
-    double number = 0;         ///< on that line
-    bool on_line = false;
-  };
+  using Knot = CounterHistory::Knot;
+
   /// Energy at one instant, on both axes.
   struct Edge {
     Instant time{};
-    PowerIntegral at{};
+    SampledPower::Integral at{};
     std::vector<Explanation> explanations{};  ///< of the energy on the counter's axis
     double bridged = 0;
     int restarts = 0;
@@ -143,75 +108,23 @@ class EnergyEstimator {
     std::optional<Edge> edge{};  ///< once it can be known no better
   };
 
-  void add_first_power(Instant time, double power);
-  void add_power(Instant time, double power);
-  void note_change(double change, double interval);
-  void note_renewal(Instant time, double since_look);
-  void add_counter(const EnergySample& sample);
-  void add_knot(const CounterStep& step);
-  void place_knots();
-  void compare(const Knot& before, const Knot& after);
   void forget(Instant before);
-  PowerIntegral power_at(Instant time) const;
-  double scale_error() const;
-
   Edge edge(Instant time, WindowEnd kind) const;
-  double changes_unseen(const PowerIntegral& from, const PowerIntegral& to) const;
-  double inflation() const;
+  double changes_unseen(const SampledPower::Integral& from, const SampledPower::Integral& to) const;
   Explanation by_neighbours(const Edge& edge) const;
   bool is_long(const StepGap& gap, Instant begin) const;
   void add_by_power(Edge& edge) const;
   Explanation by_one_step(const Edge& begin, const Edge& end) const;
-  static StepTime step_time(const Knot& knot, double power);
-  struct Chain;
-  Chain chain_around(std::ptrdiff_t first, std::ptrdiff_t last) const;
-  Instant add_steps_beside(StepGap& gap, const Chain& chain, int step, bool left) const;
-  SpanReading sample_reading(const PowerPoint& point, Instant zero) const;
-  void add_samples_beside(StepGap& gap, Instant zero, Instant border, Instant farthest) const;
-  void add_samples_within(StepGap& gap, Instant zero) const;
-  void set_range(StepGap& gap) const;
-  /// Between the knots `first` and `last` + 1, where that is there.
-  StepGap gap_between(std::ptrdiff_t first, std::ptrdiff_t last, Instant until, WindowEnd) const;
-  /// Whether it is known which of the counter's regular steps this was, if they are regular.
-  bool is_placed(const Knot& knot) const { return knot.on_line || !steps_.regular(); }
-  std::ptrdiff_t knot_before(Instant time) const;
-  std::ptrdiff_t usable_knot(std::ptrdiff_t from, std::ptrdiff_t direction) const;
-  bool are_close(std::ptrdiff_t first, std::ptrdiff_t last) const;
+  StepGap gap_around(std::ptrdiff_t first, std::ptrdiff_t last, Instant until,
+                     WindowEnd kind) const;
   EnergyEstimate difference(const Edge& begin, const Edge& end, WindowEnd kind) const;
   EnergyEstimate by_power(const Edge& begin, const Edge& end) const;
   std::vector<Explanation> by_counter(const Edge& begin, const Edge& end, WindowEnd kind) const;
 
   EstimatorOptions options_;
-  CounterSteps steps_;
   std::optional<Instant> first_, newest_;
-  std::optional<Instant> counted_;  ///< when the counter was read last
-  bool has_power_ = false;
-  Instant looked_{};             ///< at power, last
-  bool repeating_ = false;       ///< the sensor measures more seldom than it is looked at
-  bool repeated_ = false;        ///< power did not change since the newest point
-  Instant renewed_{};            ///< when the newest value was seen first
-  std::deque<double> renewals_;  ///< time between new values, s
-  double sensor_period_ = 0.1;   ///< between measurements of the power sensor, s
-  std::deque<PowerPoint> points_;
-  std::deque<double> changes_;  ///< of power between neighbouring samples, W
-  double noise_ = 0;            ///< standard deviation of a power sample, W
-  double wander_ = 0;           ///< mean square change of power between samples, W^2
-  double highest_ = 0;          ///< power seen, W
-  double typical_interval_ = 0.02;
-  double rate_ = 0;  ///< variance per second of the integral where no power is sampled
-
-  std::deque<Knot> knots_;
-  std::int64_t first_knot_ = 0;  ///< number of knots_.front()
-  bool restarted_ = false;       ///< since the last knot
-  double offset_ = 0;            ///< from the counter to the axis of the knots, J
-  int restarts_ = 0;
-  double scale_ = 1;           ///< counter joules per power joule
-  double scale_variance_ = 0;  ///< of it, from when the counter stepped and from power
-  double disagreement_ = 0;    ///< mean square of counter minus power over one step, J^2
-  double expected_ = 0;        ///< what of it the model explains, J^2
-  int compared_ = 0;
-  bool distrusted_ = false;
-
+  SampledPower power_;
+  CounterHistory counter_;
   std::map<int, Window> windows_;
   int next_window_ = 0;
 };

@@ -10,7 +10,6 @@
 namespace harpe {
 namespace {
 
-constexpr double kNinetyFivePercent = 1.959964;
 constexpr double kForgetting = 0.98;      // an iteration: chips warm up
 constexpr double kRelativeNoise = 0.002;  // of the energy of an interval, beside its edges
 // Standard deviations of what is expected, as shares of the power.

@@ -9,7 +9,6 @@
 namespace harpe {
 namespace {
 
-constexpr double kNinetyFivePercent = 1.959964;
 // Standard deviation of log r that is assumed before any two looks were compared.
 constexpr double kUnseenMove = 0.01;
 // Error of a visit that was not measured, as a share of its energy.

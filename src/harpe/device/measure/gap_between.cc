@@ -1,4 +1,4 @@
-// What the estimator knows of a gap between two steps of the counter.
+#include "harpe/device/measure/gap_between.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "harpe/base/statistics.h"
-#include "harpe/device/measure/energy_estimator.h"
-#include "harpe/device/measure/step_gap.h"
 
 namespace harpe {
 namespace {
@@ -23,36 +21,54 @@ constexpr double kLeastNoise = 0.1;    // W
 // Any power from the lowest seen to the highest possible: normal distribution in its place, and the
 // highest possible where the device does not tell, as a multiple of the highest seen.
 constexpr double kRangeDeviation = 0.4, kLeastDeviation = 0.3, kBeyondSeen = 1.3;
-/// Probability that power changes within a step at a moment that is no edge of anything.
-constexpr double kChangeAtLook = 0.05;
 
-}  // namespace
+using Knot = CounterHistory::Knot;
 
 /// The time of a step as far as it is this step's own, and the power around it.
-StepTime EnergyEstimator::step_time(const Knot& knot, double power) {
+StepTime step_time(const Knot& knot, double power) {
   if (knot.on_line) return {.jitter = knot.own, .power = power};
   return {.fixed = knot.own, .power = power};
 }
 
 /// The knots around a gap, in order: most of those whose place is not sure are left out.
-struct EnergyEstimator::Chain {
+struct Chain {
   std::vector<const Knot*> knots;
   std::size_t first = 0, last = 0;  ///< the gap is from `first` to behind `last`
   bool is_open() const { return last + 1 == knots.size(); }
 };
 
-EnergyEstimator::Chain EnergyEstimator::chain_around(std::ptrdiff_t first,
-                                                     std::ptrdiff_t last) const {
+class GapReader {
+ public:
+  GapReader(const CounterHistory& counter, const SampledPower& power)
+      : counter_(counter), power_(power), scale_(counter.scale()) {}
+
+  StepGap read(std::ptrdiff_t first, std::ptrdiff_t last, Instant until, Watts highest_power) const;
+
+ private:
+  Chain chain_around(std::ptrdiff_t first, std::ptrdiff_t last) const;
+  Instant add_steps_beside(StepGap& gap, const Chain& chain, int step, bool left) const;
+  SpanReading sample_reading(const SampledPower::Point& point, Instant zero) const;
+  void add_samples_beside(StepGap& gap, Instant zero, Instant border, Instant farthest) const;
+  void add_samples_within(StepGap& gap, Instant zero) const;
+  void set_range(StepGap& gap, Watts highest_power) const;
+
+  const CounterHistory& counter_;
+  const SampledPower& power_;
+  double scale_;  ///< counter joules per power joule
+};
+
+Chain GapReader::chain_around(std::ptrdiff_t first, std::ptrdiff_t last) const {
   Chain chain;
-  const auto at = [&](std::ptrdiff_t i) { return &knots_[static_cast<std::size_t>(i)]; };
+  const auto at = [&](std::ptrdiff_t i) { return &counter_.knot(i); };
   for (std::ptrdiff_t i = first; i >= 0 && chain.knots.size() <= kStepsBeside;
-       i = usable_knot(i - 1, -1)) {
+       i = counter_.usable_knot(i - 1, -1)) {
     chain.knots.push_back(at(i));
   }
   std::ranges::reverse(chain.knots);
   chain.first = chain.last = chain.knots.size() - 1;
-  const auto count = static_cast<std::ptrdiff_t>(knots_.size());
-  for (std::ptrdiff_t i = usable_knot(first + 1, 1); i < count; i = usable_knot(i + 1, 1)) {
+  const auto count = static_cast<std::ptrdiff_t>(counter_.knots().size());
+  for (std::ptrdiff_t i = counter_.usable_knot(first + 1, 1); i < count;
+       i = counter_.usable_knot(i + 1, 1)) {
     chain.knots.push_back(at(i));
     if (i <= last) chain.last = chain.knots.size() - 1;
     if (chain.knots.size() > chain.last + 1 + kStepsBeside) break;
@@ -62,8 +78,7 @@ EnergyEstimator::Chain EnergyEstimator::chain_around(std::ptrdiff_t first,
 
 /// Adds what the counter rose by on one side of the gap, from its step of that number outwards.
 /// Returns how far that reaches.
-Instant EnergyEstimator::add_steps_beside(StepGap& gap, const Chain& chain, int step,
-                                          bool left) const {
+Instant GapReader::add_steps_beside(StepGap& gap, const Chain& chain, int step, bool left) const {
   const Instant zero = chain.knots[chain.first]->time;
   const double period = gap.prior.period;
   auto at = static_cast<std::ptrdiff_t>(left ? chain.first : chain.last + 1);
@@ -99,7 +114,7 @@ Instant EnergyEstimator::add_steps_beside(StepGap& gap, const Chain& chain, int 
 }
 
 /// A sample of the power sensor.
-SpanReading EnergyEstimator::sample_reading(const PowerPoint& point, Instant zero) const {
+SpanReading GapReader::sample_reading(const SampledPower::Point& point, Instant zero) const {
   const double window = std::max(point.window, kInstant), power = scale_ * point.power;
   const double to = (point.time - zero).value;
   const double noise = square(kSampleNoise * power) + square(kLeastNoise);
@@ -112,15 +127,15 @@ SpanReading EnergyEstimator::sample_reading(const PowerPoint& point, Instant zer
 }
 
 /// Adds samples on one side of the gap, from `border` to `farthest`.
-void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant border,
-                                         Instant farthest) const {
+void GapReader::add_samples_beside(StepGap& gap, Instant zero, Instant border,
+                                   Instant farthest) const {
   const bool left = farthest < border;
   std::vector<SpanReading>& side = left ? gap.left : gap.right;
   const double near = (border - zero).value, far = (farthest - zero).value;
   const double apart = kApart * gap.prior.period;
   double bound = near;
   std::size_t samples = 0;
-  const auto consider = [&](const PowerPoint& point) {
+  const auto consider = [&](const SampledPower::Point& point) {
     if (point.repeats) return true;
     const SpanReading sample = sample_reading(point, zero);
     const double from = sample.span.from - sample.blur, to = sample.span.to + sample.blur;
@@ -130,13 +145,14 @@ void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant bor
     bound = left ? sample.span.from - apart : sample.span.to + apart;
     return ++samples < kSamplesBeside;
   };
-  const auto begin = std::ranges::lower_bound(points_, border, {}, &PowerPoint::time);
+  const auto begin =
+      std::ranges::lower_bound(power_.points(), border, {}, &SampledPower::Point::time);
   if (left) {
-    for (auto point = std::make_reverse_iterator(begin); point != points_.rend(); ++point) {
+    for (auto point = std::make_reverse_iterator(begin); point != power_.points().rend(); ++point) {
       if (!consider(*point)) break;
     }
   } else {
-    for (auto point = begin; point != points_.end(); ++point) {
+    for (auto point = begin; point != power_.points().end(); ++point) {
       if (!consider(*point)) break;
     }
   }
@@ -146,13 +162,13 @@ void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant bor
 }
 
 /// Adds samples within the gap.
-void EnergyEstimator::add_samples_within(StepGap& gap, Instant zero) const {
+void GapReader::add_samples_within(StepGap& gap, Instant zero) const {
   // Some of a long gap's samples tell of all of it.
   const double apart =
       std::max(kApart * gap.prior.period, gap.length / static_cast<double>(kSamplesWithin + 1));
   double bound = 0;
-  for (auto point = std::ranges::lower_bound(points_, zero, {}, &PowerPoint::time);
-       point != points_.end() && gap.samples.size() < kSamplesWithin; ++point) {
+  for (auto point = std::ranges::lower_bound(power_.points(), zero, {}, &SampledPower::Point::time);
+       point != power_.points().end() && gap.samples.size() < kSamplesWithin; ++point) {
     if (point->repeats) continue;
     const SpanReading sample = sample_reading(*point, zero);
     if (sample.span.to + sample.blur > gap.length) break;
@@ -165,9 +181,9 @@ void EnergyEstimator::add_samples_within(StepGap& gap, Instant zero) const {
 }
 
 /// Of powers that may be met in the gap.
-void EnergyEstimator::set_range(StepGap& gap) const {
-  double lowest = scale_ * highest_;
-  double highest = options_.highest_power.value;
+void GapReader::set_range(StepGap& gap, Watts highest_power) const {
+  double lowest = scale_ * power_.highest();
+  double highest = highest_power.value;
   if (highest <= 0) highest = kBeyondSeen * lowest;
   for (const auto* readings : {&gap.left, &gap.right, &gap.rises, &gap.samples}) {
     for (const SpanReading& reading : *readings) {
@@ -183,15 +199,16 @@ void EnergyEstimator::set_range(StepGap& gap) const {
   if (gap.right_level <= 0) gap.right_level = gap.prior.mean;
 }
 
-StepGap EnergyEstimator::gap_between(std::ptrdiff_t first, std::ptrdiff_t last, Instant until,
-                                     WindowEnd kind) const {
+StepGap GapReader::read(std::ptrdiff_t first, std::ptrdiff_t last, Instant until,
+                        Watts highest_power) const {
   const Chain chain = chain_around(first, last);
   const Instant zero = chain.knots[chain.first]->time;
   StepGap gap;
   gap.is_open = chain.is_open();
-  const Instant end = gap.is_open ? std::max(until, *newest_) : chain.knots[chain.last + 1]->time;
+  const Instant end = gap.is_open ? until : chain.knots[chain.last + 1]->time;
   gap.length = std::max((end - zero).value, kInstant);
-  gap.prior = {.period = steps_.period().value, .common_scale = scale_error() / scale_};
+  gap.prior = {.period = counter_.period().value,
+               .common_scale = counter_.scale_error(power_) / scale_};
   // Beside the first step that is known there may be no other to tell the power around it.
   gap.steps.push_back(
       step_time(*chain.knots[chain.first], scale_ * chain.knots[chain.first]->at.power));
@@ -212,12 +229,15 @@ StepGap EnergyEstimator::gap_between(std::ptrdiff_t first, std::ptrdiff_t last, 
     add_samples_beside(gap, zero, end, add_steps_beside(gap, chain, step, false));
   }
   add_samples_within(gap, zero);
-  set_range(gap);
-  if (kind == WindowEnd::kLook) {
-    gap.change_at_edge = 0;
-    gap.change_within = kChangeAtLook;
-  }
+  set_range(gap, highest_power);
   return gap;
+}
+
+}  // namespace
+
+StepGap gap_between(const CounterHistory& counter, const SampledPower& power, std::ptrdiff_t first,
+                    std::ptrdiff_t last, Instant until, Watts highest_power) {
+  return GapReader(counter, power).read(first, last, until, highest_power);
 }
 
 }  // namespace harpe
