@@ -417,7 +417,6 @@ class Contract(ServerTest):
         ("PUT", "/v1/jobs/{job}"): specification(),
         ("POST", "/v1/jobs/{job}/ranks"): {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS},
         ("POST", "/v1/jobs/{job}/end"): {"stage": 0, "session": "s00"},
-        ("POST", "/v1/jobs/{job}/notices"): {"stage": 0, "session": "s00", "texts": ["no agent"]},
         ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
         ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
         ("PUT", "/v1/jobs/{job}/objective"): {"slowdown": 0.1},

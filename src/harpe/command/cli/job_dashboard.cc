@@ -38,11 +38,11 @@ struct Row {
 };
 
 /// What one wants to know first, of all that `job_view` says.
-constexpr std::array<std::string_view, 26> kOrder{
-    "phase",     "synthetic", "ended",      "profiling",  "observed", "would save", "iteration",
-    "pipelines", "stage MHz", "times",      "power",      "clocks",   "straggler",  "refused",
-    "missing",   "notice",    "slow stage", "fast stage", "pause",    "pace",       "carbon",
-    "slow GPUs", "plan",      "search",     "objective",  "shape"};
+constexpr std::array<std::string_view, 25> kOrder{
+    "phase",     "synthetic",  "ended",      "profiling", "observed", "would save", "iteration",
+    "pipelines", "stage MHz",  "times",      "power",     "clocks",   "straggler",  "refused",
+    "missing",   "slow stage", "fast stage", "pause",     "pace",     "carbon",     "slow GPUs",
+    "plan",      "search",     "objective",  "shape"};
 
 std::size_t place_of(const std::string& label) {
   return static_cast<std::size_t>(std::ranges::find(kOrder, label) - kOrder.begin());

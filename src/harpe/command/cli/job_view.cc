@@ -16,7 +16,6 @@
 #include "harpe/command/plan_cli/fitted_table.h"
 #include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/objective/objective.h"
-#include "harpe/training/wire/rank_notices.h"
 
 namespace harpe {
 namespace {
@@ -218,18 +217,6 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
   }
 }
 
-/// What ranks say, and which.
-void add_notices(const Json& status, std::string& view) {
-  const double all = number_in(status, "ranks").value_or(0);
-  for (const Json& one : member(status, "notices")) {
-    const JobNotice notice{.number = 0,
-                           .count = count_of(one, "count"),
-                           .ranks = text_in(one, "ranks"),
-                           .text = text_in(one, "text")};
-    view += "  notice      " + notice.line(static_cast<int>(all)) + "\n";
-  }
-}
-
 std::string pause_of(const Json& status) {
   const Json& pause = member(status, "pause");
   if (!pause.is_object()) return {};
@@ -352,7 +339,6 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   add_missing(status, view);
   add_refused(status, view, coloured);
-  add_notices(status, view);
   add_observed(status, view);
   if (member(status, "observed").is_object()) {
     add_stragglers(status, view);

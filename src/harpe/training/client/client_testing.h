@@ -20,7 +20,6 @@
 #include "harpe/net/http/server_socket.h"
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/training/job/job.h"
-#include "harpe/training/wire/rank_notices.h"
 #include "harpe/training/wire/wire.h"
 
 namespace harpe {
@@ -189,13 +188,6 @@ class TestServer {
       if (!end.ok()) return refused(end.error());
       if (Status ended = job_->end_rank(*end, now()); !ended.ok()) return refused(ended.error());
       return json(200, "{}");
-    }
-    if (request.path.ends_with("/notices")) {
-      auto told = parse_rank_notices(request.body);
-      if (!told.ok()) return refused(told.error());
-      auto response = job_->notices(*told, now());
-      if (!response.ok()) return refused(response.error());
-      return json(200, notice_response_json(*response));
     }
     auto report = parse_iteration_report(request.body);
     if (!report.ok()) return refused(report.error());

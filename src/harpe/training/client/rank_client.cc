@@ -15,7 +15,6 @@
 #include "harpe/training/client/client.h"
 #include "harpe/training/client/instruction_cursor.h"
 #include "harpe/training/client/measured_gpu.h"
-#include "harpe/training/client/notice_relay.h"
 #include "harpe/training/client/pacer.h"
 #include "harpe/training/client/pause_board.h"
 #include "harpe/training/client/rank_event.h"
@@ -40,7 +39,17 @@ void write_to_standard_error(const std::string& text) {
   std::fprintf(stderr, "harpe: %s\n", text.c_str());
 }
 
-/// As launchers count; true where they do not. What a whole node lacks is said once.
+/// Returns the log of this rank. If the job has several ranks, each line names its rank, because
+/// launchers write the standard error of all ranks to one file.
+std::function<void(const std::string&)> log_of_rank(const RankClientOptions& options) {
+  const JobShape& shape = options.spec.shape;
+  if (shape.ranks() == 1) return options.log;
+  return [log = options.log, rank = std::to_string(shape.index(*options.coordinates))](
+             const std::string& text) { log("rank " + rank + ": " + text); };
+}
+
+/// Returns true if the launcher numbers this rank 0 on its node, or does not number ranks. That
+/// rank alone logs what holds for the whole node.
 bool is_first_of_node() {
   const char* local = std::getenv("LOCAL_RANK");
   return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
@@ -75,11 +84,9 @@ class IdleClient final : public RankClient {
 
 class ActiveClient final : public RankClient {
  public:
-  /// \param options  whose `log` goes to `notices`
   ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
-               std::unique_ptr<HttpLink> link, std::unique_ptr<NoticeRelay> notices)
-      : notices_(std::move(notices)),
-        log_(options.log),
+               std::unique_ptr<HttpLink> link)
+      : log_(options.log),
         instructions_in_list_(cursor.instructions()),
         at_(std::move(cursor), assignments_, kTrainingReader),
         gpu_(std::move(gpu)) {
@@ -113,8 +120,7 @@ class ActiveClient final : public RankClient {
             .assignments = assignments_,
             .pauses = pauses_,
             .clock = clock,
-            .log = log_,
-            .notices = notices_.get()},
+            .log = log_},
         std::move(session), instructions_in_list_);
     pacer_ = std::make_unique<Pacer>(
         Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
@@ -126,7 +132,6 @@ class ActiveClient final : public RankClient {
     follower_.reset();
     pacer_->stop();
     reporter_->stop();
-    notices_->finish();
   }
   ActiveClient(const ActiveClient&) = delete;
   ActiveClient& operator=(const ActiveClient&) = delete;
@@ -365,7 +370,6 @@ class ActiveClient final : public RankClient {
                          "clock of the plan");
   }
 
-  std::unique_ptr<NoticeRelay> notices_;  ///< before all that says something
   std::function<void(const std::string&)> log_;
   PublishedAssignments assignments_;
   PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
@@ -417,14 +421,11 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
     options.log(read.error().text() + "; it is looked for again");
   }
-  // From here on, what all ranks would say is said once for all (wire/rank_notices.h).
-  auto notices = std::make_unique<NoticeRelay>(*options.coordinates == RankCoordinates{},
-                                               std::move(options.log), system_clock());
-  options.log = [relay = notices.get()](const std::string& text) { relay->say(text); };
+  options.log = log_of_rank(options);
   auto gpu = HARPE_TRY(MeasuredGpu::find(options));
   try {
     return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
-        options, std::move(cursor), std::move(gpu), std::move(link), std::move(notices)));
+        options, std::move(cursor), std::move(gpu), std::move(link)));
   } catch (const std::system_error& error) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string("no thread can be started: ") + error.what());

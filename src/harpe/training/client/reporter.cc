@@ -55,8 +55,7 @@ ServerSession::Listener Reporter::listener() {
                 publish(governed);
                 parts_.pauses.governed(governed);
               },
-          .reached = [this] { return parts_.pauses.reached(); },
-          .notices = parts_.notices};
+          .reached = [this] { return parts_.pauses.reached(); }};
 }
 
 void Reporter::take_assignment(const StageAssignment& assignment) {
@@ -141,7 +140,6 @@ void Reporter::run() {
     session_.pausing(parts_.pauses.waiting());
     session_.tick();
     if (parts_.clocks != nullptr) parts_.clocks->tick();
-    if (parts_.notices != nullptr) parts_.notices->tick(session_.registered());
     registered_ = session_.registered();
     reports_sent_ = session_.reports_sent();
     reports_dropped_ = session_.reports_dropped();
@@ -161,7 +159,6 @@ bool Reporter::is_done(Instant now) {
 Instant Reporter::next(Instant now) {
   Instant next = session_.next();
   if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
-  if (parts_.notices != nullptr) next = std::min(next, parts_.notices->next());
   const MutexLock lock(mutex_);
   if (!ended_.empty()) next = std::min(next, due(ended_.front()));
   if (stopping_) next = std::min(next, now + Seconds{0.05});

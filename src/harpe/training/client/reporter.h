@@ -37,7 +37,6 @@ class Reporter {
     PauseBoard& pauses;
     Clock& clock;
     std::function<void(const std::string&)> log;
-    NoticeRelay* notices = nullptr;  ///< which `log` says it to; null: it is said at once
   };
 
   Reporter(Parts parts, ServerSessionOptions options, std::size_t instructions);

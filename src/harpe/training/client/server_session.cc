@@ -94,9 +94,6 @@ Instant ServerSession::next() const {
     const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
     next = asks ? next_try_ : std::max(next_try_, keep_alive());
   }
-  if (!asking_ && !end_told_ && stage_ == Stage::kRunning && listener_.notices != nullptr) {
-    next = std::min(next, std::max(next_try_, listener_.notices->next()));
-  }
   if (may_listen()) next = std::min(next, next_listen_);
   if (drop_stream_) next = clock_.now();
   if (governed_) next = std::min(next, confirmed_ + options_.patience);
@@ -144,30 +141,9 @@ void ServerSession::register_rank() {
 void ServerSession::ask(Instant now) {
   if (stage_ == Stage::kJob) return register_job();
   if (stage_ != Stage::kRunning) return register_rank();
-  if (send_notices()) return;
   if (!reports_.empty()) return send_report();
   if (ending_) return send_end();
   if (now >= keep_alive()) register_rank();
-}
-
-/// Whether there was something to tell or to ask. Whatever becomes of it, the session is as before.
-bool ServerSession::send_notices() {
-  if (listener_.notices == nullptr) return false;
-  auto notices = listener_.notices->due(ending_ && reports_.empty());
-  if (!notices) return false;
-  notices->coordinates = options_.registration.coordinates;
-  notices->session = options_.registration.session;
-  asking_ = true;
-  link_.send("POST", job_path() + "/notices", rank_notices_json(*notices),
-             [this](const HttpResult& response) {
-               asking_ = false;
-               const auto read = parse_notice_response(response.body);
-               if (is_success(response) && read.ok()) return listener_.notices->answered(*read);
-               // A server that does not know of notices, whatever it says instead.
-               listener_.notices->failed(is_success(response) || response.status == 404 ||
-                                         response.status == 405);
-             });
-  return true;
 }
 
 void ServerSession::send_report() {

@@ -31,7 +31,6 @@
 #include "harpe/base/clock.h"
 #include "harpe/net/http_client/http_link.h"
 #include "harpe/training/client/event_reader.h"
-#include "harpe/training/client/notice_relay.h"
 #include "harpe/training/wire/rank_events.h"
 #include "harpe/training/wire/wire.h"
 
@@ -57,8 +56,6 @@ class ServerSession {
     std::function<void(bool)> governed;
     /// `IterationReport::reached`, by the assignments taken until now; empty: not said.
     std::function<std::int64_t()> reached;
-    /// What the rank has to say to people goes through the server; null: it does not.
-    NoticeRelay* notices = nullptr;
   };
 
   ServerSession(ServerSessionOptions options, HttpLink& link, Clock& clock, Listener listener);
@@ -98,7 +95,6 @@ class ServerSession {
   void register_job();
   void register_rank();
   void ask(Instant now);
-  bool send_notices();
   void send_report();
   void send_end();
   void listen();

@@ -62,7 +62,6 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       work(spec.schedule),
       heard(now),
       ranks(spec.shape, kSilence, !spec.observe),
-      notices(spec.shape.ranks()),
       collector(spec.shape, work),
       detector(spec.shape),
       drift(spec.shape.stages),
@@ -230,23 +229,6 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   s.ended = now;
   s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
   return ok_status();
-}
-
-Result<NoticeResponse> Job::notices(const RankNotices& told, Seconds now) {
-  State& s = *state_;
-  HARPE_TRY(s.ranks.hear(told.coordinates, told.session, now));
-  hear(now);
-  const auto rank = static_cast<int>(s.spec.shape.index(told.coordinates));
-  NoticeResponse response{.taken = true, .ranks = s.spec.shape.ranks(), .notices = {}};
-  for (const std::string& text : told.texts) {
-    response.taken = s.notices.add(rank, text, now) && response.taken;
-  }
-  if (rank == 0) {
-    response.notices = s.notices.ask(told.heard, told.last, now);
-  } else {
-    response.taken = response.taken && s.notices.is_asked(now);
-  }
-  return response;
 }
 
 void Job::hear(Seconds now) {

@@ -63,7 +63,6 @@
 #include "harpe/training/job/straggler_detector.h"
 #include "harpe/training/wire/job_spec.h"
 #include "harpe/training/wire/rank_events.h"
-#include "harpe/training/wire/rank_notices.h"
 
 namespace harpe {
 
@@ -264,10 +263,6 @@ class Job {
   /// The rank's training has ended as it should. `kConflict` where the session does not hold it.
   /// Where all ranks end while they are asked to pause, the job is paused, and has not ended.
   Status end_rank(const RankEnd& end, Seconds now);
-  /// What a rank says to people, and what the first rank (all coordinates 0) is to say for all.
-  /// `kConflict` where the session does not hold the place. Kept in memory alone: a server that
-  /// takes the job up knows none.
-  Result<NoticeResponse> notices(const RankNotices& told, Seconds now);
   /// A rank has been heard of by other ways, such as a connection that stands.
   void hear(Seconds now);
 
@@ -318,8 +313,6 @@ class Job {
   /// What iterations take beyond their pipelines; 0 where it is not measured yet.
   Seconds overhead() const;
   JobStatus status() const;
-  /// What ranks say, equal texts once, the newest last.
-  std::vector<JobNotice> all_notices() const;
   std::vector<PipelineState> pipelines() const;
   /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.
   std::vector<StageAssignment> assignments(int pipeline, int stage) const;

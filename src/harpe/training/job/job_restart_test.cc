@@ -71,33 +71,6 @@ TEST(JobRestart, FollowsTrainingThatStartsAgain) {
   EXPECT_EQ(played.training.last().versions.front(), played.job.version());
 }
 
-TEST(JobRestart, NoticesAreOfRanksThatHoldTheirPlacesInThisStart) {
-  Played played(small_spec());
-  ASSERT_TRUE(played.training.register_all(played.job).ok());
-  const RankCoordinates at{0, 1, 0};
-  RankNotices told{.coordinates = at,
-                   .session = played.training.registration(at).session,
-                   .texts = {"no agent"}};
-  const auto tell = [&] { return played.job.notices(told, played.training.now()); };
-  ASSERT_TRUE(tell().ok());
-  EXPECT_FALSE(tell()->taken) << "the first rank has not asked";
-  const RankNotices first{.coordinates = {},
-                          .session = played.training.registration({0, 0, 0}).session,
-                          .texts = {},
-                          .last = true};
-  const auto given = played.job.notices(first, played.training.now());
-  ASSERT_TRUE(given.ok() && given->notices.size() == 1);
-  EXPECT_EQ(given->notices[0].ranks, "1");
-  EXPECT_TRUE(tell()->taken);
-
-  played.training.start_again("second", 0);
-  ASSERT_TRUE(played.training.register_all(played.job).ok());
-  EXPECT_TRUE(played.job.all_notices().empty());
-  EXPECT_EQ(tell().error().code, ErrorCode::kConflict);
-  told.coordinates = {9, 9, 9};
-  EXPECT_EQ(tell().error().code, ErrorCode::kInvalidInput);
-}
-
 TEST(JobRestart, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());

@@ -155,7 +155,6 @@ void Job::State::started_again(RankBook book, Seconds now) {
   ranks = std::move(book);
   ranks.all_parts_changed();
   ++start;
-  notices = NoticeBook(spec.shape.ranks());
   not_set.clear();
   not_set_logged = false;
   newest_stored = -1;

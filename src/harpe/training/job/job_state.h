@@ -20,7 +20,6 @@
 #include "harpe/training/job/job.h"
 #include "harpe/training/job/job_phases.h"
 #include "harpe/training/job/late_clocks.h"
-#include "harpe/training/job/notice_book.h"
 #include "harpe/training/job/profiler.h"
 #include "harpe/training/job/promise_guard.h"
 #include "harpe/training/job/rank_book.h"
@@ -329,7 +328,6 @@ struct Job::State {
   Seconds heard{};
   std::optional<Seconds> ended;
   RankBook ranks;
-  NoticeBook notices;       ///< of these ranks
   std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
   std::vector<Gathering> gatherings;
   struct Proposal {

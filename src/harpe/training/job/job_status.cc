@@ -56,10 +56,6 @@ const JobSpec& Job::spec() const {
   return state_->spec;
 }
 
-std::vector<JobNotice> Job::all_notices() const {
-  return state_->notices.all();
-}
-
 JobPhase Job::phase() const {
   return state_->phase_name();
 }

@@ -54,14 +54,6 @@ Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
   return list;
 }
 
-Json notices_json(const std::vector<JobNotice>& notices) {
-  Json list = Json::array();
-  for (const JobNotice& one : notices) {
-    list.push_back({{"ranks", one.ranks}, {"count", one.count}, {"text", one.text}});
-  }
-  return list;
-}
-
 /// Time and energy of a plan, against the fastest possible iteration and all-max, and against the
 /// least energy that is proven to be needed for its time.
 Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
@@ -287,8 +279,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"energies_refused", status.energies_refused},
           {"assignments_late", status.assignments_late},
           {"incarnation", job.incarnation()},
-          {"refused", refusals_json(status.refused, shown)},
-          {"notices", notices_json(job.all_notices())}};
+          {"refused", refusals_json(status.refused, shown)}};
 }
 
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {

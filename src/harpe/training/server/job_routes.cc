@@ -136,15 +136,6 @@ void end_rank(const JobRequest& asked) {
   });
 }
 
-void take_notices(const JobRequest& asked) {
-  const Result<RankNotices> told = parse_rank_notices(asked.request.body);
-  if (!told.ok()) return asked.reply(native_error(told.error()));
-  const Result<NoticeResponse> response = asked.context.registry.act(
-      asked.job, [&](Job& job, Seconds now) { return job.notices(*told, now); });
-  if (!response.ok()) return asked.reply(job_error(response.error()));
-  asked.reply(json_text_response(200, notice_response_json(*response)));
-}
-
 // --- Training -----------------------------------------------------------------------------------
 
 void take_report(const JobRequest& asked) {
@@ -308,7 +299,6 @@ constexpr SubRoute kSubRoutes[] = {
     {"/ranks", "POST", register_rank},
     {"/reports", "POST", take_report},
     {"/end", "POST", end_rank},
-    {"/notices", "POST", take_notices},
     {"/assignments", "GET", give_assignments},
     {"/events", "GET", stream_events},
     {"/objective", "PUT", change_objective},

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "harpe/training/wire/carbon_terms.h"
-#include "harpe/training/wire/rank_notices.h"
 #include "harpe/training/wire/wire.h"
 
 namespace {
@@ -30,7 +29,7 @@ void round_trip(std::string_view text, Read read, Write write) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (static_cast<unsigned char>(data[0] - '0') % 9) {
+  switch (static_cast<unsigned char>(data[0] - '0') % 7) {
     case 0:
       round_trip(
           text, [](std::string_view given) { return harpe::parse_job_spec(given); },
@@ -53,12 +52,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 6:
       round_trip(text, harpe::parse_carbon_terms, harpe::carbon_terms_json);
-      break;
-    case 7:
-      round_trip(text, harpe::parse_rank_notices, harpe::rank_notices_json);
-      break;
-    case 8:
-      round_trip(text, harpe::parse_notice_response, harpe::notice_response_json);
       break;
     default:
       round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "harpe/plan/profile/synth.h"
-#include "harpe/training/wire/rank_notices.h"
 
 namespace harpe {
 namespace {
@@ -314,45 +313,6 @@ TEST(Wire, KnobsThatMakeNoSenseAreNamed) {
         wrong + "}]}");
     EXPECT_FALSE(read.ok()) << wrong;
   }
-}
-
-TEST(Wire, NoticesReadBackTheSameAndHaveLimits) {
-  const RankNotices told{.coordinates = {.data = 1, .stage = 2, .tensor = 3},
-                         .session = "s",
-                         .texts = {"clocks cannot be set: no agent", "größe"},
-                         .heard = 7,
-                         .last = true};
-  const auto read = parse_rank_notices(rank_notices_json(told));
-  ASSERT_TRUE(read.ok()) << read.error().text();
-  EXPECT_EQ(rank_notices_json(*read), rank_notices_json(told));
-  EXPECT_EQ(read->coordinates, told.coordinates);
-  EXPECT_EQ(read->texts, told.texts);
-  EXPECT_EQ(parse_rank_notices(R"({"session": "s", "texts": ["a\u001b[2Jb\n"]})")->texts.front(),
-            "a [2Jb ");
-  const std::string longest(RankNotices::kLongest, 'x');
-  EXPECT_TRUE(
-      parse_rank_notices(rank_notices_json({.coordinates = {}, .session = "s", .texts = {longest}}))
-          .ok());
-  EXPECT_FALSE(parse_rank_notices(
-                   rank_notices_json({.coordinates = {}, .session = "s", .texts = {longest + "x"}}))
-                   .ok());
-  const std::vector<std::string> many(RankNotices::kMost + 1, "x");
-  EXPECT_FALSE(
-      parse_rank_notices(rank_notices_json({.coordinates = {}, .session = "s", .texts = many}))
-          .ok());
-  EXPECT_FALSE(parse_rank_notices(R"({"texts": []})").ok()) << "of no rank";
-  EXPECT_EQ(notice_text(std::string(511, 'x') + "ä").size(), 511U) << "no half a character";
-
-  const NoticeResponse given{
-      .taken = true,
-      .ranks = 64,
-      .notices = {{.number = 5, .count = 3, .ranks = "1-2, 5", .text = "t"}}};
-  const auto response = parse_notice_response(notice_response_json(given));
-  ASSERT_TRUE(response.ok()) << response.error().text();
-  EXPECT_EQ(response->notices, given.notices);
-  EXPECT_EQ(response->ranks, 64);
-  EXPECT_FALSE(parse_notice_response(R"({"assignments": []})").ok())
-      << "of a server that knows no notices";
 }
 
 TEST(Wire, AResponseReadsBackTheSame) {
