@@ -11,6 +11,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/training/server/job_registry.h"
 #include "harpe/training/server/server_testing.h"
+#include "harpe/training/store/store_testing.h"
 
 namespace harpe {
 namespace {
@@ -381,7 +382,7 @@ TEST_F(HostingTest, RemovesWhatEndedLongAgo) {
 
 TEST_F(HostingTest, LetsGoWhatTheStoreRefusesAndAcknowledgesNothingOfIt) {
   const CounterPtr counter = host("c");
-  ASSERT_TRUE(store_->save({"c", "another server's", 1000, 1}).ok());
+  ASSERT_TRUE(save(*store_, {"c", "another server's", 1000, 1}).ok());
   EXPECT_TRUE(raise(counter));
   const Status status = stored(counter);
   ASSERT_FALSE(status.ok());
@@ -428,7 +429,7 @@ TEST_F(HostingTest, WritesNothingBehindARemoval) {
 
 TEST_F(HostingTest, SaysThatWhatIsDamagedCannotBeReadAndFreesItsId) {
   for (const char* state : {"{", R"({"format":"test.counter/1"})", R"({"format":"other/1"})"}) {
-    ASSERT_TRUE(store_->save({"c", state, 1, 1}).ok());
+    ASSERT_TRUE(save(*store_, {"c", state, 1, 1}).ok());
     stop();
     start();
     Result<HostedPtr> loaded = HostedPtr();

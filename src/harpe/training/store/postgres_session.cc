@@ -7,9 +7,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/training/store/postgres_store.h"
 
 namespace harpe {
 namespace {
@@ -73,33 +77,17 @@ struct ConnectionParameters {
 
 ConnectionParameters parameters_of(const StoreUrl& url, Seconds timeout) {
   ConnectionParameters all;
-  std::string hosts, ports, schema;
-  for (const StoreUrl::Host& host : url.hosts) {
-    hosts += (hosts.empty() ? "" : ",") + host.name;
-    ports += (&host == &url.hosts.front() ? "" : ",") +
-             (host.port != 0 ? std::to_string(host.port) : std::string());
-  }
-  all.add("host", hosts);
-  if (std::ranges::any_of(url.hosts, [](const auto& host) { return host.port != 0; })) {
-    all.add("port", ports);
-  }
-  all.add("user", url.user);
-  all.add("password", url.password);
-  all.add("dbname", url.database);
   for (const auto& [name, value] : url.parameters) {
-    if (name == "schema") {
-      schema = value;
-    } else {
-      all.add(name, value);
-    }
+    if (name != "schema") all.add(name, value);
   }
+  const std::string& schema = url.parameter("schema");
   all.add("application_name", "harpe");
   all.add("client_encoding", "UTF8");
   all.add("target_session_attrs", "read-write");
   const auto milliseconds = std::to_string(static_cast<std::int64_t>(timeout.value * 1000));
   all.add("connect_timeout",
           std::to_string(std::max(2, static_cast<int>(std::ceil(timeout.value)))));
-  // Both sides notification within about half a minute that the other's machine is gone, which also
+  // Both sides notice within about half a minute that the other's machine is gone, which also
   // frees the jobs that a lost server owned.
   all.add("keepalives_idle", "10");
   all.add("keepalives_interval", "5");
@@ -112,11 +100,19 @@ ConnectionParameters parameters_of(const StoreUrl& url, Seconds timeout) {
   return all;
 }
 
+class PostgresRow final : public SqlRow {
+ public:
+  PostgresRow(const PostgresRows& rows, int row) : rows_(rows), row_(row) {}
+  std::string text(int column) const override { return rows_.text(row_, column); }
+  std::int64_t integer(int column) const override { return rows_.integer(row_, column); }
+  double number(int column) const override { return rows_.number(row_, column); }
+
+ private:
+  const PostgresRows& rows_;
+  int row_;
+};
+
 }  // namespace
-
-PostgresValue::PostgresValue(std::int64_t number) : number_(std::to_string(number)) {}
-
-PostgresValue::PostgresValue(double number) : number_(shortest(number)) {}
 
 void PostgresRows::Clear::operator()(pg_result* result) const {
   PQclear(result);
@@ -179,11 +175,11 @@ Status PostgresSession::connect() {
                    why.find("permission denied") != std::string::npos;
   if (who) {
     return Error::of(ErrorCode::kNoPermission,
-                     "PostgreSQL does not let us in at " + url_.text() + ": " + why +
+                     "PostgreSQL does not let us in at " + url_.text + ": " + why +
                          " (the password: in ~/.pgpass or PGPASSWORD of the server's user)");
   }
   return Error::of(ErrorCode::kUnavailable,
-                   "PostgreSQL cannot be reached at " + url_.text() + ": " + why);
+                   "PostgreSQL cannot be reached at " + url_.text + ": " + why);
 }
 
 bool PostgresSession::is_alive() {
@@ -211,13 +207,33 @@ int PostgresSession::socket() const {
 }
 
 Result<PostgresRows> PostgresSession::query(const char* statement,
-                                            std::initializer_list<PostgresValue> parameters) {
+                                            std::initializer_list<SqlValue> parameters) {
   if (!connection_) return lost("there is no connection");
+  std::vector<std::string> numbers;
+  numbers.reserve(parameters.size());  // `values` points into it
   std::vector<const char*> values;
-  for (const PostgresValue& value : parameters) values.push_back(value.data());
+  for (const SqlValue& parameter : parameters) {
+    values.push_back(parameter.visit([&](const auto& value) {
+      if constexpr (std::is_same_v<decltype(value), const double&>) {
+        return numbers.emplace_back(shortest(value)).c_str();
+      } else if constexpr (std::is_same_v<decltype(value), const std::int64_t&>) {
+        return numbers.emplace_back(std::to_string(value)).c_str();
+      } else {
+        return value->c_str();
+      }
+    }));
+  }
   const bool sent = PQsendQueryParams(connection_.get(), statement, static_cast<int>(values.size()),
                                       nullptr, values.data(), nullptr, nullptr, 0) == 1;
   return respond(timeout_, sent);
+}
+
+Result<std::int64_t> PostgresSession::execute(const char* statement,
+                                              std::initializer_list<SqlValue> values,
+                                              const Visit& visit) {
+  const PostgresRows rows = HARPE_TRY(query(statement, values));
+  for (int i = 0; visit && i < rows.size(); ++i) visit(PostgresRow(rows, i));
+  return rows.changed();
 }
 
 Status PostgresSession::script(const char* statements, Seconds timeout) {
@@ -281,7 +297,7 @@ Error PostgresSession::lost(const std::string& why) {
   const std::string reason = without_password(in_one_line(why));
   connection_.reset();
   return Error::of(ErrorCode::kUnavailable,
-                   "the connection to PostgreSQL at " + url_.text() + " was lost: " + reason);
+                   "the connection to PostgreSQL at " + url_.text + " was lost: " + reason);
 }
 
 Error PostgresSession::refused(const PostgresRows& rows) {
@@ -295,7 +311,7 @@ Error PostgresSession::refused(const PostgresRows& rows) {
   if (const std::string hint = field(PG_DIAG_MESSAGE_HINT); !hint.empty())
     said += " (" + hint + ")";
   return Error::of(state.empty() ? ErrorCode::kUnavailable : code_of(state),
-                   "PostgreSQL at " + url_.text() + ": " + without_password(in_one_line(said)) +
+                   "PostgreSQL at " + url_.text + ": " + without_password(in_one_line(said)) +
                        (state.empty() ? "" : " [" + state + "]") + std::string(advice_for(state)));
 }
 
@@ -315,11 +331,26 @@ std::optional<std::string> PostgresSession::next_event() {
 }
 
 std::string PostgresSession::without_password(std::string text) const {
-  if (url_.password.empty()) return text;
-  for (std::size_t at = 0; (at = text.find(url_.password, at)) != std::string::npos; at += 3) {
-    text.replace(at, url_.password.size(), "***");
+  const std::string& password = url_.parameter("password");
+  if (password.empty()) return text;
+  for (std::size_t at = 0; (at = text.find(password, at)) != std::string::npos; at += 3) {
+    text.replace(at, password.size(), "***");
   }
   return text;
+}
+
+Result<std::map<std::string, std::string>> postgres_parameters(const std::string& url) {
+  struct Free {
+    void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
+  };
+  // Without its message, which may hold the password.
+  const std::unique_ptr<PQconninfoOption, Free> options(PQconninfoParse(url.c_str(), nullptr));
+  if (options == nullptr) return Error::invalid("this is no URL that libpq reads");
+  std::map<std::string, std::string> read;
+  for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr && *option->val != '\0') read[option->keyword] = option->val;
+  }
+  return read;
 }
 
 PostgresTransaction::~PostgresTransaction() {

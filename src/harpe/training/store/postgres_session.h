@@ -12,6 +12,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store_url.h"
 
 struct pg_conn;
@@ -22,19 +23,6 @@ namespace harpe {
 /// The database stops a statement that takes longer than the timeout of its session; where even
 /// that does not come, this side gives up so much later.
 inline constexpr Seconds kStatementGrace = 2_s;
-
-/// A parameter of a statement. Texts are referred to, and must outlive the call.
-class PostgresValue {
- public:
-  PostgresValue(const std::string& text) : text_(&text) {}  // NOLINT(google-explicit-constructor)
-  PostgresValue(std::int64_t number);                       // NOLINT(google-explicit-constructor)
-  PostgresValue(double number);                             // NOLINT(google-explicit-constructor)
-  const char* data() const { return text_ != nullptr ? text_->c_str() : number_.c_str(); }
-
- private:
-  const std::string* text_ = nullptr;
-  std::string number_;
-};
 
 /// What a statement gave.
 class PostgresRows {
@@ -58,7 +46,7 @@ class PostgresRows {
   std::unique_ptr<pg_result, Clear> result_;
 };
 
-class PostgresSession {
+class PostgresSession final : public SqlDatabase {
  public:
   /// `timeout` bounds the wait for one statement's answer, and for each host to connect to.
   PostgresSession(StoreUrl url, Seconds timeout) : url_(std::move(url)), timeout_(timeout) {}
@@ -74,7 +62,9 @@ class PostgresSession {
 
   /// Runs one statement. After `kUnavailable` the connection may be gone: see `is_alive`.
   Result<PostgresRows> query(const char* statement,
-                             std::initializer_list<PostgresValue> parameters = {});
+                             std::initializer_list<SqlValue> parameters = {});
+  Result<std::int64_t> execute(const char* statement, std::initializer_list<SqlValue> values = {},
+                               const Visit& visit = {}) override;
 
   /// Runs statements without parameters, never text that came from outside, within `timeout`.
   Status script(const char* statements, Seconds timeout);

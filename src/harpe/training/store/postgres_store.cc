@@ -2,24 +2,232 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/mutex.h"
 #include "harpe/base/random_id.h"
 #include "harpe/training/store/checks.h"
-#include "harpe/training/store/postgres_changes.h"
-#include "harpe/training/store/postgres_claims.h"
+#include "harpe/training/store/migrations.h"
 #include "harpe/training/store/postgres_lease.h"
 #include "harpe/training/store/postgres_listener.h"
-#include "harpe/training/store/postgres_migrations.h"
 #include "harpe/training/store/postgres_session.h"
+#include "harpe/training/store/sql_store.h"
+#include "harpe/training/store/store.h"
 
 namespace harpe {
 namespace {
 
-/// 16 letters that no other store has had or will have: they begin its notifications.
-class PostgresStore final : public Store {
+/// "Harpe" as a number: the advisory lock of those who change the tables.
+constexpr std::int64_t kMigrationLock = 0x4861727065;
+/// A step may rewrite a large table.
+constexpr Seconds kStepTimeout = 3600_s;
+
+/// The version of the tables; 0 where there are none. Needs no right to create any.
+Result<std::int64_t> version_of(PostgresSession& session) {
+  const auto table = HARPE_TRY(session.query("SELECT to_regclass('harpe_schema') IS NOT NULL"));
+  if (!table.truth(0, 0)) return std::int64_t{0};
+  const auto version = HARPE_TRY(session.query("SELECT version FROM harpe_schema"));
+  return version.size() == 1 ? version.integer(0, 0) : 0;
+}
+
+/// Brings the tables up to date in one transaction. Servers that start at once take turns.
+Status migrate(PostgresSession& session, std::span<const Migration> steps) {
+  PostgresTransaction transaction(session);
+  HARPE_TRY(transaction.begin());
+  HARPE_TRY(session.script("SET LOCAL statement_timeout = 0", kStepTimeout));
+  HARPE_TRY(session.query("SELECT pg_advisory_xact_lock($1::bigint)", {kMigrationLock}));
+  const std::int64_t version = HARPE_TRY(version_of(session));
+  if (version < 0 || static_cast<std::size_t>(version) > steps.size()) {
+    return newer_schema(session.url().text, static_cast<int>(version), steps.size());
+  }
+  if (static_cast<std::size_t>(version) == steps.size()) return ok_status();
+  if (version == 0) {
+    const char* const table = "CREATE TABLE harpe_schema (version integer NOT NULL)";
+    HARPE_TRY(session.script(table, kStepTimeout));
+    HARPE_TRY(session.query("INSERT INTO harpe_schema VALUES (0)"));
+  }
+  for (const Migration& step : steps.subspan(static_cast<std::size_t>(version))) {
+    HARPE_TRY(session.script(step.postgresql, kStepTimeout));
+  }
+  HARPE_TRY(session.query("UPDATE harpe_schema SET version = $1::integer",
+                          {static_cast<std::int64_t>(steps.size())}));
+  return transaction.commit();
+}
+
+/// The owners of jobs, among several servers over one PostgreSQL. Not thread-safe.
+///
+/// A row of `harpe_owner` names the server and the epoch of its claim. The claim holds while that
+/// server has a row in `harpe_server` (postgres_lease.h). A new claim replaces, in one statement,
+/// the server and epoch that were read, and only if that server has no row any more. Such a row
+/// never comes back, so it may have been looked for at any time before. A write locks the job's row
+/// (`fence`): a server that has lost a job, and does not know yet, changes nothing. No claim
+/// depends on a session: a connection that is lost and made again loses none.
+class PostgresClaims {
+ public:
+  /// \param lease  null: nothing is claimed; must outlive this
+  PostgresClaims(PostgresSession& session, PostgresLease* lease)
+      : session_(session), lease_(lease) {}
+
+  /// See Store. The session is connected.
+  Result<std::optional<JobClaim>> claim(const std::string& job);
+  Status release(const std::string& job);
+  Result<std::optional<JobOwner>> owner(const std::string& job);
+  Result<std::map<std::string, std::string>> owners();
+  Result<std::vector<std::string>> ownerless();
+
+  /// Within a transaction: whether this store may change the job, which stays so until it ends.
+  /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
+  Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
+
+  /// Before a request that gives the job up: until it is answered it may be executed at any time,
+  /// also when it is long thought lost. A claim then raises the epoch, which it does not find.
+  void doubt(const std::string& job) { doubtful_.insert(job); }
+  /// After the job was given up.
+  void forget(const std::string& job) {
+    owned_.erase(job);
+    doubtful_.erase(job);
+  }
+
+ private:
+  struct Owned {
+    std::string server;
+    std::int64_t epoch = 0;
+  };
+  /// A row of `harpe_owner`, with its server where that is there.
+  struct Row {
+    Owned owned;
+    std::optional<ServerRow> server;
+  };
+
+  Result<std::optional<Row>> row(const std::string& job);
+  Result<bool> is_free(const Row& row);
+  bool is_mine(const Row& row) const;
+
+  PostgresSession& session_;
+  PostgresLease* lease_;
+  std::map<std::string, Owned> owned_;
+  std::set<std::string> doubtful_;
+};
+
+Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
+  if (lease_ == nullptr) return Error::invalid("a store without a URL claims no jobs");
+  const PostgresLease::Member me = lease_->member();
+  if (me.server.empty()) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "this server has lost its lease and has not joined the others again yet");
+  }
+  const auto found = HARPE_TRY(row(job));
+  Owned mine{.server = me.server, .epoch = 1};
+  std::optional<PostgresRows> claimed;
+  if (!found) {
+    auto added =
+        HARPE_TRY(session_.query("INSERT INTO harpe_owner (job, server, epoch) SELECT $1, $2, 1 "
+                                 "WHERE EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
+                                 "ON CONFLICT (job) DO NOTHING",
+                                 {job, me.server}));
+    claimed.emplace(std::move(added));
+  } else {
+    const Row& before = *found;
+    const bool already_mine = before.owned.server == me.server && before.server;
+    if (already_mine && !doubtful_.contains(job)) {
+      owned_[job] = before.owned;
+      return std::optional(JobClaim{.epoch = before.owned.epoch, .tenure = me.tenure});
+    }
+    const bool free = HARPE_TRY(already_mine ? true : is_free(before));
+    if (!free) return std::optional<JobClaim>();
+    mine.epoch = before.owned.epoch + 1;
+    auto replaced = HARPE_TRY(
+        session_.query("UPDATE harpe_owner SET server = $2, epoch = $3::bigint "
+                       "WHERE job = $1 AND server = $4 AND epoch = $5::bigint "
+                       "AND EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
+                       "AND ($4 = $2 OR NOT EXISTS (SELECT 1 FROM harpe_server WHERE server = $4))",
+                       {job, me.server, mine.epoch, before.owned.server, before.owned.epoch}));
+    claimed.emplace(std::move(replaced));
+  }
+  if (claimed->changed() == 0) return std::optional<JobClaim>();
+  owned_[job] = mine;
+  doubtful_.erase(job);
+  return std::optional(JobClaim{.epoch = mine.epoch, .tenure = me.tenure});
+}
+
+/// Whether no server owns the job; one whose lease is over is removed on the way.
+Result<bool> PostgresClaims::is_free(const Row& row) {
+  if (!row.server) return true;
+  if (lease_ == nullptr) return false;
+  return lease_->remove_if_over(session_, *row.server);
+}
+
+Result<std::optional<PostgresClaims::Row>> PostgresClaims::row(const std::string& job) {
+  const std::string statement =
+      std::string("SELECT o.server, o.epoch, ") + kServerColumns +
+      " FROM harpe_owner o LEFT JOIN harpe_server s ON s.server = o.server WHERE o.job = $1";
+  const auto found = HARPE_TRY(session_.query(statement.c_str(), {job}));
+  if (found.size() == 0) return std::optional<Row>();
+  Row row{.owned = {found.text(0, 0), found.integer(0, 1)}, .server = {}};
+  if (ServerRow server = read_server(found, 0, 2); !server.seen.server.empty()) {
+    row.server = std::move(server);
+  }
+  return std::optional(std::move(row));
+}
+
+bool PostgresClaims::is_mine(const Row& row) const {
+  return lease_ != nullptr && row.owned.server == lease_->member().server;
+}
+
+Status PostgresClaims::release(const std::string& job) {
+  const auto had = owned_.find(job);
+  if (had == owned_.end()) return ok_status();
+  doubt(job);
+  HARPE_TRY(session_.query(
+      "UPDATE harpe_owner SET server = '' WHERE job = $1 AND server = $2 AND epoch = $3::bigint",
+      {job, had->second.server, had->second.epoch}));
+  forget(job);
+  return ok_status();
+}
+
+Result<std::optional<JobOwner>> PostgresClaims::owner(const std::string& job) {
+  const auto found = HARPE_TRY(row(job));
+  if (!found || !found->server) return std::optional<JobOwner>();
+  const Row& owner = *found;
+  if (is_mine(owner)) return std::optional(JobOwner{.url = owner.server->url, .own = true});
+  const bool free = HARPE_TRY(is_free(owner));
+  if (free) return std::optional<JobOwner>();
+  return std::optional(JobOwner{.url = owner.server->url, .own = false});
+}
+
+Result<std::map<std::string, std::string>> PostgresClaims::owners() {
+  const auto found = HARPE_TRY(session_.query(
+      "SELECT o.job, s.url FROM harpe_owner o JOIN harpe_server s ON s.server = o.server"));
+  std::map<std::string, std::string> urls;
+  for (int i = 0; i < found.size(); ++i) urls[found.text(i, 0)] = found.text(i, 1);
+  return urls;
+}
+
+Result<std::vector<std::string>> PostgresClaims::ownerless() {
+  const auto found = HARPE_TRY(session_.query(
+      "SELECT j.id FROM harpe_job j LEFT JOIN harpe_owner o ON o.job = j.id "
+      "LEFT JOIN harpe_server s ON s.server = o.server WHERE s.server IS NULL ORDER BY j.id"));
+  std::vector<std::string> ids;
+  for (int i = 0; i < found.size(); ++i) ids.push_back(found.text(i, 0));
+  return ids;
+}
+
+Result<bool> PostgresClaims::fence(const std::string& job, std::optional<std::int64_t> epoch) {
+  const auto found = HARPE_TRY(
+      session_.query("SELECT server, epoch FROM harpe_owner WHERE job = $1 FOR SHARE", {job}));
+  if (found.size() == 0 || found.text(0, 0).empty()) return !epoch.has_value();
+  const auto had = owned_.find(job);
+  return had != owned_.end() && had->second.server == found.text(0, 0) &&
+         epoch.value_or(had->second.epoch) == found.integer(0, 1);
+}
+
+class PostgresStore final : public SqlStore {
  public:
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
@@ -37,16 +245,7 @@ class PostgresStore final : public Store {
   Status open(std::span<const Migration> steps);
 
   Result<std::vector<std::string>> write(const StoreChanges& changes) override;
-  Result<std::vector<StoredJob>> jobs() override;
-  Result<std::optional<StoredJob>> job(const std::string& id) override;
-  Result<std::optional<std::string>> plans(const std::string& id) override;
-  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
-  Result<std::vector<JobSummary>> summaries() override;
-  Result<std::optional<JobSummary>> summary(const std::string& id) override;
-  Result<std::optional<ClockMark>> clock() override;
   Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
-  Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
-                                          int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
   Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
@@ -58,20 +257,23 @@ class PostgresStore final : public Store {
   Status listen(std::function<void(const StoreNotification&)> hear) override;
   Status check() override;
   Status verify() override { return ok_status(); }  // PostgreSQL has checksums of its own
-  std::string description() const override { return "PostgreSQL " + url_.text(); }
+  std::string description() const override { return "PostgreSQL " + url_.text; }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
 
   /// Connects where there is no connection, at most once in a while.
   Status ready() HARPE_REQUIRES(mutex_);
+  Result<SqlDatabase*> connected() HARPE_REQUIRES(mutex_) override {
+    HARPE_TRY(ready());
+    return &session_;
+  }
   Status announce(const std::string& text) HARPE_REQUIRES(mutex_);
 
   const StoreOptions options_;
   const StoreUrl url_;
-  const std::string identity_;
+  const std::string identity_;  ///< that no other store has; begins its notifications
   const std::unique_ptr<PostgresLease> lease_;  ///< null: it claims nothing
-  Mutex mutex_;                                 ///< of what follows
   PostgresSession session_ HARPE_GUARDED_BY(mutex_);
   PostgresClaims claims_ HARPE_GUARDED_BY(mutex_);
   std::string channel_ HARPE_GUARDED_BY(mutex_);
@@ -137,57 +339,6 @@ Status PostgresStore::announce(const std::string& text) {
   return ok_status();
 }
 
-Result<std::vector<StoredJob>> PostgresStore::jobs() {
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  return read_jobs(session_, nullptr);
-}
-
-Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  auto found = HARPE_TRY(read_jobs(session_, &id));
-  if (found.empty()) return std::optional<StoredJob>();
-  return std::optional(std::move(found.front()));
-}
-
-Result<std::map<std::string, std::string>> PostgresStore::parts(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  return read_parts(session_, id);
-}
-
-Result<std::vector<JobSummary>> PostgresStore::summaries() {
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  return read_summaries(session_, nullptr);
-}
-
-Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  auto found = HARPE_TRY(read_summaries(session_, &id));
-  if (found.empty()) return std::optional<JobSummary>();
-  return std::optional(std::move(found.front()));
-}
-
-Result<std::optional<ClockMark>> PostgresStore::clock() {
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  return read_clock(session_);
-}
-
-Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  const auto rows = HARPE_TRY(session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id}));
-  return rows.size() == 1 ? std::optional(rows.text(0, 0)) : std::nullopt;
-}
-
 Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   HARPE_TRY(check_job_id(id));
   const MutexLock lock(mutex_);
@@ -201,25 +352,11 @@ Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> 
   }
   claims_.doubt(id);
   HARPE_TRY(remove_job(session_, id));
+  // The row stays, so that the next claim of a job of that name has a higher epoch.
+  HARPE_TRY(session_.execute("UPDATE harpe_owner SET server = '' WHERE job = $1", {id}));
   HARPE_TRY(transaction.commit());
   claims_.forget(id);
   return ok_status();
-}
-
-Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, std::int64_t after,
-                                                       int limit) {
-  HARPE_TRY(check_subject(job));
-  const MutexLock lock(mutex_);
-  HARPE_TRY(ready());
-  const auto rows = HARPE_TRY(session_.query(
-      "SELECT sequence, at, kind, text FROM harpe_event WHERE job = $1 AND sequence > $2::bigint "
-      "ORDER BY sequence LIMIT $3::bigint",
-      {job, after, std::int64_t{std::max(limit, 0)}}));
-  std::vector<StoredEvent> found;
-  for (int i = 0; i < rows.size(); ++i) {
-    found.push_back({rows.integer(i, 0), rows.number(i, 1), job, rows.text(i, 2), rows.text(i, 3)});
-  }
-  return found;
 }
 
 Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
@@ -229,8 +366,7 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   PostgresTransaction transaction(session_);
   HARPE_TRY(transaction.begin());
   const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
-  Result<std::int64_t> total = prune_events(session_, keep, me);
-  if (!total.ok()) return total;
+  const std::int64_t total = HARPE_TRY(prune_events(session_, keep, &me));
   HARPE_TRY(transaction.commit());
   return total;
 }

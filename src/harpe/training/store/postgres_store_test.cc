@@ -46,7 +46,7 @@ TEST_F(Postgres, AServerThatIsStoppedLosesItsJobsOnceItsLeaseIsOverAndKnowsItWhe
   EXPECT_TRUE(eventually([&] { return store->claim("a")->has_value(); }));
   // It may have beaten just before it was stopped, and was seen for the first time then.
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000));
-  EXPECT_OK(store->save({"a", "by the heir", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "by the heir", 2, 1}));
   owner.send(SIGCONT);
   // It asks itself before it says anything.
   EXPECT_EQ(owner.ask('l'), 'n');
@@ -82,7 +82,7 @@ TEST_F(Postgres, InstallationsInTwoSchemasDoNotDisturbEachOther) {
   Heard heard;
   EXPECT_OK(two->listen(heard.listener()));
   heard.wait_for(1);
-  EXPECT_OK(one->save({"a", "one's", 1, 1}));
+  EXPECT_OK(save(*one, {"a", "one's", 1, 1}));
   EXPECT_TRUE(*one->claim("a"));
   EXPECT_TRUE(*two->claim("a"));
   EXPECT_OK(one->notify("for one"));
@@ -98,7 +98,7 @@ TEST_F(Postgres, ServersThatStartAtOnceMakeTheTablesOnce) {
     threads.emplace_back([this, i] {
       const auto store = Store::open(url_);
       ASSERT_TRUE(store.ok()) << store.error().text();
-      EXPECT_OK((*store)->save({"job " + std::to_string(i), "state", 1, 1}));
+      EXPECT_OK(save(**store, {"job " + std::to_string(i), "state", 1, 1}));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -107,14 +107,14 @@ TEST_F(Postgres, ServersThatStartAtOnceMakeTheTablesOnce) {
 
 TEST_F(Postgres, ADatabaseThatHangsIsUnavailableInTime) {
   const auto store = another();
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   const pid_t backend = std::stoi(server_.execute(
       "postgres", "SELECT pid FROM pg_stat_activity WHERE datname = '" + database_ + "'"));
   ::kill(backend, SIGSTOP);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(error_of(store->save({"a", "state", 2, 1})), HasSubstr("no answer for 0.5 s"));
+  EXPECT_THAT(error_of(save(*store, {"a", "state", 2, 1})), HasSubstr("no answer for 0.5 s"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  EXPECT_OK(store->save({"a", "state", 2, 1}));  // over another connection
+  EXPECT_OK(save(*store, {"a", "state", 2, 1}));  // over another connection
   ::kill(backend, SIGCONT);
 }
 
@@ -124,7 +124,7 @@ TEST_F(Postgres, APasswordIsNeededAndNeverShown) {
   server_.execute("postgres", "CREATE DATABASE guarded OWNER keeper");
   const std::string socket = "@/guarded?host=" + server_.directory().string();
   const auto store = opened("postgresql://keeper:" + secret + socket, kImpatient);
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   EXPECT_THAT(store->description(), AllOf(HasSubstr("keeper:***@"), Not(HasSubstr(secret))));
   EXPECT_THAT(error_of(Store::open("postgresql://keeper:Zq7Zq7Zq8" + socket)),
               AllOf(HasSubstr("no_permission: "), HasSubstr("~/.pgpass"), Not(HasSubstr("Zq7"))));
@@ -139,12 +139,12 @@ TEST_F(Postgres, WhoMayNotMakeOrChangeTablesIsToldSo) {
   server_.execute("postgres", "CREATE ROLE guest LOGIN");
   EXPECT_THAT(error_of(Store::open(server_.url(database_, "guest"))),
               AllOf(HasSubstr("no_permission: "), HasSubstr("docs/storage.md")));
-  EXPECT_OK(another()->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*another(), {"a", "state", 1, 1}));
   EXPECT_THAT(error_of(Store::open(server_.url(database_, "guest"))), HasSubstr("no_permission: "));
   // Using tables that are there needs no right to make any.
   server_.execute(database_, "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest");
   const auto store = opened(server_.url(database_, "guest"), server_options("http://guest"));
-  EXPECT_OK(store->save({"a", "state", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 2, 1}));
   EXPECT_TRUE(*store->claim("a"));
 }
 
@@ -156,15 +156,15 @@ TEST_F(Postgres, ADatabaseThatIsNotThereOrOnlyReadsSaysSo) {
   server_.execute("postgres",
                   "ALTER DATABASE " + database_ + " SET default_transaction_read_only = on");
   server_.end_all_connections(database_);
-  EXPECT_THAT(error_of(store->save({"a", "state", 1, 1})), HasSubstr("unavailable: "));
+  EXPECT_THAT(error_of(save(*store, {"a", "state", 1, 1})), HasSubstr("unavailable: "));
   server_.execute("postgres",
                   "ALTER DATABASE " + database_ + " RESET default_transaction_read_only");
-  EXPECT_TRUE(eventually([&] { return store->save({"a", "state", 1, 1}).ok(); }));
+  EXPECT_TRUE(eventually([&] { return save(*store, {"a", "state", 1, 1}).ok(); }));
 }
 
 TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {
   const auto store = another();
-  EXPECT_OK(store->save({"a", "before", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "before", 1, 1}));
   server_.execute(database_, "ALTER TABLE harpe_event ADD CHECK (text <> 'refused')");
   const auto written =
       store->write({.jobs = {{{"a", "after", 2, 1}, "plans"}},
@@ -174,7 +174,7 @@ TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {
   EXPECT_EQ((*store->job("a"))->state, "before");
   EXPECT_EQ(*store->plans("a"), std::nullopt);
   EXPECT_THAT(*store->events("a", 0, 10), IsEmpty());
-  EXPECT_OK(store->save({"a", "after", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "after", 2, 1}));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "harpe/training/store/store.h"
+#include "harpe/training/store/store_testing.h"
 
 namespace harpe {
 
@@ -58,7 +59,7 @@ class ServerProcess {
                                  int out) {
     auto store = Store::open(database, options);
     const bool good =
-        store.ok() && *(*store)->claim("a") && (*store)->save({"a", "saved", 1, 1}).ok();
+        store.ok() && *(*store)->claim("a") && save(**store, {"a", "saved", 1, 1}).ok();
     const auto say = [out](bool yes) {
       const char word = yes ? 'y' : 'n';
       if (::write(out, &word, 1) != 1) ::_exit(1);
@@ -68,7 +69,7 @@ class ServerProcess {
     while (::read(in, &what, 1) == 1) {
       const LeaseState lease = (*store)->lease();
       if (what == 'l') say(lease.held && lease.tenure == 1);
-      if (what == 's') say((*store)->save({"a", "by the first", 2, 1}).ok());
+      if (what == 's') say(save(**store, {"a", "by the first", 2, 1}).ok());
       if (what != 'q') continue;
       store->reset();
       say(true);

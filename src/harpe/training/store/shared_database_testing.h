@@ -174,7 +174,7 @@ class SharedSimulation final : public SharedDatabase {
           : simulation_(simulation), url_(options.url) {
         store_ = opened(simulation_.open_as(options, [dead = dead_] { return dead->load(); }));
         EXPECT_TRUE(*store_->claim("a"));
-        EXPECT_OK(store_->save({"a", "saved", 1, 1}));
+        EXPECT_OK(save(*store_, {"a", "saved", 1, 1}));
       }
       void kill() override {
         *dead_ = true;

@@ -64,9 +64,9 @@ TEST_P(SharedStore, AJobHasOneOwnerAndEveryServerSeesWho) {
 TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   const auto first = server("http://first"), second = server("http://second");
   const auto before = *first->claim("a");
-  EXPECT_OK(first->save({"a", "first's", 1, 1}));
-  EXPECT_THAT(error_of(second->save({"a", "second's", 2, 1})), HasSubstr("conflict: "));
-  EXPECT_THAT(error_of(second->append({0, 1, "a", "kind", "text"})), HasSubstr("conflict: "));
+  EXPECT_OK(save(*first, {"a", "first's", 1, 1}));
+  EXPECT_THAT(error_of(save(*second, {"a", "second's", 2, 1})), HasSubstr("conflict: "));
+  EXPECT_THAT(error_of(append(*second, {0, 1, "a", "kind", "text"})), HasSubstr("conflict: "));
   EXPECT_THAT(error_of(second->remove("a")), HasSubstr("conflict: "));
   const auto refused = second->write(
       {.jobs = {{{"a", "second's", 2, 1}, std::nullopt}, {{"b", "second's", 2, 1}, std::nullopt}},
@@ -97,7 +97,7 @@ TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
 TEST_P(SharedStore, AJobThatWasRemovedIsClaimedByAHigherEpochThanBefore) {
   const auto first = server("http://first"), second = server("http://second");
   const auto before = *first->claim("a");
-  EXPECT_OK(first->save({"a", "first", 1, 1}));
+  EXPECT_OK(save(*first, {"a", "first", 1, 1}));
   EXPECT_OK(first->remove("a", before->epoch));
   const auto after = *first->claim("a");
   EXPECT_GT(after->epoch, before->epoch);
@@ -158,10 +158,10 @@ TEST_P(SharedStore, AJobIsFreeAtOnceWhenItsOwnerIsKilledOnThisMachine) {
   EXPECT_EQ(*store->owner("a"), others("http://killed"));
   owner->kill();
   EXPECT_EQ(*store->owner("a"), std::nullopt);
-  EXPECT_THAT(error_of(store->save({"a", "not claimed", 2, 1})), HasSubstr("conflict: "));
+  EXPECT_THAT(error_of(save(*store, {"a", "not claimed", 2, 1})), HasSubstr("conflict: "));
   EXPECT_TRUE(*store->claim("a"));
   EXPECT_EQ((*store->job("a"))->state, "saved");
-  EXPECT_OK(store->save({"a", "inherited", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "inherited", 2, 1}));
 }
 
 TEST_P(SharedStore, AJobIsFreeAtOnceWhenItsOwnerEndsAsItShould) {
@@ -212,10 +212,10 @@ TEST_P(SharedStore, ADatabaseThatGoesAwayForAWhileIsUnavailableAndThenGoesOn) {
   EXPECT_OK(store->listen(heard.listener()));
   heard.wait_for(1);
   EXPECT_TRUE(*store->claim("a"));
-  EXPECT_OK(store->save({"a", "before", 1, 1}, "plans"));
+  EXPECT_OK(save(*store, {"a", "before", 1, 1}, "plans"));
   database_->stop();
   for (int i = 0; i < 5; ++i) {
-    EXPECT_THAT(error_of(store->save({"a", "while", 2, 1})), HasSubstr("unavailable: "));
+    EXPECT_THAT(error_of(save(*store, {"a", "while", 2, 1})), HasSubstr("unavailable: "));
     EXPECT_THAT(error_of(store->jobs()), HasSubstr("unavailable: "));
     EXPECT_THAT(error_of(store->claim("b")), HasSubstr("unavailable: "));
     EXPECT_FALSE(store->check().ok());
@@ -226,7 +226,7 @@ TEST_P(SharedStore, ADatabaseThatGoesAwayForAWhileIsUnavailableAndThenGoesOn) {
   EXPECT_EQ((*store->job("a"))->state, "before");
   EXPECT_EQ(*store->plans("a"), "plans");
   EXPECT_EQ(*store->owner("a"), own("http://me"));
-  EXPECT_OK(store->save({"a", "while", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "while", 2, 1}));
   EXPECT_FALSE(*server("http://other")->claim("a"));
   // What was announced meanwhile is gone, and the listener knows.
   EXPECT_THAT(texts_of(heard.wait_for(2)), ElementsAre("look again", "look again"));
@@ -239,7 +239,7 @@ TEST_P(SharedStore, ConnectionsThatEndCostNoJobWhoeverIsFasterToConnectAgain) {
   EXPECT_TRUE(*first->claim("a"));
   database_->end_all_connections();
   EXPECT_FALSE(*second->claim("a"));
-  EXPECT_OK(first->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*first, {"a", "state", 1, 1}));
   EXPECT_EQ(*second->owner("a"), others("http://first"));
 }
 
@@ -258,7 +258,7 @@ TEST_P(SharedStore, AServersLostConnectionCostsNoJobAndHoldsNothingUp) {
   database_->break_connections();
   // The database knows nothing of it: for it, the old connections are still there.
   EXPECT_TRUE(eventually([&] { return store->check().ok(); }));
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   EXPECT_EQ(*store->owner("a"), own("http://me"));
   EXPECT_TRUE(*store->claim("a"));
   EXPECT_FALSE(*server("http://other")->claim("a"));
@@ -286,7 +286,7 @@ TEST_P(SharedStore, AServerWithoutItsDatabaseHoldsNoLeaseBeforeAnotherMayHaveIts
   EXPECT_TRUE(eventually([&] { return cut_off->lease().held; }));
   EXPECT_EQ(cut_off->lease().tenure, 2) << "what it had is lost";
   EXPECT_EQ((*cut_off->claim("b"))->epoch, 2) << "no other has taken it";
-  EXPECT_OK(cut_off->save({"b", "state", 1, 1}));
+  EXPECT_OK(save(*cut_off, {"b", "state", 1, 1}));
   EXPECT_FALSE(*cut_off->claim("a"));
 }
 
@@ -314,7 +314,7 @@ TEST_P(SharedStore, AServerThatNoOtherHasSeenGoKeepsItsJobsHoweverLongItWasCutOf
   database_->let_through(true);
   EXPECT_TRUE(eventually([&] { return store->lease().held; }));
   EXPECT_EQ(store->lease().tenure, 1);
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
 }
 
 }  // namespace

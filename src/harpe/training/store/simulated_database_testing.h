@@ -87,7 +87,7 @@ struct StoreFault {
     kRefused,      ///< no connection, said at once; not executed
     kLostBefore,   ///< never arrives: the sender gives up when its time is over
     kLostAfter,    ///< executed, but the response never arrives: the sender cannot know
-    kResetBefore,  ///< the connection breaks, and the sender notifications; not executed
+    kResetBefore,  ///< the connection breaks, and the sender notices; not executed
     kResetAfter,   ///< executed, and then the same: the sender cannot know
     kLate,         ///< never answered, and executed after its sender has given up: when
                    ///< `SimulatedDatabase::execute_late` is called. What is no single statement

@@ -105,7 +105,7 @@ TEST_F(SimulatedStores, EachOutcomeOfACallDoesWhatItSaysInItsTime) {
     const std::string id = "job " + std::to_string(i);
     let_next(Kind::kWrite, one.fault);
     std::string error;
-    EXPECT_NEAR(seconds_of([&] { error = error_of(store->save({id, "state", 1, 1})); }),
+    EXPECT_NEAR(seconds_of([&] { error = error_of(save(*store, {id, "state", 1, 1})); }),
                 one.takes.value, 1e-6);
     EXPECT_THAT(error, HasSubstr(*one.error == '\0' ? "no error" : one.error));
     EXPECT_EQ(stored() == std::vector{id}, one.executed);
@@ -119,14 +119,14 @@ TEST_F(SimulatedStores, EachOutcomeOfACallDoesWhatItSaysInItsTime) {
 TEST_F(SimulatedStores, AFullDiskIsReadFrom) {
   const auto store = server("http://me");
   EXPECT_TRUE(*store->claim("a"));
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   on_call_ = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kFull}; };
   EXPECT_EQ((*store->job("a"))->state, "state");
   EXPECT_EQ(*store->owner("a"), (JobOwner{"http://me", true}));
   EXPECT_THAT(*store->ownerless(), IsEmpty());
   EXPECT_OK(store->check());
   for (const std::string& error :
-       {error_of(store->save({"a", "state", 2, 1})), error_of(store->remove("a")),
+       {error_of(save(*store, {"a", "state", 2, 1})), error_of(store->remove("a")),
         error_of(store->prune({})), error_of(store->claim("b")), error_of(store->release("a"))}) {
     EXPECT_THAT(error, HasSubstr("io: the database's disk is full"));
   }
@@ -173,7 +173,7 @@ TEST_F(SimulatedStores, ARestartResetsWhatIsOnItsWayAndKeepsWhatArrived) {
       sleep(1_s);
       database_.restart();
     });
-    EXPECT_THAT(error_of(store->save({id, "state", 1, 1})), HasSubstr("unavailable: "));
+    EXPECT_THAT(error_of(save(*store, {id, "state", 1, 1})), HasSubstr("unavailable: "));
   };
   save_over_restart("not there yet", {.before = 2_s});
   EXPECT_THAT(stored(), IsEmpty());
@@ -190,7 +190,7 @@ TEST_F(SimulatedStores, CallsOfOneStoreWaitForEachOtherInTheirOrderAndTheLeaseFo
   std::vector<int> order;
   for (int i = 0; i < 5; ++i) {
     scheduler_.start([&, i] {
-      EXPECT_OK(store->save({"job " + std::to_string(i), "state", 1, 1}));
+      EXPECT_OK(save(*store, {"job " + std::to_string(i), "state", 1, 1}));
       order.push_back(i);
     });
   }
@@ -267,7 +267,7 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
   sleep(10_s);
   EXPECT_TRUE(cut_off->lease().held);
   EXPECT_EQ(cut_off->lease().tenure, 2U);
-  EXPECT_THAT(error_of(cut_off->save({"a", "state", 1, 1})), HasSubstr("conflict: "));
+  EXPECT_THAT(error_of(save(*cut_off, {"a", "state", 1, 1})), HasSubstr("conflict: "));
   EXPECT_FALSE(*cut_off->claim("a"));
   EXPECT_EQ((*other->claim("a"))->epoch, epoch + 1);
 }
@@ -313,7 +313,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   int ended = 0;
   for (int i = 0; i < 2; ++i) {
     scheduler_.start([&] {
-      EXPECT_THAT(error_of(killed->save({"a", "state", 1, 1})), HasSubstr("killed"));
+      EXPECT_THAT(error_of(save(*killed, {"a", "state", 1, 1})), HasSubstr("killed"));
       ++ended;
     });
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The tables of a PostgreSQL store (migrations.cc) in memory, with the statements that stores send
-/// it (postgres_changes.cc, postgres_claims.cc, postgres_lease.cc), each one call. The caller
+/// it (sql_store.cc, postgres_store.cc, postgres_lease.cc), each one call. The caller
 /// makes them atomic. Not thread-safe. Nothing here depends on anything but what was called.
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class SimulatedTables {
 
   // --- Of jobs.
 
-  /// All but the notifications. \param refused  see `write_changes` of postgres_changes.h
+  /// All but the notifications. \param refused  see `write_changes` of sql_store.h
   void write(const StoreChanges& changes, std::set<std::string>& refused) {
     for (const JobSave& save : changes.jobs) {
       if (!refused.contains(save.job.id) && !write_job(save)) refused.insert(save.job.id);
@@ -71,7 +71,7 @@ class SimulatedTables {
     if (const auto row = owners_.find(id); row != owners_.end()) row->second.server.clear();
   }
 
-  /// See `prune_events` of postgres_changes.h.
+  /// See `prune_events` of sql_store.h.
   std::int64_t prune(const Retention& keep, const std::string& server) {
     std::vector<std::pair<double, std::int64_t>> old;
     for (const auto& [sequence, event] : events_) {

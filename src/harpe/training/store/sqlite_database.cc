@@ -3,7 +3,13 @@
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "harpe/base/text.h"
 
@@ -15,66 +21,53 @@ bool is_out_of_space(int code, int system_error) {
          system_error == EFBIG;
 }
 
-}  // namespace
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
 
-void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
-  sqlite3_finalize(statement);
-}
-
-SqliteStatement& SqliteStatement::bind(std::string_view text) {
-  // A null pointer would be bound as NULL.
-  const char* data = text.data() != nullptr ? text.data() : "";
-  sqlite3_bind_text64(statement_.get(), ++bound_, data, text.size(), SQLITE_STATIC, SQLITE_UTF8);
-  return *this;
-}
-
-SqliteStatement& SqliteStatement::bind(std::int64_t number) {
-  sqlite3_bind_int64(statement_.get(), ++bound_, number);
-  return *this;
-}
-
-SqliteStatement& SqliteStatement::bind(double number) {
-  sqlite3_bind_double(statement_.get(), ++bound_, number);
-  return *this;
-}
-
-Result<bool> SqliteStatement::step() {
-  errno = 0;
-  const int code = sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) return true;
-  if (code == SQLITE_DONE) return false;
-  return database_->error(code);
-}
-
-std::string SqliteStatement::text(int column) const {
-  const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-  const int size = sqlite3_column_bytes(statement_.get(), column);
-  return data != nullptr ? std::string(data, static_cast<std::size_t>(size)) : std::string();
-}
-
-std::int64_t SqliteStatement::integer(int column) const {
-  return sqlite3_column_int64(statement_.get(), column);
-}
-
-double SqliteStatement::number(int column) const {
-  return sqlite3_column_double(statement_.get(), column);
-}
-
-Result<std::int64_t> SqliteStatement::run() {
-  while (true) {
-    const Result<bool> row = step();
-    if (!row.ok()) {
-      sqlite3_reset(statement_.get());
-      return row.error();
-    }
-    if (!*row) break;
+class SqliteRow final : public SqlRow {
+ public:
+  explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
+  std::string text(int column) const override {
+    const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    const int size = sqlite3_column_bytes(statement_, column);
+    return data != nullptr ? std::string(data, static_cast<std::size_t>(size)) : std::string();
   }
-  const std::int64_t changed = sqlite3_changes64(sqlite3_db_handle(statement_.get()));
-  sqlite3_reset(statement_.get());
-  sqlite3_clear_bindings(statement_.get());
-  bound_ = 0;
-  return changed;
+  std::int64_t integer(int column) const override {
+    return sqlite3_column_int64(statement_, column);
+  }
+  double number(int column) const override { return sqlite3_column_double(statement_, column); }
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+std::string without_prefixes(std::string statement) {
+  constexpr std::string_view kPrefix = "harpe_";
+  for (std::size_t at = 0; (at = statement.find(kPrefix, at)) != std::string::npos;) {
+    statement.erase(at, kPrefix.size());
+  }
+  return statement;
 }
+
+/// Binds the values by the numbers in the names of parameters, such as 3 in `$3::bigint`.
+void bind_values(sqlite3_stmt* statement, std::span<const SqlValue> values) {
+  for (int i = 1; i <= sqlite3_bind_parameter_count(statement); ++i) {
+    const auto number = static_cast<std::size_t>(
+        std::atoi(sqlite3_bind_parameter_name(statement, i) + 1));  // after the '$'
+    values[number - 1].visit([&](const auto& value) {
+      if constexpr (std::is_same_v<decltype(value), const double&>) {
+        sqlite3_bind_double(statement, i, value);
+      } else if constexpr (std::is_same_v<decltype(value), const std::int64_t&>) {
+        sqlite3_bind_int64(statement, i, value);
+      } else {
+        sqlite3_bind_text64(statement, i, value->data(), value->size(), SQLITE_STATIC, SQLITE_UTF8);
+      }
+    });
+  }
+}
+
+}  // namespace
 
 void SqliteDatabase::Close::operator()(sqlite3* handle) const {
   sqlite3_close_v2(handle);
@@ -99,17 +92,31 @@ Status SqliteDatabase::run(const char* statements) {
   return ok_status();
 }
 
-Result<SqliteStatement> SqliteDatabase::prepare(const char* statement) {
-  sqlite3_stmt* prepared = nullptr;
-  const int code = sqlite3_prepare_v2(handle_.get(), statement, -1, &prepared, nullptr);
+Result<std::int64_t> SqliteDatabase::execute(const char* statement,
+                                             std::initializer_list<SqlValue> values,
+                                             const Visit& visit) {
+  sqlite3_stmt* handle = nullptr;
+  const int code =
+      sqlite3_prepare_v2(handle_.get(), without_prefixes(statement).c_str(), -1, &handle, nullptr);
   if (code != SQLITE_OK) return error(code);
-  return SqliteStatement(*this, prepared);
+  const std::unique_ptr<sqlite3_stmt, Finalize> prepared(handle);
+  bind_values(handle, values);
+  const SqliteRow row(handle);
+  while (true) {
+    errno = 0;
+    const int stepped = sqlite3_step(handle);
+    if (stepped == SQLITE_DONE) return sqlite3_changes64(handle_.get());
+    if (stepped != SQLITE_ROW) return error(stepped);
+    if (visit) visit(row);
+  }
 }
 
 Result<std::string> SqliteDatabase::value(const char* statement) {
-  auto prepared = HARPE_TRY(prepare(statement));
-  const bool row = HARPE_TRY(prepared.step());
-  return row ? prepared.text(0) : std::string();
+  std::optional<std::string> first;
+  HARPE_TRY(execute(statement, {}, [&](const SqlRow& row) {
+    if (!first) first = row.text(0);
+  }));
+  return first.value_or("");
 }
 
 bool SqliteDatabase::in_transaction() const {

@@ -1,23 +1,30 @@
 #include "harpe/training/store/sqlite_store.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <set>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "harpe/base/check.h"
 #include "harpe/base/mutex.h"
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/training/store/checks.h"
-#include "harpe/training/store/local_notifications.h"
-#include "harpe/training/store/owner_lock.h"
-#include "harpe/training/store/sqlite_changes.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/sqlite_database.h"
+#include "harpe/training/store/store.h"
 
 namespace harpe {
 namespace {
@@ -28,7 +35,163 @@ constexpr const char* kSetApplicationId = "PRAGMA application_id = 1215459429";
 /// A file of this size is read in parts of a second.
 constexpr std::uintmax_t kCheckedWhenOpened = 64 * 1024 * 1024;
 
-class SqliteStore final : public Store {
+/// The right to be the one server of a SQLite file: a lock on a small file beside it
+/// ("FILE-owner"). The kernel releases it when the process ends, however it ends. The small file
+/// stays.
+class OwnerLock {
+ public:
+  /// Fails with `kConflict` if another process holds it, and names that process, its machine and
+  /// `name`.
+  static Result<OwnerLock> take(const std::filesystem::path& database, const std::string& name);
+
+  OwnerLock(OwnerLock&& other) noexcept;
+  OwnerLock& operator=(OwnerLock&& other) noexcept;
+  ~OwnerLock();
+
+ private:
+  explicit OwnerLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+Error lock_failure(const std::filesystem::path& path, const std::string& what, int error) {
+  return {
+      error == EACCES || error == EPERM || error == EROFS ? ErrorCode::kNoPermission
+                                                          : ErrorCode::kIo,
+      {{.file = path.string(), .message = what + ": " + std::generic_category().message(error)}}};
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown machine";
+}
+
+/// Returns what the holder wrote, cut to printable ASCII because any process may have written it.
+std::string holder(int fd) {
+  std::array<char, 400> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  std::string said;
+  for (ssize_t i = 0; i < size; ++i) {
+    const char c = text[static_cast<std::size_t>(i)];
+    if (c >= ' ' && c <= '~') said += c;
+  }
+  return said.empty() ? "another process" : said;
+}
+
+Result<OwnerLock> OwnerLock::take(const std::filesystem::path& database, const std::string& name) {
+  // Whatever path or link leads to it, the same file has the same lock.
+  std::error_code unresolved;
+  std::filesystem::path path = std::filesystem::weakly_canonical(database, unresolved);
+  if (unresolved) path = database;
+  path += "-owner";
+  OwnerLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock.fd_ < 0) {
+    const int error = errno;
+    std::error_code ignored;
+    if (error == ENOENT && !std::filesystem::exists(path.parent_path(), ignored)) {
+      return Error::io(database.string(),
+                       "its directory does not exist; create it for the user "
+                       "that the server runs as");
+    }
+    return lock_failure(path, "cannot open the lock of the server's database", error);
+  }
+  if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return lock_failure(path, "cannot lock", errno);
+    return Error{ErrorCode::kConflict,
+                 {{.file = database.string(),
+                   .message = "is in use by " + holder(lock.fd_) +
+                              "; one server at a time can use a SQLite file: stop that one, give "
+                              "this one another file, or use PostgreSQL for several servers"}}};
+  }
+  const std::string me = "process " + std::to_string(::getpid()) + " on " + host_name() + " (" +
+                         name.substr(0, 200) + ")\n";
+  // Only a help for people: a full disk is no reason to refuse.
+  if (::ftruncate(lock.fd_, 0) != 0 || ::pwrite(lock.fd_, me.data(), me.size(), 0) < 0) errno = 0;
+  return lock;
+}
+
+OwnerLock::OwnerLock(OwnerLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+OwnerLock& OwnerLock::operator=(OwnerLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OwnerLock::~OwnerLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+/// Notifications within one process, because no other process can open the store. Thread-safe.
+class LocalNotifications {
+ public:
+  LocalNotifications() = default;
+  LocalNotifications(const LocalNotifications&) = delete;
+  LocalNotifications& operator=(const LocalNotifications&) = delete;
+  ~LocalNotifications();
+
+  /// See `Store::listen`.
+  void listen(std::function<void(const StoreNotification&)> hear);
+  void announce(const std::string& text);
+
+ private:
+  void stop() HARPE_REQUIRES(listening_);
+  void deliver(const std::function<void(const StoreNotification&)>& hear);
+
+  Mutex listening_;  ///< one `listen` runs at a time
+  Mutex mutex_;      ///< of what follows
+  CondVar arrived_;
+  std::deque<StoreNotification> waiting_ HARPE_GUARDED_BY(mutex_);
+  bool wanted_ HARPE_GUARDED_BY(mutex_) = false;
+  std::thread thread_ HARPE_GUARDED_BY(listening_);  ///< started by `listen` alone
+};
+
+LocalNotifications::~LocalNotifications() {
+  const MutexLock one_at_a_time(listening_);
+  stop();
+}
+
+void LocalNotifications::listen(std::function<void(const StoreNotification&)> hear) {
+  const MutexLock one_at_a_time(listening_);
+  stop();
+  if (!hear) return;
+  {
+    const MutexLock lock(mutex_);
+    wanted_ = true;
+    waiting_.assign({StoreNotification{StoreNotification::Kind::kLookAgain, "", false}});
+  }
+  thread_ = std::thread([this, hear = std::move(hear)] { deliver(hear); });
+}
+
+void LocalNotifications::announce(const std::string& text) {
+  const MutexLock lock(mutex_);
+  if (!wanted_) return;
+  waiting_.push_back({StoreNotification::Kind::kAnnounced, text, true});
+  arrived_.notify_one();
+}
+
+void LocalNotifications::stop() {
+  {
+    const MutexLock lock(mutex_);
+    wanted_ = false;
+    arrived_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void LocalNotifications::deliver(const std::function<void(const StoreNotification&)>& hear) {
+  MutexLock lock(mutex_);
+  while (true) {
+    arrived_.wait(mutex_,
+                  [this]() HARPE_REQUIRES(mutex_) { return !wanted_ || !waiting_.empty(); });
+    if (!wanted_) return;
+    const StoreNotification notification = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    hear(notification);
+    lock.lock();
+  }
+}
+
+class SqliteStore final : public SqlStore {
  public:
   SqliteStore(OwnerLock lock, const std::string& path, const StoreOptions& options)
       : timeout_(options.timeout),
@@ -40,16 +203,7 @@ class SqliteStore final : public Store {
   Status open(std::span<const Migration> steps);
 
   Result<std::vector<std::string>> write(const StoreChanges& changes) override;
-  Result<std::vector<StoredJob>> jobs() override;
-  Result<std::optional<StoredJob>> job(const std::string& id) override;
-  Result<std::optional<std::string>> plans(const std::string& id) override;
-  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
-  Result<std::vector<JobSummary>> summaries() override;
-  Result<std::optional<JobSummary>> summary(const std::string& id) override;
-  Result<std::optional<ClockMark>> clock() override;
   Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
-  Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
-                                          int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
   Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
@@ -65,6 +219,7 @@ class SqliteStore final : public Store {
   std::string description() const override { return "SQLite " + path_; }
 
  private:
+  Result<SqlDatabase*> connected() HARPE_REQUIRES(mutex_) override { return &database_; }
   Status check_file() HARPE_REQUIRES(mutex_);
   Status check_pages(SqliteDatabase& database) const;
   Status migrate(std::span<const Migration> steps) HARPE_REQUIRES(mutex_);
@@ -75,7 +230,6 @@ class SqliteStore final : public Store {
   OwnerLock lock_;
   const std::string url_;
   const std::string path_;
-  Mutex mutex_;  ///< of what follows
   SqliteDatabase database_ HARPE_GUARDED_BY(mutex_);
   std::int64_t epoch_ HARPE_GUARDED_BY(mutex_) = 0;  ///< of all claims
   std::set<std::string> owned_ HARPE_GUARDED_BY(mutex_);
@@ -169,57 +323,12 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
   for (const auto& [job, epoch] : changes.epochs) check_claim(epoch);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
-  auto refused = write_changes(database_, changes);
-  if (!refused.ok()) return refused.error();
+  std::set<std::string> refused;
+  HARPE_TRY(write_changes(database_, changes, refused));
   HARPE_TRY(transaction.commit());
   for (const std::string& notification : changes.notifications)
     notifications_.announce(notification);
-  return refused;
-}
-
-Result<std::vector<StoredJob>> SqliteStore::jobs() {
-  const MutexLock lock(mutex_);
-  return read_jobs(database_, nullptr);
-}
-
-Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  auto found = HARPE_TRY(read_jobs(database_, &id));
-  if (found.empty()) return std::optional<StoredJob>();
-  return std::optional(std::move(found.front()));
-}
-
-Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  auto select = HARPE_TRY(database_.prepare("SELECT text FROM plans WHERE job = ?1"));
-  const bool row = HARPE_TRY(select.bind(id).step());
-  return row ? std::optional(select.text(0)) : std::nullopt;
-}
-
-Result<std::map<std::string, std::string>> SqliteStore::parts(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  return read_parts(database_, id);
-}
-
-Result<std::vector<JobSummary>> SqliteStore::summaries() {
-  const MutexLock lock(mutex_);
-  return read_summaries(database_, nullptr);
-}
-
-Result<std::optional<JobSummary>> SqliteStore::summary(const std::string& id) {
-  HARPE_TRY(check_job_id(id));
-  const MutexLock lock(mutex_);
-  auto found = HARPE_TRY(read_summaries(database_, &id));
-  if (found.empty()) return std::optional<JobSummary>();
-  return std::optional(std::move(found.front()));
-}
-
-Result<std::optional<ClockMark>> SqliteStore::clock() {
-  const MutexLock lock(mutex_);
-  return read_clock(database_);
+  return std::vector<std::string>(refused.begin(), refused.end());
 }
 
 Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
@@ -234,29 +343,12 @@ Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> ep
   return ok_status();
 }
 
-Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std::int64_t after,
-                                                     int limit) {
-  HARPE_TRY(check_subject(job));
-  const MutexLock lock(mutex_);
-  auto select = HARPE_TRY(database_.prepare(
-      "SELECT sequence, at, kind, text FROM event WHERE job = ?1 AND sequence > ?2 "
-      "ORDER BY sequence LIMIT ?3"));
-  select.bind(job).bind(after).bind(std::int64_t{std::max(limit, 0)});
-  std::vector<StoredEvent> found;
-  while (true) {
-    const bool row = HARPE_TRY(select.step());
-    if (!row) return found;
-    found.push_back({select.integer(0), select.number(1), job, select.text(2), select.text(3)});
-  }
-}
-
 Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   HARPE_TRY(check_retention(keep));
   const MutexLock lock(mutex_);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
-  Result<std::int64_t> total = prune_events(database_, keep);
-  if (!total.ok()) return total;
+  const std::int64_t total = HARPE_TRY(prune_events(database_, keep, nullptr));
   HARPE_TRY(transaction.commit());
   return total;
 }
@@ -290,13 +382,12 @@ Result<std::map<std::string, std::string>> SqliteStore::owners() {
 
 Result<std::vector<std::string>> SqliteStore::ownerless() {
   const MutexLock lock(mutex_);
-  auto select = HARPE_TRY(database_.prepare("SELECT id FROM job ORDER BY id"));
   std::vector<std::string> ids;
-  for (;;) {
-    const bool row = HARPE_TRY(select.step());
-    if (!row) return ids;
-    if (std::string id = select.text(0); !owned_.contains(id)) ids.push_back(std::move(id));
-  }
+  HARPE_TRY(database_.execute("SELECT id FROM harpe_job ORDER BY id", {},
+                              [&](const SqlRow& row) { ids.push_back(row.text(0)); }));
+  std::erase_if(
+      ids, [this](const std::string& id) HARPE_REQUIRES(mutex_) { return owned_.contains(id); });
+  return ids;
 }
 
 Status SqliteStore::notify(const std::string& text) {

@@ -55,7 +55,7 @@ class SqliteFile : public ::testing::Test {
 
 TEST_F(SqliteFile, IsForItsUserAlone) {
   const auto store = opened(url());
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   for (const auto& file : fs::directory_iterator(directory_.path())) {
     EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write)
         << file.path();
@@ -64,7 +64,7 @@ TEST_F(SqliteFile, IsForItsUserAlone) {
 
 TEST_F(SqliteFile, HasOneServerAtATimeAndSaysWhichOne) {
   auto first = opened(url(), {.name = "harpe serve at http://node1:8080"});
-  EXPECT_OK(first->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*first, {"a", "state", 1, 1}));
   const auto second = Store::open(url());
   EXPECT_THAT(error_of(second),
               AllOf(HasSubstr("conflict: "), HasSubstr("process " + std::to_string(::getpid())),
@@ -73,7 +73,7 @@ TEST_F(SqliteFile, HasOneServerAtATimeAndSaysWhichOne) {
   EXPECT_THAT(error_of(Store::open("sqlite:" + (directory_ / "link.db").string())),
               HasSubstr("conflict: "));
   // The refused one must not have freed the locks of the first one.
-  EXPECT_OK(first->save({"a", "state", 2, 1}));
+  EXPECT_OK(save(*first, {"a", "state", 2, 1}));
   first.reset();
   EXPECT_TRUE(Store::open(url()).ok());
 }
@@ -85,7 +85,7 @@ TEST_F(SqliteFile, IsFreeAgainWhenItsServerIsKilled) {
   if (server == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto store = Store::open(url());
-    const char word = store.ok() && (*store)->save({"a", "state", 1, 1}).ok() ? 'y' : 'n';
+    const char word = store.ok() && save(**store, {"a", "state", 1, 1}).ok() ? 'y' : 'n';
     if (::write(ready[1], &word, 1) != 1) ::_exit(1);
     while (true) ::pause();
   }
@@ -120,8 +120,8 @@ TEST_F(SqliteFile, ThatIsDamagedIsToldClearlyOrGivesWhatWasSaved) {
     const auto store = opened(url());
     for (int i = 0; i < 40; ++i) {
       const std::string id = "job " + std::to_string(i);
-      EXPECT_OK(store->save({id, std::string(3000, 's'), 1, 1}, std::string(3000, 'p')));
-      EXPECT_OK(store->append({0, 1, id, "kind", std::string(300, 't')}));
+      EXPECT_OK(save(*store, {id, std::string(3000, 's'), 1, 1}, std::string(3000, 'p')));
+      EXPECT_OK(append(*store, {0, 1, id, "kind", std::string(300, 't')}));
     }
   }
   const std::string whole = content();
@@ -179,15 +179,15 @@ TEST_F(SqliteFile, ThatItsUserMayNotWriteSaysSo) {
 
 TEST_F(SqliteFile, HeldUpByAnotherProgramIsUnavailableForThatLong) {
   const auto store = opened(url(), {.timeout = 0.05_s});
-  EXPECT_OK(store->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   {
     OtherProgram other(path_);
     other.run("BEGIN IMMEDIATE");
-    EXPECT_THAT(error_of(store->save({"a", "state", 2, 1})), HasSubstr("unavailable: "));
+    EXPECT_THAT(error_of(save(*store, {"a", "state", 2, 1})), HasSubstr("unavailable: "));
     EXPECT_EQ((*store->job("a"))->revision, 1);  // reading goes on
     other.run("ROLLBACK");
   }
-  EXPECT_OK(store->save({"a", "state", 2, 1}));
+  EXPECT_OK(save(*store, {"a", "state", 2, 1}));
 }
 
 /// A disk with so much space more, for this process.
@@ -209,7 +209,7 @@ class LittleSpace {
 
 TEST_F(SqliteFile, OnAFullDiskSaysSoKeepsWhatItHasAndGoesOnWhenThereIsSpace) {
   const auto store = opened(url());
-  EXPECT_OK(store->save({"first", "state", 1, 1}, "plans"));
+  EXPECT_OK(save(*store, {"first", "state", 1, 1}, "plans"));
   const auto all_of = [](int revision) {
     StoreChanges changes;
     for (const char* id : {"first", "second"}) {

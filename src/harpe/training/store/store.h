@@ -159,12 +159,6 @@ class Store {
   /// changes nothing: the same state at the same revision, an event equal to one that is there.
   virtual Result<std::vector<std::string>> write(const StoreChanges& changes) = 0;
 
-  /// `write` of one job; `kConflict` where it was left as it was.
-  Status save(const StoredJob& job, std::optional<std::string> plans = std::nullopt);
-
-  /// `write` of one event.
-  Status append(const StoredEvent& event);
-
   /// All jobs, by id.
   virtual Result<std::vector<StoredJob>> jobs() = 0;
   virtual Result<std::optional<StoredJob>> job(const std::string& id) = 0;

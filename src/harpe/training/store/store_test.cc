@@ -111,7 +111,7 @@ TEST_P(AnyStore, GivesBackWhatWasSavedByteForByte) {
       {"a", all, 1, 1234567890.123456},
       {"b'; DROP TABLE job; --", "", -5, 0.1},
       {"c", std::string(5'000'000, 'x'), std::numeric_limits<std::int64_t>::max(), 1e-300}};
-  for (const StoredJob& job : jobs) EXPECT_OK(store_->save(job, all));
+  for (const StoredJob& job : jobs) EXPECT_OK(save(*store_, job, all));
   EXPECT_EQ(*store_->jobs(), jobs);
   reopen();
   EXPECT_EQ(*store_->jobs(), jobs);
@@ -121,22 +121,23 @@ TEST_P(AnyStore, GivesBackWhatWasSavedByteForByte) {
 }
 
 TEST_P(AnyStore, KeepsTheNewestRevision) {
-  EXPECT_OK(store_->save({"a", "seven", 7, 1}));
-  EXPECT_THAT(error_of(store_->save({"a", "six", 6, 2})), HasSubstr("conflict: job a was changed"));
-  EXPECT_THAT(error_of(store_->save({"a", "another seven", 7, 2})), HasSubstr("conflict"));
+  EXPECT_OK(save(*store_, {"a", "seven", 7, 1}));
+  EXPECT_THAT(error_of(save(*store_, {"a", "six", 6, 2})),
+              HasSubstr("conflict: job a was changed"));
+  EXPECT_THAT(error_of(save(*store_, {"a", "another seven", 7, 2})), HasSubstr("conflict"));
   EXPECT_EQ((*store_->job("a"))->state, "seven");
-  EXPECT_OK(store_->save({"a", "seven", 7, 1}));  // once more, as its response got lost
-  EXPECT_OK(store_->save({"a", "eight", 8, 3}));
+  EXPECT_OK(save(*store_, {"a", "seven", 7, 1}));  // once more, as its response got lost
+  EXPECT_OK(save(*store_, {"a", "eight", 8, 3}));
   EXPECT_EQ(**store_->job("a"), (StoredJob{"a", "eight", 8, 3}));
 }
 
 TEST_P(AnyStore, KeepsPlansUntilOthersAreSaved) {
   EXPECT_EQ(*store_->plans("a"), std::nullopt);
-  EXPECT_OK(store_->save({"a", "1", 1, 1}, "plans of 1"));
-  EXPECT_OK(store_->save({"a", "2", 2, 1}));
+  EXPECT_OK(save(*store_, {"a", "1", 1, 1}, "plans of 1"));
+  EXPECT_OK(save(*store_, {"a", "2", 2, 1}));
   EXPECT_EQ(*store_->plans("a"), "plans of 1");
-  EXPECT_FALSE(store_->save({"a", "1", 1, 1}, "of an old revision").ok());
-  EXPECT_OK(store_->save({"a", "3", 3, 1}, "plans of 3"));
+  EXPECT_FALSE(save(*store_, {"a", "1", 1, 1}, "of an old revision").ok());
+  EXPECT_OK(save(*store_, {"a", "3", 3, 1}, "plans of 3"));
   EXPECT_EQ(*store_->plans("a"), "plans of 3");
 }
 
@@ -151,7 +152,7 @@ TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
                               .notifications = {},
                               .clock = ClockMark{10, "boot", 3, 1000}}),
               IsEmpty());
-  EXPECT_OK(store_->save({"b", "1", 1, 7}));
+  EXPECT_OK(save(*store_, {"b", "1", 1, 7}));
   EXPECT_THAT(*store_->write(
                   {.jobs = {{.job = {"a", "2", 2, 1},
                              .plans = std::nullopt,
@@ -175,7 +176,7 @@ TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
 }
 
 TEST_P(AnyStore, WritesManyChangesOfWhichOldOnesAreLeftOut) {
-  EXPECT_OK(store_->save({"b", "nine", 9, 1}, "plans of nine"));
+  EXPECT_OK(save(*store_, {"b", "nine", 9, 1}, "plans of nine"));
   StoreChanges changes;
   for (const char* id : {"a", "b", "c"}) {
     changes.jobs.push_back({{id, "two", 2, 5}, "plans of two"});
@@ -195,7 +196,7 @@ TEST_P(AnyStore, WritesManyChangesOfWhichOldOnesAreLeftOut) {
 }
 
 TEST_P(AnyStore, LeavesAJobThatItRefusesAsItWas) {
-  EXPECT_OK(store_->save({"a", "nine", 9, 1}, "plans of nine"));
+  EXPECT_OK(save(*store_, {"a", "nine", 9, 1}, "plans of nine"));
   const JobSummary before = **store_->summary("a");
   EXPECT_THAT(*store_->write({.jobs = {{{"a", "eight", 8, 1}, std::nullopt},
                                        {{"a", "ten", 10, 1}, "plans of ten"}},
@@ -224,7 +225,7 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
     for (const StoreChanges& bad : {with_state, with_plans, with_event, with_notification}) {
       EXPECT_THAT(error_of(store_->write(bad)), HasSubstr("invalid_input")) << in_quotes(text);
     }
-    EXPECT_FALSE(store_->save({text, "state", 1, 1}).ok());
+    EXPECT_FALSE(save(*store_, {text, "state", 1, 1}).ok());
     EXPECT_FALSE(store_->claim(text).ok());
     // Nor is it taken for another one that is there.
     const std::vector<std::string> errors{
@@ -240,10 +241,10 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
             {.jobs = {}, .events = {}, .notifications = {}, .clock = ClockMark{1, text, 1, 1}}))};
     EXPECT_THAT(errors, Each(HasSubstr("invalid_input: "))) << in_quotes(text);
   }
-  EXPECT_FALSE(store_->save({"", "state", 1, 1}).ok());
-  EXPECT_FALSE(store_->save({std::string(256, 'x'), "state", 1, 1}).ok());
-  EXPECT_FALSE(store_->save({"a", "state", 1, std::numeric_limits<double>::quiet_NaN()}).ok());
-  EXPECT_FALSE(store_->append({0, std::numeric_limits<double>::infinity(), "a", "", ""}).ok());
+  EXPECT_FALSE(save(*store_, {"", "state", 1, 1}).ok());
+  EXPECT_FALSE(save(*store_, {std::string(256, 'x'), "state", 1, 1}).ok());
+  EXPECT_FALSE(save(*store_, {"a", "state", 1, std::numeric_limits<double>::quiet_NaN()}).ok());
+  EXPECT_FALSE(append(*store_, {0, std::numeric_limits<double>::infinity(), "a", "", ""}).ok());
   const double none = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(error_of(store_->prune({.since = none})), HasSubstr("invalid_input: "));
   EXPECT_THAT(error_of(store_->prune({.most_at_once = -1})), HasSubstr("invalid_input: "));
@@ -260,8 +261,8 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
 
 TEST_P(AnyStore, GivesEventsInTheirOrderFromWhereOneLeftOff) {
   for (int i = 1; i <= 5; ++i) {
-    EXPECT_OK(store_->append({0, 100.5 - i, "a", "kind", "event " + std::to_string(i)}));
-    EXPECT_OK(store_->append({0, 100.5 - i, "other", "kind", "not this"}));
+    EXPECT_OK(append(*store_, {0, 100.5 - i, "a", "kind", "event " + std::to_string(i)}));
+    EXPECT_OK(append(*store_, {0, 100.5 - i, "other", "kind", "not this"}));
   }
   const auto first = *store_->events("a", 0, 3);
   ASSERT_THAT(first, SizeIs(3));
@@ -280,19 +281,19 @@ TEST_P(AnyStore, GivesEventsInTheirOrderFromWhereOneLeftOff) {
 
 TEST_P(AnyStore, KeepsAnEventThatIsWrittenAgainOnce) {
   const StoredEvent event{0, 1234567890.25, "a", "straggler", "pipeline 1"};
-  EXPECT_OK(store_->append(event));
-  EXPECT_OK(store_->append(event));
+  EXPECT_OK(append(*store_, event));
+  EXPECT_OK(append(*store_, event));
   EXPECT_THAT(*store_->events("a", 0, 10), SizeIs(1));
-  EXPECT_OK(store_->append({0, 1234567890.5, "a", "straggler", "pipeline 1"}));
+  EXPECT_OK(append(*store_, {0, 1234567890.5, "a", "straggler", "pipeline 1"}));
   EXPECT_THAT(*store_->events("a", 0, 10), SizeIs(2));
 }
 
 TEST_P(AnyStore, PrunesOldEventsAndTooManyOfOneJob) {
   for (int i = 0; i < 10; ++i) {
-    EXPECT_OK(store_->append({0, 100.0 + i, "a", "", std::to_string(i)}));
-    EXPECT_OK(store_->append({0, 100.0 + i, "b", "", std::to_string(i)}));
+    EXPECT_OK(append(*store_, {0, 100.0 + i, "a", "", std::to_string(i)}));
+    EXPECT_OK(append(*store_, {0, 100.0 + i, "b", "", std::to_string(i)}));
   }
-  EXPECT_OK(store_->append({0, 109, "b", "", "10"}));
+  EXPECT_OK(append(*store_, {0, 109, "b", "", "10"}));
   const std::int64_t last = store_->events("b", 0, 100)->back().sequence;
   EXPECT_EQ(*store_->prune({.since = 104}), 8);
   EXPECT_THAT(*store_->events("a", 0, 100), SizeIs(6));
@@ -304,14 +305,14 @@ TEST_P(AnyStore, PrunesOldEventsAndTooManyOfOneJob) {
   EXPECT_EQ(*store_->prune({.since = 0, .most_per_job = 0}), 12);
   reopen();
   // A reader that knows the last number must not take a new event for one it has seen.
-  EXPECT_OK(store_->append({0, 200, "b", "", "after"}));
+  EXPECT_OK(append(*store_, {0, 200, "b", "", "after"}));
   EXPECT_GT(store_->events("b", 0, 100)->front().sequence, last);
 }
 
 TEST_P(AnyStore, RemovesAJobWithAllThatBelongsToIt) {
-  EXPECT_OK(store_->save({"a", "state", 5, 1}, "plans"));
-  EXPECT_OK(store_->save({"b", "state", 5, 1}, "plans"));
-  EXPECT_OK(store_->append({0, 1, "a", "", "text"}));
+  EXPECT_OK(save(*store_, {"a", "state", 5, 1}, "plans"));
+  EXPECT_OK(save(*store_, {"b", "state", 5, 1}, "plans"));
+  EXPECT_OK(append(*store_, {0, 1, "a", "", "text"}));
   EXPECT_TRUE(*store_->claim("a"));
   EXPECT_OK(store_->remove("a"));
   EXPECT_OK(store_->remove("a"));
@@ -322,7 +323,7 @@ TEST_P(AnyStore, RemovesAJobWithAllThatBelongsToIt) {
   EXPECT_THAT(*store_->jobs(), SizeIs(1));
   EXPECT_EQ(*store_->plans("b"), "plans");
   EXPECT_TRUE(*store_->claim("a"));
-  EXPECT_OK(store_->save({"a", "anew", 1, 1}));
+  EXPECT_OK(save(*store_, {"a", "anew", 1, 1}));
 }
 
 TEST_P(AnyStore, KnowsWhoOwnsAJob) {
@@ -333,8 +334,8 @@ TEST_P(AnyStore, KnowsWhoOwnsAJob) {
   EXPECT_EQ(*store_->owner("a"), me);
   EXPECT_EQ(*store_->owners(),
             (std::map<std::string, std::string>{{"a", "http://me"}, {"b", "http://me"}}));
-  EXPECT_OK(store_->save({"a", "state", 1, 1}));
-  EXPECT_OK(store_->save({"c", "state", 1, 1}));
+  EXPECT_OK(save(*store_, {"a", "state", 1, 1}));
+  EXPECT_OK(save(*store_, {"c", "state", 1, 1}));
   EXPECT_THAT(*store_->ownerless(), ElementsAre("c"));
   EXPECT_OK(store_->release("a"));
   EXPECT_OK(store_->release("a"));
@@ -353,7 +354,7 @@ TEST_P(AnyStore, HoldsItsLeaseFromTheStartAndRaisesTheEpochOfAJobWithEveryServer
   ASSERT_TRUE(before);
   EXPECT_EQ(before->tenure, store_->lease().tenure);
   EXPECT_GE((*store_->claim("a"))->epoch, before->epoch);
-  EXPECT_OK(store_->save({"a", "state", 1, 1}));
+  EXPECT_OK(save(*store_, {"a", "state", 1, 1}));
   reopen();
   const auto after = *store_->claim("a");
   ASSERT_TRUE(after);
@@ -497,7 +498,7 @@ constexpr Migration kWrong{"CREATE TABLE halfway (n INTEGER); INSERT INTO nowher
                            "CREATE TABLE halfway (n integer); INSERT INTO nowhere VALUES (1);"};
 
 TEST_P(AnyTables, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
-  EXPECT_OK(store_->save({"a", "state", 5, 1}, "plans"));
+  EXPECT_OK(save(*store_, {"a", "state", 5, 1}, "plans"));
   store_.reset();
   std::vector<Migration> steps(migrations().begin(), migrations().end());
   steps.push_back(kFurther);
@@ -525,11 +526,11 @@ TEST_P(AnyTables, BringsTheTablesOfTheFirstVersionUpToDate) {
   EXPECT_EQ(*store_->plans("a"), "plans");
   EXPECT_THAT(*store_->ownerless(), ElementsAre("a"));
   EXPECT_TRUE(*store_->claim("a"));
-  EXPECT_OK(store_->save({"a", "newer", 2, 1}));
+  EXPECT_OK(save(*store_, {"a", "newer", 2, 1}));
 }
 
 TEST_P(AnyTables, LeavesTheTablesAsTheyWereWhereAStepFails) {
-  EXPECT_OK(store_->save({"a", "state", 5, 1}));
+  EXPECT_OK(save(*store_, {"a", "state", 5, 1}));
   store_.reset();
   std::vector<Migration> steps(migrations().begin(), migrations().end());
   steps.push_back(kFurther);

@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/eventually_testing.h"
@@ -19,6 +21,24 @@
 #include "harpe/training/store/store.h"
 
 namespace harpe {
+
+/// Writes one job. Returns `kConflict` if the store left it as it was.
+inline Status save(Store& store, const StoredJob& job,
+                   std::optional<std::string> plans = std::nullopt) {
+  const auto refused = HARPE_TRY(
+      store.write({.jobs = {{job, std::move(plans)}}, .events = {}, .notifications = {}}));
+  if (refused.empty()) return ok_status();
+  return Error::of(ErrorCode::kConflict, "job " + job.id +
+                                             " was changed by another server since: revision " +
+                                             std::to_string(job.revision) + " is not saved");
+}
+
+/// Writes one event.
+inline Status append(Store& store, const StoredEvent& event) {
+  const auto refused = HARPE_TRY(store.write({.jobs = {}, .events = {event}, .notifications = {}}));
+  if (refused.empty()) return ok_status();
+  return Error::of(ErrorCode::kConflict, "job " + event.job + " is another server's");
+}
 
 /// Collects what a listener hears.
 class Heard {

@@ -1,9 +1,12 @@
 #include "harpe/training/store/store_url.h"
 
 #include <algorithm>
-#include <optional>
+#include <cctype>
+#include <set>
+#include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/training/store/postgres_store.h"
 
 namespace harpe {
 namespace {
@@ -15,219 +18,195 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-bool is_plain(char c) {
-  return is_letter_or_digit(c) || c == '-' || c == '.' || c == '_' || c == '~';
-}
-
 bool has_control_bytes(std::string_view text) {
   return std::ranges::any_of(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-std::optional<int> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
-std::string encoded(std::string_view text, std::string_view also_plain = "") {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string result;
-  for (const char c : text) {
-    if (is_plain(c) || also_plain.find(c) != std::string_view::npos) {
-      result += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      (result += '%') += kHex[byte >> 4];
-      result += kHex[byte & 15];
-    }
+/// Returns the parts of a text between separators; one part if there are none.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
   }
-  return result;
+  return parts;
 }
 
-/// Reads what stands after "postgresql://". Not by libpq's PQconninfoParse: it stops at the first
-/// error and shows the password in it, and takes a database "a/b", "h:" for a port, an empty user
-/// or password, `[1.2.3.4]`, '#' and a parameter twice. To look for these before and after takes
-/// more code than to read the URL. The tests hold what is read here against what libpq reads.
-class PostgresReader {
+/// Checks a URL of PostgreSQL by its text, before libpq reads it: libpq stops at the first error
+/// and shows the password in it, and it accepts a database "a/b", "h:" for a port, an empty user or
+/// password, `[1.2.3.4]`, '#', and a parameter twice.
+class PostgresUrlCheck {
  public:
+  /// \param rest  what follows "postgresql://"
   Result<StoreUrl> read(std::string_view rest) {
-    url_.kind = StoreUrl::Kind::kPostgresql;
-    if (rest.find('#') != std::string_view::npos) diagnostics_.add("'#' must be written as %23");
     const std::size_t question = rest.find('?');
     const std::string_view before = rest.substr(0, question);
     const std::size_t slash = before.find('/');
-    std::string_view authority = before.substr(0, slash);
-    if (rest.find('@', authority.size()) != std::string_view::npos) {
+    std::string_view hosts = before.substr(0, slash);
+    if (rest.find('@', hosts.size()) != std::string_view::npos) {
       // Likely of a password; what would be read as host and port here must not be shown.
       return Error::invalid(
           "'@' stands after the first '/' or '?': in a password write %2F for '/' and %3F for '?', "
           "and elsewhere %40 for '@'");
     }
-    // The last one: an '@' in a password is a common slip, and the password must not become a host.
-    if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
-      read_user(authority.substr(0, at));
-      authority.remove_prefix(at + 1);
+    check_bytes(rest);
+    std::string user;
+    // The last '@': one in a password is a common slip, and the password must not become a host.
+    if (const std::size_t at = hosts.rfind('@'); at != std::string_view::npos) {
+      user = hosts.substr(0, at);
+      check_user(user);
+      hosts.remove_prefix(at + 1);
     }
-    if (!authority.empty()) read_hosts(authority);
-    if (slash != std::string_view::npos) read_database(before.substr(slash + 1));
-    if (question != std::string_view::npos) read_parameters(rest.substr(question + 1));
+    if (!hosts.empty()) {
+      for (const std::string_view host : split(hosts, ',')) check_host(host);
+    }
+    const std::string_view database =
+        slash == std::string_view::npos ? std::string_view() : before.substr(slash + 1);
+    if (database.find('/') != std::string_view::npos) {
+      diagnostics_.add("the database " + in_quotes(database) + " has a '/' (write %2F)");
+    }
+    if (question != std::string_view::npos && question + 1 < rest.size()) {
+      for (const std::string_view parameter : split(rest.substr(question + 1), '&')) {
+        if (!parameter.empty()) check_parameter(parameter, !hosts.empty());
+      }
+    }
     if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
-    return std::move(url_);
+    const std::string scheme = "postgresql://";
+    const std::string address =
+        std::string(hosts) + (slash == std::string_view::npos ? "" : "/") + std::string(database);
+    const std::string at = user.empty() ? "" : "@";
+    StoreUrl url{.kind = StoreUrl::Kind::kPostgresql};
+    url.parameters = HARPE_TRY(postgres_parameters(scheme + user + at + address +
+                                                   (for_libpq_.empty() ? "" : "?" + for_libpq_)));
+    if (!schema_.empty()) url.parameters["schema"] = schema_;
+    const std::size_t colon = user.find(':');
+    url.text = scheme + user.substr(0, colon) + (colon == std::string::npos ? "" : ":***") + at +
+               std::string(rest.substr(user.size() + at.size()));
+    return url;
   }
 
  private:
-  /// Undoes %XX. `what` names the part in diagnostics; its content is shown unless it is secret.
-  std::string decoded(std::string_view text, const std::string& what, bool secret = false) {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '%') {
-        result += text[i];
-        continue;
-      }
-      const auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
-      const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
-      if (!low) {
-        diagnostics_.add(what + (secret ? "" : " " + in_quotes(text)) +
-                         " has a '%' without two hexadecimal digits after it (write %25 for '%')");
-        return result;
-      }
-      result += static_cast<char>(*high * 16 + *low);
-      i += 2;
+  void check_bytes(std::string_view text) {
+    if (text.find('#') != std::string_view::npos) diagnostics_.add("'#' must be written as %23");
+    bool has_control = has_control_bytes(text), has_bare_percent = false;
+    for (std::size_t i = 0; (i = text.find('%', i)) != std::string_view::npos; ++i) {
+      const std::string_view digits = text.substr(i + 1, 2);
+      const bool is_byte = digits.size() == 2 && std::ranges::all_of(digits, [](unsigned char c) {
+                             return std::isxdigit(c) != 0;
+                           });
+      has_bare_percent |= !is_byte;
+      has_control |= is_byte && (digits[0] < '2' || digits == "7f" || digits == "7F");
     }
-    if (has_control_bytes(result)) {
-      diagnostics_.add(what + (secret ? "" : " " + in_quotes(result)) + " has bytes below a space");
+    if (has_control) diagnostics_.add("the URL has bytes below a space");
+    if (has_bare_percent) {
+      diagnostics_.add(
+          "the URL has a '%' without two hexadecimal digits after it (write %25 for '%')");
     }
-    return result;
   }
 
-  void read_user(std::string_view text) {
+  void check_user(std::string_view text) {
     const std::size_t colon = text.find(':');
-    const std::string_view password =
-        colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-    if (text.find('@') != std::string_view::npos || password.find(':') != std::string_view::npos) {
+    if (text.find('@') != std::string_view::npos || colon != text.rfind(':')) {
       diagnostics_.add(
           "what stands before the host has '@' or ':' more than once: in a user's name and in a "
           "password write %40 for '@' and %3A for ':'");
-      return;
     }
-    url_.user = decoded(text.substr(0, colon), "the user");
-    url_.password = decoded(password, "the password", true);
-    if (url_.user.empty()) diagnostics_.add("there is no user before '@'");
-    if (colon != std::string_view::npos && password.empty()) {
+    if (text.empty() || colon == 0) diagnostics_.add("there is no user before '@'");
+    if (colon == text.size() - 1) {
       diagnostics_.add(
           "the password after ':' is empty: leave the ':' out to take it from ~/.pgpass");
     }
   }
 
-  void read_hosts(std::string_view text) {
-    while (true) {
-      const std::size_t comma = text.find(',');
-      read_host(text.substr(0, comma));
-      if (comma == std::string_view::npos) return;
-      text.remove_prefix(comma + 1);
-    }
-  }
-
-  void read_host(std::string_view text) {
-    StoreUrl::Host host;
-    std::string_view port;
-    bool has_port = false;
-    if (text.starts_with('[')) {
-      const std::size_t end = text.find(']');
-      host.name = text.substr(1, end == std::string_view::npos ? end : end - 1);
-      const std::string_view after =
-          end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-      const bool right = std::ranges::all_of(
-          host.name, [](char c) { return hex_digit(c) || c == ':' || c == '.'; });
-      has_port = after.starts_with(':');
-      if (has_port) port = after.substr(1);
-      if (end == std::string_view::npos || !right || host.name.find(':') == std::string::npos ||
-          (!after.empty() && !has_port)) {
+  void check_host(std::string_view text) {
+    const bool is_bracketed = text.starts_with('[');
+    const std::size_t end = is_bracketed ? text.find(']') : 0;
+    const std::size_t colon = text.find(':', std::min(end, text.size()));
+    const std::string_view host = text.substr(0, colon);
+    const auto all = [&](std::string_view part, std::string_view also) {
+      return std::ranges::all_of(part, [also](char c) {
+        return is_letter_or_digit(c) || also.find(c) != std::string_view::npos;
+      });
+    };
+    // The directory of a socket may have any character, also encoded, but a comma.
+    const std::string name = lower(host);
+    const bool is_directory = name.starts_with("%2f") && name.find("%2c") == std::string::npos;
+    if (is_bracketed) {
+      const bool is_address = host.ends_with(']') && host.find(':') != std::string_view::npos &&
+                              all(host.substr(1, host.size() - 2), ":.");
+      if (!is_address) {
         diagnostics_.add("the host " + in_quotes(text) + " is not an IPv6 address in brackets");
-        return;
       }
-    } else {
-      const std::size_t colon = text.find(':');
-      has_port = colon != std::string_view::npos;
-      if (has_port) port = text.substr(colon + 1);
-      host.name = decoded(text.substr(0, colon), "the host");
-      const bool directory = host.name.starts_with('/');
-      const bool right = std::ranges::all_of(
-          host.name, [&](char c) { return directory ? c != ',' : is_plain(c) && c != '~'; });
-      if (host.name.empty()) {
-        diagnostics_.add("there is a host without a name");
-      } else if (!right) {
-        diagnostics_.add("the host " + in_quotes(host.name) + " has a character that no host has");
-      }
+    } else if (host.empty()) {
+      diagnostics_.add("there is a host without a name");
+    } else if (!is_directory && !all(host, "-._")) {
+      diagnostics_.add("the host " + in_quotes(host) + " has a character that no host has");
     }
-    if (has_port) {
-      const auto number = parse_integer(port);
-      const bool digits = std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
-      if (!number || !digits || *number < 1 || *number > 65535) {
-        diagnostics_.add("the port " + in_quotes(port) + " is not a number from 1 to 65535");
-        return;
-      }
-      host.port = static_cast<int>(*number);
-    }
-    url_.hosts.push_back(std::move(host));
-  }
-
-  void read_database(std::string_view text) {
-    if (text.find('/') != std::string_view::npos) {
-      diagnostics_.add("the database " + in_quotes(text) + " has a '/' (write %2F)");
-      return;
-    }
-    url_.database = decoded(text, "the database");
-  }
-
-  void read_parameters(std::string_view text) {
-    while (!text.empty()) {
-      const std::size_t end = std::min(text.find('&'), text.size());
-      read_parameter(text.substr(0, end));
-      text.remove_prefix(std::min(end + 1, text.size()));
+    if (colon == std::string_view::npos) return;
+    const std::string_view port = text.substr(colon + 1);
+    const auto number = parse_integer(port);
+    if (!number || !is_letter_or_digit(port.front()) || *number < 1 || *number > 65535) {
+      diagnostics_.add("the port " + in_quotes(port) + " is not a number from 1 to 65535");
     }
   }
 
-  void read_parameter(std::string_view text) {
+  void check_parameter(std::string_view text, bool has_host) {
+    static const std::vector<std::string> kNames{"application_name",
+                                                 "channel_binding",
+                                                 "connect_timeout",
+                                                 "gssencmode",
+                                                 "host",
+                                                 "krbsrvname",
+                                                 "passfile",
+                                                 "requirepeer",
+                                                 "schema",
+                                                 "sslcert",
+                                                 "sslcrl",
+                                                 "sslkey",
+                                                 "sslmode",
+                                                 "sslrootcert",
+                                                 "ssl_min_protocol_version",
+                                                 "target_session_attrs"};
     const std::size_t equals = text.find('=');
-    const std::string name = decoded(text.substr(0, equals), "the parameter");
+    const std::string name(text.substr(0, equals));
     if (name == "password" || name == "user") {
-      diagnostics_.add(name +
-                       " is no parameter: give it before '@', a password rather in ~/.pgpass");
-      return;
+      return diagnostics_.add(
+          name + " is no parameter: give it before '@', a password rather in ~/.pgpass");
     }
-    const auto& known = parameter_names();
-    if (std::ranges::find(known, name) == known.end()) {
-      const auto near = nearest(name, known);
-      diagnostics_.add("no parameter is called " + in_quotes(name) +
-                       (near ? "; did you mean " + *near + "?" : ""));
-      return;
+    if (std::ranges::find(kNames, name) == kNames.end()) {
+      const auto near = nearest(name, kNames);
+      return diagnostics_.add("no parameter is called " + in_quotes(name) +
+                              (near ? "; did you mean " + *near + "?" : ""));
     }
     if (equals == std::string_view::npos) {
-      diagnostics_.add("the parameter " + name + " has no value (write " + name + "=VALUE)");
-      return;
+      return diagnostics_.add("the parameter " + name + " has no value (write " + name + "=VALUE)");
     }
-    std::string value = decoded(text.substr(equals + 1), "the parameter " + name);
-    if (std::ranges::any_of(url_.parameters, [&](const auto& had) { return had.first == name; })) {
-      diagnostics_.add("the parameter " + name + " is given twice");
-      return;
+    if (!names_.insert(name).second) {
+      return diagnostics_.add("the parameter " + name + " is given twice");
     }
-    check_value(name, value);
-    url_.parameters.emplace_back(name, std::move(value));
+    const std::string_view value = text.substr(equals + 1);
+    check_value(name, value, has_host);
+    if (name == "schema") {
+      schema_ = value;
+    } else {
+      (for_libpq_ += for_libpq_.empty() ? "" : "&") += text;
+    }
   }
 
-  void check_value(const std::string& name, const std::string& value) {
+  void check_value(const std::string& name, std::string_view value, bool has_host) {
     if (value.empty()) diagnostics_.add("the parameter " + name + " is empty");
-    if (name == "host" && !url_.hosts.empty()) {
+    const std::string folder = lower(value);
+    if (name == "host" && has_host) {
       diagnostics_.add("there is a host before the database and another as a parameter");
     }
-    if (name == "host" && !value.starts_with('/')) {
+    if (name == "host" && !folder.starts_with('/') && !folder.starts_with("%2f")) {
       diagnostics_.add(
           "the parameter host is for the directory of a Unix socket, which begins with '/'");
     }
-    if (name == "host" && value.find(',') != std::string::npos) {
+    if (name == "host" &&
+        (folder.find(',') != std::string::npos || folder.find("%2c") != std::string::npos)) {
       diagnostics_.add("the parameter host is one directory, without ','");
     }
     if (name == "schema" && (value.size() > 63 || !std::ranges::all_of(value, [](char c) {
@@ -243,16 +222,17 @@ class PostgresReader {
                          " is not a number of seconds, 1 to 3600");
       }
     }
-    static const std::vector<std::string> kModes{"disable", "allow",     "prefer",
-                                                 "require", "verify-ca", "verify-full"};
-    if (name == "sslmode" && std::ranges::find(kModes, value) == kModes.end()) {
+    static const std::set<std::string, std::less<>> kModes{"disable", "allow",     "prefer",
+                                                           "require", "verify-ca", "verify-full"};
+    if (name == "sslmode" && !kModes.contains(value)) {
       diagnostics_.add("sslmode " + in_quotes(value) +
                        " is none of disable, allow, prefer, require, verify-ca and verify-full");
     }
   }
 
-  StoreUrl url_;
   Diagnostics diagnostics_;
+  std::set<std::string> names_;  ///< of parameters that were given
+  std::string for_libpq_, schema_;
 };
 
 Result<StoreUrl> parse_sqlite(std::string_view path) {
@@ -269,32 +249,10 @@ Result<StoreUrl> parse_sqlite(std::string_view path) {
     return Error::invalid("sqlite: takes no parameters after '?'");
   }
   if (path.ends_with('/')) return Error::invalid("sqlite: names a directory; name a file in it");
-  StoreUrl url;
-  url.path = path;
-  return url;
+  return StoreUrl{.path = std::string(path), .text = "sqlite:" + std::string(path)};
 }
 
 }  // namespace
-
-const std::vector<std::string>& parameter_names() {
-  static const std::vector<std::string> kNames{"application_name",
-                                               "channel_binding",
-                                               "connect_timeout",
-                                               "gssencmode",
-                                               "host",
-                                               "krbsrvname",
-                                               "passfile",
-                                               "requirepeer",
-                                               "schema",
-                                               "sslcert",
-                                               "sslcrl",
-                                               "sslkey",
-                                               "sslmode",
-                                               "sslrootcert",
-                                               "ssl_min_protocol_version",
-                                               "target_session_attrs"};
-  return kNames;
-}
 
 Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   const std::size_t colon = text.find(':');
@@ -307,7 +265,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
       return Error::invalid("there is no // after " + std::string(scheme) + ": (" +
                             std::string(kExamples) + ")");
     }
-    return PostgresReader().read(rest.substr(2));
+    return PostgresUrlCheck().read(rest.substr(2));
   }
   // Nothing of the text is shown: what is not understood may hold a password.
   const bool like_a_path = colon == std::string_view::npos && !text.empty();
@@ -316,39 +274,10 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
                         std::string(kExamples));
 }
 
-namespace {
-
-std::string url_text(const StoreUrl& url, const std::string& password) {
-  if (url.kind == StoreUrl::Kind::kSqlite) return "sqlite:" + url.path;
-  std::string text = "postgresql://";
-  if (!url.user.empty()) {
-    text += encoded(url.user);
-    if (!password.empty()) text += ":" + password;
-    text += '@';
-  }
-  for (std::size_t i = 0; i < url.hosts.size(); ++i) {
-    const StoreUrl::Host& host = url.hosts[i];
-    const bool six = host.name.find(':') != std::string::npos && !host.name.starts_with('/');
-    if (i > 0) text += ',';
-    text += six ? "[" + host.name + "]" : encoded(host.name);
-    if (host.port != 0) text += ":" + std::to_string(host.port);
-  }
-  if (!url.database.empty()) text += "/" + encoded(url.database);
-  for (std::size_t i = 0; i < url.parameters.size(); ++i) {
-    text += i == 0 ? "?" : "&";
-    text += url.parameters[i].first + "=" + encoded(url.parameters[i].second, "/:");
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string StoreUrl::text() const {
-  return url_text(*this, password.empty() ? "" : "***");
-}
-
-std::string StoreUrl::text_with_password() const {
-  return url_text(*this, encoded(password));
+const std::string& StoreUrl::parameter(const std::string& name) const {
+  static const std::string kNone;
+  const auto found = parameters.find(name);
+  return found == parameters.end() ? kNone : found->second;
 }
 
 }  // namespace harpe

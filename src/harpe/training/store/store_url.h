@@ -1,19 +1,22 @@
 #pragma once
 /// \file
-/// Which database to keep jobs in, as one text:
+/// The URL of the database that jobs are kept in:
 ///
 ///     sqlite:PATH
 ///     postgresql://[USER[:PASSWORD]@][HOST[:PORT][,HOST[:PORT]...]][/DATABASE][?NAME=VALUE[&...]]
 ///
-/// In the second, what is not a letter, a digit or one of `-._~` may be written as `%XX`, and must
-/// be where it would mean something else. A HOST is a name, an address, `[IPv6]`, or the directory
-/// of a Unix socket (`%2Frun%2Fpostgresql`). NAMEs are those in `parameter_names`; anything else is
-/// an error.
+/// In the second form, a character that is not a letter, a digit or one of `-._~` may be written as
+/// `%XX`, and must be if it would mean something else. A HOST is a name, an address, `[IPv6]`, or
+/// the directory of a Unix socket (`%2Frun%2Fpostgresql`). NAME is `schema` (the schema of Harpe's
+/// tables), `host` (the directory of a Unix socket) or another parameter of libpq that store_url.cc
+/// lists: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-PARAMKEYWORDS
+///
+/// libpq reads such a URL, so that nothing differs from other programs of PostgreSQL. Errors that
+/// it does not notice are found here, and errors that it would report with the password in them.
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "harpe/base/result.h"
 
@@ -21,31 +24,17 @@ namespace harpe {
 
 struct StoreUrl {
   enum class Kind : unsigned char { kSqlite, kPostgresql };
-  struct Host {
-    std::string name;
-    int port = 0;  ///< 0: the usual one
-    friend bool operator==(const Host&, const Host&) = default;
-  };
-
   Kind kind = Kind::kSqlite;
-  std::string path;  ///< SQLite alone has one
-  std::vector<Host> hosts;
-  std::string user, password, database;
-  std::vector<std::pair<std::string, std::string>> parameters;
+  std::string path = {};  ///< of SQLite
+  /// Of PostgreSQL: parameters of libpq by name, "host" and "password" among them; and "schema".
+  std::map<std::string, std::string> parameters = {};
+  std::string text = {};  ///< the URL for messages: a password is shown as `***`
 
   /// Reads a URL. Diagnostics are `kInvalidInput`, all at once, and never show the password.
   static Result<StoreUrl> parse(std::string_view text);
 
-  /// The URL for messages: a password is shown as `***`.
-  std::string text() const;
-  /// The URL with the password, which reads back as this one.
-  std::string text_with_password() const;
-
-  friend bool operator==(const StoreUrl&, const StoreUrl&) = default;
+  /// Returns the value of a parameter, empty if the URL does not have it.
+  const std::string& parameter(const std::string& name) const;
 };
-
-/// `schema` (the schema of Harpe's tables), `host` (a Unix socket's directory) and parameters of
-/// libpq: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-PARAMKEYWORDS
-const std::vector<std::string>& parameter_names();
 
 }  // namespace harpe

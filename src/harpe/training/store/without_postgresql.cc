@@ -3,14 +3,16 @@
 
 namespace harpe {
 
-Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url,
+Result<std::map<std::string, std::string>> postgres_parameters(const std::string& /*url*/) {
+  return Error::of(ErrorCode::kNotSupported,
+                   "this build of Harpe, such as a wheel's, keeps jobs in SQLite alone "
+                   "(sqlite:PATH); for PostgreSQL install Harpe's package or build it from source");
+}
+
+Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& /*url*/,
                                                    const StoreOptions& /*options*/,
                                                    std::span<const Migration> /*steps*/) {
-  return Error::of(ErrorCode::kNotSupported,
-                   url.text() +
-                       ": this build of Harpe, such as a wheel's, keeps jobs in SQLite alone "
-                       "(sqlite:PATH); for PostgreSQL install Harpe's package or build it from "
-                       "source");
+  return postgres_parameters({}).error();
 }
 
 }  // namespace harpe

@@ -1,0 +1,106 @@
+#pragma once
+/// \file
+/// The tables of a store, written and read by statements that SQLite and PostgreSQL both accept.
+///
+/// Parameters are `$1`, `$2::bigint`, `$3::float8`: PostgreSQL needs the type, and SQLite takes all
+/// of `$2::bigint` for the parameter's name. Tables are named as in PostgreSQL, `harpe_job`; in a
+/// SQLite file, which no other program shares, they have no prefix (see sqlite_database.h).
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "harpe/base/mutex.h"
+#include "harpe/base/result.h"
+#include "harpe/training/store/store.h"
+
+namespace harpe {
+
+/// A parameter of a statement. Texts are referred to and must outlive the call.
+class SqlValue {
+ public:
+  SqlValue(const std::string& text) : value_(&text) {}  // NOLINT(google-explicit-constructor)
+  SqlValue(std::int64_t number) : value_(number) {}     // NOLINT(google-explicit-constructor)
+  SqlValue(double number) : value_(number) {}           // NOLINT(google-explicit-constructor)
+
+  /// Calls `use` with a `const std::string*`, a `std::int64_t` or a `double`.
+  template <class Use>
+  auto visit(const Use& use) const {
+    return std::visit(use, value_);
+  }
+
+ private:
+  std::variant<const std::string*, std::int64_t, double> value_;
+};
+
+/// A row that a statement returns; its columns count from 0.
+class SqlRow {
+ public:
+  virtual ~SqlRow() = default;
+  virtual std::string text(int column) const = 0;
+  virtual std::int64_t integer(int column) const = 0;
+  virtual double number(int column) const = 0;
+};
+
+class SqlDatabase {
+ public:
+  using Visit = std::function<void(const SqlRow&)>;
+  virtual ~SqlDatabase() = default;
+  /// Runs one statement to its end and calls `visit` with each row that it returns. The result is
+  /// the number of rows that it inserted, updated or deleted.
+  virtual Result<std::int64_t> execute(const char* statement,
+                                       std::initializer_list<SqlValue> values = {},
+                                       const Visit& visit = {}) = 0;
+};
+
+/// Writes all changes but the notifications, within the caller's transaction. See `Store::write`.
+/// \param refused  jobs to leave as they are; jobs that the store left as they were are added
+Status write_changes(SqlDatabase& database, const StoreChanges& changes,
+                     std::set<std::string>& refused);
+
+/// Deletes the job and all that belongs to it but its owner, within the caller's transaction.
+Status remove_job(SqlDatabase& database, const std::string& id);
+
+/// See `Store::prune`; within the caller's transaction.
+/// \param server  events of jobs that another server owns stay; null if the database has no owners
+Result<std::int64_t> prune_events(SqlDatabase& database, const Retention& keep,
+                                  const std::string* server);
+
+/// The part of a store that is the same on both databases: everything that reads.
+class SqlStore : public Store {
+ public:
+  Result<std::vector<StoredJob>> jobs() override;
+  Result<std::optional<StoredJob>> job(const std::string& id) override;
+  Result<std::optional<std::string>> plans(const std::string& id) override;
+  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
+  Result<std::vector<JobSummary>> summaries() override;
+  Result<std::optional<JobSummary>> summary(const std::string& id) override;
+  Result<std::optional<ClockMark>> clock() override;
+  Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
+                                          int limit) override;
+
+ protected:
+  /// Returns the database with a connection.
+  virtual Result<SqlDatabase*> connected() HARPE_REQUIRES(mutex_) = 0;
+  /// Runs a statement and reads each of its rows.
+  template <class One, class Read>
+  Result<std::vector<One>> rows(const char* statement, std::initializer_list<SqlValue> values,
+                                const Read& read) {
+    const MutexLock lock(mutex_);
+    SqlDatabase* const database = HARPE_TRY(connected());
+    std::vector<One> found;
+    HARPE_TRY(database->execute(statement, values,
+                                [&](const SqlRow& row) { found.push_back(read(row)); }));
+    return found;
+  }
+
+  Mutex mutex_;  ///< of the database
+};
+
+}  // namespace harpe
