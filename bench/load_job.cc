@@ -7,7 +7,6 @@
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/training/emulated_training/emulated_stage.h"
-#include "harpe/training/emulated_training/straggling.h"
 #include "harpe/training/wire/wire.h"
 
 namespace harpe::bench {

@@ -1,6 +1,6 @@
 // Every way of straggling slows training while it lasts, and is over when it is healed.
 
-#include "harpe/training/emulated_training/straggling.h"
+#include "harpe/training/emulated_training/straggling_testing.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harpe/plan/frontier/frontier.h"
-#include "harpe/training/emulated_training/straggling.h"
+#include "harpe/training/emulated_training/straggling_testing.h"
 #include "harpe/training/job/played_training_testing.h"
 
 namespace harpe {

@@ -1,4 +1,4 @@
-#include "harpe/training/emulated_training/straggling.h"
+#include "harpe/training/emulated_training/straggling_testing.h"
 
 #include <algorithm>
 #include <cstddef>
