@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/base/units.h"
 #include "harpe/carbon/pacing/open_ended_job.h"
+#include "harpe/carbon/pacing/pace_curve.h"
+#include "harpe/carbon/pacing/pacing_plan.h"
 #include "harpe/training/carbon_control/carbon_controller.h"
 #include "harpe/training/carbon_control/control_situation.h"
-#include "harpe/training/carbon_control/steady_choice.h"
 
 namespace harpe {
 namespace {
@@ -27,6 +31,52 @@ double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
   const double slow = curve.paces()[paced.pace].speed;
   if (paced.faster_share <= 0) return slow;
   return slow + paced.faster_share * (curve.paces()[paced.pace + 1].speed - slow);
+}
+
+/// One pace for all hours: what a plan has to be better than, and what a job runs at if it has no
+/// forecast.
+struct SteadyChoice {
+  SteadyPace pace = {};
+  double grams = 0;  ///< of the job's work, at that pace
+};
+
+/// Returns the grams of some work at one pace. After the last interval its weight continues.
+double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
+                const std::vector<PacingInterval>& intervals) {
+  double time = work / pace.speed, grams = job.held_cost * time;
+  for (std::size_t i = 0; i < intervals.size() && time > 0; ++i) {
+    const bool is_last = i + 1 == intervals.size();
+    const double part = is_last ? time : std::min(time, intervals[i].duration.value);
+    grams += intervals[i].weight * pace.power.value * part;
+    time -= part;
+  }
+  return grams;
+}
+
+/// Returns the pace of least grams among those that do `needed` in `time`, or the fastest if none
+/// does. Without any intensity all hours count the same. O(paces x intervals).
+/// \param needed  in `time`: seconds at the fastest pace
+/// \param intervals  from now on, weights in grams a joule; the last one continues
+SteadyChoice best_steady(const PaceCurve& curve, const PacingJob& job, double needed, Seconds time,
+                         const std::vector<PacingInterval>& intervals) {
+  const std::vector<PacingInterval> alike{{Seconds{1}, 1}};
+  const auto& hours = intervals.empty() ? alike : intervals;
+  PacingJob priced = job;
+  if (intervals.empty()) priced.held_cost = 0;
+  const double least = time.value > 0 ? needed / time.value : 2;
+  SteadyChoice best{.pace = {.speed = 1, .power = curve.fastest().power}};
+  best.grams = grams_at(best.pace, job.work, priced, hours);
+  const auto consider = [&](double speed) {
+    SteadyChoice one{.pace = steady_pace(curve, speed)};
+    one.grams = grams_at(one.pace, job.work, priced, hours);
+    if (one.grams < best.grams) best = one;
+  };
+  if (least >= 1) return best;
+  for (const CurvePace& pace : curve.paces()) {
+    if (pace.speed >= least) consider(pace.speed);
+  }
+  if (least > curve.slowest().speed) consider(least);
+  return best;
 }
 
 /// What a plan comes to.

@@ -1,14 +1,20 @@
 // What ranks report to their job, and how it responds, as JSON both ways.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "harpe/base/fields.h"
 #include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
-#include "harpe/training/wire/knobs_json.h"
+#include "harpe/plan/instruction/knobs.h"
+#include "harpe/plan/instruction/knobs_json.h"
 #include "harpe/training/wire/wire.h"
 
 namespace harpe {
@@ -33,6 +39,42 @@ Json from_rank(const RankCoordinates& coordinates, const std::string& session) {
           {"stage", coordinates.stage},
           {"tensor", coordinates.tensor},
           {"session", session}};
+}
+
+// Knobs: each distinct setting once in "knobs", and in "knobs_of" its position for each
+// instruction.
+
+/// Returns one setting for each of `clocks`, or none if no setting sets anything.
+std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::size_t clocks) {
+  const std::vector<Knobs> settings = read_knob_list(fields, "knobs", diagnostics);
+  const JsonValue* of = fields.any("knobs_of");
+  if (settings.empty() && of == nullptr) return {};
+  if (of == nullptr || of->type != JsonValue::Type::kArray || of->items.size() != clocks) {
+    fields.error("knobs_of", "expected a position in knobs for each of clocks_mhz");
+    return {};
+  }
+  std::vector<Knobs> knobs;
+  knobs.reserve(clocks);
+  for (const JsonValue& item : of->items) {
+    if (!item.is_integer || item.integer < 0 ||
+        item.integer >= static_cast<std::int64_t>(settings.size())) {
+      fields.error("knobs_of", "has an entry that is no position in knobs");
+      return {};
+    }
+    knobs.push_back(settings[static_cast<std::size_t>(item.integer)]);
+  }
+  if (std::ranges::all_of(knobs, &Knobs::empty)) return {};
+  return knobs;
+}
+
+/// Appends `,"knobs":[...],"knobs_of":[...]`, or nothing if there are no knobs.
+void append_knobs(std::string& text, const std::vector<Knobs>& knobs) {
+  if (std::ranges::all_of(knobs, &Knobs::empty)) return;
+  KnobNumbers numbers;
+  std::string list;
+  for (const Knobs& one : knobs)
+    list.append(list.empty() ? "" : ",").append(std::to_string(numbers.number(one)));
+  text.append(",\"knobs\":").append(numbers.json()).append(",\"knobs_of\":[").append(list) += ']';
 }
 
 using Type = JsonValue::Type;
