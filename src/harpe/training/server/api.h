@@ -3,17 +3,19 @@
 /// What the server answers to HTTP requests: who may ask, and which route it is. docs/openapi.yaml
 /// is the contract, docs/server.md tells users how to work with it.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
+#include "harpe/base/clock.h"
 #include "harpe/net/http/http_message.h"
 #include "harpe/net/service/token_keys.h"
 #include "harpe/training/server/carbon_pacer.h"
-#include "harpe/training/server/client_rates.h"
 #include "harpe/training/server/job_owners.h"
 #include "harpe/training/server/job_registry.h"
 #include "harpe/training/server/recurring_jobs.h"
@@ -53,6 +55,28 @@ struct ServerContext {
 };
 
 class ZeusRoutes;
+
+/// Limits the requests a second of each client, by a token bucket for each. Not thread-safe. O(1) a
+/// request; buckets that have filled up again are forgotten.
+class ClientRates {
+ public:
+  /// \param per_second  requests in the long run; as many may come at once. 0: no limit
+  explicit ClientRates(double per_second) : per_second_(per_second) {}
+
+  /// Counts one request. None: it may be served; else how long the client should wait.
+  std::optional<Seconds> take(const std::string& client, Instant now);
+
+ private:
+  struct Bucket {
+    double requests = 0;  ///< that may still be made at once
+    Instant filled;
+  };
+  void forget_full(Instant now);
+
+  double per_second_;
+  std::unordered_map<std::string, Bucket> buckets_;
+  std::size_t next_sweep_ = 1024;
+};
 
 /// Answers requests on the thread of the registry's loop. What waits, such as a schedule, is
 /// answered later.

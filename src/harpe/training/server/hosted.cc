@@ -1,6 +1,45 @@
 #include "harpe/training/server/hosted.h"
 
+#include <algorithm>
+
 namespace harpe {
+
+JobListener::~JobListener() {
+  if (list_ != nullptr) list_->remove(*this);
+}
+
+JobListeners::~JobListeners() {
+  for (JobListener* listener : all_) listener->list_ = nullptr;
+}
+
+void JobListeners::add(JobListener& listener) {
+  if (listener.list_ == this) return;
+  if (listener.list_ != nullptr) listener.list_->remove(listener);
+  listener.list_ = this;
+  listener.position_ = all_.size();
+  all_.push_back(&listener);
+}
+
+void JobListeners::remove(JobListener& listener) {
+  if (listener.list_ != this) return;
+  all_.back()->position_ = listener.position_;
+  all_[listener.position_] = all_.back();
+  all_.pop_back();
+  listener.list_ = nullptr;
+}
+
+void JobListeners::for_each(const std::function<void(JobListener&)>& visit) const {
+  // From the end: one that is removed meanwhile leaves its place to one that was visited.
+  for (std::size_t i = all_.size(); i > 0; --i) {
+    if (i <= all_.size()) visit(*all_[i - 1]);
+  }
+}
+
+JobListener::Interest JobListeners::interest() const {
+  auto strongest = JobListener::Interest::kNone;
+  for (const JobListener* listener : all_) strongest = std::max(strongest, listener->interest());
+  return strongest;
+}
 
 JobSummary Hosted::summary() const {
   // What it says of its last moments is not in one that was read any more.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,12 +21,78 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/training/server/job_listeners.h"
-#include "harpe/training/server/save_state.h"
+#include "harpe/training/server/revisions.h"
 #include "harpe/training/store/store.h"
 
 namespace harpe {
+
+class JobListeners;
+
+/// Told when something of a job may be new. Leaves the list it is in when it goes.
+class JobListener {
+ public:
+  JobListener() = default;
+  JobListener(const JobListener&) = delete;
+  JobListener& operator=(const JobListener&) = delete;
+  virtual ~JobListener();
+  virtual void changed() = 0;
+  /// Once a second.
+  virtual void ticked() = 0;
+
+  enum class Interest : unsigned char {
+    kNone,       ///< now it would not miss the job
+    kLooks,      ///< the job stays in memory
+    kTakesPart,  ///< and lives: one of its ranks, say, is at the other end
+  };
+  virtual Interest interest() const = 0;
+
+ private:
+  friend class JobListeners;
+  JobListeners* list_ = nullptr;
+  std::size_t position_ = 0;
+};
+
+/// Those of one job; each is in at most one list. All is O(1) but `for_each`.
+class JobListeners {
+ public:
+  JobListeners() = default;
+  JobListeners(const JobListeners&) = delete;
+  JobListeners& operator=(const JobListeners&) = delete;
+  ~JobListeners();
+
+  /// Takes it out of the list that it was in.
+  void add(JobListener& listener);
+  void remove(JobListener& listener);
+  std::size_t size() const { return all_.size(); }
+  /// `visit` may remove listeners.
+  void for_each(const std::function<void(JobListener&)>& visit) const;
+  /// The strongest of all.
+  JobListener::Interest interest() const;
+
+ private:
+  std::vector<JobListener*> all_;
+};
+
+/// The state of saving one job: how far the store has it, what is to be written, and what waits for
+/// that. Changed by the saver alone, but for `revisions` of a job that was read from the store.
+struct SaveState {
+  Revisions revisions;
+  bool queued = false;  ///< to be saved
+  // Taken from the job, but not written yet.
+  std::optional<std::string> plans;
+  std::map<std::string, std::string> parts;
+  std::vector<StoredEvent> events;
+  struct Waiting {
+    std::int64_t revision;
+    std::function<void(const Status&)> done;
+  };
+  std::vector<Waiting> waiting;
+  int refusals = 0;                ///< of the store, in a row, while it took others
+  std::uint64_t last_refusal = 0;  ///< saves that had gone well before the last one
+  Instant next_try;                ///< where the store refuses it
+};
 
 /// Something that happened to a job, as its log shows it.
 struct LoggedEvent {

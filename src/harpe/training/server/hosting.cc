@@ -19,6 +19,48 @@ std::optional<ClockMark> kept_clock(Store* store,
 
 }  // namespace
 
+LeaseWatch::LeaseWatch(Store* store, std::function<void(const std::string&)> log)
+    : store_(store),
+      log_(std::move(log)),
+      seen_(store == nullptr ? LeaseState() : store->lease()) {}
+
+bool LeaseWatch::covers(const JobClaim& claim) const {
+  if (store_ == nullptr) return true;
+  const LeaseState lease = store_->lease();
+  return lease.held && lease.tenure == claim.tenure;
+}
+
+bool LeaseWatch::look() {
+  if (store_ == nullptr) return false;
+  const LeaseState before = std::exchange(seen_, store_->lease());
+  if (before.held && !seen_.held) {
+    log_(
+        "the database has not been reached for so long that other servers may have the jobs: "
+        "nothing is commanded until it is");
+  }
+  if (!before.held && seen_.held) log_("the database is there: this server commands jobs again");
+  return before.held != seen_.held || before.tenure != seen_.tenure;
+}
+
+StoreVerifier::StoreVerifier(Loop& loop, Store* store, std::function<void(const std::string&)> log,
+                             const MakeWorkers& make_workers)
+    : store_(store),
+      log_(std::move(log)),
+      work_(loop),
+      worker_(make_workers({.threads = 1, .nice = 10})) {}
+
+void StoreVerifier::verify() {
+  if (store_ == nullptr) return;
+  worker_->run({}, [this] {
+    const Status whole = store_->verify();
+    if (whole.ok()) return;
+    work_.post([this, why = whole.error().text()] {
+      damage_ = why;
+      log_("the store is damaged: " + why);
+    });
+  });
+}
+
 Hosting::Hosting(Loop& loop, Clock& clock, Store* store, Options options,
                  std::function<void(const std::string&)> log)
     : clock_(clock),

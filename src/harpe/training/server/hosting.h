@@ -32,13 +32,56 @@
 #include "harpe/training/server/job_removals.h"
 #include "harpe/training/server/job_restorer.h"
 #include "harpe/training/server/job_saver.h"
-#include "harpe/training/server/lease_watch.h"
+#include "harpe/training/server/loop_work.h"
 #include "harpe/training/server/service_clock.h"
-#include "harpe/training/server/store_verifier.h"
 #include "harpe/training/server/worker_pool.h"
+#include "harpe/training/server/workers.h"
 #include "harpe/training/store/store.h"
 
 namespace harpe {
+
+/// The lease that all claims of a server depend on: whether it holds, and whether it has changed.
+/// On the loop's thread.
+class LeaseWatch {
+ public:
+  /// \param store  null: nothing is shared, and every claim holds; must outlive this
+  LeaseWatch(Store* store, std::function<void(const std::string&)> log);
+
+  bool is_held() const { return store_ == nullptr || store_->lease().held; }
+  /// Whether a job may be commanded by this claim: to be asked right before it is.
+  bool covers(const JobClaim& claim) const;
+
+  /// Looks again: whether the lease has been lost, or is there again, or is another one.
+  bool look();
+  /// Whether the claim is of the lease that was last looked at, held or not; otherwise it is lost
+  /// for good.
+  bool has(const JobClaim& claim) const { return claim.tenure == seen_.tenure; }
+
+ private:
+  Store* store_;
+  std::function<void(const std::string&)> log_;
+  LeaseState seen_;
+};
+
+/// Looks for damage in the store on a thread of its own, because that may take long. On the loop's
+/// thread.
+class StoreVerifier {
+ public:
+  /// \param store  null: there is none to be damaged
+  StoreVerifier(Loop& loop, Store* store, std::function<void(const std::string&)> log,
+                const MakeWorkers& make_workers);
+
+  void verify();
+  /// What was found; empty: nothing, so far.
+  const std::string& damage() const { return damage_; }
+
+ private:
+  Store* store_;
+  std::function<void(const std::string&)> log_;
+  std::string damage_;
+  LoopWork work_;
+  std::unique_ptr<Workers> worker_;  // last: its thread ends before what it works on goes
+};
 
 class Hosting {
  public:

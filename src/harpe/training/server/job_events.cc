@@ -42,7 +42,9 @@ class JobEvents final : public EventStream, public JobListener {
     if (!job_->deleted && !is_governed()) return text;
     if (listener_.coordinates && !job_->deleted && job_->job.version() != version_) {
       // Not for those there when it began.
-      if (version_ != 0) registry_.count_delivery(*job_);
+      if (version_ != 0) {
+        registry_.counts().add_delivery(registry_.clock().now() - job_->assignments_at);
+      }
       version_ = job_->job.version();
       text +=
           event("assignments", rank_response_json(rank_response(*job_),

@@ -1,16 +1,88 @@
 #include "harpe/training/server/job_planner.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
-#include "harpe/training/server/characterize_job.h"
+#include "harpe/base/result.h"
+#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/policy/plan_table.h"
+#include "harpe/plan/schedule/pipeline.h"
+#include "harpe/training/job/job.h"
+#include "harpe/training/job/make_plans.h"
+#include "harpe/training/wire/job_spec.h"
 
 namespace harpe {
 namespace {
 
-constexpr int kNice = 10;  // work may wait; those who ask the server should not
+constexpr int kPlannerNice = 10;  // work may wait; those who ask the server should not
 /// Jobs whose ranks were heard so long ago come behind all others.
 constexpr Seconds kLately{120};
+
+struct Characterized {
+  Result<PlanTable> plans;
+  std::string json;                  ///< of the plans, as the store keeps them
+  std::optional<Frontier> frontier;  ///< in which better plans may be searched
+};
+
+/// With late clocks each plan takes a search of its own, so the first table has few plans.
+constexpr int kFirstSwitchingPlans = 20;
+
+Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
+  std::string json = plans.stored_text();
+  return {std::move(plans), std::move(json), std::move(frontier)};
+}
+
+Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& request,
+                             const Progress& progress) {
+  const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
+  return characterize(spec, pipeline, request, progress);
+}
+
+/// Makes the first plans of a job: close to the best, and hundreds of them in less than a second.
+/// Called by several workers at once.
+/// \param known  the plans of the job; a request for its objective alone adds one plan to them
+/// \param fraction  set to how much is done, from 0 to 1
+/// \param wanted  polled; false ends the work
+Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
+                               const std::shared_ptr<const PlanTable>& known,
+                               std::atomic<double>& fraction, const std::function<bool()>& wanted) {
+  const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
+  constexpr double kShareOfFrontier = 0.5;
+  const Result<Frontier> frontier =
+      frontier_of(spec, request, [&fraction](double done) { fraction = done * kShareOfFrontier; });
+  if (!frontier.ok()) return failed(frontier.error());
+  const bool is_switching =
+      spec.switch_latency.longest() > Seconds{0} || spec.min_dwell > Seconds{0};
+  Result<PlanTable> plans = make_plans(
+      spec, request, *frontier, Effort::kQuick, is_switching ? kFirstSwitchingPlans : spec.plans,
+      wanted,
+      [&fraction](double done) { fraction = kShareOfFrontier + done * (1 - kShareOfFrontier); });
+  if (!plans.ok()) return failed(std::move(plans).error());
+  if (request.only_objective && known != nullptr) plans = PlanTable::merged(*known, *plans);
+  return with_json(*std::move(plans), *frontier);
+}
+
+/// Makes the best plans that can be found, some tens of milliseconds each, and nowhere worse than
+/// `first`.
+/// \param frontier  of the same request; nullopt: it is made again
+Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
+                           std::optional<Frontier> frontier, const PlanTable& first,
+                           std::atomic<double>& fraction, const std::function<bool()>& wanted) {
+  if (!frontier) {
+    Result<Frontier> again = frontier_of(spec, request, {});
+    if (!again.ok()) return {std::move(again).error(), {}, {}};
+    frontier = *std::move(again);
+  }
+  Result<PlanTable> plans = make_plans(spec, request, *frontier, Effort::kFull, spec.plans, wanted,
+                                       [&fraction](double done) { fraction = done; });
+  if (!plans.ok()) return {std::move(plans).error(), {}, {}};
+  return with_json(PlanTable::merged(first, *plans), {});
+}
 
 }  // namespace
 
@@ -23,8 +95,9 @@ JobPlanner::JobPlanner(Loop& loop, int workers, const MakeWorkers& make_workers,
     : work_(loop),
       workers_(static_cast<std::size_t>(std::max(1, workers))),
       deliver_(std::move(deliver)),
-      characterizers_(make_workers({.threads = static_cast<int>(workers_) + 1, .nice = kNice})),
-      improver_(make_workers({.threads = 1, .nice = kNice})) {}
+      characterizers_(
+          make_workers({.threads = static_cast<int>(workers_) + 1, .nice = kPlannerNice})),
+      improver_(make_workers({.threads = 1, .nice = kPlannerNice})) {}
 
 std::shared_ptr<HostedJob::Work> JobPlanner::work_for(const JobPtr& job, std::uint64_t ticket) {
   const auto work = std::make_shared<HostedJob::Work>();

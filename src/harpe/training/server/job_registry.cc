@@ -1,9 +1,12 @@
 #include "harpe/training/server/job_registry.h"
 
+#include <openssl/sha.h>
+
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "harpe/training/job/job_size.h"
-#include "harpe/training/server/digest.h"
 #include "harpe/training/server/job_summary.h"
 #include "harpe/training/wire/wire.h"
 
@@ -16,6 +19,14 @@ constexpr std::size_t kKnownBodies = 8;
 /// A body of this size is read, and its digest made, in a moment.
 constexpr std::size_t kSmallBody = 64 * 1024;
 constexpr Seconds kSearchFollowed{0.5};
+
+/// Returns the SHA-256 digest (32 bytes) of a text.
+std::string digest_of(std::string_view text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+           reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
 
 /// Null where it is none, or of another kind.
 JobPtr training_job(const HostedPtr& hosted) {
@@ -299,13 +310,6 @@ bool JobRegistry::take_better(const JobPtr& job, std::uint64_t ticket,
     if (taken) job->unsaved_plans = json;
     return taken;
   });
-}
-
-void JobRegistry::count_delivery(const HostedJob& job) {
-  const double seconds = (hosting_.clock().now() - job.assignments_at).value;
-  ++counts_.deliveries;
-  counts_.delivery_seconds += seconds;
-  counts_.slowest_delivery = std::max(counts_.slowest_delivery, seconds);
 }
 
 }  // namespace harpe

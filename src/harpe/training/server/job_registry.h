@@ -6,6 +6,7 @@
 /// Everything happens on the thread of the loop, but reading specifications and making plans, which
 /// have threads of their own.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,12 +27,18 @@
 
 namespace harpe {
 
-/// Since the start of the server.
+/// Counts since the start of the server.
 struct RegistryCounts {
   std::uint64_t reports = 0, plan_changes = 0;
   std::uint64_t deliveries = 0;  ///< assignments handed to clients that listen
   double delivery_seconds = 0;   ///< sum over them, from decision to hand-over
   double slowest_delivery = 0;   ///< seconds
+
+  void add_delivery(Seconds time) {
+    ++deliveries;
+    delivery_seconds += time.value;
+    slowest_delivery = std::max(slowest_delivery, time.value);
+  }
 };
 
 class JobRegistry final : private JobServices {
@@ -93,8 +100,6 @@ class JobRegistry final : private JobServices {
   auto act(const JobPtr& job, Event event) {
     return hosting_.act(job, [&](Seconds at) { return event(job->job, at); });
   }
-  void count_report() { ++counts_.reports; }
-  void count_delivery(const HostedJob& job);
 
   // Of hosting, what each route needs.
   Hosting& hosting() const { return hosting_; }
@@ -107,7 +112,7 @@ class JobRegistry final : private JobServices {
   Seconds now() const { return hosting_.now(); }
   const ServiceClock& time() const override { return hosting_.time(); }
 
-  const RegistryCounts& counts() const { return counts_; }
+  RegistryCounts& counts() { return counts_; }
   const JobPlanner& planner() const { return planner_; }
   const PlanSearcher& searcher() const { return searcher_; }
 

@@ -1,9 +1,13 @@
 #include "harpe/training/server/job_routes.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
@@ -13,8 +17,8 @@
 #include "harpe/training/job/pace_json.h"
 #include "harpe/training/server/carbon_routes.h"
 #include "harpe/training/server/hosted_request.h"
-#include "harpe/training/server/job_energy.h"
 #include "harpe/training/server/job_events.h"
+#include "harpe/training/server/job_request.h"
 #include "harpe/training/server/job_summary.h"
 #include "harpe/training/server/job_views.h"
 #include "harpe/training/wire/wire.h"
@@ -142,7 +146,7 @@ void take_report(const JobRequest& asked) {
   const Result<IterationReport> report = parse_iteration_report(asked.request.body);
   if (!report.ok()) return asked.reply(native_error(report.error()));
   JobRegistry& registry = asked.context.registry;
-  registry.count_report();
+  ++registry.counts().reports;
   const Result<ReportTaken> taken =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
   if (!taken.ok()) return asked.reply(job_error(taken.error()));

@@ -1,16 +1,29 @@
 #include "harpe/training/server/job_views.h"
 
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
+#include "harpe/carbon/carbon/ledger_json.h"
+#include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/net/http/http_query.h"
+#include "harpe/plan/frontier/certificate.h"
+#include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/pipeline.h"
+#include "harpe/training/job/job.h"
 #include "harpe/training/job/job_status_json.h"
+#include "harpe/training/job/make_plans.h"
 #include "harpe/training/server/hosted_request.h"
 #include "harpe/training/server/long_response.h"
-#include "harpe/training/server/plan_document.h"
+#include "harpe/training/wire/carbon_terms.h"
+#include "harpe/training/wire/job_spec.h"
 
 namespace harpe {
 namespace {
@@ -19,12 +32,14 @@ constexpr const char* kJson = "application/json";
 
 /// Writes a response where it delays no other job.
 void respond_aside(const JobRequest& asked, std::string content_type,
-                   std::function<std::string()> write) {
+                   std::function<Result<std::string>()> write) {
   asked.context.registry.hosting().aside(
       asked.job->id,
       [reply = asked.reply, content_type = std::move(content_type),
        write = std::move(write)]() -> std::function<void()> {
-        const auto text = std::make_shared<const std::string>(write());
+        Result<std::string> written = write();
+        if (!written.ok()) return [reply, error = written.error()] { reply(native_error(error)); };
+        const auto text = std::make_shared<const std::string>(*std::move(written));
         return [reply, content_type, text] { reply(long_response(content_type, text)); };
       });
 }
@@ -54,7 +69,16 @@ std::string frontier_text(const PlanTable& plans) {
   return text + "]}\n";
 }
 
-/// "active,idle" and the like; all where it is not given.
+/// Returns the tokens of an iteration by the terms in force, else by those of the specification; 0
+/// if neither has them.
+double tokens_per_iteration(const HostedJob& job) {
+  std::optional<CarbonTerms> terms = job.carbon.terms();
+  if (!terms && !job.job.spec().carbon.empty()) {
+    if (auto read = parse_carbon_terms(job.job.spec().carbon); read.ok()) terms = *std::move(read);
+  }
+  return terms ? terms->tokens_per_iteration.value_or(0) : 0;
+}
+
 }  // namespace
 
 void give_profile(const JobRequest& asked) {
@@ -94,6 +118,37 @@ void give_plans(const JobRequest& asked) {
 
 namespace {
 
+/// The frontier and the plan in force, computed again from what the job keeps of them: seconds for
+/// long schedules.
+struct PlannedAgain {
+  Frontier frontier;
+  Plan plan;
+  PlanOptions options;
+};
+
+Result<PlannedAgain> planned_again(const JobSpec& spec, const PlanInForce& in_force) {
+  const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
+  const Frontier frontier = HARPE_TRY(characterize(spec, pipeline, in_force.made_from));
+  const PlanOptions options = plan_options(spec, in_force.made_from, frontier.profile());
+  Plan plan = HARPE_TRY(
+      frontier.plan_of_clocks(in_force.clocks, in_force.wait_until, options, in_force.knobs));
+  return PlannedAgain{.frontier = frontier, .plan = std::move(plan), .options = options};
+}
+
+/// Returns the plan as harpe.plan/1: what `harpe plan` writes for the same inputs, byte for byte.
+Result<std::string> plan_document(const JobSpec& spec, const PlanInForce& in_force) {
+  const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
+  return plan_json(again.plan);
+}
+
+/// Returns the certificate of the plan's lower bound as harpe.certificate/1.
+Result<std::string> certificate_document(const JobSpec& spec, const PlanInForce& in_force) {
+  const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
+  const Certificate certificate =
+      HARPE_TRY(again.frontier.certificate(again.plan.iteration_time, again.options));
+  return certificate_json(certificate);
+}
+
 using Document = Result<std::string> (*)(const JobSpec&, const PlanInForce&);
 
 /// Of the pipeline that the query names, the first where it names none.
@@ -108,16 +163,9 @@ void give_document(const JobRequest& asked, Document write) {
   }
   Result<PlanInForce> plan = asked.job->job.plan_in_force(static_cast<int>(pipeline));
   if (!plan.ok()) return asked.reply(native_error(plan.error()));
-  asked.context.registry.hosting().aside(
-      asked.job->id,
-      [reply = asked.reply, write, spec = asked.job->job.spec(),
-       plan = *std::move(plan)]() -> std::function<void()> {
-        Result<std::string> text = write(spec, plan);
-        if (!text.ok()) return [reply, error = text.error()] { reply(native_error(error)); };
-        return [reply, shared = std::make_shared<const std::string>(*std::move(text))] {
-          reply(long_response(kJson, shared));
-        };
-      });
+  respond_aside(asked, kJson, [write, spec = asked.job->job.spec(), plan = *std::move(plan)] {
+    return write(spec, plan);
+  });
 }
 
 }  // namespace
@@ -128,6 +176,28 @@ void give_plan(const JobRequest& asked) {
 
 void give_certificate(const JobRequest& asked) {
   give_document(asked, certificate_document);
+}
+
+void give_energy(const JobRequest& asked) {
+  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"from", "to"});
+  if (!query.ok()) return asked.reply(native_error(query.error()));
+  UtcTime from{0}, to{std::numeric_limits<std::int64_t>::max()};
+  for (const auto& [name, time] : {std::pair{"from", &from}, {"to", &to}}) {
+    if (!query->find(name)) continue;
+    const Result<std::uint32_t> given = query->number(name);
+    if (!given.ok()) return asked.reply(native_error(given.error()));
+    time->since_1970 = *given;
+  }
+  std::vector<LedgerRun> runs = asked.job->ledger.runs(asked.job->id, from, to);
+  const bool simulated = asked.job->job.status().synthetic;
+  const double tokens = tokens_per_iteration(*asked.job);
+  for (LedgerRun& run : runs) {
+    run.simulated = simulated;
+    run.tokens_per_iteration = tokens;
+    run.meters = {"GPUs: energies that ranks reported of their iterations"};
+    run.notes = {"hosts (CPUs, memory, network) were not measured"};
+  }
+  respond_aside(asked, kJson, [runs = std::move(runs)] { return ledger_json(runs) + "\n"; });
 }
 
 void give_pause(const JobRequest& asked) {

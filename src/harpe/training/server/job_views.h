@@ -20,6 +20,8 @@ void give_frontier(const JobRequest& asked);
 void give_plans(const JobRequest& asked);
 void give_plan(const JobRequest& asked);
 void give_certificate(const JobRequest& asked);
+/// The energy that the job has used.
+void give_energy(const JobRequest& asked);
 /// Whether it is asked to pause, for those who start training.
 void give_pause(const JobRequest& asked);
 void give_log(const JobRequest& asked);

@@ -1,9 +1,172 @@
 #include "harpe/training/server/recurring_jobs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <utility>
+
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
 
 namespace harpe {
+namespace {
+
+std::string name_of(const Trial& trial) {
+  return "trial " + std::to_string(trial.number) + " (batch size " +
+         std::to_string(trial.batch_size) + ")";
+}
+
+std::string end_text(const Trial& trial, const TrialVerdict& verdict) {
+  const std::string cost = " at a cost of " + shortest(std::round(verdict.cost)) + " J";
+  switch (verdict.reason) {
+    case TrialVerdict::Reason::kReached:
+      return name_of(trial) + " reached its target" + cost;
+    case TrialVerdict::Reason::kTooCostly:
+      return name_of(trial) + " was stopped" + cost + ", above its bound of " +
+             shortest(std::round(verdict.bound)) + " J";
+    case TrialVerdict::Reason::kWillNotReach:
+      return name_of(trial) + " was stopped after " + std::to_string(trial.epochs) + " epochs," +
+             cost + ": by its metric so far it will not reach its target in the " +
+             std::to_string(verdict.last_epoch) + " that it may have";
+    default:
+      return name_of(trial) + " did not reach its target in " + std::to_string(trial.epochs) +
+             " epochs," + cost;
+  }
+}
+
+}  // namespace
+
+HostedRecurringJob::HostedRecurringJob(const std::string& job_id, BatchSizeOptimizer optimizer)
+    : Hosted(std::string(kRecurringIds) + job_id), optimizer_(std::move(optimizer)) {
+  effects_.save = true;
+}
+
+Result<HostedPtr> HostedRecurringJob::read(const StoredJob& stored) {
+  BatchSizeOptimizer optimizer = HARPE_TRY(parse_batch_size_optimizer(stored.state));
+  const std::string job_id = optimizer.job().id;
+  auto job = std::make_shared<HostedRecurringJob>(job_id, std::move(optimizer));
+  if (job->id != stored.id) {
+    return Error::invalid("what is stored of " + stored.id + " is of " + job->id);
+  }
+  job->effects_.save = false;
+  job->asleep_ = true;
+  return HostedPtr(std::move(job));
+}
+
+void HostedRecurringJob::note(const char* kind, std::string text, Seconds now) {
+  effects_.events.push_back({kind, std::move(text), now});
+  effects_.save = effects_.changed = true;
+}
+
+Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
+  while (!not_given_.empty()) {
+    BatchSizeOptimizer::Given again = std::move(not_given_.front());
+    not_given_.pop_front();
+    Result<Trial> begun = optimizer_.begin_again(again.trial.number, now);
+    if (!begun.ok()) continue;
+    again.trial = *std::move(begun);
+    note("info", name_of(again.trial) + " begins: " + again.why, now);
+    return again;
+  }
+  Result<BatchSizeOptimizer::Given> given = optimizer_.next(now);
+  if (given.ok()) {
+    note("info", name_of(given->trial) + " begins: " + given->why, now);
+  } else {
+    note("warning", given.error().text(), now);
+  }
+  return given;
+}
+
+Result<TrialVerdict> HostedRecurringJob::report(const TrialReport& report, Seconds now) {
+  Result<TrialVerdict> verdict = optimizer_.report(report, now);
+  if (!verdict.ok() && verdict.error().code == ErrorCode::kInvalidInput) {
+    // A client that repeats itself is noted once.
+    std::string refusal = "a report of trial " + std::to_string(report.trial) +
+                          " was refused: " + verdict.error().text();
+    if (refusal != refusal_) note("warning", refusal_ = std::move(refusal), now);
+  }
+  if (!verdict.ok() || verdict->reason == TrialVerdict::Reason::kReported) return verdict;
+  effects_.save = effects_.changed = true;
+  if (verdict->stop) note("info", end_text(*optimizer_.find(report.trial), *verdict), now);
+  return verdict;
+}
+
+Status HostedRecurringJob::give_up(int trial, int batch_size, Seconds now) {
+  HARPE_TRY(optimizer_.give_up(trial, batch_size, now));
+  const Trial& given_up = *optimizer_.find(trial);
+  if (given_up.status == Trial::Status::kFailed) {
+    note("info", name_of(given_up) + " was given up", now);
+  }
+  return ok_status();
+}
+
+Status HostedRecurringJob::retract(int trial, Seconds now) {
+  const Trial* known = optimizer_.find(trial);
+  const bool had_result = known != nullptr && known->has_result();
+  const bool was_running = known != nullptr && known->status == Trial::Status::kDispatched;
+  const std::vector<int> others = HARPE_TRY(optimizer_.retract(trial, now));
+  if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was given up", now);
+  if (!had_result) return ok_status();
+  std::string text =
+      name_of(*optimizer_.find(trial)) + " was taken back: its result counts no more";
+  for (const int other : others) {
+    text += (other == others.front() ? "; nor do those of trials it stopped: " : ", ") +
+            std::to_string(other);
+  }
+  note("info", std::move(text), now);
+  return ok_status();
+}
+
+Status HostedRecurringJob::not_given(const BatchSizeOptimizer::Given& given, Seconds now) {
+  constexpr std::size_t kMostNotGiven = 100;
+  HARPE_TRY(give_up(given.trial.number, given.trial.batch_size, now));
+  if (not_given_.size() < kMostNotGiven) not_given_.push_back(given);
+  return ok_status();
+}
+
+HostedTexts HostedRecurringJob::take_texts() {
+  return {.state = batch_size_optimizer_json(optimizer_)};
+}
+
+std::string HostedRecurringJob::summary_text() const {
+  const Trial* cheapest = optimizer_.cheapest();
+  const auto running =
+      std::ranges::count(optimizer_.trials(), Trial::Status::kDispatched, &Trial::status);
+  std::string text = "\"gpu_model\":" + json_line(nlohmann::ordered_json(job().gpu_model));
+  text += ",\"batch_sizes\":" + std::to_string(job().batch_sizes.size());
+  text += ",\"trials\":" + std::to_string(optimizer_.newest());
+  text += ",\"running\":" + std::to_string(running);
+  text += ",\"cheapest_batch_size\":" +
+          (cheapest == nullptr ? "null" : std::to_string(cheapest->batch_size));
+  text += ",\"least_cost_j\":" +
+          (cheapest == nullptr ? "null" : shortest(job().cost(cheapest->energy, cheapest->time)));
+  return text;
+}
+
+std::size_t HostedRecurringJob::memory() const {
+  constexpr std::size_t kBesideTrials = 4096;
+  std::size_t points = 0;
+  for (const Trial& trial : optimizer_.trials()) points += trial.metrics.points().size();
+  return kBesideTrials + optimizer_.trials().size() * sizeof(Trial) + points * sizeof(MetricPoint);
+}
+
+void HostedRecurringJob::go_on(Seconds /*now*/) {
+  asleep_ = false;
+}
+
+void HostedRecurringJob::tick(Seconds now) {
+  for (const int trial : optimizer_.expire(now)) {
+    note("warning",
+         name_of(*optimizer_.find(trial)) +
+             " was not heard of for longer than its lease; it counts "
+             "as failed unless it reports again",
+         now);
+  }
+}
+
+HostedEffects HostedRecurringJob::take_effects(Seconds /*now*/) {
+  return std::exchange(effects_, {});
+}
 
 struct RecurringJobs::Incoming {
   std::string id;  ///< as it is hosted

@@ -1,16 +1,25 @@
 #include "harpe/training/server/training_server.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/result.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/net/http/http_forwarder.h"
+#include "harpe/net/http/http_responses.h"
+#include "harpe/net/http/http_server.h"
 #include "harpe/net/http/open_sockets.h"
 #include "harpe/net/http/reload_secrets.h"
 #include "harpe/net/http/server_loop.h"
@@ -20,12 +29,10 @@
 #include "harpe/net/service/server_notify.h"
 #include "harpe/net/service/token.h"
 #include "harpe/training/server/api.h"
-#include "harpe/training/server/await_store.h"
 #include "harpe/training/server/carbon_feeds.h"
 #include "harpe/training/server/carbon_pacer.h"
 #include "harpe/training/server/job_owners.h"
 #include "harpe/training/server/job_registry.h"
-#include "harpe/training/server/waiting_server.h"
 #include "harpe/training/server/zeus_routes.h"
 #include "harpe/training/store/store.h"
 #include "harpe/training/store/store_url.h"
@@ -76,6 +83,126 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
                     log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
                     reload();
                   });
+}
+
+// --- Waiting for the database -------------------------------------------------------------------
+
+/// Does not name the database: anyone can read this response. The log names it.
+HttpResponse waits(const HttpRequest& /*request*/) {
+  HttpResponse response =
+      native_error(503, "unavailable", "this server has just started and waits for its database");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+HttpLimits without_bodies(HttpLimits limits) {
+  limits.refuse_unread = waits;
+  return limits;
+}
+
+/// Responds 503 to every request while the server waits for its database, so that clients turn to
+/// another server, and probes and users see why. Without it their connections would hang, because
+/// the sockets listen already. Serves on a thread of its own until it is destroyed, which closes
+/// its connections; the sockets continue to listen.
+class WaitingServer {
+ public:
+  /// \param tls  of TCP; none: plain HTTP
+  static Result<std::unique_ptr<WaitingServer>> serve(const std::vector<OpenSocket>& sockets,
+                                                      const std::optional<TlsFiles>& tls,
+                                                      HttpLimits limits, ServerLog& log);
+  ~WaitingServer();
+  WaitingServer(const WaitingServer&) = delete;
+  WaitingServer& operator=(const WaitingServer&) = delete;
+
+ private:
+  WaitingServer(HttpLimits limits, ServerLog& log);
+
+  ServerLoop loop_;
+  HttpServer server_;
+  std::thread thread_;
+};
+
+WaitingServer::WaitingServer(HttpLimits limits, ServerLog& log)
+    : server_(
+          loop_, [](const HttpRequest& request, const Reply& reply) { reply(waits(request)); },
+          without_bodies(std::move(limits)), [&log](const std::string& line) { log.write(line); }) {
+}
+
+Result<std::unique_ptr<WaitingServer>> WaitingServer::serve(const std::vector<OpenSocket>& sockets,
+                                                            const std::optional<TlsFiles>& tls,
+                                                            HttpLimits limits, ServerLog& log) {
+  std::unique_ptr<WaitingServer> server(new WaitingServer(std::move(limits), log));
+  for (const OpenSocket& socket : sockets) {
+    UniqueFd listening(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));
+    HARPE_TRY(
+        server->server_.serve(std::move(listening), false, socket.is_tcp && tls ? &*tls : nullptr));
+  }
+  server->thread_ = std::thread([&loop = server->loop_] { loop.run(); });
+  return server;
+}
+
+WaitingServer::~WaitingServer() {
+  loop_.post([this] {
+    server_.close();
+    loop_.stop();
+  });
+  if (thread_.joinable()) thread_.join();
+}
+
+constexpr std::chrono::seconds kPauseBetweenTries(1);
+constexpr int kTriesBetweenLines = 60;  // of the log
+/// systemd gives a start 90 s. Each try extends that by a minute.
+constexpr const char* kStillStarting =
+    "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=waiting for PostgreSQL";
+
+/// In its scope SIGTERM and SIGINT end the process at once. A handler is needed for the first
+/// process of a container, which ignores signals that it does not handle. No job has been served
+/// yet, so nothing has to be put in order; the file of a socket is taken over by the next start.
+class EndsOnSignals {
+ public:
+  EndsOnSignals() {
+    struct sigaction end{};
+    end.sa_handler = [](int) { ::_exit(0); };
+    sigaction(SIGTERM, &end, &term_before_);
+    sigaction(SIGINT, &end, &int_before_);
+  }
+  ~EndsOnSignals() {
+    sigaction(SIGTERM, &term_before_, nullptr);
+    sigaction(SIGINT, &int_before_, nullptr);
+  }
+  EndsOnSignals(const EndsOnSignals&) = delete;
+  EndsOnSignals& operator=(const EndsOnSignals&) = delete;
+
+ private:
+  struct sigaction term_before_{}, int_before_{};
+};
+
+bool is_worth_waiting(const std::string& store, const Error& error) {
+  const Result<StoreUrl> url = StoreUrl::parse(store);
+  return url.ok() && url->kind == StoreUrl::Kind::kPostgresql &&
+         error.code == ErrorCode::kUnavailable;
+}
+
+/// Opens the store. If it is a PostgreSQL that cannot be reached, tries again every second until it
+/// can, and says so in the log: a server that gave up would have to be started by hand. A database
+/// or role that does not exist is waited for, too. SIGTERM and SIGINT end the process at once, with
+/// status 0. Must be called before signals are handled. Fails if waiting does not help: a wrong
+/// password, a database of a later Harpe.
+/// \param when_away  called once, after the first attempt that failed
+Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
+                                           ServerLog& log, const std::function<void()>& when_away) {
+  const EndsOnSignals ends;
+  for (int tries = 0;; ++tries) {
+    Result<std::unique_ptr<Store>> store = Store::open(url, options);
+    if (store.ok() && tries > 0) log.write("the database is there");
+    if (store.ok() || !is_worth_waiting(url, store.error())) return store;
+    if (tries % kTriesBetweenLines == 0) {
+      log.write("waits for its database: " + store.error().text());
+    }
+    if (tries == 0) when_away();
+    notify_systemd(kStillStarting);
+    std::this_thread::sleep_for(kPauseBetweenTries);
+  }
 }
 
 /// \param url  where other servers reach this one

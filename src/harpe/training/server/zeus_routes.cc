@@ -2,17 +2,29 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <ctime>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/net/http/http_query.h"
 #include "harpe/net/http/http_responses.h"
+#include "harpe/plan/instruction/instruction.h"
+#include "harpe/plan/instruction/likely_instruction.h"
+#include "harpe/training/job/job.h"
 #include "harpe/training/server/job_routes.h"
-#include "harpe/training/server/zeus_results.h"
-#include "harpe/training/server/zeus_training.h"
+#include "harpe/training/server/zeus_requests.h"
+#include "harpe/training/wire/rank_events.h"
 #include "harpe/training/wire/wire.h"
 
 namespace harpe {
@@ -32,6 +44,149 @@ constexpr std::int64_t kMostLeftOut = 2;
 /// Below which an id stands, and with which method.
 constexpr std::pair<std::string_view, std::string_view> kBelow[] = {
     {"/register_rank/", "POST"}, {"/schedule/", "GET"}, {"/result/", "POST"}};
+
+// --- Results of ranks ---------------------------------------------------------------------------
+
+constexpr std::size_t kMostIterations = 100'000;  // in one result
+
+/// Returns the entries of iteration `i`; null if the result has none.
+const std::vector<double>* of_iteration(const ZeusBreakdown& breakdown, const std::string& name,
+                                        std::size_t i) {
+  const auto found = breakdown.find(name);
+  if (found == breakdown.end() || i >= found->second.size()) return nullptr;
+  return &found->second[i];
+}
+
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (const double value : values) total += value;
+  return total;
+}
+
+/// Returns an error unless the numbers are times and energies, the instructions are known, and the
+/// lists have one length.
+Status check_zeus_result(const ZeusResult& result) {
+  if (result.iteration_time.empty()) return Error::invalid("iter_time is empty");
+  if (result.iteration_time.size() > kMostIterations) {
+    return Error::invalid("more than " + std::to_string(kMostIterations) + " iterations at once");
+  }
+  if (result.iteration_energy.size() != result.iteration_time.size()) {
+    return Error::invalid("iter_time and iter_energy have different lengths");
+  }
+  const auto is_time = [](double value) { return value > 0 && value < 1e9; };
+  const auto is_amount = [](double value) { return value >= 0 && value < 1e18; };
+  // The job decides which energies are possible.
+  const auto is_number = [](double value) { return std::abs(value) < 1e18; };
+  bool good = std::ranges::all_of(result.iteration_time, is_time) &&
+              std::ranges::all_of(result.iteration_energy, is_number);
+  for (const ZeusBreakdown* breakdown : {&result.time, &result.energy}) {
+    for (const auto& [name, iterations] : *breakdown) {
+      if (!instruction_kind(name)) {
+        const auto likely = likely_instruction(name);
+        return Error::invalid("unknown instruction " + in_quotes(name) +
+                              (likely ? "; did you mean '" + *likely + "'?" : ""));
+      }
+      if (iterations.size() != result.iteration_time.size()) {
+        return Error::invalid("the breakdown of " + name + " has not one list an iteration");
+      }
+      const bool is_time_of = breakdown == &result.time;
+      for (const auto& values : iterations) {
+        good = good && values.size() <= kMostIterations &&
+               (is_time_of ? std::ranges::all_of(values, is_amount)
+                           : std::ranges::all_of(values, is_number));
+      }
+    }
+  }
+  if (!good) return Error::invalid("times are positive numbers of s, energies numbers of J");
+  return ok_status();
+}
+
+/// Returns the `i`-th iteration of a checked result, without place, session, number and version.
+/// Energies are NaN if there is not one for each time.
+IterationReport report_of_zeus_result(const ZeusResult& result, std::size_t i) {
+  IterationReport report;
+  report.time = Seconds{result.iteration_time[i]};
+  report.energy = Joules{result.iteration_energy[i]};
+  for (const auto& [name, iterations] : result.time) {
+    const std::vector<double>& times = iterations[i];
+    if (times.empty()) continue;
+    const std::vector<double>* energies = of_iteration(result.energy, name, i);
+    const bool measured = energies != nullptr && energies->size() == times.size();
+    report.instructions.push_back(
+        {.kind = *instruction_kind(name),
+         .count = static_cast<int>(times.size()),
+         .time = Seconds{sum(times)},
+         .energy = Joules{measured ? sum(*energies) : std::numeric_limits<double>::quiet_NaN()}});
+  }
+  return report;
+}
+
+// --- Names of trainings and sessions ------------------------------------------------------------
+
+// A training of Zeus's clients has the id `TIME+dpD+ppP+tpT+PointSolution`, with its degrees; then
+// `+JOB`, the id of the job whose plans it runs, unless that is registered under the id of the
+// training itself. A rank that takes part holds its place in the job by the session `zeus ID RANK`,
+// of the run ID.
+constexpr std::string_view kPointSolution = "+PointSolution";
+
+std::string session_start(const std::string& training) {
+  return "zeus " + training + " ";
+}
+
+std::string degrees(const JobShape& shape) {
+  return "+dp" + std::to_string(shape.data) + "+pp" + std::to_string(shape.stages) + "+tp" +
+         std::to_string(shape.tensor) + std::string(kPointSolution);
+}
+
+/// Returns what follows the time in the id of a training.
+std::string zeus_training_ending(const JobShape& shape, std::string_view job) {
+  std::string ending = degrees(shape);
+  if (!job.empty()) ending.append("+").append(job);
+  return ending;
+}
+
+/// Returns the id of the job whose plans a training runs. Accepts any text.
+std::string job_of_zeus_training(const std::string& id) {
+  const std::size_t end = id.find(kPointSolution);
+  const std::size_t ending = end + kPointSolution.size() + 1;
+  return end == std::string::npos || ending >= id.size() ? id : id.substr(ending);
+}
+
+/// Returns true if the id has these degrees.
+bool names_degrees(const std::string& id, const JobShape& shape) {
+  const std::size_t end = id.find(kPointSolution);
+  return end != std::string::npos &&
+         std::string_view(id).substr(0, end + kPointSolution.size()).ends_with(degrees(shape));
+}
+
+/// Returns the session by which a rank of a training holds its place.
+std::string zeus_session(const std::string& training, int rank) {
+  return session_start(training) + std::to_string(rank);
+}
+
+/// Returns the ranks of this training that hold places of the job. O(ranks), O(1) if there are
+/// none.
+std::map<int, RankCoordinates> ranks_of_zeus_training(const Job& job, const std::string& training) {
+  std::map<int, RankCoordinates> ranks;
+  if (job.run() != training) return ranks;
+  const JobShape& shape = job.spec().shape;
+  const std::string start = session_start(training);
+  for (int data = 0; data < shape.data; ++data) {
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      for (int tensor = 0; tensor < shape.tensor; ++tensor) {
+        const RankCoordinates coordinates{.data = data, .stage = stage, .tensor = tensor};
+        const std::string& session = job.session(coordinates);
+        if (!session.starts_with(start)) continue;
+        const auto rank = parse_integer(std::string_view(session).substr(start.size()));
+        if (rank && *rank >= 0 && *rank < shape.ranks())
+          ranks[static_cast<int>(*rank)] = coordinates;
+      }
+    }
+  }
+  return ranks;
+}
+
+// --- Requests and responses ---------------------------------------------------------------------
 
 JobShape shape_of(const ZeusJobInfo& info) {
   return {.data = info.dp_degree, .stages = info.pp_degree, .tensor = info.tp_degree};
@@ -399,7 +554,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
     report.session = zeus_session(job->id, result.rank);
     report.iteration = job->next_iteration + job->reported[result.rank];
     report.version = report.known = job->version;
-    registry_.count_report();
+    ++registry_.counts().reports;
     const Result<ReportTaken> taken =
         registry_.act(native, [&](Job& one, Seconds now) { return one.report(report, now); });
     if (!taken.ok()) {
