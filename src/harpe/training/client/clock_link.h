@@ -3,6 +3,8 @@
 /// A rank's lease on its GPU at the node's agent: taken, renewed, taken again after the agent was
 /// away. Under it go clocks, and the memory clock and power limit of an assignment.
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -10,9 +12,10 @@
 #include <string>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/result.h"
 #include "harpe/node/node_client/clock_channel.h"
+#include "harpe/plan/instruction/knobs.h"
 #include "harpe/training/client/latest_snapshot.h"
-#include "harpe/training/client/steady_knobs.h"
 #include "harpe/training/client/wanted_clock.h"
 
 namespace harpe {
@@ -23,6 +26,48 @@ struct ClockLinkOptions {
   Seconds lease{60};  ///< after which an agent restores the clock of a rank that has gone
   std::string name;   ///< of the lease, for people
   Seconds first_retry{0.5}, longest_retry{30};
+};
+
+/// Memory clock and power limit of a rank's GPU: the values that training wants throughout an
+/// assignment, and the agent's response. `want` and `refuses` are thread-safe and never wait; the
+/// other functions are for one thread.
+class SteadyKnobs {
+ public:
+  static constexpr Seconds kRetry{60};  ///< after a refusal
+
+  explicit SteadyKnobs(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+
+  /// Sets the wanted values; labels are ignored. A value that is not given stays as before the
+  /// lease.
+  void want(const Knobs& knobs) noexcept { wanted_ = word_of(knobs); }
+  /// Returns true if the agent has refused exactly these values.
+  bool refuses(const Knobs& knobs) const noexcept { return refused_ == word_of(knobs); }
+
+  /// Sends the wanted values to the agent if they are not in force, and waits for the response. A
+  /// refusal is logged once, resets both values, and is tried again after `kRetry`. Fails if the
+  /// channel fails.
+  Status apply(ClockChannel& channel, Instant now);
+  /// Notes that the channel was replaced: the agent has restored the values of the last one.
+  void forget() { in_force_ = 0; }
+
+  bool in_force() const { return in_force_ == wanted_; }
+  /// Returns why the wanted values are not in force; empty if they are, or if nothing is known yet.
+  std::string refusal() const { return refused_ == wanted_ ? refusal_ : std::string(); }
+
+ private:
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  /// Megahertz and milliwatts.
+  static std::uint64_t word_of(const Knobs& knobs) noexcept;
+  static Megahertz clock_of(std::uint64_t word);
+  static Watts limit_of(std::uint64_t word);
+  Status set(ClockChannel& channel, std::uint64_t wanted);
+
+  std::function<void(const std::string&)> log_;
+  std::atomic<std::uint64_t> wanted_ = 0, refused_ = kNone;
+  std::uint64_t in_force_ = 0;
+  std::string refusal_, told_;
+  Instant retry_{};
 };
 
 /// `tell` is for two threads, each with its number, and never waits; the rest is for a third,

@@ -3,20 +3,29 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/random_id.h"
+#include "harpe/base/result.h"
+#include "harpe/base/text.h"
+#include "harpe/device/hw/devices.h"
 #include "harpe/device/hw/system_clock.h"
+#include "harpe/device/hw/visible_gpus.h"
+#include "harpe/device/measure/energy_monitor.h"
 #include "harpe/net/http_client/token_file.h"
 #include "harpe/training/client/assignment_cursor.h"
 #include "harpe/training/client/client.h"
+#include "harpe/training/client/clock_readings.h"
 #include "harpe/training/client/instruction_cursor.h"
-#include "harpe/training/client/measured_gpu.h"
 #include "harpe/training/client/pacer.h"
 #include "harpe/training/client/pause_board.h"
+#include "harpe/training/client/rank_client_options.h"
 #include "harpe/training/client/rank_event.h"
 #include "harpe/training/client/reporter.h"
 #include "harpe/training/client/stream_follower.h"
@@ -29,6 +38,7 @@ namespace {
 constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the assignments
 constexpr std::size_t kCallReader = 1;      // of the assignments, where a stream is followed
 constexpr Megahertz kFree{0};               // takes the lock off
+constexpr Seconds kClockInterval{0.05};     // between readings of the clock while it is wanted
 constexpr const char* kNoLabels =
     "the plan has labels, such as kernel schedules, and training does not ask for them "
     "(RankClient::label): it runs at all-max";
@@ -64,6 +74,112 @@ AskingAhead asking_of(const RankClientOptions& options) {
 bool plans_count_on(const RankClientOptions& options) {
   return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
 }
+
+/// The GPU of this rank and its monitor. If no GPU can be read, all members but `index` are empty.
+struct MeasuredGpu {
+  std::optional<int> index;  ///< in PCI order, as the agent counts
+  std::string name;
+  bool simulated = false;
+  std::vector<Megahertz> clocks;  ///< that it can be locked to
+  Watts power_limit{};            ///< 0: not known
+  Devices devices;                ///< must outlive the monitor, like `clock_readings`
+  std::unique_ptr<ClockReadings> clock_readings;
+  std::unique_ptr<EnergyMonitor> monitor;
+};
+
+/// Returns the position of this rank's GPU among the devices: the GPU that the options name, else
+/// the LOCAL_RANK-th of those that this process may use (CUDA_VISIBLE_DEVICES and its kin), else
+/// its only one. Logs a line and returns nullopt if that is not known.
+std::optional<std::size_t> choose_gpu(const RankClientOptions& options, const Devices& devices) {
+  const auto& gpus = devices.gpus;
+  if (options.gpu) return static_cast<std::size_t>(*options.gpu);
+  std::vector<GpuIdentity> identities;
+  identities.reserve(gpus.size());
+  for (const auto& gpu : gpus) identities.push_back(gpu->identity());
+  const auto visible = visible_gpus(identities, VisibilityVariables::of_environment());
+  if (!visible.ok()) {
+    options.log(visible.error().text() + "; this rank's energy is not measured");
+    return std::nullopt;
+  }
+  const char* local = std::getenv("LOCAL_RANK");
+  const auto rank = local == nullptr ? std::nullopt : parse_integer(local);
+  // Launchers that show a rank its own GPU alone count ranks all the same.
+  const auto count = static_cast<std::int64_t>(visible->gpus.size());
+  const std::int64_t position = count == 1 ? 0 : rank.value_or(-1);
+  if (position < 0 || position >= count) {
+    options.log(count == 0
+                    ? "no GPU is visible here: energy is not measured and no clock is set"
+                    : "which of " + std::to_string(count) + " GPUs is this rank's is not known: " +
+                          (local != nullptr ? "LOCAL_RANK is " + std::string(local)
+                                            : "give HARPE_GPU or LOCAL_RANK") +
+                          "; energy is not measured and no clock is set");
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(visible->gpus[static_cast<std::size_t>(position)]);
+}
+
+/// Finds the GPU of this rank and starts its monitor. Fails only if the options name a GPU that
+/// this node does not have.
+Result<MeasuredGpu> find_gpu(const RankClientOptions& options) {
+  MeasuredGpu found;
+  found.index = options.gpu;
+  Gpu* gpu = options.measured;
+  if (gpu == nullptr) {
+    auto devices = HARPE_TRY(open_devices(DeviceOptions::of_environment()));
+    found.devices = std::move(devices);
+    const auto position = choose_gpu(options, found.devices);
+    if (!position) return found;
+    if (*position >= found.devices.gpus.size()) {
+      if (found.devices.gpus.empty()) {
+        options.log("no GPU can be read here: energy is not measured");
+        return found;
+      }
+      return Error::invalid("this node has GPUs 0 to " +
+                            std::to_string(found.devices.gpus.size() - 1) + ", and no GPU " +
+                            std::to_string(*position));
+    }
+    gpu = found.devices.gpus[*position].get();
+  }
+  if (!found.index) found.index = gpu->identity().index;
+  found.name = gpu->identity().name;
+  found.simulated = gpu->identity().backend == "sim";
+  if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics); clocks.ok()) {
+    found.clocks = *std::move(clocks);
+  }
+  if (const auto limit = gpu->power_limit(); limit.ok()) found.power_limit = *limit;
+  const std::array<Gpu*, 1> one{gpu};
+  found.clock_readings = std::make_unique<ClockReadings>(system_clock());
+  // An observing rank has no assignments: only readings show its clock.
+  found.clock_readings->enable(options.spec.observe);
+  const auto look = [readings = found.clock_readings.get()](std::size_t, Gpu& at) {
+    readings->look(at);
+  };
+  found.monitor = HARPE_TRY(EnergyMonitor::start(
+      one, {}, {.reasons_interval = Seconds{0.1}, .look = look, .look_interval = kClockInterval},
+      system_clock()));
+  return found;
+}
+
+/// The label of the instruction that runs, as training reads it. On training's thread, but
+/// `was_read`.
+class ShownLabel {
+ public:
+  void show(const Label& label) noexcept {
+    const std::string_view text = label.text();
+    std::ranges::copy(text, text_.begin());
+    text_[text.size()] = 0;
+  }
+  const char* read() noexcept {
+    was_read_.store(true, std::memory_order_relaxed);
+    return text_.data();
+  }
+  /// Returns true if training has ever read a label, so that it does what labels say.
+  bool was_read() const noexcept { return was_read_.load(std::memory_order_relaxed); }
+
+ private:
+  std::array<char, Label::kMostBytes + 1> text_{};
+  std::atomic<bool> was_read_ = false;
+};
 
 /// Without a server there is nothing to do.
 class IdleClient final : public RankClient {
@@ -139,11 +255,11 @@ class ActiveClient final : public RankClient {
   void on_instruction_begin(InstructionKind kind, int chunk, int micro_batch) noexcept override {
     if (!follower_) {
       begin_instruction(kind, chunk, micro_batch);
-      return show(at_.label());
+      return label_.show(at_.label());
     }
     if (called_->at_end()) begin_called(called_->iteration() + 1);
     (void)called_->take(kind, chunk, micro_batch);
-    show(called_->label());
+    label_.show(called_->label());
     tell({.kind = Kind::kInstructionBegin,
           .instruction = kind,
           .chunk = chunk,
@@ -218,10 +334,7 @@ class ActiveClient final : public RankClient {
             .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
             .version = version_.load(std::memory_order_relaxed)};
   }
-  const char* label() noexcept override {
-    takes_labels_.store(true, std::memory_order_relaxed);
-    return label_.data();
-  }
+  const char* label() noexcept override { return label_.read(); }
   bool registered() const noexcept override { return reporter_->registered(); }
 
  private:
@@ -240,11 +353,6 @@ class ActiveClient final : public RankClient {
   static std::uint64_t labelled(const AssignmentCursor& cursor) noexcept {
     const RankAssignment* one = cursor.in_force();
     return one != nullptr && one->has_labels ? one->version : 0;
-  }
-  void show(const Label& label) noexcept {
-    const std::string_view text = label.text();
-    std::ranges::copy(text, label_.begin());
-    label_[text.size()] = 0;
   }
 
   // What calls mean, when the device gets there: on training's thread, or all on the follower's.
@@ -328,8 +436,7 @@ class ActiveClient final : public RankClient {
 
   /// Training and its GPU may run by this assignment, as far as they are asked.
   bool may_run(const RankAssignment& assignment) const noexcept {
-    return assignment.refusal.empty() &&
-           (!assignment.has_labels || takes_labels_.load(std::memory_order_relaxed));
+    return assignment.refusal.empty() && (!assignment.has_labels || label_.was_read());
   }
   bool runs(const RankAssignment& assignment) const noexcept {
     const bool is_refused =
@@ -390,8 +497,7 @@ class ActiveClient final : public RankClient {
   std::unique_ptr<Pacer> pacer_;            ///< uses all of the above
   void* stream_ = nullptr;                  ///< of training's thread, as what follows
   std::optional<AssignmentCursor> called_;  ///< where calls are that the follower is behind of
-  std::array<char, Label::kMostBytes + 1> label_{};
-  std::atomic<bool> takes_labels_ = false;    ///< training has asked for one
+  ShownLabel label_;
   std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above
 };
 
@@ -422,7 +528,7 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
     options.log(read.error().text() + "; it is looked for again");
   }
   options.log = log_of_rank(options);
-  auto gpu = HARPE_TRY(MeasuredGpu::find(options));
+  auto gpu = HARPE_TRY(find_gpu(options));
   try {
     return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
         options, std::move(cursor), std::move(gpu), std::move(link)));
