@@ -141,8 +141,8 @@ void Reporter::run() {
     session_.tick();
     if (parts_.clocks != nullptr) parts_.clocks->tick();
     registered_ = session_.registered();
-    reports_sent_ = session_.reports_sent();
-    reports_dropped_ = session_.reports_dropped();
+    reports_sent_ = session_.reports().sent();
+    reports_dropped_ = session_.reports().dropped();
     if (is_done(now)) return;
     parts_.link->step(std::clamp(next(now) - parts_.clock.now(), Seconds{0.001}, kLongestStep));
   }
@@ -152,7 +152,7 @@ bool Reporter::is_done(Instant now) {
   const MutexLock lock(mutex_);
   if (!stopping_) return false;
   if (ended_.empty()) session_.end();  // behind all that is to be reported
-  const bool sent = ended_.empty() && session_.waiting() == 0 && session_.ended();
+  const bool sent = ended_.empty() && session_.reports().size() == 0 && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }
 

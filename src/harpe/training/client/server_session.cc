@@ -18,6 +18,7 @@ constexpr Seconds kGathering{1}, kLongGathering{5};
 constexpr int kShortGatherings = 60;
 constexpr double kShareOfPatience = 2.0 / 3;
 constexpr Seconds kSayPausing{1};
+constexpr Seconds kFarOff{3600};
 constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
 
 bool is_success(const HttpResult& response) {
@@ -39,6 +40,11 @@ std::string error_code(const HttpResult& response) {
   return code == nullptr ? std::string() : code->string;
 }
 
+std::minstd_rand random_of(const ServerSessionOptions& options) {
+  return std::minstd_rand(static_cast<std::minstd_rand::result_type>(
+      std::hash<std::string>{}(options.registration.session) | 1));
+}
+
 }  // namespace
 
 std::string error_message(const HttpResult& response) {
@@ -56,84 +62,143 @@ std::string error_message(const HttpResult& response) {
   return message.empty() ? status : message + " (" + status + ")";
 }
 
+void Retry::fail(Instant now) {
+  ++failures_;
+  failed_ = now;
+  const double doubled = first_.value * std::exp2(std::clamp(failures_ - 1, 0, 20));
+  std::uniform_real_distribution<double> spread(0.75, 1.25);
+  next_ = now + Seconds{std::min(doubled, longest_.value) * spread(random_)};
+}
+
+void ReportQueue::add(IterationReport report) {
+  if (waiting_.size() >= kMostReports) {
+    waiting_.pop_front();
+    ++dropped_;
+  }
+  waiting_.push_back(std::move(report));
+}
+
+IterationReport& ReportQueue::send() {
+  sending_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  return *sending_;
+}
+
+void ReportQueue::note_sent() {
+  sending_.reset();
+  ++sent_;
+}
+
+void ReportQueue::note_dropped() {
+  sending_.reset();
+  ++dropped_;
+}
+
+void ReportQueue::send_again() {
+  waiting_.push_front(*std::exchange(sending_, std::nullopt));
+}
+
+void ReportQueue::clear() {
+  dropped_ += waiting_.size();
+  waiting_.clear();
+}
+
+KeepAlive::KeepAlive(Seconds patience, Instant now, std::minstd_rand random)
+    : period_(std::clamp(patience * kShareOfPatience, Seconds{1}, kLongest)),
+      heard_(now),
+      random_(random) {}
+
+void KeepAlive::hasten(Instant now) {
+  std::uniform_real_distribution<double> spread(0, kSayPausing.value);
+  soon_ = now + Seconds{spread(random_)};
+}
+
+void AssignmentStream::open(const std::string& path, std::function<void(std::string_view)> hear,
+                            std::function<void(const HttpResult&)> ended) {
+  is_open_ = is_new_ = true;
+  reader_ = EventReader();
+  link_.listen(path, std::move(hear), [this, ended = std::move(ended)](const HttpResult& response) {
+    is_open_ = false;
+    retry_.fail(clock_.now());
+    ended(response);
+  });
+}
+
+void AssignmentStream::close_dropped() {
+  if (!std::exchange(is_dropped_, false)) return;
+  link_.stop_listening();
+  is_open_ = false;
+}
+
+Instant AssignmentStream::next(bool is_wanted) const {
+  if (is_dropped_) return clock_.now();
+  return is_wanted && !is_open_ ? retry_.next() : clock_.now() + kFarOff;
+}
+
+void AssignmentStream::read(std::string_view bytes, const EventReader::Listener& listener) {
+  retry_.succeed();
+  // An event that is too long ends the stream on its next silence; responses still bring
+  // assignments.
+  (void)reader_.add(bytes, listener);
+}
+
 ServerSession::ServerSession(ServerSessionOptions options, HttpLink& link, Clock& clock,
                              Listener listener)
     : options_(std::move(options)),
+      path_("/v1/jobs/" + options_.job),
       link_(link),
       clock_(clock),
       listener_(std::move(listener)),
-      random_(static_cast<std::minstd_rand::result_type>(
-          std::hash<std::string>{}(options_.registration.session) | 1)),
-      next_try_(clock.now()),
+      log_(listener_.log),
+      retry_(options_.first_retry, options_.longest_retry, clock.now(), random_of(options_)),
       confirmed_(clock.now()),
-      heard_(clock.now()),
-      next_listen_(clock.now()) {}
-
-/// A rank that has nothing to report is heard of so often.
-Seconds ServerSession::unheard() const {
-  return std::clamp(options_.patience * kShareOfPatience, Seconds{1}, kLongestUnheard);
-}
-
-/// When a rank that has nothing to report registers again.
-Instant ServerSession::keep_alive() const {
-  const Instant usual = heard_ + unheard();
-  return say_pausing_ ? std::min(usual, *say_pausing_) : usual;
-}
+      keep_alive_(options_.patience, clock.now(), random_of(options_)),
+      stream_(link, clock, retry_) {}
 
 void ServerSession::pausing(std::uint64_t pause) {
   if (std::exchange(options_.registration.pausing, pause) == pause) return;
-  say_pausing_.reset();
-  if (pause == 0) return;
-  std::uniform_real_distribution<double> spread(0, kSayPausing.value);
-  say_pausing_ = clock_.now() + Seconds{spread(random_)};
+  keep_alive_.note_asked();
+  if (pause != 0) keep_alive_.hasten(clock_.now());
 }
 
 Instant ServerSession::next() const {
-  Instant next = clock_.now() + Seconds{3600};
+  Instant next = clock_.now() + kFarOff;
   if (!asking_ && !end_told_) {
     const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
-    next = asks ? next_try_ : std::max(next_try_, keep_alive());
+    next = asks ? retry_.next() : std::max(retry_.next(), keep_alive_.next());
   }
-  if (may_listen()) next = std::min(next, next_listen_);
-  if (drop_stream_) next = clock_.now();
+  next = std::min(next, stream_.next(may_listen()));
   if (governed_) next = std::min(next, confirmed_ + options_.patience);
   return next;
 }
 
 void ServerSession::tick() {
   const Instant now = clock_.now();
-  if (std::exchange(drop_stream_, false)) {
-    link_.stop_listening();
-    listening_ = false;
-  }
+  stream_.close_dropped();
   if (governed_ && now >= confirmed_ + options_.patience) {
     governed_ = false;
     listener_.governed(false);
   }
-  if (unauthorized_ && !asking_ && link_.renew_token()) next_try_ = now;
-  if (!asking_ && !end_told_ && now >= next_try_) ask(now);
-  if (may_listen() && now >= next_listen_) listen();
+  if (unauthorized_ && !asking_ && link_.renew_token()) retry_.wait_until(now);
+  if (!asking_ && !end_told_ && now >= retry_.next()) ask(now);
+  if (stream_.is_due(may_listen())) listen();
 }
 
 void ServerSession::report(IterationReport report) {
   report.session = options_.registration.session;
-  if (reports_.size() >= kMostReports) {
-    reports_.pop_front();
-    ++reports_dropped_;
-  }
-  reports_.push_back(std::move(report));
+  reports_.add(std::move(report));
 }
 
 void ServerSession::register_job() {
   asking_ = true;
-  link_.send("PUT", job_path(), options_.spec,
+  link_.send("PUT", path_, options_.spec,
              [this](const HttpResult& response) { job_answered(response); });
 }
 
 void ServerSession::register_rank() {
   asking_ = true;
-  say_pausing_.reset();
-  link_.send("POST", job_path() + "/ranks", rank_registration_json(options_.registration),
+  keep_alive_.note_asked();
+  link_.send("POST", path_ + "/ranks", rank_registration_json(options_.registration),
              [this](const HttpResult& response) { rank_answered(response); });
 }
 
@@ -143,18 +208,17 @@ void ServerSession::ask(Instant now) {
   if (stage_ != Stage::kRunning) return register_rank();
   if (!reports_.empty()) return send_report();
   if (ending_) return send_end();
-  if (now >= keep_alive()) register_rank();
+  if (now >= keep_alive_.next()) register_rank();
 }
 
 void ServerSession::send_report() {
   asking_ = true;
-  sending_ = std::move(reports_.front());
-  reports_.pop_front();
-  sending_->known = known_;
-  sending_->reached = listener_.reached ? listener_.reached() : -1;
-  sending_->epoch = known_epoch_;
-  sending_->incarnation = options_.registration.incarnation;
-  link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),
+  IterationReport& report = reports_.send();
+  report.known = known_;
+  report.reached = listener_.reached ? listener_.reached() : -1;
+  report.epoch = known_epoch_;
+  report.incarnation = options_.registration.incarnation;
+  link_.send("POST", path_ + "/reports", iteration_report_json(report),
              [this](const HttpResult& response) { report_answered(response); });
 }
 
@@ -162,7 +226,7 @@ void ServerSession::send_end() {
   asking_ = true;
   const RankEnd end{.coordinates = options_.registration.coordinates,
                     .session = options_.registration.session};
-  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpResult& response) {
+  link_.send("POST", path_ + "/end", rank_end_json(end), [this](const HttpResult& response) {
     asking_ = false;
     if (is_outage(response)) return failed(response, "say that training has ended");
     // A job, or a place, that is not this rank's any more needs no end.
@@ -171,32 +235,29 @@ void ServerSession::send_end() {
 }
 
 void ServerSession::listen() {
-  listening_ = stream_is_new_ = true;
-  stream_ = EventReader();
   const RankCoordinates coordinates = options_.registration.coordinates;
-  link_.listen(
-      job_path() + "/events?data=" + std::to_string(coordinates.data) + "&stage=" +
+  stream_.open(
+      path_ + "/events?data=" + std::to_string(coordinates.data) + "&stage=" +
           std::to_string(coordinates.stage) + "&tensor=" + std::to_string(coordinates.tensor) +
           "&session=" + options_.registration.session,
-      [this](std::string_view bytes) {
-        if (stage_ != Stage::kRunning) return;
-        stream_failures_ = 0;
-        if (!asking_) hasten();
-        // One that is too long ends the stream on its next silence; responses still bring
-        // assignments.
-        (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
-        if (stage_ == Stage::kRunning) confirmed();
-      },
+      [this](std::string_view bytes) { hear(bytes); },
       [this](const HttpResult& response) { stream_ended(response); });
 }
 
-/// The server is there: what has been put off need not wait for its time. A stream that was there
-/// when a request failed shows less, as where connections break: so that is not at once.
-void ServerSession::hasten() {
-  const Instant now = clock_.now();
-  const bool is_new = std::exchange(stream_is_new_, false);
-  if (!is_new && failures_ == 0) return;
-  next_try_ = std::min(next_try_, is_new ? now : std::max(now, failed_ + kPauseWhileHeard));
+void ServerSession::hear(std::string_view bytes) {
+  if (stage_ != Stage::kRunning) return;
+  stream_.read(bytes, [this](const EventReader::Event& event) {
+    if (event.name == "assignments" && stage_ == Stage::kRunning) (void)take(event.data);
+  });
+  // The server is there: what was put off need not wait for its time. A stream that was open when a
+  // request failed proves less, for example where connections break: so that is not at once.
+  const bool is_new = !asking_ && stream_.take_new();
+  if (!asking_ && stage_ == Stage::kRunning && (is_new || retry_.failures() > 0)) {
+    const Instant now = clock_.now();
+    const Instant then = is_new ? now : std::max(now, retry_.failed() + kPauseWhileHeard);
+    retry_.wait_until(std::min(retry_.next(), then));
+  }
+  if (stage_ == Stage::kRunning) confirmed();
 }
 
 void ServerSession::job_answered(const HttpResult& response) {
@@ -226,22 +287,22 @@ void ServerSession::rank_answered(const HttpResult& response) {
     }
     return;
   }
-  failures_ = gathered_ = 0;
+  retry_.succeed();
+  gathered_ = 0;
   unauthorized_ = false;
-  told_.erase("place");
-  told_.erase("refused");
+  log_.forget("place");
+  log_.forget("refused");
   stage_ = Stage::kRunning;
-  heard_ = clock_.now();
+  keep_alive_.note_heard(clock_.now());
   const auto read = parse_rank_response(response.body);
   if (!read.ok()) {
-    log_once("assignments",
-             "the server sent assignments that cannot be read: " + read.error().text());
+    log_.write("assignments",
+               "the server sent assignments that cannot be read: " + read.error().text());
   } else {
     RankRegistration& mine = options_.registration;
     if (read->incarnation != mine.incarnation) {
       // What was measured by assignments of another life says nothing of this one's.
       known_ = known_epoch_ = 0;
-      reports_dropped_ += reports_.size();
       reports_.clear();
       listener_.forget();
     }
@@ -255,34 +316,26 @@ void ServerSession::rank_answered(const HttpResult& response) {
 
 void ServerSession::report_answered(const HttpResult& response) {
   asking_ = false;
-  IterationReport report = *std::exchange(sending_, std::nullopt);
   if (is_outage(response)) {
-    reports_.push_front(std::move(report));
+    reports_.send_again();
     return failed(response, "report an iteration");
   }
   answered();
   if (is_success(response)) {
-    ++reports_sent_;
-    failures_ = 0;
-    heard_ = clock_.now();
+    reports_.note_sent();
+    retry_.succeed();
+    keep_alive_.note_heard(clock_.now());
     if (!take(response.body)) return;
     confirmed();
     return tick();
   }
   const bool may_be_sent_later = response.status == 401 || response.status == 403;
-  if (may_be_sent_later) {
-    reports_.push_front(std::move(report));
-  } else {
-    ++reports_dropped_;
-  }
+  may_be_sent_later ? reports_.send_again() : reports_.note_dropped();
   if (lost_registration(response, "the server refuses this rank")) return;
-  log_once("report", "the server refuses a report: " + error_message(response));
+  log_.write("report", "the server refuses a report: " + error_message(response));
 }
 
 void ServerSession::stream_ended(const HttpResult& response) {
-  listening_ = false;
-  ++stream_failures_;
-  next_listen_ = clock_.now() + pause(stream_failures_);
   if (stage_ != Stage::kRunning || response.status == 200) return;
   if (is_outage(response)) {
     // Whether the server is gone, the next report shows; without one, registering again does.
@@ -290,19 +343,15 @@ void ServerSession::stream_ended(const HttpResult& response) {
   } else if (response.status == 404 || response.status == 409) {
     if (!asking_) begin_again(response.status == 404 ? Stage::kJob : Stage::kRank);
   } else {
-    log_once("events", "the server refuses its events: " + error_message(response));
+    log_.write("events", "the server refuses its events: " + error_message(response));
   }
-}
-
-void ServerSession::hear(const EventReader::Event& event) {
-  if (event.name == "assignments" && stage_ == Stage::kRunning) (void)take(event.data);
 }
 
 bool ServerSession::take(const std::string& text) {
   const auto response = parse_rank_response(text);
   if (!response.ok()) {
-    log_once("assignments",
-             "the server sent assignments that cannot be read: " + response.error().text());
+    log_.write("assignments",
+               "the server sent assignments that cannot be read: " + response.error().text());
     return true;
   }
   if (!response->incarnation.empty() &&
@@ -311,8 +360,8 @@ bool ServerSession::take(const std::string& text) {
     return false;
   }
   if (!response->energy_refused.empty()) {
-    log_once("energy", "the server counts what this GPU reports as not measured: " +
-                           response->energy_refused);
+    log_.write("energy", "the server counts what this GPU reports as not measured: " +
+                             response->energy_refused);
   }
   take_assignments(*response);
   return true;
@@ -341,12 +390,12 @@ bool ServerSession::lost_registration(const HttpResult& response, const std::str
       begin_again(Stage::kRank);
       if (error_code(response) == "gathering") {
         const bool is_long = ++gathered_ > kShortGatherings;
-        try_after(is_long ? kLongGathering : kGathering);
-        failures_ = 0;
-        log_once("place", "this rank waits for its place: " + error_message(response));
-      } else if (failures_ > 6) {
+        retry_.wait_until(clock_.now() + (is_long ? kLongGathering : kGathering));
+        retry_.succeed();
+        log_.write("place", "this rank waits for its place: " + error_message(response));
+      } else if (retry_.failures() > 6) {
         // The process before this one may only just have ended.
-        log_once("place", "this rank's place is not to be had: " + error_message(response));
+        log_.write("place", "this rank's place is not to be had: " + error_message(response));
       }
       return true;
     default:
@@ -356,14 +405,13 @@ bool ServerSession::lost_registration(const HttpResult& response, const std::str
 
 /// What the stream says is of a registration that stands no more.
 void ServerSession::begin_again(Stage stage) {
-  drop_stream_ = listening_;
+  stream_.drop();
   stage_ = stage;
-  ++failures_;
-  try_after(pause(failures_));
+  retry_.fail(clock_.now());
 }
 
 void ServerSession::answered() {
-  if (told_.erase("away") > 0) listener_.log("the server responds again");
+  if (log_.forget("away")) listener_.log("the server responds again");
 }
 
 void ServerSession::confirmed() {
@@ -373,30 +421,17 @@ void ServerSession::confirmed() {
 }
 
 void ServerSession::failed(const HttpResult& response, const std::string& what) {
-  ++failures_;
-  failed_ = clock_.now();
-  try_after(pause(failures_));
-  log_once("away", "cannot " + what + ": " + error_message(response) +
-                       "; training goes on, at free clocks after " +
-                       shortest(options_.patience.value) + " s, and this is tried again");
+  retry_.fail(clock_.now());
+  log_.write("away", "cannot " + what + ": " + error_message(response) +
+                         "; training goes on, at free clocks after " +
+                         shortest(options_.patience.value) + " s, and this is tried again");
 }
 
 void ServerSession::refused(const HttpResult& response, const std::string& what) {
-  try_after(kPersonsRetry);
-  log_once("refused", what + ": " + error_message(response) +
-                          "; training goes on, at free clocks after " +
-                          shortest(options_.patience.value) + " s, and this is tried again");
-}
-
-Seconds ServerSession::pause(int failures) {
-  const double doubled = options_.first_retry.value * std::exp2(std::clamp(failures - 1, 0, 20));
-  // Ranks that lost their server at one moment do not come back at one moment.
-  std::uniform_real_distribution<double> spread(0.75, 1.25);
-  return Seconds{std::min(doubled, options_.longest_retry.value) * spread(random_)};
-}
-
-void ServerSession::log_once(const std::string& key, const std::string& text) {
-  if (told_.insert(key).second) listener_.log(text);
+  retry_.wait_until(clock_.now() + kPersonsRetry);
+  log_.write("refused", what + ": " + error_message(response) +
+                            "; training goes on, at free clocks after " +
+                            shortest(options_.patience.value) + " s, and this is tried again");
 }
 
 }  // namespace harpe

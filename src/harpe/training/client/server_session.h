@@ -19,6 +19,7 @@
 /// logged once and tried again once a minute or so, since people do mend them; with a new token at
 /// once.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,6 +27,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/clock.h"
@@ -42,6 +45,118 @@ struct ServerSessionOptions {
   RankRegistration registration;  ///< with its session
   Seconds patience{30};           ///< without being confirmed before clocks are set free
   Seconds first_retry{0.5}, longest_retry{30};
+};
+
+/// The time at which a request that failed is sent again: after pauses that double with each
+/// failure in a row, and differ from rank to rank, so that ranks that lost their server at one
+/// moment do not return at one moment.
+class Retry {
+ public:
+  Retry(Seconds first, Seconds longest, Instant now, std::minstd_rand random)
+      : first_(first), longest_(longest), random_(random), next_(now) {}
+
+  Instant next() const { return next_; }
+  int failures() const { return failures_; }  ///< in a row
+  Instant failed() const { return failed_; }  ///< the last of them
+  void fail(Instant now);
+  void succeed() { failures_ = 0; }
+  void wait_until(Instant next) { next_ = next; }
+
+ private:
+  Seconds first_, longest_;
+  std::minstd_rand random_;
+  Instant next_, failed_;
+  int failures_ = 0;
+};
+
+/// Reports that wait to be sent, oldest first, and the one that is on its way. If too many wait (a
+/// server away for long), the oldest are dropped.
+class ReportQueue {
+ public:
+  static constexpr std::size_t kMostReports = 256;
+
+  void add(IterationReport report);
+  bool empty() const { return waiting_.empty(); }
+  std::size_t size() const { return waiting_.size() + (sending_ ? 1 : 0); }
+  /// Takes the oldest report out, to be sent.
+  IterationReport& send();
+  /// Ends the sending of that report.
+  void note_sent();
+  void note_dropped();
+  void send_again();
+  /// Drops all that wait.
+  void clear();
+
+  std::uint64_t sent() const { return sent_; }
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  std::deque<IterationReport> waiting_;
+  std::optional<IterationReport> sending_;
+  std::uint64_t sent_ = 0, dropped_ = 0;
+};
+
+/// The time at which a rank that has nothing to report registers again, so that its server hears of
+/// it.
+class KeepAlive {
+ public:
+  /// A rank that has not been heard of for 60 s may lose its place (`Job::kSilence`).
+  static constexpr Seconds kLongest{20};
+
+  KeepAlive(Seconds patience, Instant now, std::minstd_rand random);
+  Instant next() const { return soon_ ? std::min(heard_ + period_, *soon_) : heard_ + period_; }
+  void note_heard(Instant now) { heard_ = now; }  ///< a request has succeeded
+  void note_asked() { soon_.reset(); }            ///< a registration is on its way
+  /// Registers soon, of thousands of ranks not all at one moment.
+  void hasten(Instant now);
+
+ private:
+  Seconds period_;
+  Instant heard_;
+  std::optional<Instant> soon_;
+  std::minstd_rand random_;
+};
+
+/// The stream by which the server sends assignments. It is opened again after it has ended.
+class AssignmentStream {
+ public:
+  AssignmentStream(HttpLink& link, Clock& clock, const Retry& retry)
+      : link_(link), clock_(clock), retry_(retry) {}
+
+  void open(const std::string& path, std::function<void(std::string_view)> hear,
+            std::function<void(const HttpResult&)> ended);
+  /// Has `close_dropped` close the stream: its own callbacks must not.
+  void drop() { is_dropped_ = is_open_; }
+  void close_dropped();
+  /// \param is_wanted  whether it is to be open
+  Instant next(bool is_wanted) const;
+  bool is_due(bool is_wanted) const { return is_wanted && !is_open_ && clock_.now() >= next(true); }
+  void read(std::string_view bytes, const EventReader::Listener& listener);
+  /// Returns true once for each stream that was opened.
+  bool take_new() { return std::exchange(is_new_, false); }
+
+ private:
+  HttpLink& link_;
+  Clock& clock_;
+  Retry retry_;
+  EventReader reader_;
+  bool is_open_ = false, is_dropped_ = false;
+  bool is_new_ = false;  ///< `take_new` has not been called since it was opened
+};
+
+/// A log that has each line once, by its key, until the key is forgotten.
+class OnceLog {
+ public:
+  explicit OnceLog(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+  void write(const std::string& key, const std::string& text) {
+    if (told_.insert(key).second) log_(text);
+  }
+  /// Returns true if there was a line by this key.
+  bool forget(const std::string& key) { return told_.erase(key) > 0; }
+
+ private:
+  std::function<void(const std::string&)> log_;
+  std::set<std::string> told_;
 };
 
 /// Not thread-safe. Calls its listeners from `tick` and from `HttpLink::step`.
@@ -65,10 +180,9 @@ class ServerSession {
   /// When `tick` has something to do, if nothing comes in before.
   Instant next() const;
 
-  /// Takes a report to send; its `session`, `known` and `reached` are filled in. Of too many that
-  /// wait (a server away for long) the oldest are dropped.
+  /// Takes a report to send; its `session`, `known` and `reached` are filled in.
   void report(IterationReport report);
-  std::size_t waiting() const { return reports_.size() + (sending_ ? 1 : 0); }
+  const ReportQueue& reports() const { return reports_; }
 
   /// Training waits in this pause; 0: it does not. The server hears of it soon, from thousands of
   /// ranks not at one moment.
@@ -81,13 +195,8 @@ class ServerSession {
   bool registered() const { return stage_ == Stage::kRunning; }
   /// The life of the job in which it registered last; empty: it never has.
   const std::string& incarnation() const { return options_.registration.incarnation; }
-  std::uint64_t reports_sent() const { return reports_sent_; }
-  std::uint64_t reports_dropped() const { return reports_dropped_; }
 
-  static constexpr std::size_t kMostReports = 256;
   static constexpr Seconds kPersonsRetry{60};
-  /// A rank that has not been heard of for 60 s may lose its place (`Job::kSilence`).
-  static constexpr Seconds kLongestUnheard{20};
 
  private:
   enum class Stage : unsigned char { kJob, kRank, kRunning };
@@ -98,12 +207,12 @@ class ServerSession {
   void send_report();
   void send_end();
   void listen();
-  bool may_listen() const { return stage_ == Stage::kRunning && !listening_ && !end_told_; }
+  bool may_listen() const { return stage_ == Stage::kRunning && !end_told_; }
   void job_answered(const HttpResult& response);
   void rank_answered(const HttpResult& response);
   void report_answered(const HttpResult& response);
   void stream_ended(const HttpResult& response);
-  void hear(const EventReader::Event& event);
+  void hear(std::string_view bytes);
 
   /// What a response or an event holds for this rank; false: it is of another life of the job.
   bool take(const std::string& text);
@@ -111,48 +220,31 @@ class ServerSession {
   void begin_again(Stage stage);
   void answered();
   void confirmed();
-  void try_after(Seconds pause) { next_try_ = clock_.now() + pause; }
-  void hasten();
-  Seconds unheard() const;
-  Instant keep_alive() const;
   /// Instead of a success; false: the response says nothing of the registration.
   bool lost_registration(const HttpResult& response, const std::string& what);
   /// No response, or one that is no response (5xx, 429): tries again later.
   void failed(const HttpResult& response, const std::string& what);
   void refused(const HttpResult& response, const std::string& what);
-  Seconds pause(int failures);
-  void log_once(const std::string& key, const std::string& text);
-  std::string job_path() const { return "/v1/jobs/" + options_.job; }
 
   ServerSessionOptions options_;
+  const std::string path_;  ///< of the job
   HttpLink& link_;
   Clock& clock_;
   Listener listener_;
-  std::minstd_rand random_;
+  OnceLog log_;
 
   Stage stage_ = Stage::kJob;
   bool asking_ = false;  ///< a request of the stage, a report, or the end is on its way
   bool ending_ = false, end_told_ = false;
-  Instant next_try_;  ///< of it
-  int failures_ = 0;  ///< in a row
-  Instant failed_;    ///< the last of them
+  Retry retry_;       ///< of it
   int gathered_ = 0;  ///< times in a row that others of its start were waited for
   bool unauthorized_ = false;
   bool governed_ = false;
-  Instant confirmed_;                   ///< while governed: the last time
-  Instant heard_;                       ///< the last success of a request
-  std::optional<Instant> say_pausing_;  ///< when the server is to hear that training waits
-  bool listening_ = false;
-  bool drop_stream_ = false;    ///< by the next tick: its own callbacks must not end it
-  bool stream_is_new_ = false;  ///< nothing has come over it that a request could follow
-  Instant next_listen_;
-  int stream_failures_ = 0;
-  EventReader stream_;
-  std::deque<IterationReport> reports_;
-  std::optional<IterationReport> sending_;
+  Instant confirmed_;  ///< while governed: the last time
+  KeepAlive keep_alive_;
+  AssignmentStream stream_;
+  ReportQueue reports_;
   std::uint64_t known_ = 0, known_epoch_ = 0;  ///< of the newest assignments
-  std::uint64_t reports_sent_ = 0, reports_dropped_ = 0;
-  std::set<std::string> told_;
 };
 
 /// The message of an error response ({"error": {"code", "message"}}), cut to one readable line; the

@@ -191,7 +191,7 @@ TEST_F(Session, RegistersReportsAndHearsAssignmentsBothWays) {
   EXPECT_THAT(versions_, ElementsAre(1, 4, 5));
   EXPECT_THAT(governed_, ElementsAre(true));
   EXPECT_THAT(log_, IsEmpty());
-  EXPECT_EQ(session_->reports_sent(), 2);
+  EXPECT_EQ(session_->reports().sent(), 2);
 }
 
 TEST_F(Session, AServerThatIsNotThereIsToldOnceAndLookedForMoreSeldom) {
@@ -389,7 +389,7 @@ TEST_F(Session, ANewTokenIsTriedAtOnce) {
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was refused for its token is not lost";
   respond(200, "{}");
   EXPECT_THAT(governed_, ElementsAre(true)) << "it took less than the patience";
-  EXPECT_EQ(session_->reports_dropped(), 0);
+  EXPECT_EQ(session_->reports().dropped(), 0);
 }
 
 TEST_F(Session, RegistersAgainWhereTheServerForgot) {
@@ -449,18 +449,18 @@ TEST_F(Session, ARefusedReportIsDroppedAndTheNextOneSent) {
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration, 1);
   respond(200, "not JSON at all");
   EXPECT_THAT(log_, SizeIs(2));
-  EXPECT_EQ(session_->reports_dropped(), 1);
-  EXPECT_EQ(session_->reports_sent(), 1);
+  EXPECT_EQ(session_->reports().dropped(), 1);
+  EXPECT_EQ(session_->reports().sent(), 1);
 }
 
 TEST_F(Session, ReportsThatNobodyTakesAreBounded) {
   for (int i = 0; i < 10'000; ++i) session_->report(report(i));
-  EXPECT_EQ(session_->waiting(), ServerSession::kMostReports);
-  EXPECT_EQ(session_->reports_dropped(), 10'000 - ServerSession::kMostReports);
+  EXPECT_EQ(session_->reports().size(), ReportQueue::kMostReports);
+  EXPECT_EQ(session_->reports().dropped(), 10'000 - ReportQueue::kMostReports);
   run_to_running();
   sent();
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration,
-            static_cast<std::int64_t>(10'000 - ServerSession::kMostReports));
+            static_cast<std::int64_t>(10'000 - ReportQueue::kMostReports));
 }
 
 TEST_F(Session, SaysThatTrainingHasEndedOnceAndBehindAllReports) {
