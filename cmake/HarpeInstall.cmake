@@ -38,10 +38,9 @@ set_target_properties(harpe_harpe PROPERTIES EXPORT_NAME harpe)
 target_link_libraries(harpe_harpe INTERFACE ${targets})
 
 # For pkg-config: from the highest room down, since a room calls only those below it.
-file(STRINGS ${PROJECT_SOURCE_DIR}/src/harpe/floors.txt floors REGEX "^[0-9]+ ")
+get_property(from_the_ground_up GLOBAL PROPERTY HARPE_ROOM_TARGETS)
 set(HARPE_PKG_CONFIG_LIBS)
-foreach(floor ${floors})
-  string(REGEX REPLACE "^[0-9]+ ([a-z_]+) .*" "harpe_\\1" target "${floor}")
+foreach(target ${from_the_ground_up})
   if(target IN_LIST targets)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "STATIC_LIBRARY")

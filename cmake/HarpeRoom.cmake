@@ -13,6 +13,8 @@
 #     FUZZ read_profile_fuzz.cc ...           # with seeds in fuzz_corpus/<target>/, if there
 #     LONG_FUZZ ...)                          # run five times as long
 #
+# A room whose programs do not all link the same libraries has a target for each (node/node_client).
+#
 # The rooms of public headers (src/harpe/public_headers.txt), and those they link, are installed as harpe::<room>;
 # harpe::harpe is all of them.
 
@@ -299,6 +301,7 @@ endfunction()
 function(harpe_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;TEST_SOURCES;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ;LONG_FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
+  set_property(GLOBAL APPEND PROPERTY HARPE_ROOM_TARGETS ${target})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${HARPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)

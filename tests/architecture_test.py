@@ -26,22 +26,25 @@ CORE = {"base", "gpu_model", "instruction", "objective", "flow", "profile", "sch
         "carbon", "pacing", "power_limit", "batch_size", "wire", "emulation"}
 
 
-def named_rooms(cmake_text, keyword="ROOMS"):
-    """The ROOMS, or TEST_ROOMS, of a harpe_room() call."""
-    call = ROOMS.search(re.sub(r"#.*", "", cmake_text))
-    rooms, reading = set(), False
-    for word in call.group(1).split() if call else []:
-        if word.isupper() or "_" in word and word.replace("_", "").isupper():
-            reading = word == keyword
-        elif reading:
-            rooms.add(word)
-    return rooms
+def named_targets(cmake_text, keyword="ROOMS"):
+    """The targets after a keyword (NAME, ROOMS, TEST_ROOMS) of the harpe_room() calls of a CMakeLists.txt."""
+    targets = set()
+    for call in ROOMS.findall(re.sub(r"#.*", "", cmake_text)):
+        reading = False
+        for word in call.split():
+            if word.isupper() or "_" in word and word.replace("_", "").isupper():
+                reading = word == keyword
+            elif reading:
+                targets.add(word)
+    return targets
 
 
 def violations(src):
     """Everything under `src` (the folder of floors.txt) that breaks a wall, one sentence each."""
     _, rooms = house.read_house(src / "floors.txt")
     room_at = {room.name: room for room in rooms}
+    room_of_target = {target: room.name for room in rooms if (cmake := src / room.folder / "CMakeLists.txt").is_file()
+                      for target in named_targets(cmake.read_text(), "NAME")}
     wings = {room.wing for room in rooms}
     found = [f"{path.name}: is no wing of floors.txt" for path in sorted(src.iterdir()) if path.is_dir() and path.name not in wings]
     for wing in sorted(wings):
@@ -54,8 +57,11 @@ def violations(src):
     for room in sorted(rooms, key=lambda one: one.folder):
         folder = src / room.folder
         cmake = folder / "CMakeLists.txt"
-        named = named_rooms(cmake.read_text()) if cmake.is_file() else set()
-        in_tests = named_rooms(cmake.read_text(), "TEST_ROOMS") if cmake.is_file() else set()
+        text = cmake.read_text() if cmake.is_file() else ""
+        named, in_tests = ({room_of_target.get(target, target) for target in named_targets(text, keyword)}
+                           for keyword in ("ROOMS", "TEST_ROOMS"))
+        if len(named_targets(text, "NAME")) > 1:
+            named.discard(room.name)  # one target of the room that links another
         found += [f"{room.folder}/CMakeLists.txt: {other} is not lower" for other in sorted(named) if not is_lower(other, room)]
         found += [f"{room.folder}/CMakeLists.txt: {other} is higher" for other in sorted(in_tests)
                   if other not in room_at or room_at[other].height > room.height]
@@ -353,6 +359,14 @@ class Checker(unittest.TestCase):
                  "plan/pipeline/a.cc": '#include "harpe/base/x.h"\n'}
         self.assertEqual(self.house(files),
                          ["plan/pipeline/a.cc: includes base, which ROOMS in plan/pipeline/CMakeLists.txt lacks"])
+
+    def test_each_target_of_a_room_stands_for_the_room(self):
+        two = "harpe_room(NAME flow ROOMS base)\nharpe_room(NAME flow_files ROOMS flow {})"
+        above = {"plan/pipeline/CMakeLists.txt": "harpe_room(NAME pipeline ROOMS flow_files)",
+                 "plan/pipeline/a.cc": '#include "harpe/plan/flow/x.h"\n'}
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": two.format("base"), **above}), [])
+        self.assertEqual(self.house({"plan/flow/CMakeLists.txt": two.format("profile"), **above}),
+                         ["plan/flow/CMakeLists.txt: profile is not lower"])
 
     def test_tests_may_include_more_but_nothing_above(self):
         cmake = "harpe_room(NAME flow ROOMS base TEST_ROOMS profile)"

@@ -15,7 +15,7 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/quantity_text.h"
 #include "harpe/device/hw/gpu_choice.h"
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 #include "harpe/node/node_client/setting_text.h"
 
 namespace harpe {

@@ -16,7 +16,7 @@
 
 #include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 
 namespace harpe {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harpe/base/mutex.h"
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 #include "harpe/zeus/tuning/offered_knob.h"
 
 namespace harpe {

@@ -7,7 +7,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json_fields.h"
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 #include "harpe/zeus/tuning/agent_setter.h"
 #include "harpe/zeus/tuning/job_agreement.h"
 #include "harpe/zeus/tuning/offered_knob.h"

@@ -1,4 +1,4 @@
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 
 #include <sys/un.h>
 

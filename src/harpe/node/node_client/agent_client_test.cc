@@ -1,6 +1,6 @@
 // The client of the agent against peers on a real socket: as the agent is, and as it should not be.
 
-#include "harpe/node/agent_client/agent_client.h"
+#include "harpe/node/node_client/agent_client.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
