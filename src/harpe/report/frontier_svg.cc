@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "harpe/report/axes.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/frontier_picture.h"
-#include "harpe/report/labels.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
@@ -15,6 +18,101 @@
 
 namespace harpe::report {
 namespace {
+
+struct Box {
+  double left = 0, top = 0, right = 0, bottom = 0;
+};
+
+struct LabelPlace {
+  double x = 0;  ///< where the text begins, or ends if `ends_at_x`
+  double baseline = 0;
+  bool ends_at_x = false;
+};
+
+// Text of 12 px in a wide font.
+constexpr double kLabelCharacter = 7;
+constexpr double kAscent = 11, kDescent = 3;
+
+// Costs of a place for each pixel that it covers. Each place further from the mark costs 1 more.
+constexpr double kOutside = 100, kOverLabel = 10, kOverMark = 0.1;
+
+double width_of(std::string_view text) {
+  return kLabelCharacter * static_cast<double>(std::ranges::count_if(text, [](char byte) {
+           return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // starts a UTF-8 sequence
+         }));
+}
+
+Box box_of(const LabelPlace& place, double width) {
+  const double left = place.ends_at_x ? place.x - width : place.x;
+  return {left, place.baseline - kAscent, left + width, place.baseline + kDescent};
+}
+
+double overlap(const Box& a, const Box& b) {
+  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  return width > 0 && height > 0 ? width * height : 0;
+}
+
+double area(const Box& box) {
+  return (box.right - box.left) * (box.bottom - box.top);
+}
+
+/// Places for the labels of a chart, in pixels, that keep them readable. Earlier labels keep their
+/// places, so the important ones come first. page/chart.js does the same in the page.
+class Labels {
+ public:
+  /// \param plot  the area that labels stay in
+  explicit Labels(const Box& plot) : plot_(plot) {}
+
+  /// Keeps labels off a text.
+  void add(const LabelPlace& place, std::string_view text) {
+    taken_.push_back(box_of(place, width_of(text)));
+  }
+
+  /// Keeps labels off a mark if there is another place.
+  void add_mark(double x, double y) { marks_.push_back({x - 2, y - 2, x + 2, y + 2}); }
+
+  /// Returns the place of a label near the mark at (x, y) and keeps other labels off it. The label
+  /// goes beside the mark or, if `above`, above it, if there is room. O(labels + marks).
+  LabelPlace place(double x, double y, double distance, std::string_view text, bool above) {
+    constexpr std::array kBeside = {4.0,  -13.0, 22.0, -29.0,
+                                    38.0, -45.0, 54.0};  // baseline below y
+    constexpr std::array kAbove = {-13.0, 22.0, 4.0, -29.0, 38.0, -45.0, 54.0};
+    const double width = width_of(text);
+    const bool at_right = x + width / 2 > plot_.right - 4;
+    const double in_plot = at_right ? plot_.right - 4 : std::max(plot_.left + 4, x - width / 2);
+    LabelPlace best;
+    double least = HUGE_VAL;
+    double further = 0;
+    for (const double below : above ? kAbove : kBeside) {
+      // Between the two sides a label beside its mark lies over it.
+      const double over_mark = std::abs(below - kBeside[0]) < kAscent ? 1000 : 0;
+      for (const auto& [at, ends, more] : {std::tuple(x + distance, false, 0.0),
+                                           {x - distance, true, 0.0},
+                                           {in_plot, at_right, over_mark}}) {
+        const LabelPlace place{at, y + below, ends};
+        const double total = cost(box_of(place, width)) + more + further++;
+        if (total >= least) continue;
+        least = total;
+        best = place;
+      }
+    }
+    add(best, text);
+    return best;
+  }
+
+ private:
+  double cost(const Box& box) const {
+    double cost = kOutside * (area(box) - overlap(box, plot_));
+    for (const Box& label : taken_) cost += kOverLabel * overlap(box, label);
+    for (const Box& mark : marks_) cost += kOverMark * overlap(box, mark);
+    return cost;
+  }
+
+  Box plot_;
+  std::vector<Box> taken_;
+  std::vector<Box> marks_;
+};
 
 constexpr double kWidth = 900;
 constexpr double kHeight = 560;

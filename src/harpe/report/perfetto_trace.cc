@@ -1,17 +1,68 @@
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "harpe/plan/frontier/plan.h"
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
 #include "harpe/report/sentences.h"
-#include "harpe/report/trace_excerpt.h"
 
 namespace harpe::report {
 namespace {
+
+/// Chooses the instructions that a trace shows of a plan with too many: those that begin in the
+/// first, a middle and the last part of the iteration, about as many of each. They show how a
+/// pipeline fills, runs and drains; what lies between repeats the middle.
+class TraceExcerpt {
+ public:
+  /// Chooses all instructions if there are at most `most`; otherwise about that many, more if
+  /// several begin at once. O(n log n).
+  TraceExcerpt(const Plan& plan, std::size_t most) {
+    std::vector<Seconds> starts;
+    for (const auto& list : plan.instructions) {
+      for (const PlannedInstruction& instruction : list) starts.push_back(instruction.start);
+    }
+    if (starts.size() <= most) return;
+    std::ranges::sort(starts);
+    const std::size_t part = std::max<std::size_t>(1, most / 3);
+    const auto halfway = static_cast<std::size_t>(
+        std::ranges::lower_bound(starts, plan.iteration_time / 2.0) - starts.begin());
+    const auto end_at = [&](std::size_t index) {
+      return index < starts.size() ? starts[index]
+                                   : Seconds{std::numeric_limits<double>::infinity()};
+    };
+    const auto add = [&](std::size_t first) {
+      const Interval window{starts[first], end_at(first + part)};
+      // Merge windows that meet.
+      if (!windows_.empty() && window.start <= windows_.back().end) {
+        windows_.back().end = std::max(windows_.back().end, window.end);
+      } else {
+        windows_.push_back(window);
+      }
+    };
+    add(0);
+    add(std::min(halfway - std::min(halfway, part / 2), starts.size() - part));
+    add(starts.size() - part);
+  }
+
+  bool is_whole() const { return windows_.empty(); }
+
+  bool has(const PlannedInstruction& instruction) const {
+    return is_whole() || std::ranges::any_of(windows_, [&](const Interval& window) {
+             return instruction.start >= window.start && instruction.start < window.end;
+           });
+  }
+
+ private:
+  /// Instructions that begin within one of these intervals are shown. Ascending; empty if all are.
+  std::vector<Interval> windows_;
+};
+
 using Json = nlohmann::ordered_json;
 
 /// Microseconds, the format's unit, to a nanosecond. A string here, for `nlohmann` would write some

@@ -36,12 +36,12 @@ bool has_few_bars(const UsagePageInput& input) {
   return input.intervals.size() <= kFewBars;
 }
 
-/// Where the bar of an interval begins and how wide it is, in the drawing.
-struct Place {
+/// Position and width of the bar of an interval, in the drawing.
+struct BarPlace {
   double x, width;
 };
 
-Place place_of(const UsagePageInput& input, std::size_t interval) {
+BarPlace place_of(const UsagePageInput& input, std::size_t interval) {
   const double pitch = kBarsWidth / static_cast<double>(input.intervals.size());
   double bar = pitch > 3 ? pitch - 1 : pitch;
   if (has_few_bars(input)) bar = std::min(bar, kWidestBar);

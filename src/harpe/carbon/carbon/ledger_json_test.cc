@@ -124,7 +124,8 @@ TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(refusal_of("[]"), HasSubstr("a.json:1:1"));
   EXPECT_THAT(refusal_of(R"({"format": "harpe.energy/2", "runs": []})"), HasSubstr("later Harpe"));
   EXPECT_THAT(refusal_of(R"({"format": "other"})"), HasSubstr("harpe run --out"));
-  EXPECT_THAT(refusal_of(R"({"command": ["make"], "total": {}})"), HasSubstr("no energy by interval"));
+  EXPECT_THAT(refusal_of(R"({"command": ["make"], "total": {}})"),
+              HasSubstr("no energy by interval"));
   EXPECT_THAT(refusal_of(R"({"format": "harpe.energy/1", "runs": [{"job": "x"}]})"),
               AllOf(HasSubstr("id: expected"), HasSubstr("intervals: expected")));
   const auto rows = [](const std::string& columns, const std::string& text) {

@@ -1,12 +1,156 @@
 #include "harpe/carbon/pacing/structure_search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "harpe/carbon/pacing/structure_paces.h"
+#include "harpe/carbon/pacing/pacing_plan.h"
+#include "harpe/carbon/pacing/priced_paths.h"
 
 namespace harpe {
 namespace {
+
+constexpr std::size_t kNoInterval = std::numeric_limits<std::size_t>::max();
+
+// Of a bisection of the price of work: doubles have 52 bits.
+constexpr int kHalvings = 52, kDoublings = 60;
+
+/// The linear programme of the paces of a job whose pauses are fixed, solved exactly. One interval
+/// may be flexible: the job runs for a part of it and idles, or has ended, for the rest, so that
+/// the curve of this interval begins at speed 0.
+class StructurePaces {
+ public:
+  StructurePaces(const PaceCurve& curve, const PacingJob& job,
+                 std::span<const PacingInterval> intervals, std::vector<PacedInterval>& paced,
+                 std::size_t flexible)
+      : curve_(curve), intervals_(intervals), paced_(paced), flexible_(flexible) {
+    if (flexible == kNoInterval) return;
+    const PacingInterval& interval = intervals[flexible];
+    const bool is_last = flexible + 1 == paced.size();
+    const double rest = is_last ? 0 : interval.weight * job.pause.idle_power.value + job.held_cost;
+    for (std::size_t i = 0; i < curve.paces().size(); ++i) {
+      const CurvePace& pace = curve.paces()[i];
+      const double rate = interval.weight * pace.power.value + job.held_cost;
+      const double price = (rate - rest) / pace.speed;
+      if (price >= first_price_) continue;
+      first_price_ = price;
+      first_pace_ = i;
+    }
+  }
+
+  /// Sets the paces that do exactly `work`, or more if the slowest paces do more. Returns false if
+  /// the fastest paces do less.
+  bool set(double work) {
+    double most = 0;
+    for (std::size_t i = 0; i < paced_.size(); ++i) most += time_left(i);
+    if (most < work * (1 - kWorkRounding)) return false;
+    double low = lowest_price(), high = std::max(1.0, std::abs(low));
+    double done = at(low);
+    if (done >= work) return true;
+    for (int i = 0; i < kDoublings && at(high) < work; ++i) high *= 2;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = (low + high) / 2;
+      (at(middle) < work ? low : high) = middle;
+    }
+    // The intervals that differ between these prices do the last of the work, all at one price. The
+    // first of them go first, because work that is done early is safe.
+    at(high);
+    const std::vector<PacedInterval> faster = paced_;
+    done = at(low);
+    for (std::size_t i = 0; i < paced_.size() && done < work; ++i) fill(i, faster[i], work, done);
+    return true;
+  }
+
+ private:
+  double time_left(std::size_t i) const {
+    return paced_[i].runs ? (intervals_[i].duration - paced_[i].lost).value : 0;
+  }
+  /// Returns a price at which the flexible interval idles.
+  double lowest_price() const {
+    return flexible_ == kNoInterval ? 0 : std::min(0.0, first_price_ - 1);
+  }
+
+  /// Sets the paces at a price. Returns the work that they do.
+  double at(double price) {
+    double work = 0;
+    for (std::size_t i = 0; i < paced_.size(); ++i) {
+      PacedInterval& paced = paced_[i];
+      if (!paced.runs) continue;
+      paced.faster_share = 0;
+      paced.pace = curve_.best(intervals_[i].weight, std::max(price, 0.0));
+      paced.run = {time_left(i)};
+      if (i == flexible_) {
+        if (price < first_price_) paced.run = {0};
+        paced.pace = std::max(paced.pace, first_pace_);
+      }
+      work += curve_.paces()[paced.pace].speed * paced.run.value;
+    }
+    return work;
+  }
+
+  /// Moves an interval towards a faster pace until no work is missing.
+  void fill(std::size_t i, const PacedInterval& faster, double work, double& done) {
+    PacedInterval& paced = paced_[i];
+    if (!paced.runs) return;
+    if (paced.run < faster.run) {
+      const double speed = curve_.paces()[paced.pace].speed;
+      paced.run = {std::min(time_left(i), (work - done) / speed)};
+      done += speed * paced.run.value;
+    }
+    while (paced.pace < faster.pace && done < work) {
+      const double gain =
+          (curve_.paces()[paced.pace + 1].speed - curve_.paces()[paced.pace].speed) *
+          paced.run.value;
+      if (gain > work - done) {
+        paced.faster_share = (work - done) / gain;
+        done = work;
+      } else {
+        ++paced.pace;
+        done += gain;
+      }
+    }
+  }
+
+  const PaceCurve& curve_;
+  std::span<const PacingInterval> intervals_;
+  std::vector<PacedInterval>& paced_;
+  std::size_t flexible_;
+  double first_price_ = std::numeric_limits<double>::infinity();
+  std::size_t first_pace_ = 0;
+};
+
+/// Returns the cheapest plan that does all the work in the intervals that run; nullopt if they
+/// cannot. O(intervals log paces) for each of about 100 prices.
+/// \param paced     which intervals run, and the time that stopping and starting take of each
+/// \param flexible  an interval that the job may run in for a part and then idle or end;
+///                  kNoInterval if there is none
+std::optional<PacingPlan> plan_of_structure(const PaceCurve& curve, const PacingJob& job,
+                                            std::span<const PacingInterval> intervals,
+                                            std::vector<PacedInterval> paced,
+                                            std::size_t flexible) {
+  if (!StructurePaces(curve, job, intervals, paced, flexible).set(job.work)) return std::nullopt;
+  PacingPlan plan{.finishes = true};
+  double left = job.work;
+  for (std::size_t i = 0; i < paced.size() && left > job.work * kWorkRounding; ++i) {
+    PacedInterval& one = paced[i];
+    one.idles_first = i == flexible && (i == 0 || !paced[i - 1].runs);
+    IntervalUse use = use_of(curve, job, one, intervals[i].duration);
+    if (use.work >= left * (1 - kWorkRounding)) {
+      one.run = one.run * std::min(1.0, left / use.work);
+      one.ends = true;
+      use = use_of(curve, job, one, intervals[i].duration);
+    }
+    left -= use.work;
+    plan.cost += intervals[i].weight * use.energy.value + job.held_cost * use.time.value;
+    plan.intervals.push_back(one);
+  }
+  return plan;
+}
 
 // Linear programmes that a search takes at least, and at most.
 constexpr std::size_t kLeastSearch = 8, kMostSearch = 20'000;

@@ -44,7 +44,26 @@ class Gap {
     if (observations_.size() > kMostObservations) observations_.resize(kMostObservations);
   }
 
-  std::vector<Explanation> explain();
+  std::vector<Explanation> explain() {
+    const std::vector<Change> all = changes();
+    for (const SideEnergy& left : left_answer_.energies) {
+      for (const SideEnergy& right : right_answer_.energies) {
+        if (left.weight * right.weight < kUnlikelyPair) continue;
+        left_ = &left;
+        right_ = &right;
+        for (const Change& change : all) {
+          const double prior = prior_of_sides(change) * change.prior;
+          if (prior > 0) consider(change, prior * left.weight * right.weight);
+        }
+      }
+    }
+    consider_none();
+    const double sum = log_sum(log_weights_);
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      found_[i].weight = std::exp(log_weights_[i] - sum);
+    }
+    return simplified(std::move(found_));
+  }
 
  private:
   /// Power changes at the first instant, and again at the second, which may be the same.
@@ -53,11 +72,77 @@ class Gap {
     double prior = 0;
   };
 
-  void lay_instants();
-  std::vector<EnergySpan> targets(bool left) const;
-  std::vector<Change> changes() const;
-  std::vector<double> prior_of_change(int edge) const;
-  double prior_of_sides(const Change& change) const;
+  void lay_instants() {
+    const double cells = std::clamp(std::ceil(kCellsPerStep * gap_.length / gap_.prior.period),
+                                    kFewestCells, kMostCells);
+    for (double i = 0; i <= cells; ++i) instants_.push_back(gap_.length * i / cells);
+    instants_.insert(instants_.end(), asked_.begin(), asked_.end());
+    for (const std::vector<SpanReading>* readings : {&gap_.rises, &gap_.samples}) {
+      for (const SpanReading& reading : *readings) {
+        instants_.push_back(reading.span.from);
+        instants_.push_back(reading.span.to);
+      }
+    }
+    std::ranges::sort(instants_);
+    std::vector<double> different;
+    for (const double instant : instants_) {
+      if (different.empty() || instant > different.back() + kSame) different.push_back(instant);
+    }
+    instants_ = std::move(different);
+  }
+
+  std::vector<EnergySpan> targets(bool left) const {
+    std::vector<EnergySpan> spans;
+    for (const double instant : instants_) {
+      spans.push_back(
+          left ? EnergySpan{.from = 0, .to = instant, .from_step = 0}
+               : EnergySpan{.from = instant, .to = instants_.back(), .to_step = gap_.right_step});
+    }
+    return spans;
+  }
+
+  std::vector<Change> changes() const {
+    std::vector<Change> changes;
+    const std::vector<double> first = prior_of_change(at(asked_.front()));
+    const std::vector<double> second = is_short() ? prior_of_change(at(asked_.back())) : first;
+    for (int i = 0; i <= last(); ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      const double once = (first[k] + second[k]) / 2;
+      changes.push_back({i, i, is_short() ? (1 - kTwoChanges) * once : once});
+      if (!is_short()) continue;
+      for (int j = i + 1; j <= last(); ++j) {
+        changes.push_back({i, j, kTwoChanges * first[k] * second[static_cast<std::size_t>(j)]});
+      }
+    }
+    return changes;
+  }
+
+  /// Probability of each instant that power changed there.
+  std::vector<double> prior_of_change(int edge) const {
+    std::vector<double> prior(instants_.size());
+    for (int i = 0; i <= last(); ++i) {
+      const double share = (time(std::min(last(), i + 1)) - time(std::max(0, i - 1))) / 2;
+      prior[static_cast<std::size_t>(i)] = gap_.change_within * share / instants_.back();
+    }
+    prior[static_cast<std::size_t>(edge)] += gap_.change_at_edge;
+    const double outside = 1 - gap_.change_within - gap_.change_at_edge - prior_of_none();
+    // Where no step came after, a change outside is one that did not come yet.
+    if (!gap_.is_open) prior.front() += outside / 2;
+    prior.back() += gap_.is_open ? outside : outside / 2;
+    return prior;
+  }
+
+  /// A side that tells nothing is one where power changed just outside of the gap: another change
+  /// within is no more likely for it.
+  double prior_of_sides(const Change& change) const {
+    const auto usual = [&](bool at_border) { return at_border ? 1 : kAnother; };
+    if (gap_.is_open) return left_->runs_on ? 1 : usual(change.first == 0);
+    if (left_->runs_on && right_->runs_on) return 1;
+    if (left_->runs_on) return usual(change.second == last());
+    if (right_->runs_on) return usual(change.first == 0);
+    return usual(change.first == 0 || change.second == last());
+  }
+
   double prior_of_none() const { return gap_.is_open ? 0 : kNone; }
   bool is_short() const { return asked_.size() > 1; }
   double time(int instant) const { return instants_[static_cast<std::size_t>(instant)]; }
@@ -67,12 +152,158 @@ class Gap {
   }
   int last() const { return static_cast<int>(instants_.size()) - 1; }
 
-  Parts parts(int from, int to, const Change& change) const;
-  double mean(const Parts& parts) const;
-  double covariance(const Parts& a, const Parts& b) const;
-  double noise_covariance(const SpanReading& a, const SpanReading& b) const;
-  void consider(const Change& change, double prior);
-  void consider_none();
+  Parts parts(int from, int to, const Change& change) const {
+    Parts parts;
+    parts.left_from = from == 0 ? -1 : std::min(from, change.first);
+    parts.left_to = std::min(to, change.first);
+    parts.right_from = std::max(from, change.second);
+    parts.right_to = to == last() && !gap_.is_open ? -1 : std::max(to, change.second);
+    parts.between_from = std::clamp(time(from), time(change.first), time(change.second));
+    parts.between_to = std::clamp(time(to), time(change.first), time(change.second));
+    return parts;
+  }
+
+  double mean(const Parts& parts) const {
+    const auto of = [](const SideEnergy& side, int i) {
+      return i < 0 ? 0 : side.mean[static_cast<std::size_t>(i)];
+    };
+    return of(*left_, parts.left_to) - of(*left_, parts.left_from) + of(*right_, parts.right_from) -
+           of(*right_, parts.right_to) + gap_.prior.mean * (parts.between_to - parts.between_from);
+  }
+
+  double covariance(const Parts& a, const Parts& b) const {
+    const auto of = [](const SideEnergy& side, int i, int j) {
+      return i < 0 || j < 0 ? 0 : side.c(i, j);
+    };
+    const auto both = [&](const SideEnergy& side, int from, int to, int other_from, int other_to) {
+      if (from == to || other_from == other_to) return 0.0;
+      return of(side, to, other_to) - of(side, to, other_from) - of(side, from, other_to) +
+             of(side, from, other_from);
+    };
+    double sum = both(*left_, a.left_from, a.left_to, b.left_from, b.left_to) +
+                 both(*right_, a.right_from, a.right_to, b.right_from, b.right_to);
+    const double a_between = a.between_to - a.between_from;
+    const double b_between = b.between_to - b.between_from;
+    if (a_between > 0 && b_between > 0) {
+      const double overlap = std::max(
+          0.0, std::min(a.between_to, b.between_to) - std::max(a.between_from, b.between_from));
+      sum += square(gap_.prior.deviation) * a_between * b_between +
+             square(kRoughBetween * gap_.prior.mean) * 2 * kRoughTime * overlap;
+    }
+    return sum;
+  }
+
+  /// What two readings have in common beside power: own noise, and the time of steps within the
+  /// gap.
+  double noise_covariance(const SpanReading& a, const SpanReading& b) const {
+    double sum = &a == &b ? a.variance + kLeastPairVariance : 0;
+    const auto inner = [&](int step) { return step > 0 && step != gap_.right_step; };
+    const auto variance = [&](int step) {
+      const StepTime& time = gap_.steps[static_cast<std::size_t>(step)];
+      return square(time.power) * (square(time.jitter) + square(time.fixed));
+    };
+    if (inner(a.span.from_step)) {
+      if (a.span.from_step == b.span.from_step) sum += variance(a.span.from_step);
+      if (a.span.from_step == b.span.to_step) sum -= variance(a.span.from_step);
+    }
+    if (inner(a.span.to_step)) {
+      if (a.span.to_step == b.span.to_step) sum += variance(a.span.to_step);
+      if (a.span.to_step == b.span.from_step) sum -= variance(a.span.to_step);
+    }
+    return sum;
+  }
+
+  /// How likely the readings are where power changed so, and what the energy is then.
+  void consider(const Change& change, double prior) {
+    double log_weight = std::log(prior);
+    const Parts wanted = parts(is_short() ? at(asked_.front()) : 0, at(asked_.back()), change);
+    double energy = mean(wanted), variance = covariance(wanted, wanted), share_of_rise = 0;
+    std::array<Parts, kMostObservations> used;
+    std::array<const SpanReading*, kMostObservations> readings{};
+    std::array<std::array<double, kMostObservations>, kMostObservations> factor{};
+    std::array<double, kMostObservations> z{}, w{};
+    std::size_t count = 0;
+    for (const SpanReading& one : observations_) {
+      const int from = at(one.span.from), to = at(one.span.to);
+      const auto inside = [&](int i) {
+        return time(i) > one.span.from - one.blur - one.before && time(i) < one.span.to + one.blur;
+      };
+      if (one.is_sample && (inside(change.first) || inside(change.second))) {
+        // A sample over a change tells little: anything in the range may be what it shows.
+        const double length = one.span.to - one.span.from;
+        log_weight += log_normal(one.energy - gap_.prior.mean * length,
+                                 square(gap_.prior.deviation * length) + one.variance);
+        continue;
+      }
+      used[count] = parts(from, to, change);
+      readings[count] = &one;
+      double off = one.energy - mean(used[count]), with_wanted = covariance(used[count], wanted);
+      for (std::size_t j = 0; j <= count; ++j) {
+        double sum = covariance(used[count], used[j]) + noise_covariance(one, *readings[j]);
+        const bool sudden = j == count && change.first == change.second && !one.is_sample &&
+                            change.first >= from && change.first <= to;
+        if (sudden) sum += square(kOnset * (gap_.right_level - gap_.left_level));
+        for (std::size_t k = 0; k < j; ++k) sum -= factor[count][k] * factor[j][k];
+        factor[count][j] =
+            j == count ? std::sqrt(std::max(sum, kLeastPairVariance)) : sum / factor[j][j];
+      }
+      for (std::size_t k = 0; k < count; ++k) {
+        off -= factor[count][k] * z[k];
+        with_wanted -= factor[count][k] * w[k];
+      }
+      const double own = factor[count][count];
+      z[count] = off / own;
+      w[count] = with_wanted / own;
+      log_weight -= 0.5 * square(z[count]) + std::log(own);
+      energy += w[count] * z[count];
+      variance -= square(w[count]);
+      if (count == 0 && !one.is_sample) share_of_rise = w[0] / own;
+      count += 1;
+    }
+    found_.push_back(
+        {.energy = energy,
+         .variance = std::max(variance, kLeastPairVariance),
+         .power = gap_.left_level + share_of_rise * (gap_.right_level - gap_.left_level)});
+    log_weights_.push_back(log_weight);
+  }
+
+  /// Where power runs on through the gap.
+  void consider_none() {
+    if (prior_of_none() <= 0 || left_answer_.run == 0 || right_answer_.run == 0) return;
+    std::vector<SpanReading> readings = gap_.rises;
+    const auto add = [&](const std::vector<SpanReading>& more, std::size_t count) {
+      readings.insert(readings.end(), more.begin(),
+                      more.begin() + static_cast<std::ptrdiff_t>(count));
+    };
+    add(gap_.samples, gap_.samples.size());
+    add(gap_.left, left_answer_.run);
+    add(gap_.right, right_answer_.run);
+    PowerPrior prior = gap_.prior;
+    prior.level = (gap_.left_level + gap_.right_level) / 2;
+    const PowerRegression regression(readings, gap_.steps, prior);
+    EnergySpan wanted{.from = is_short() ? asked_.front() : 0, .to = asked_.back()};
+    if (!is_short()) wanted.from_step = 0;
+    const std::array<std::size_t, 1> all{readings.size()};
+    const double common = std::log(prior_of_none()) + left_answer_.log_rest +
+                          right_answer_.log_rest - left_answer_.log_evidence -
+                          right_answer_.log_evidence;
+    const std::span<const PowerManner> manners = power_manners();
+    std::vector<double> log_weights;
+    for (std::size_t i = 0; i < manners.size(); ++i) {
+      log_weights.push_back(common + manners[i].log_prior + regression.log_densities()[i].back());
+    }
+    const double most = *std::ranges::max_element(log_weights);
+    for (std::size_t i = 0; i < manners.size(); ++i) {
+      if (log_weights[i] < most + std::log(kUnlikelyPair)) continue;
+      const auto predicted = regression.predict(i, all, std::span(&wanted, 1)).front();
+      found_.push_back(
+          {.energy = predicted.mean.front(),
+           .variance = std::max(unsure_amplitude(i, readings.size()) * predicted.covariance.front(),
+                                kLeastPairVariance),
+           .power = prior.level});
+      log_weights_.push_back(log_weights[i]);
+    }
+  }
 
   const StepGap& gap_;
   const std::vector<double> asked_;  ///< one instant, or begin and end
@@ -84,249 +315,6 @@ class Gap {
   std::vector<Explanation> found_;
   std::vector<double> log_weights_;
 };
-
-void Gap::lay_instants() {
-  const double cells = std::clamp(std::ceil(kCellsPerStep * gap_.length / gap_.prior.period),
-                                  kFewestCells, kMostCells);
-  for (double i = 0; i <= cells; ++i) instants_.push_back(gap_.length * i / cells);
-  instants_.insert(instants_.end(), asked_.begin(), asked_.end());
-  for (const std::vector<SpanReading>* readings : {&gap_.rises, &gap_.samples}) {
-    for (const SpanReading& reading : *readings) {
-      instants_.push_back(reading.span.from);
-      instants_.push_back(reading.span.to);
-    }
-  }
-  std::ranges::sort(instants_);
-  std::vector<double> different;
-  for (const double instant : instants_) {
-    if (different.empty() || instant > different.back() + kSame) different.push_back(instant);
-  }
-  instants_ = std::move(different);
-}
-
-std::vector<EnergySpan> Gap::targets(bool left) const {
-  std::vector<EnergySpan> spans;
-  for (const double instant : instants_) {
-    spans.push_back(
-        left ? EnergySpan{.from = 0, .to = instant, .from_step = 0}
-             : EnergySpan{.from = instant, .to = instants_.back(), .to_step = gap_.right_step});
-  }
-  return spans;
-}
-
-/// Probability of each instant that power changed there.
-std::vector<double> Gap::prior_of_change(int edge) const {
-  std::vector<double> prior(instants_.size());
-  for (int i = 0; i <= last(); ++i) {
-    const double share = (time(std::min(last(), i + 1)) - time(std::max(0, i - 1))) / 2;
-    prior[static_cast<std::size_t>(i)] = gap_.change_within * share / instants_.back();
-  }
-  prior[static_cast<std::size_t>(edge)] += gap_.change_at_edge;
-  const double outside = 1 - gap_.change_within - gap_.change_at_edge - prior_of_none();
-  // Where no step came after, a change outside is one that did not come yet.
-  if (!gap_.is_open) prior.front() += outside / 2;
-  prior.back() += gap_.is_open ? outside : outside / 2;
-  return prior;
-}
-
-/// A side that tells nothing is one where power changed just outside of the gap: another change
-/// within is no more likely for it.
-double Gap::prior_of_sides(const Change& change) const {
-  const auto usual = [&](bool at_border) { return at_border ? 1 : kAnother; };
-  if (gap_.is_open) return left_->runs_on ? 1 : usual(change.first == 0);
-  if (left_->runs_on && right_->runs_on) return 1;
-  if (left_->runs_on) return usual(change.second == last());
-  if (right_->runs_on) return usual(change.first == 0);
-  return usual(change.first == 0 || change.second == last());
-}
-
-std::vector<Gap::Change> Gap::changes() const {
-  std::vector<Change> changes;
-  const std::vector<double> first = prior_of_change(at(asked_.front()));
-  const std::vector<double> second = is_short() ? prior_of_change(at(asked_.back())) : first;
-  for (int i = 0; i <= last(); ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    const double once = (first[k] + second[k]) / 2;
-    changes.push_back({i, i, is_short() ? (1 - kTwoChanges) * once : once});
-    if (!is_short()) continue;
-    for (int j = i + 1; j <= last(); ++j) {
-      changes.push_back({i, j, kTwoChanges * first[k] * second[static_cast<std::size_t>(j)]});
-    }
-  }
-  return changes;
-}
-
-Parts Gap::parts(int from, int to, const Change& change) const {
-  Parts parts;
-  parts.left_from = from == 0 ? -1 : std::min(from, change.first);
-  parts.left_to = std::min(to, change.first);
-  parts.right_from = std::max(from, change.second);
-  parts.right_to = to == last() && !gap_.is_open ? -1 : std::max(to, change.second);
-  parts.between_from = std::clamp(time(from), time(change.first), time(change.second));
-  parts.between_to = std::clamp(time(to), time(change.first), time(change.second));
-  return parts;
-}
-
-double Gap::mean(const Parts& parts) const {
-  const auto of = [](const SideEnergy& side, int i) {
-    return i < 0 ? 0 : side.mean[static_cast<std::size_t>(i)];
-  };
-  return of(*left_, parts.left_to) - of(*left_, parts.left_from) + of(*right_, parts.right_from) -
-         of(*right_, parts.right_to) + gap_.prior.mean * (parts.between_to - parts.between_from);
-}
-
-double Gap::covariance(const Parts& a, const Parts& b) const {
-  const auto of = [](const SideEnergy& side, int i, int j) {
-    return i < 0 || j < 0 ? 0 : side.c(i, j);
-  };
-  const auto both = [&](const SideEnergy& side, int from, int to, int other_from, int other_to) {
-    if (from == to || other_from == other_to) return 0.0;
-    return of(side, to, other_to) - of(side, to, other_from) - of(side, from, other_to) +
-           of(side, from, other_from);
-  };
-  double sum = both(*left_, a.left_from, a.left_to, b.left_from, b.left_to) +
-               both(*right_, a.right_from, a.right_to, b.right_from, b.right_to);
-  const double a_between = a.between_to - a.between_from;
-  const double b_between = b.between_to - b.between_from;
-  if (a_between > 0 && b_between > 0) {
-    const double overlap = std::max(
-        0.0, std::min(a.between_to, b.between_to) - std::max(a.between_from, b.between_from));
-    sum += square(gap_.prior.deviation) * a_between * b_between +
-           square(kRoughBetween * gap_.prior.mean) * 2 * kRoughTime * overlap;
-  }
-  return sum;
-}
-
-/// What two readings have in common beside power: own noise, and the time of steps within the gap.
-double Gap::noise_covariance(const SpanReading& a, const SpanReading& b) const {
-  double sum = &a == &b ? a.variance + kLeastPairVariance : 0;
-  const auto inner = [&](int step) { return step > 0 && step != gap_.right_step; };
-  const auto variance = [&](int step) {
-    const StepTime& time = gap_.steps[static_cast<std::size_t>(step)];
-    return square(time.power) * (square(time.jitter) + square(time.fixed));
-  };
-  if (inner(a.span.from_step)) {
-    if (a.span.from_step == b.span.from_step) sum += variance(a.span.from_step);
-    if (a.span.from_step == b.span.to_step) sum -= variance(a.span.from_step);
-  }
-  if (inner(a.span.to_step)) {
-    if (a.span.to_step == b.span.to_step) sum += variance(a.span.to_step);
-    if (a.span.to_step == b.span.from_step) sum -= variance(a.span.to_step);
-  }
-  return sum;
-}
-
-/// How likely the readings are where power changed so, and what the energy is then.
-void Gap::consider(const Change& change, double prior) {
-  double log_weight = std::log(prior);
-  const Parts wanted = parts(is_short() ? at(asked_.front()) : 0, at(asked_.back()), change);
-  double energy = mean(wanted), variance = covariance(wanted, wanted), share_of_rise = 0;
-  std::array<Parts, kMostObservations> used;
-  std::array<const SpanReading*, kMostObservations> readings{};
-  std::array<std::array<double, kMostObservations>, kMostObservations> factor{};
-  std::array<double, kMostObservations> z{}, w{};
-  std::size_t count = 0;
-  for (const SpanReading& one : observations_) {
-    const int from = at(one.span.from), to = at(one.span.to);
-    const auto inside = [&](int i) {
-      return time(i) > one.span.from - one.blur - one.before && time(i) < one.span.to + one.blur;
-    };
-    if (one.is_sample && (inside(change.first) || inside(change.second))) {
-      // A sample over a change tells little: anything in the range may be what it shows.
-      const double length = one.span.to - one.span.from;
-      log_weight += log_normal(one.energy - gap_.prior.mean * length,
-                               square(gap_.prior.deviation * length) + one.variance);
-      continue;
-    }
-    used[count] = parts(from, to, change);
-    readings[count] = &one;
-    double off = one.energy - mean(used[count]), with_wanted = covariance(used[count], wanted);
-    for (std::size_t j = 0; j <= count; ++j) {
-      double sum = covariance(used[count], used[j]) + noise_covariance(one, *readings[j]);
-      const bool sudden = j == count && change.first == change.second && !one.is_sample &&
-                          change.first >= from && change.first <= to;
-      if (sudden) sum += square(kOnset * (gap_.right_level - gap_.left_level));
-      for (std::size_t k = 0; k < j; ++k) sum -= factor[count][k] * factor[j][k];
-      factor[count][j] =
-          j == count ? std::sqrt(std::max(sum, kLeastPairVariance)) : sum / factor[j][j];
-    }
-    for (std::size_t k = 0; k < count; ++k) {
-      off -= factor[count][k] * z[k];
-      with_wanted -= factor[count][k] * w[k];
-    }
-    const double own = factor[count][count];
-    z[count] = off / own;
-    w[count] = with_wanted / own;
-    log_weight -= 0.5 * square(z[count]) + std::log(own);
-    energy += w[count] * z[count];
-    variance -= square(w[count]);
-    if (count == 0 && !one.is_sample) share_of_rise = w[0] / own;
-    count += 1;
-  }
-  found_.push_back(
-      {.energy = energy,
-       .variance = std::max(variance, kLeastPairVariance),
-       .power = gap_.left_level + share_of_rise * (gap_.right_level - gap_.left_level)});
-  log_weights_.push_back(log_weight);
-}
-
-/// Where power runs on through the gap.
-void Gap::consider_none() {
-  if (prior_of_none() <= 0 || left_answer_.run == 0 || right_answer_.run == 0) return;
-  std::vector<SpanReading> readings = gap_.rises;
-  const auto add = [&](const std::vector<SpanReading>& more, std::size_t count) {
-    readings.insert(readings.end(), more.begin(),
-                    more.begin() + static_cast<std::ptrdiff_t>(count));
-  };
-  add(gap_.samples, gap_.samples.size());
-  add(gap_.left, left_answer_.run);
-  add(gap_.right, right_answer_.run);
-  PowerPrior prior = gap_.prior;
-  prior.level = (gap_.left_level + gap_.right_level) / 2;
-  const PowerRegression regression(readings, gap_.steps, prior);
-  EnergySpan wanted{.from = is_short() ? asked_.front() : 0, .to = asked_.back()};
-  if (!is_short()) wanted.from_step = 0;
-  const std::array<std::size_t, 1> all{readings.size()};
-  const double common = std::log(prior_of_none()) + left_answer_.log_rest + right_answer_.log_rest -
-                        left_answer_.log_evidence - right_answer_.log_evidence;
-  const std::span<const PowerManner> manners = power_manners();
-  std::vector<double> log_weights;
-  for (std::size_t i = 0; i < manners.size(); ++i) {
-    log_weights.push_back(common + manners[i].log_prior + regression.log_densities()[i].back());
-  }
-  const double most = *std::ranges::max_element(log_weights);
-  for (std::size_t i = 0; i < manners.size(); ++i) {
-    if (log_weights[i] < most + std::log(kUnlikelyPair)) continue;
-    const auto predicted = regression.predict(i, all, std::span(&wanted, 1)).front();
-    found_.push_back(
-        {.energy = predicted.mean.front(),
-         .variance = std::max(unsure_amplitude(i, readings.size()) * predicted.covariance.front(),
-                              kLeastPairVariance),
-         .power = prior.level});
-    log_weights_.push_back(log_weights[i]);
-  }
-}
-
-std::vector<Explanation> Gap::explain() {
-  const std::vector<Change> all = changes();
-  for (const SideEnergy& left : left_answer_.energies) {
-    for (const SideEnergy& right : right_answer_.energies) {
-      if (left.weight * right.weight < kUnlikelyPair) continue;
-      left_ = &left;
-      right_ = &right;
-      for (const Change& change : all) {
-        const double prior = prior_of_sides(change) * change.prior;
-        if (prior > 0) consider(change, prior * left.weight * right.weight);
-      }
-    }
-  }
-  consider_none();
-  const double sum = log_sum(log_weights_);
-  for (std::size_t i = 0; i < found_.size(); ++i) {
-    found_[i].weight = std::exp(log_weights_[i] - sum);
-  }
-  return simplified(std::move(found_));
-}
 
 }  // namespace
 

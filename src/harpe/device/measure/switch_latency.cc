@@ -2,16 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "harpe/base/result.h"
 #include "harpe/base/statistics.h"
-#include "harpe/device/measure/clock_restorer.h"
+#include "harpe/device/hw/device.h"
 
 namespace harpe {
 namespace {
+
+/// Restores the clock lock of a GPU when it is destroyed: the lock before, or none.
+class ClockRestorer {
+ public:
+  explicit ClockRestorer(Gpu& gpu) : gpu_(&gpu) {
+    const auto before = gpu.locked_clocks(ClockDomain::kGraphics);
+    knows_before_ = before.ok();
+    if (before.ok()) before_ = *before;
+  }
+
+  ~ClockRestorer() { (void)restore(); }
+  ClockRestorer(const ClockRestorer&) = delete;
+  ClockRestorer& operator=(const ClockRestorer&) = delete;
+
+  /// Restores the lock now; the destructor then does nothing.
+  Status restore() {
+    if (std::exchange(restored_, true)) return ok_status();
+    if (before_) return gpu_->set_locked_clocks(ClockDomain::kGraphics, *before_);
+    return gpu_->reset_locked_clocks(ClockDomain::kGraphics);
+  }
+
+  /// True if the driver reported the lock; otherwise restoring removes the lock.
+  bool knows_before() const { return knows_before_; }
+
+ private:
+  Gpu* gpu_;
+  std::optional<ClockRange> before_;
+  bool knows_before_ = false;
+  bool restored_ = false;
+};
 
 // For what is not timed: the clock before a switch, and a late one, which would otherwise come in
 // the middle of the next.

@@ -2,16 +2,124 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
-#include "harpe/lab/emulation/emulated_policy.h"
+#include "harpe/base/units.h"
+#include "harpe/lab/emulation/emulated_cluster.h"
 #include "harpe/lab/emulation/throttled_pipelines.h"
+#include "harpe/plan/objective/objective.h"
+#include "harpe/plan/policy/plan_choice.h"
+#include "harpe/plan/policy/plan_table.h"
 
 namespace harpe {
 namespace {
+
+/// The product's policy in an emulated cluster: it chooses the plan of each pipeline by the
+/// objective, the known stragglers and the power cap.
+///
+/// As in a job, a straggler counts after a number of slow iterations in a row, and stops counting
+/// in the iteration after it has recovered. Plans are chosen by `choose_plans`. Under a power cap
+/// the plans for the objective stay if they draw no more than the cap; otherwise the job runs as
+/// fast as the cap allows.
+class EmulatedPolicy {
+ public:
+  struct Plans {
+    const PlanTable& table;
+    std::vector<std::size_t> numbers;  ///< in the cluster, of each plan of the table
+    std::size_t all_max = 0;           ///< in the cluster
+  };
+
+  /// \param reaction  number of slow iterations in a row after which a straggler counts; 0: it
+  ///                  counts at once
+  EmulatedPolicy(Plans plans, const Objective& objective, int reaction, EmulatedCluster& cluster)
+      : plans_(std::move(plans)),
+        objective_(objective),
+        cluster_(cluster),
+        reaction_(static_cast<std::size_t>(reaction)) {
+    const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
+    past_.assign(reaction_, std::vector<double>(pipelines, 1.0));
+    known_.assign(pipelines, 1.0);
+  }
+
+  /// Chooses the plans of an iteration. Returns true if one of them has changed.
+  /// \param slowdowns  of each pipeline, in that iteration
+  bool choose(std::span<const double> slowdowns, std::optional<Watts> cap) {
+    const bool has_learnt = learn(slowdowns);
+    if (!plan_of_.empty() && !has_learnt && cap == cap_) return false;
+    cap_ = cap;
+    const std::vector<std::size_t> before = plan_of_;
+    is_above_cap_ = false;
+    assign(objective_);
+    if (cap && expected_power() > *cap) {
+      assign({Objective::Kind::kPowerCap, cap->value});
+      is_above_cap_ = expected_power() > *cap;
+    }
+    return plan_of_ != before;
+  }
+
+  std::span<const std::size_t> plans() const { return plan_of_; }  ///< of each pipeline
+  /// True if even the slowest plans were expected to draw more than the cap.
+  bool is_above_cap() const { return is_above_cap_; }
+
+ private:
+  /// Updates the known slowdowns. Returns true if one has changed.
+  bool learn(std::span<const double> slowdowns) {
+    learnt_.assign(slowdowns.begin(), slowdowns.end());
+    if (reaction_ > 0) {
+      std::ranges::copy(past_.front(), learnt_.begin());
+      for (const std::vector<double>& past : past_)
+        std::ranges::transform(learnt_, past, learnt_.begin(),
+                               [](double a, double b) { return std::min(a, b); });
+      std::ranges::copy(slowdowns, past_[next_past_].begin());
+      next_past_ = (next_past_ + 1) % reaction_;
+    }
+    if (learnt_ == known_) return false;
+    known_.swap(learnt_);
+    slow_.clear();
+    for (std::size_t p = 0; p < known_.size(); ++p) {
+      if (known_[p] == 1) continue;
+      slow_.push_back({.pipeline = static_cast<int>(p),
+                       .factors = {known_[p]},
+                       .fastest = cluster_.makespan(plans_.all_max, known_[p]),
+                       .settled = true});
+    }
+    return true;
+  }
+
+  void assign(const Objective& objective) {
+    const ClusterShape& shape = cluster_.shape();
+    const PlanChoice choice =
+        choose_plans(plans_.table, objective, shape.overhead, shape.pipelines, slow_);
+    plan_of_.clear();
+    for (const PlanRef& plan : choice.plan_of) {
+      plan_of_.push_back(plan.from == PlanRef::From::kAllMax ? plans_.all_max
+                                                             : plans_.numbers[plan.plan]);
+    }
+  }
+
+  Watts expected_power() {
+    const ClusterIteration expected = cluster_.nominal({plan_of_, known_});
+    return expected.energy / expected.time;
+  }
+
+  Plans plans_;
+  Objective objective_;
+  EmulatedCluster& cluster_;
+  std::size_t reaction_;
+  std::vector<std::vector<double>> past_;  ///< slowdowns of the last iterations, in a ring
+  std::size_t next_past_ = 0;
+  std::vector<double> known_, learnt_;
+  std::vector<SlowPipeline> slow_;
+  std::optional<Watts> cap_;
+  std::vector<std::size_t> plan_of_;
+  bool is_above_cap_ = false;
+};
 
 constexpr std::uint64_t kFailureDraws = 0x6661696c;
 constexpr std::int64_t kMostIterations = 100'000'000;

@@ -1,10 +1,14 @@
 #include "harpe/net/http/http_forwarder.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,7 +21,7 @@
 
 #include "harpe/net/http/byte_budget.h"
 #include "harpe/net/http/byte_stream.h"
-#include "harpe/net/http/forwarded_events.h"
+#include "harpe/net/http/http_message.h"
 #include "harpe/net/http/http_response_reader.h"
 
 namespace harpe {
@@ -27,6 +31,53 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
+constexpr std::size_t kPiece = 16 * 1024;
+
+/// Events of another server, forwarded as they arrive. Reads from that server only when the
+/// listener takes more. The listener's connection owns this object and thereby the stream.
+/// Everything runs on the thread of the stream's loop.
+class ForwardedEvents final : public EventStream,
+                              public std::enable_shared_from_this<ForwardedEvents> {
+ public:
+  /// \param begun  bytes of the body that have been read already
+  ForwardedEvents(std::shared_ptr<ByteStream> stream, std::string begun)
+      : stream_(std::move(stream)), unread_(std::move(begun)) {}
+
+  void start(std::function<void()> wake) override {
+    wake_ = std::move(wake);
+    wake_();
+  }
+
+  std::string take() override {
+    if (!unread_.empty()) return std::exchange(unread_, {});
+    if (ended_ || waits_) return {};
+    std::array<char, kPiece> buffer{};
+    const ByteStream::Moved moved = stream_->read(buffer.data(), buffer.size());
+    ended_ = moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed;
+    const bool waits = !ended_ && moved.state != ByteStream::State::kDone;
+    if (waits) wait(moved.state);
+    return {buffer.data(), moved.bytes};
+  }
+
+  bool ended() const override { return ended_; }
+
+ private:
+  void wait(ByteStream::State state) {
+    waits_ = true;
+    stream_->when(state, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->waits_ = false;
+      self->wake_();
+    });
+  }
+
+  std::shared_ptr<ByteStream> stream_;
+  std::string unread_;
+  std::function<void()> wake_;
+  bool waits_ = false, ended_ = false;
+};
 
 constexpr std::size_t kMostIdle = 64;  // of one server
 constexpr std::size_t kPeerScratch = 64 * 1024;

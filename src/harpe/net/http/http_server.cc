@@ -40,20 +40,6 @@ Peer peer_of_connection(int fd) {
   return peer.ok() ? *std::move(peer) : Peer();
 }
 
-/// One socket that is listened on.
-struct Listener {
-  Listener(asio::io_context& context, int fd) : descriptor(context, fd) {}
-  asio::posix::stream_descriptor descriptor;
-  bool needs_token = false;
-  std::optional<TlsFiles> files;
-  FileStamp certificate_seen, key_seen;
-  /// Connections keep the one that they began with.
-  std::unique_ptr<asio::ssl::context> tls;
-
-  /// Reads the files where they were written since; on an error all stays as it was.
-  Result<bool> load();
-};
-
 Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) {
   HARPE_TRY(check_secret_file(files.key));
   auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -73,19 +59,31 @@ Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) 
   return context;
 }
 
-Result<bool> Listener::load() {
-  if (!files) return false;
-  // Before the bytes: what is written while they are read is read again.
-  const FileStamp certificate = file_stamp(files->certificate);
-  const FileStamp key = file_stamp(files->key);
-  if (tls != nullptr && certificate == certificate_seen && key == key_seen) return false;
-  Result<std::unique_ptr<asio::ssl::context>> context = read_context(*files);
-  certificate_seen = certificate;
-  key_seen = key;
-  if (!context.ok()) return context.error();
-  tls = *std::move(context);
-  return true;
-}
+/// One socket that is listened on.
+struct Listener {
+  Listener(asio::io_context& context, int fd) : descriptor(context, fd) {}
+  asio::posix::stream_descriptor descriptor;
+  bool needs_token = false;
+  std::optional<TlsFiles> files;
+  FileStamp certificate_seen, key_seen;
+  /// Connections keep the one that they began with.
+  std::unique_ptr<asio::ssl::context> tls;
+
+  /// Reads the files where they were written since; on an error all stays as it was.
+  Result<bool> load() {
+    if (!files) return false;
+    // Before the bytes: what is written while they are read is read again.
+    const FileStamp certificate = file_stamp(files->certificate);
+    const FileStamp key = file_stamp(files->key);
+    if (tls != nullptr && certificate == certificate_seen && key == key_seen) return false;
+    Result<std::unique_ptr<asio::ssl::context>> context = read_context(*files);
+    certificate_seen = certificate;
+    key_seen = key;
+    if (!context.ok()) return context.error();
+    tls = *std::move(context);
+    return true;
+  }
+};
 
 }  // namespace
 

@@ -2,17 +2,160 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/mutex.h"
+#include "harpe/net/http/http_message.h"
 #include "harpe/node/agent/http_json.h"
-#include "harpe/node/agent/power_board.h"
 
 namespace harpe {
 namespace {
+
+/// The newest event of each device, written once for all listeners of a power stream. Events are
+/// published in rounds, so that each listener is sent to once a round, however many devices
+/// changed. Thread-safe.
+class PowerBoard {
+ public:
+  /// Sets the event of a device for the next round. `value` is the event without its time: if it
+  /// equals the value put before, nothing changes and this returns false.
+  bool put(int device, const std::string& value, std::string event) {
+    const MutexLock lock(mutex_);
+    Entry& entry = entries_[device];
+    if (entry.value == value) return false;
+    entry.value = value;
+    entry.kept = std::move(event);
+    return true;
+  }
+
+  /// Publishes the events put since the last round.
+  void publish() {
+    const MutexLock lock(mutex_);
+    ++publications_;
+    for (auto& [device, entry] : entries_) {
+      if (entry.kept.empty()) continue;
+      entry.event = std::exchange(entry.kept, {});
+      entry.published = publications_;
+    }
+  }
+
+  /// The last publication that a listener was sent, for each of its devices.
+  using Seen = std::vector<std::uint64_t>;
+
+  /// Returns the newest events of `devices` that were published since `seen`, and updates `seen`.
+  std::string newer(const std::vector<int>& devices, Seen& seen) const {
+    const MutexLock lock(mutex_);
+    std::string text;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const auto found = entries_.find(devices[i]);
+      if (found == entries_.end() || found->second.published <= seen[i]) continue;
+      text += found->second.event;
+      seen[i] = found->second.published;
+    }
+    return text;
+  }
+
+  bool has_newer(const std::vector<int>& devices, const Seen& seen) const {
+    const MutexLock lock(mutex_);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const auto found = entries_.find(devices[i]);
+      if (found != entries_.end() && found->second.published > seen[i]) return true;
+    }
+    return false;
+  }
+
+  /// Removes all events, because they are no longer current.
+  void clear() {
+    const MutexLock lock(mutex_);
+    entries_.clear();
+  }
+
+ private:
+  struct Entry {
+    std::string value, kept, event;
+    std::uint64_t published = 0;  ///< number of its last publication; 0 if it was not published
+  };
+
+  mutable Mutex mutex_;
+  std::map<int, Entry> entries_ HARPE_GUARDED_BY(mutex_);
+  std::uint64_t publications_ HARPE_GUARDED_BY(mutex_) = 0;
+};
+
+constexpr const char* kHeartbeatText = ": hb\n\n";
+
+/// The stream of one listener.
+class PowerListener final : public EventStream {
+ public:
+  /// \param client  the client that the listener counts for
+  PowerListener(std::shared_ptr<const PowerBoard> board, std::vector<int> devices,
+                std::string client)
+      : board_(std::move(board)),
+        devices_(std::move(devices)),
+        client_(std::move(client)),
+        seen_(devices_.size()) {}
+
+  void start(std::function<void()> wake) override {
+    {
+      const MutexLock lock(mutex_);
+      wake_ = std::move(wake);
+    }
+    after_round();
+  }
+
+  std::string take() override {
+    const MutexLock lock(mutex_);
+    std::string text = board_->newer(devices_, seen_);
+    if (text.empty() && heartbeat_due_) text = kHeartbeatText;
+    heartbeat_due_ = false;
+    if (!text.empty()) quiet_ = false;
+    return text;
+  }
+
+  /// Called after a round: wakes the connection if there are new events for it.
+  void after_round() {
+    {
+      const MutexLock lock(mutex_);
+      if (!board_->has_newer(devices_, seen_)) return;
+    }
+    wake();
+  }
+
+  /// Called once a period: sends a heartbeat if the period had no event.
+  void heartbeat() {
+    {
+      const MutexLock lock(mutex_);
+      if (!std::exchange(quiet_, true)) return;
+      heartbeat_due_ = true;
+    }
+    wake();
+  }
+
+  const std::string& client() const { return client_; }
+
+ private:
+  void wake() {
+    std::function<void()> wake;
+    {
+      const MutexLock lock(mutex_);
+      wake = wake_;
+    }
+    if (wake) wake();
+  }
+
+  const std::shared_ptr<const PowerBoard> board_;
+  const std::vector<int> devices_;
+  const std::string client_;
+  Mutex mutex_;
+  std::function<void()> wake_ HARPE_GUARDED_BY(mutex_);
+  PowerBoard::Seen seen_ HARPE_GUARDED_BY(mutex_);
+  bool quiet_ HARPE_GUARDED_BY(mutex_) = false, heartbeat_due_ HARPE_GUARDED_BY(mutex_) = false;
+};
 
 using Listeners = std::vector<std::weak_ptr<PowerListener>>;
 

@@ -1,15 +1,113 @@
 #include "harpe/node/agent/zeusd_routes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "harpe/net/http/http_query.h"
+#include "harpe/node/agent/http_api.h"
 #include "harpe/node/agent/http_json.h"
-#include "harpe/node/agent/zeusd_cpu_routes.h"
 #include "harpe/node/agent/zeusd_responses.h"
 
 namespace harpe {
 namespace {
+
+/// Time between the two energy readings that a power reading of a CPU consists of.
+constexpr Seconds kCpuWindow{0.1};
+
+/// Returns the CPUs to read among `count`; or the error response.
+std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const HttpQuery& query,
+                                             bool is_stream, const Reply& reply) {
+  const auto asked = optional_indices(query, "cpu_ids", "CPU");
+  if (!asked.ok()) return reply(error_response(400, asked.error().text())), std::nullopt;
+  const auto count = static_cast<std::size_t>(context.controller.cpus());
+  std::vector<int> cpus = asked->value_or(std::vector<int>());
+  if (!*asked) {
+    for (std::size_t i = 0; i < count; ++i) cpus.push_back(static_cast<int>(i));
+  }
+  if (const auto unknown = first_unknown(cpus, count)) {
+    reply(is_stream ? unknown_indices("CPU", cpus, count)
+                    : error_response(400, "CPU " + std::to_string(*unknown) + " not found"));
+    return std::nullopt;
+  }
+  return cpus;
+}
+
+void get_cpu_energy(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids", "cpu", "dram"});
+  if (!query.ok()) return reply(bad_query(query.error()));
+  const Result<bool> with_cpu = query->boolean("cpu");
+  if (!with_cpu.ok()) return reply(bad_query(with_cpu.error()));
+  const Result<bool> with_dram = query->boolean("dram");
+  if (!with_dram.ok()) return reply(bad_query(with_dram.error()));
+  const auto cpus = cpus_to_read(context, *query, false, reply);
+  if (!cpus) return;
+  read_all<CpuEnergy>(
+      *cpus, reply,
+      [&](int cpu, Done<CpuEnergy> done) {
+        context.controller.read_cpu(request.peer, cpu, std::move(done));
+      },
+      [cpu = *with_cpu, dram = *with_dram](const std::map<int, CpuEnergy>& energies) {
+        OrderedJson document = OrderedJson::object();
+        const auto micro = [](Joules energy) { return std::llround(energy.value * 1e6); };
+        for (const auto& [index, energy] : energies) {
+          OrderedJson& entry = document[std::to_string(index)];
+          entry["cpu_energy_uj"] = cpu ? OrderedJson(micro(energy.package)) : OrderedJson();
+          entry["dram_energy_uj"] =
+              dram && energy.dram ? OrderedJson(micro(*energy.dram)) : OrderedJson();
+        }
+        return document;
+      });
+}
+
+void get_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
+  if (!query.ok()) return reply(bad_query(query.error()));
+  const auto cpus = cpus_to_read(context, *query, false, reply);
+  if (!cpus) return;
+  struct Window {
+    Instant begin;
+    CpuEnergy before, after;
+    Seconds time;
+  };
+  // The first reading, a pause on the loop, the second reading.
+  const auto ask = [&context, peer = request.peer](int cpu, const Done<Window>& done) {
+    context.controller.read_cpu(peer, cpu, [&context, peer, cpu, done](Result<CpuEnergy> before) {
+      if (!before.ok()) return done(std::move(before).error());
+      const Instant begin = context.clock.now();
+      context.loop.post([&context, peer, cpu, done, begin, before = *before] {
+        context.loop.after(kCpuWindow, [&context, peer, cpu, done, begin, before] {
+          context.controller.read_cpu(
+              peer, cpu, [&context, done, begin, before](Result<CpuEnergy> after) {
+                if (!after.ok()) return done(std::move(after).error());
+                done(Window{begin, before, *after, context.clock.now() - begin});
+              });
+        });
+      });
+    });
+  };
+  read_all<Window>(*cpus, reply, ask, [&clock = context.clock](const std::map<int, Window>& all) {
+    OrderedJson power = OrderedJson::object();
+    for (const auto& [cpu, window] : all) {
+      power[std::to_string(cpu)] = cpu_power_json(window.before, window.after, window.time);
+    }
+    return OrderedJson{{"timestamp_ms", unix_milliseconds(clock.now(), clock)},
+                       {"power_mw", std::move(power)}};
+  });
+}
+
+void stream_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
+  if (!query.ok()) return reply(bad_query(query.error()));
+  const auto cpus = cpus_to_read(context, *query, true, reply);
+  if (!cpus) return;
+  if (!context.controller.policy().may_read_node(request.peer)) {
+    return reply(error_response(403, "the agent's policy does not let you read the CPUs' energy"));
+  }
+  auto stream = context.power.cpus(*cpus, request);
+  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  reply(event_stream(*std::move(stream)));
+}
 
 // --- Settings -----------------------------------------------------------------------------------
 
@@ -116,7 +214,7 @@ void write(ApiContext& context, const WriteRoute& route, const HttpRequest& requ
 
 // --- Readings -----------------------------------------------------------------------------------
 
-/// The GPUs to read; or what to answer instead.
+/// Returns the GPUs to read; or the error response.
 std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const HttpRequest& request,
                                              const Reply& reply) {
   const Result<HttpQuery> query = HttpQuery::parse(request.query, {"gpu_ids"});
@@ -131,7 +229,7 @@ std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const Ht
   return *gpus;
 }
 
-/// Turns a reading into one value of it, or an error where the GPU does not tell it.
+/// Returns one value of a reading, or an error if the GPU does not report it.
 template <class T>
 Done<GpuReading> pick(std::optional<T> GpuReading::* member, const char* what, Done<T> done) {
   return [member, what, done = std::move(done)](Result<GpuReading> reading) {
@@ -150,7 +248,7 @@ struct ReadRoute {
   void (*handle)(ApiContext&, const HttpRequest&, const Reply&);
 };
 
-/// A document with one entry a GPU, made of one value of its reading.
+/// Responds with a document of one entry for each GPU, made of one value of its reading.
 template <class T, class Entry>
 void read_value(ApiContext& context, const HttpRequest& request, const Reply& reply,
                 std::optional<T> GpuReading::* member, const char* what, Entry entry) {
@@ -272,7 +370,7 @@ void tell_time(ApiContext& context, const HttpRequest& /*request*/, const Reply&
                       {{"timestamp_ms", unix_milliseconds(context.clock.now(), context.clock)}}));
 }
 
-/// Reached with a verified token alone.
+/// Reached only with a verified token.
 void who_am_i(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
   const auto claims =

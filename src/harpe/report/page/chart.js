@@ -23,7 +23,7 @@ const chart = (() => {
     return Object.assign(at, {low, high, value});
   }
 
-  /** Places for labels, so that they can be read, as labels.cc has them for files: earlier labels keep theirs. */
+  /** Places for labels, so that they can be read, as frontier_svg.cc has them for files: earlier labels keep theirs. */
   function labelPlaces(plot) {
     const [ascent, descent] = [12, 4];
     const taken = [];

@@ -3,17 +3,149 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "harpe/base/clock.h"
 #include "harpe/base/file.h"
 #include "harpe/base/json_fields.h"
+#include "harpe/base/mutex.h"
 #include "harpe/node/node_client/agent_client.h"
-#include "harpe/zeus/tuning/agent_setter.h"
 #include "harpe/zeus/tuning/job_agreement.h"
+#include "harpe/zeus/tuning/knob_setter.h"
 #include "harpe/zeus/tuning/offered_knob.h"
 
 namespace harpe {
 namespace {
+
+constexpr Seconds kLease{60};
+// A lease that was lost is noticed so soon; a renewal costs a request over a local socket.
+constexpr Seconds kRenewal{5};
+
+class AgentSetter final : public KnobSetter {
+ public:
+  AgentSetter(AgentClient agent, Lease lease, Knob knob, Seconds lasts, Clock& clock)
+      : agent_(std::move(agent)),
+        lease_(std::move(lease)),
+        knob_(std::move(knob)),
+        lasts_(lasts),
+        renewed_(clock.now()) {}
+  ~AgentSetter() override { (void)restore().ok(); }
+  AgentSetter(const AgentSetter&) = delete;
+  AgentSetter& operator=(const AgentSetter&) = delete;
+
+  const Knob& knob() const override { return knob_; }
+
+  Status set(std::size_t setting) override {
+    const MutexLock lock(mutex_);
+    for (const int gpu : lease_.gpus) {
+      const Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
+      if (applied.dry_run) {
+        return Error::of(ErrorCode::kRefused, "the agent makes a dry run and sets nothing");
+      }
+    }
+    return ok_status();
+  }
+
+  Status keep(Instant now) override {
+    const MutexLock lock(mutex_);
+    if (released_ || now - renewed_ < std::min(kRenewal, lasts_ / 3)) return ok_status();
+    renewed_ = now;
+    return agent_.renew(lease_.id, lasts_);
+  }
+
+  Status restore() override {
+    const MutexLock lock(mutex_);
+    if (std::exchange(released_, true)) return ok_status();
+    return agent_.release(lease_.id);
+  }
+
+ private:
+  Setting setting_of(std::size_t setting) const {
+    const bool is_clock = knob_.kind() == KnobKind::kGraphicsClock;
+    if (setting == 0) {
+      return {.kind = is_clock ? Setting::Kind::kResetClocks : Setting::Kind::kResetPowerLimit};
+    }
+    if (!is_clock) return {.kind = Setting::Kind::kPowerLimit, .limit = {knob_[setting]}};
+    const Megahertz clock{static_cast<int>(knob_[setting])};
+    return {.kind = Setting::Kind::kLockClocks, .clocks = {clock, clock}};
+  }
+
+  Mutex mutex_;
+  AgentClient agent_ HARPE_GUARDED_BY(mutex_);
+  const Lease lease_;
+  const Knob knob_;
+  const Seconds lasts_;
+  Instant renewed_ HARPE_GUARDED_BY(mutex_);
+  bool released_ HARPE_GUARDED_BY(mutex_) = false;
+};
+
+Result<std::vector<int>> positions(AgentClient& agent, std::span<const std::string> uuids) {
+  const std::vector<GpuIdentity> known = HARPE_TRY(agent.gpus());
+  std::vector<int> gpus;
+  for (const std::string& uuid : uuids) {
+    const auto found = std::ranges::find(known, uuid, &GpuIdentity::uuid);
+    if (found == known.end()) {
+      return Error::of(ErrorCode::kNotFound, "the agent does not know the GPU " + uuid);
+    }
+    gpus.push_back(found->index);
+  }
+  if (gpus.empty()) return Error::of(ErrorCode::kNotFound, "there is no GPU");
+  return gpus;
+}
+
+/// Acquires a lease of the node's agent; sets nothing yet. The setter locks graphics clocks if the
+/// policy allows them (a locked clock saves more than a power limit at the same speed), otherwise
+/// it sets power limits. The lease ends with this process, however it ends, and the agent then
+/// restores all settings. Fails if there is no agent, if it does not know one of the GPUs, if
+/// another client holds them, or if neither clocks nor limits may be lowered on all of them.
+/// \param uuids     the UUIDs of the job's GPUs
+/// \param name      the name of the lease, for people
+/// \param patience  the longest wait for a response of the agent
+Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::path& socket,
+                                                      std::span<const std::string> uuids,
+                                                      const std::string& name, Seconds patience,
+                                                      Clock& clock) {
+  AgentClient agent = HARPE_TRY(AgentClient::connect(socket, patience));
+  const std::vector<int> gpus = HARPE_TRY(positions(agent, uuids));
+  std::vector<FoundGpu> found;
+  Seconds lasts = kLease;
+  for (const int gpu : gpus) {
+    found.push_back({.offer = HARPE_TRY(agent.offer(gpu)), .found = {}});
+    // Who may set a GPU without reading it finds it as the factory left it.
+    const Result<GpuReading> reading = agent.read(gpu);
+    if (reading.ok()) found.back().found = *reading;
+    const Seconds most = found.back().offer.max_lease;
+    if (most.value > 0) lasts = std::min(lasts, most);
+  }
+  std::optional<Error> refused;
+  for (const bool clocks : {true, false}) {
+    Knob knob = clocks ? clock_knob(found) : limit_knob(found);
+    if (!knob.can_choose()) continue;
+    Result<Lease> lease =
+        agent.take({.gpus = gpus,
+                    .duration = lasts,
+                    .name = name,
+                    .controls = {clocks ? Control::kClocks : Control::kPowerLimit}});
+    if (lease.ok()) {
+      return std::unique_ptr<KnobSetter>(std::make_unique<AgentSetter>(
+          std::move(agent), std::move(lease).take(), std::move(knob), lasts, clock));
+    }
+    // Two optimizers on one GPU would each measure what the other sets: limits beside another
+    // one's clocks, which the agent grants to one user, are no way out.
+    if (lease.error().code == ErrorCode::kConflict) return std::move(lease).error();
+    if (!refused) refused = std::move(lease).error();
+  }
+  if (refused) return *std::move(refused);
+  return Error::of(ErrorCode::kNoPermission,
+                   "the agent's policy lets you lower neither the clocks nor the power limits of "
+                   "all these GPUs (clocks_mhz and power_limit_w in its file)");
+}
 
 // Drivers, libraries and data change; a month-old profile is a guess.
 constexpr Seconds kOldestProfile{30.0 * 86400};
@@ -34,7 +166,8 @@ std::filesystem::path file_of(const JobTuningOptions& options) {
   return options.profile / ("batch-" + std::to_string(options.batch_size) + ".json");
 }
 
-/// The profile, or those of a folder, by name. What cannot be read in a folder is passed over.
+/// Returns the profile of a file, or those of a folder, by name. Files of a folder that cannot be
+/// read are ignored.
 Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& path) {
   std::vector<LimitProfile> profiles;
   std::error_code none;
@@ -59,7 +192,7 @@ Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& pat
   return profiles;
 }
 
-/// The GPU as this process itself sees it, as if everything might be set.
+/// Returns what this process reads of the GPU, as if every setting were allowed.
 FoundGpu found_here(Gpu& gpu) {
   FoundGpu found;
   const Result<PowerLimitRange> range = gpu.power_limit_range();

@@ -6,12 +6,145 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <memory>
 
 #include "harpe/base/text.h"
-#include "harpe/device/hw/sim/simulated_gpu.h"
+#include "harpe/device/hw/device.h"
 
 namespace harpe {
 namespace {
+
+/// A simulated GPU as a device.
+class SimulatedGpu final : public Gpu {
+ public:
+  SimulatedGpu(std::shared_ptr<SimulationCore> core, int index)
+      : core_(std::move(core)), index_(index) {
+    identity_ = {.index = index,
+                 .uuid = spec().uuid,
+                 .pci = spec().pci,
+                 .name = spec().name,
+                 .backend = "sim",
+                 .is_mig = spec().mig,
+                 .speed = static_cast<double>(spec().cores) * spec().gpu.max_clock.value};
+  }
+
+  const GpuIdentity& identity() const override { return identity_; }
+
+  std::filesystem::path owner_lock() const override {
+    const std::filesystem::path& state = core_->state_file();
+    return state.empty() ? state : std::filesystem::path(state.string() + ".lock");
+  }
+
+  std::filesystem::path device_file() const override { return spec().device_file; }
+
+  Result<Joules> total_energy() override {
+    if (!spec().has_counter) return not_supported("reading its energy");
+    return read<Joules>([&](const auto& state) { return visible_energy(spec(), state); });
+  }
+
+  Result<Watts> instant_power() override {
+    return read<Watts>([&](const auto& state) { return visible_instant_power(spec(), state); });
+  }
+
+  Result<Watts> average_power() override {
+    return read<Watts>([&](const auto& state) { return visible_average_power(spec(), state); });
+  }
+
+  PowerScope power_scope() const override {
+    return spec().module_scope ? PowerScope::kModule : PowerScope::kGpu;
+  }
+
+  Result<Megahertz> clock(ClockDomain domain) override {
+    return read<Megahertz>([&](const auto& state) { return visible_clock(spec(), state, domain); });
+  }
+
+  Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
+    HARPE_TRY(core_->read(index_));
+    std::vector<Megahertz> clocks;
+    for (const int clock : harpe::supported_clocks(spec(), domain)) clocks.push_back({clock});
+    return clocks;
+  }
+
+  Result<std::optional<ClockRange>> locked_clocks(ClockDomain domain) override {
+    const auto state = HARPE_TRY(core_->read(index_));
+    const SimulatedClockLock& lock = state.lock_asked[domain == ClockDomain::kMemory ? 1 : 0];
+    if (!lock.on) return std::optional<ClockRange>();
+    return std::optional(ClockRange{{lock.lowest}, {lock.highest}});
+  }
+
+  Result<Watts> power_limit() override {
+    return read<Watts>([](const auto& state) { return state.limit_w; });
+  }
+
+  Result<Watts> enforced_power_limit() override {
+    return read<Watts>([&](const auto& state) { return enforced_limit(spec(), state); });
+  }
+
+  Result<PowerLimitRange> power_limit_range() override {
+    HARPE_TRY(core_->read(index_));
+    return PowerLimitRange{
+        {spec().lowest_limit_w}, {spec().highest_limit_w}, spec().gpu.power_limit};
+  }
+
+  Result<double> temperature() override {
+    return read<double>([](const auto& state) { return std::floor(state.temperature_c); });
+  }
+
+  Result<double> utilisation() override {
+    return read<double>([](const auto& state) { return visible_utilisation(state); });
+  }
+
+  Result<MemoryUse> memory() override {
+    const std::vector<std::int64_t> users = HARPE_TRY(processes());
+    return MemoryUse{.used_bytes = kSimulatedReservedBytes + users.size() * kSimulatedProcessBytes,
+                     .total_bytes = spec().memory_bytes};
+  }
+
+  Result<EventReasons> event_reasons() override {
+    return read<EventReasons>([](const auto& state) { return state.reasons; });
+  }
+
+  Result<bool> persistence_mode() override {
+    return read<bool>([](const auto& state) { return state.persistence; });
+  }
+
+  Result<std::vector<std::int64_t>> processes() override {
+    const auto state = HARPE_TRY(core_->read(index_));
+    std::vector<std::int64_t> processes;
+    for (const int pid : state.process) {
+      if (pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM)) processes.push_back(pid);
+    }
+    return processes;
+  }
+
+  Status set_locked_clocks(ClockDomain domain, ClockRange range) override {
+    return core_->lock_clocks(index_, domain, {true, range.lowest.value, range.highest.value});
+  }
+
+  Status reset_locked_clocks(ClockDomain domain) override {
+    return core_->lock_clocks(index_, domain, {});
+  }
+
+  Status set_power_limit(Watts limit) override { return core_->set_power_limit(index_, limit); }
+
+  Status set_persistence_mode(bool enabled) override {
+    return core_->set_persistence(index_, enabled);
+  }
+
+ private:
+  const SimulatedGpuSpec& spec() const { return core_->spec(index_); }
+
+  /// Returns `reading` of the present state.
+  template <class T, class Reading>
+  Result<T> read(const Reading& reading) {
+    const SimulatedGpuState state = HARPE_TRY(core_->read(index_));
+    return T{reading(state)};
+  }
+
+  std::shared_ptr<SimulationCore> core_;
+  int index_;
+  GpuIdentity identity_;
+};
 
 constexpr std::int64_t kLookNs = 10'000'000;  // how soon work notices changes of its clocks
 
