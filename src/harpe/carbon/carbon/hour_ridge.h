@@ -27,6 +27,7 @@
 /// models of electricity demand as in Ramanathan et al. 1997.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,30 @@ struct HourRidgeOptions {
   double bandwidth_hours = 1.5;     ///< of K, with over 240 days of history
   double lambda = 0.1;
   double huber = 5;  ///< in mean absolute residuals; 0: every step counts alike
+};
+
+/// x(i) of the model above.
+class RidgeFeatures {
+ public:
+  RidgeFeatures(const HourRidgeOptions& options, const ForecastGrid& grid,
+                const ExogenousSeries* exogenous);
+
+  std::size_t count() const { return count_; }
+  /// Returns the first step whose features are all known.
+  std::size_t first_step() const { return first_step_; }
+  /// Writes count() numbers for step `i` >= first_step() of the history. It reads no value after
+  /// step i, of exogenous ones none after i + known_ahead.
+  void write(const LogHistory& history, std::size_t i, std::span<double> x);
+
+ private:
+  void scale_exogenous(std::size_t steps);
+
+  std::vector<std::size_t> lags_;                ///< in steps
+  std::vector<std::ptrdiff_t> exogenous_steps_;  ///< relative to i
+  std::vector<std::vector<double>> exogenous_;   ///< without gaps
+  std::size_t day_, count_, first_step_;
+  double center_ = 0;
+  bool centered_ = false;
 };
 
 /// The newest two days hour by hour, and the forecast's hour in the week before.

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/carbon/ridge_features.h"
 #include "harpe/carbon/carbon/same_hour.h"
 
 namespace harpe {

@@ -1,10 +1,10 @@
-#include "harpe/carbon/carbon/support_vector.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
+
+#include "harpe/carbon/carbon/chase_forecast.h"
 
 namespace harpe {
 namespace {

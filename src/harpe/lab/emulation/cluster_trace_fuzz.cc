@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "harpe/lab/emulation/power_cap_trace.h"
-#include "harpe/lab/emulation/straggler_trace.h"
+#include "harpe/lab/emulation/stragglers.h"
 
 namespace {
 

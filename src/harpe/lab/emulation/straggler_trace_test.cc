@@ -1,7 +1,5 @@
 // Traces of stragglers and power caps, and stragglers that come and go.
 
-#include "harpe/lab/emulation/straggler_trace.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

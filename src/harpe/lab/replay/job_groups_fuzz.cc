@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "harpe/base/check.h"
-#include "harpe/lab/replay/job_groups.h"
+#include "harpe/lab/replay/concurrent_recurrences.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,11 +1,10 @@
-#include "harpe/lab/replay/job_groups.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
+#include "harpe/lab/replay/concurrent_recurrences.h"
 #include "harpe/lab/replay/traced_job.h"
 
 namespace harpe {

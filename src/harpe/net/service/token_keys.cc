@@ -31,6 +31,10 @@ Status check_revoked_file(const std::filesystem::path& path) {
   return ok_status();
 }
 
+/// The scope of these tokens. No route requires it, and users get no token with it.
+constexpr const char* kForwardScope = "harpe-forward";
+constexpr std::int64_t kForwardLasts = 300;  // s
+
 }  // namespace
 
 Result<std::vector<SigningKey>> TokenKeys::parse_keys(std::string_view text) {
@@ -112,6 +116,19 @@ Result<TokenClaims> TokenKeys::verify(std::string_view token, std::int64_t now) 
     return Error::of(ErrorCode::kNoPermission, "The token has been revoked.");
   }
   return claims;
+}
+
+std::string forward_token(const TokenKeys& keys, const std::string& client, std::int64_t now) {
+  return keys.sign({.subject = client, .scopes = {kForwardScope}, .expires = now + kForwardLasts});
+}
+
+std::optional<std::string> forwarded_client(const TokenKeys& keys, std::string_view token,
+                                            std::int64_t now) {
+  Result<TokenClaims> claims = keys.verify(token, now);
+  if (!claims.ok() || std::ranges::find(claims->scopes, kForwardScope) == claims->scopes.end()) {
+    return std::nullopt;
+  }
+  return std::move(claims->subject);
 }
 
 }  // namespace harpe

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,5 +61,16 @@ class TokenKeys {
   std::shared_ptr<const Content> content_ HARPE_GUARDED_BY(mutex_);
   FileStamp keys_seen_ HARPE_GUARDED_BY(mutex_), revoked_seen_ HARPE_GUARDED_BY(mutex_);
 };
+
+/// Returns the token that one server shows another when it forwards a request. It proves that the
+/// server has the signing keys and names the client, so that limits are that client's and no client
+/// can pass for a server. Valid for a few minutes, because clocks of servers may differ by as much.
+/// \param client  as `HttpRequest::client`
+/// \param now     seconds since 1970
+std::string forward_token(const TokenKeys& keys, const std::string& client, std::int64_t now);
+
+/// Returns the client of such a token; nullopt if it is another token, of other keys, or too old.
+std::optional<std::string> forwarded_client(const TokenKeys& keys, std::string_view token,
+                                            std::int64_t now);
 
 }  // namespace harpe

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "harpe/net/service/forward_token.h"
+#include "harpe/net/service/token_keys.h"
 
 namespace harpe {
 namespace {

@@ -22,21 +22,44 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
-#include "harpe/node/agent/audit_file.h"
 #include "harpe/node/agent/policy.h"
 
 namespace harpe {
+
+/// The destination of the audit log's lines. Not thread-safe.
+class AuditSink {
+ public:
+  virtual ~AuditSink() = default;
+
+  /// Appends a line, which ends with a line end. After an error none of it was written, or a part
+  /// that the next line does not continue.
+  virtual Status append(std::string_view line) = 0;
+  /// True if there is room beside the reserve.
+  virtual bool has_room() = 0;
+  /// Continues in a new file after a rotation moved the old one; after an error in the old one.
+  virtual Status reopen() = 0;
+};
+
+/// Opens a file of mode 640 that others can neither write nor replace (trusted_file.h). It holds
+/// `kAuditReserve` bytes of disk space beyond its end, or half of that between two lines, so that a
+/// full disk cannot take them; on file systems that cannot reserve space (NFS) it holds none. If
+/// the file cannot be opened because the system lacks a resource, the next line tries again; any
+/// other failure is an error at once.
+inline constexpr std::size_t kAuditReserve = 1 << 20;
+Result<std::unique_ptr<AuditSink>> open_audit_file(const std::filesystem::path& path);
 
 struct AuditEntry {
   std::string action = {};

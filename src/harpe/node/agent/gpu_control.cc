@@ -1,11 +1,33 @@
 #include "harpe/node/agent/gpu_control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "harpe/node/agent/policy_text.h"
 #include "harpe/node/agent/setting_checks.h"
 
 namespace harpe {
+namespace {
+
+constexpr Seconds kBetweenFailures{1};  ///< lines of the audit log
+
+/// Fills what is read, and keeps why the first thing was not.
+struct Reader {
+  bool any = false;
+  std::optional<Error> first = {};
+
+  template <class T>
+  std::optional<T> operator()(Result<T> result) {
+    if (result.ok()) {
+      any = true;
+      return *std::move(result);
+    }
+    if (!first && result.error().code != ErrorCode::kNotSupported) first = result.error();
+    return std::nullopt;
+  }
+};
+
+}  // namespace
 
 GpuControl::GpuControl(std::unique_ptr<Gpu> gpu, Services services)
     : gpu_(std::move(gpu)),
@@ -302,6 +324,123 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
     applied.text += ", but it reads otherwise";
   }
   return applied;
+}
+
+Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, Instant now) {
+  now_ = now;
+  if (holder.allowance.clocks.empty()) {
+    return denied("setting graphics clocks of " + name(), "none");
+  }
+  if (wanted.value == 0) {
+    ++clock_calls_;
+    HARPE_TRY(reset_clocks(holder, ClockDomain::kGraphics));
+    return wanted;
+  }
+  if (!graphics_clocks_ || !graphics_clocks_->ok()) {
+    HARPE_TRY(supported_clocks(ClockDomain::kGraphics));
+  }
+  const Megahertz clock = nearest_clock(**graphics_clocks_, wanted);
+  const ClockRange range{clock, clock};
+  if (!is_within(range, holder.allowance.clocks)) {
+    return denied("a graphics clock of " + text_of(clock) + " on " + name(),
+                  text_of(holder.allowance.clocks));
+  }
+  if (graphics_lock_ == range) return clock;
+  if (services_.dry_run) {
+    return Error::of(ErrorCode::kRefused,
+                     "dry run: would lock the graphics clock to " + text_of(clock));
+  }
+  HARPE_TRY(clock_changes_.make_room(holder.lease));
+  const SavedGpu before = saved_;
+  HARPE_TRY(save_lock(holder, ClockDomain::kGraphics));
+  const std::string from = clock_changes_.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
+  graphics_lock_.reset();
+  ++clock_calls_;
+  check_saved(saved_.graphics.has_value());
+  Status set = seen_from_agent(gpu_->set_locked_clocks(ClockDomain::kGraphics, range), name());
+  if (!set.ok()) {
+    forget_unless_changed(set.error().code, before);
+    if (!last_clock_failure_ || *last_clock_failure_ + kBetweenFailures <= now) {
+      last_clock_failure_ = now;
+      AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
+      line.result = "failed: " + set.error().text();
+      (void)services_.audit.write(line);
+    }
+    return std::move(set).error();
+  }
+  graphics_lock_ = range;
+  AuditEntry line = entry(holder, "clock_changes", from, "");
+  line.result = "applied";
+  clock_changes_.add(line, clock.value, now);
+  return clock;
+}
+
+std::optional<Instant> GpuControl::changes_due() const {
+  const auto clocks = clock_changes_.due(), settings = settings_.due();
+  return clocks && settings ? std::min(clocks, settings) : clocks ? clocks : settings;
+}
+
+Status GpuControl::flush_changes() {
+  Status clocks = clock_changes_.flush();
+  Status settings = settings_.flush();
+  return clocks.ok() ? settings : clocks;
+}
+
+GpuReading GpuControl::read_power(Instant now) {
+  Reader value;
+  GpuReading reading;
+  reading.time = now;
+  reading.power = value(gpu_->instant_power());
+  reading.energy = value(gpu_->total_energy());
+  return reading;
+}
+
+std::optional<ClockLock> GpuControl::known_lock(ClockDomain domain) {
+  const auto told = gpu_->locked_clocks(domain);
+  if (told.ok()) return ClockLock{*told};
+  const auto& own = domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_;
+  if (own && told.error().code == ErrorCode::kNotSupported) return ClockLock{own};
+  return std::nullopt;
+}
+
+Result<GpuReading> GpuControl::read(Instant now) {
+  Reader value;
+  GpuReading reading;
+  reading.time = now;
+  reading.power = value(gpu_->instant_power());
+  reading.energy = value(gpu_->total_energy());
+  reading.average_power = value(gpu_->average_power());
+  reading.power_limit = value(gpu_->power_limit());
+  reading.enforced_power_limit = value(gpu_->enforced_power_limit());
+  reading.graphics_clock = value(gpu_->clock(ClockDomain::kGraphics));
+  reading.memory_clock = value(gpu_->clock(ClockDomain::kMemory));
+  reading.temperature = value(gpu_->temperature());
+  reading.utilisation = value(gpu_->utilisation());
+  reading.reasons = value(gpu_->event_reasons());
+  reading.persistence_mode = value(gpu_->persistence_mode());
+  reading.restore_pending = pending_text();
+  if (!value.any && value.first) {
+    std::string text = name() + " does not answer: " + value.first->text();
+    if (const SavedGpu due = part_of(saved_, due_); !due.empty()) {
+      text += "; when it answers again, it gets back: " + text_of(due);
+    }
+    return Error::of(value.first->code, text);
+  }
+  reading.graphics_lock = known_lock(ClockDomain::kGraphics);
+  reading.memory_lock = known_lock(ClockDomain::kMemory);
+  return reading;
+}
+
+std::string GpuControl::due_text() const {
+  return text_of(part_of(saved_, due_));
+}
+
+std::string GpuControl::pending_text() const {
+  const std::string due = due_text();
+  if (due.empty()) return {};
+  std::string text = "could not be restored yet, and is tried again: " + due;
+  if (!last_failure_.empty()) text += " (" + last_failure_ + ")";
+  return text;
 }
 
 }  // namespace harpe

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/node/agent/audit_file.h"
-#include "harpe/node/agent/state_storage.h"
+#include "harpe/node/agent/audit_log.h"
+#include "harpe/node/agent/saved_state.h"
 
 namespace harpe {
 

@@ -4,7 +4,7 @@
 ///
 /// An entry is written before the first change of its kind and taken out after everything is
 /// restored, so that whatever is in the file may have been changed, and nothing else has been. The
-/// file is replaced as a whole (state_storage.h): a crash leaves the old one or the new one.
+/// file is replaced as a whole: a crash leaves the old one or the new one.
 ///
 /// JSON, format "harpe.agent-state/1":
 ///   {"format": "harpe.agent-state/1", "boot_id": "...", "stopped": true,
@@ -15,6 +15,8 @@
 /// back. A member of a GPU is there when the agent may have changed it; null clocks were not
 /// locked, as far as the driver tells (NVML does not).
 
+#include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,10 +27,28 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/device/hw/device.h"
-#include "harpe/node/agent/state_storage.h"
 #include "harpe/node/node_client/controls.h"
 
 namespace harpe {
+
+/// Stores the text of the state file, which is replaced as a whole or not at all. Not thread-safe.
+class StateStorage {
+ public:
+  virtual ~StateStorage() = default;
+
+  virtual std::string name() const = 0;  ///< for people: its path
+  /// Returns the last text; nullopt if there is none. Fails if the text may not be this agent's.
+  virtual Result<std::optional<std::string>> load() = 0;
+  /// Replaces the text. After an error the last text is still stored.
+  virtual Status replace(std::string_view text) = 0;
+  /// Renames the stored text so that people can inspect it. Returns its new name.
+  virtual Result<std::string> set_aside() = 0;
+};
+
+/// Returns a storage in a file of mode 600, padded with line ends to at least `reserve` bytes. A
+/// second file beside it (`.spare`) has as much space: a new text is written there and flushed,
+/// then the two exchange their names, so that neither a crash nor a full disk leaves half a text.
+std::unique_ptr<StateStorage> make_file_storage(std::filesystem::path path, std::size_t reserve);
 
 /// Bytes of a holder that are kept, and of the file that are taken for each GPU beforehand.
 inline constexpr std::size_t kLongestHolder = 128, kStateBytesPerGpu = 1024;

@@ -12,7 +12,6 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/net/http_client/http_link.h"
-#include "harpe/node/node_client/gpu_offer.h"
 #include "harpe/node/node_client/lease.h"
 
 namespace harpe {

@@ -15,6 +15,20 @@
 
 namespace harpe {
 
+struct WattRange {
+  Watts lowest, highest;
+};
+
+/// What a GPU can be set to, and what the agent's policy lets this client set.
+struct GpuOffer {
+  std::vector<Megahertz> clocks;          ///< graphics clocks that can be locked, rising
+  std::optional<PowerLimitRange> limits;  ///< that can be set
+  // Allowed by the policy; empty if nothing is.
+  std::vector<ClockRange> allowed_clocks;
+  std::vector<WattRange> allowed_limits;
+  Seconds max_lease{};
+};
+
 struct LeaseRequest {
   std::vector<int> gpus;          ///< indices; all of them or none are granted
   Seconds duration{60};           ///< until it must be renewed; at most what the policy allows

@@ -8,14 +8,29 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/online_optimizer.h"
-#include "harpe/zeus/power_limit/recorded_run.h"
+#include "harpe/zeus/power_limit/selector.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
 #include "harpe/zeus/power_limit/zeus_optimizer.h"
 
 namespace harpe {
+
+/// A profiling run of Zeus as its monitor logged it: one CSV row for each window, with
+/// `start_time`, `window_name` ending in `_<watts>`, `elapsed_time` (s), `gpu0_energy`, ... (J).
+struct RecordedRun {
+  Knob knob;                              ///< the limits that were measured
+  std::vector<Measurement> measurements;  ///< one a setting of the knob; joules of all GPUs
+  int gpus = 0;
+};
+
+/// Reads a run. Ignores windows with other names. Diagnostics: a missing column, a cell that is no
+/// number above 0, limits out of order, a limit twice, no window at all.
+Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string& file);
 
 /// How many steps a recorded window has: Zeus's profile_steps.
 inline constexpr int kRecordedSteps = 40;

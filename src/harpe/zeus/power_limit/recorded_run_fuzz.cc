@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "harpe/zeus/power_limit/limit_replay.h"
-#include "harpe/zeus/power_limit/recorded_run.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,9 +1,9 @@
 // Zeus's log of a profiling run.
 
-#include "harpe/zeus/power_limit/recorded_run.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "harpe/zeus/power_limit/limit_replay.h"
 
 namespace harpe {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/zeus/power_limit/recorded_run.h"
+#include "harpe/zeus/power_limit/limit_replay.h"
 
 namespace harpe {
 

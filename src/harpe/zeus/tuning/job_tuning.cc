@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "harpe/base/json_fields.h"
 #include "harpe/base/mutex.h"
 #include "harpe/node/node_client/agent_client.h"
+#include "harpe/zeus/power_limit/setting_model.h"
 #include "harpe/zeus/tuning/job_agreement.h"
 #include "harpe/zeus/tuning/knob_setter.h"
 #include "harpe/zeus/tuning/offered_knob.h"
@@ -205,6 +207,12 @@ FoundGpu found_here(Gpu& gpu) {
   return found;
 }
 
+// What a forecast says below that is nothing to act upon.
+constexpr double kLeastGain = 0.01;
+
+constexpr const char* kWindow = "harpe tuning";
+constexpr Seconds kSettlingLook{0.005};
+
 }  // namespace
 
 JobTuning::JobTuning(JobTuningOptions options) : options_(std::move(options)) {
@@ -362,6 +370,60 @@ void JobTuning::write_profile() {
                                                               .measured_at = now_on_the_wall()}));
   report_.notes.push_back(written.ok() ? "what was measured is in " + file.string()
                                        : written.error().text());
+}
+
+std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
+                             const Selector& selector) {
+  if (!knob.can_choose() || selector.kind == Selector::Kind::kMaxSlowdown) return std::nullopt;
+  std::vector<std::optional<Measurement>> measured(knob.size());
+  measured[0] = highest;
+  const auto forecast = SettingModel(knob, highest, selector.gpus).forecast(measured);
+  const ScoreWeights weights = weights_of(selector, knob[0]);
+  double best = std::log(weights.of(highest.time, highest.energy) * (1 - kLeastGain));
+  std::optional<Advice> advice;
+  for (std::size_t i = 1; i < knob.size(); ++i) {
+    const double slowdown = std::exp(forecast[i].log_time);
+    if (selector.most_slowdown && slowdown > *selector.most_slowdown) continue;
+    const double score = score_of(forecast[i], highest, weights).log_score;
+    if (!(score < best)) continue;
+    best = score;
+    const double energy = std::exp(forecast[i].log_time + forecast[i].log_power);
+    advice = Advice{.setting = i, .slowdown = slowdown - 1, .saving = 1 - energy};
+  }
+  return advice;
+}
+
+Status MonitorMeter::begin(Instant at) {
+  return monitor_.begin(kWindow, true, at);
+}
+
+void MonitorMeter::settle(Instant at) {
+  while (!settled(at) && clock_.now() < at + kLongestSettling) {
+    clock_.sleep_until(clock_.now() + kSettlingLook);
+  }
+}
+
+Result<MeteredWindow> MonitorMeter::end(Instant at) {
+  const WindowEnergy used = HARPE_TRY(monitor_.end(kWindow, at));
+  MeteredWindow window;
+  bool has_gpu = false;
+  for (const DeviceEnergy& device : used.devices) {
+    const bool is_gpu = device.kind == DeviceEnergy::Kind::kGpu;
+    if (!is_gpu && !with_node_) continue;
+    if (is_gpu && device.error) return *device.error;
+    if (is_gpu && device.energy.source == EnergySource::kNone) {
+      return Error::of(ErrorCode::kNotSupported, device.label() + " gives no energy");
+    }
+    has_gpu = has_gpu || is_gpu;
+    window.energy += device.energy.energy;
+    window.error = {std::hypot(window.error.value, device.energy.error.value)};
+  }
+  if (!has_gpu) return Error::of(ErrorCode::kNotFound, "there is no GPU");
+  return window;
+}
+
+void MonitorMeter::cancel() {
+  (void)monitor_.cancel(kWindow).ok();
 }
 
 }  // namespace harpe

@@ -11,15 +11,49 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/device/measure/energy_monitor.h"
+#include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/limit_profile.h"
 #include "harpe/zeus/power_limit/selector.h"
-#include "harpe/zeus/tuning/advice.h"
 #include "harpe/zeus/tuning/knob_setter.h"
-#include "harpe/zeus/tuning/monitor_meter.h"
 #include "harpe/zeus/tuning/peers.h"
 #include "harpe/zeus/tuning/tuner.h"
+#include "harpe/zeus/tuning/window_meter.h"
 
 namespace harpe {
+
+/// Windows of a job's GPUs by an energy monitor, which may measure other windows at the same time.
+class MonitorMeter final : public WindowMeter {
+ public:
+  /// Monitor and clock must outlive this object.
+  /// \param with_node  CPUs and their memory count, too, if they can be read
+  MonitorMeter(EnergyMonitor& monitor, bool with_node, Clock& clock)
+      : monitor_(monitor), with_node_(with_node), clock_(clock) {}
+
+  Status begin(Instant at) override;
+  bool settled(Instant at) const override { return monitor_.settled(at); }
+  void settle(Instant at) override;
+  /// Fails if a GPU reported no energy, or only a part.
+  Result<MeteredWindow> end(Instant at) override;
+  void cancel() override;
+
+ private:
+  EnergyMonitor& monitor_;
+  bool with_node_;
+  Clock& clock_;
+};
+
+/// A forecast of the setting that a job should have although none may be set: one measurement,
+/// extended by the model of power_limit/setting_model.h, which was fitted to other jobs.
+struct Advice {
+  std::size_t setting = 0;  ///< position in the knob
+  double slowdown = 0;      ///< fraction of the highest setting's time
+  double saving = 0;        ///< fraction of its joules, of the GPUs alone
+};
+
+/// Returns nullopt if no lower setting promises 1 % within the selector's bound.
+/// \param highest  measured at the knob's first setting
+std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
+                             const Selector& selector);
 
 struct JobTuningOptions {
   /// Without GPUs and their highest limit, which are looked up. Its host power is that of what this

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "harpe/node/node_client/gpu_offer.h"
 #include "harpe/node/node_client/lease.h"
 #include "harpe/zeus/power_limit/knob.h"
 

@@ -2,6 +2,7 @@
 /// \file
 /// The tuner that profiles and then keeps what it chose (tuner.h).
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,11 +10,57 @@
 #include "harpe/base/statistics.h"
 #include "harpe/zeus/power_limit/drift.h"
 #include "harpe/zeus/tuning/job_agreement.h"
-#include "harpe/zeus/tuning/looks.h"
 #include "harpe/zeus/tuning/saving_account.h"
 #include "harpe/zeus/tuning/tuner.h"
 
 namespace harpe {
+
+/// Decides when a run returns to its highest setting for some steps, to compare the chosen setting
+/// with it (saving_account.h), and for how long. Not thread-safe.
+///
+/// The first look is due after 80 steps (40 if an earlier run's profile chose the setting), the
+/// next after 8 times as many steps as a look takes. After each look that agrees with the one
+/// before the time doubles, until looks take 1 % of the steps; a look that disagrees resets it to 8
+/// times. Each time is varied from 0.7 to 1.3 times, by a sequence without a period, so that looks
+/// meet all phases of a job whose steps are periodic.
+///
+/// If the slowdown is bounded, a run whose time exceeds the bound also returns to the highest
+/// setting, until it is within the bound again: the bound holds over the whole run, trials
+/// included.
+class Looks {
+ public:
+  /// Called when a setting was chosen.
+  void begin(bool by_earlier_run);
+  /// Called when a step has ended.
+  void step() { ++steps_; }
+  /// Steps since the last change of the setting.
+  std::int64_t steps() const { return steps_; }
+  /// Called when steps may have changed: the next look is due within some tens of steps.
+  void want();
+  bool is_due() const { return !under_way_ && (owes_ || steps_ >= due_); }
+
+  void start();
+  bool under_way() const { return under_way_; }
+  /// Called when steps of the look were measured.
+  void add(std::int64_t measured) { measured_ += measured; }
+  /// True if the look has enough measured steps and no time is owed. A look whose steps cannot be
+  /// measured is complete after 400 steps.
+  bool is_complete() const;
+  /// \param has_moved  the look disagrees with the one before
+  void end(bool has_moved);
+
+  /// \param most_slowdown  time over that at the highest setting, at least 1
+  void owe(const SavingAccount::Delay& delay, double most_slowdown);
+  bool owes() const { return owes_; }
+
+ private:
+  double next_phase();
+  void wait(std::int64_t steps);
+
+  bool under_way_ = false, owes_ = false;
+  std::int64_t steps_ = 0, interval_ = 0, due_ = 0, measured_ = 0;
+  double phase_ = 0;  ///< 0 to 1
+};
 
 class ProfiledTuner final : public Tuner {
  public:

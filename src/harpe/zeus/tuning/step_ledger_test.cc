@@ -1,8 +1,8 @@
 // What steps cost under each setting.
 
-#include "harpe/zeus/tuning/step_ledger.h"
-
 #include <gtest/gtest.h>
+
+#include "harpe/zeus/tuning/tuner.h"
 
 namespace harpe {
 namespace {

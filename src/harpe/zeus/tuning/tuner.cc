@@ -1,6 +1,7 @@
 #include "harpe/zeus/tuning/tuner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -183,6 +184,35 @@ Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& set
   SettingProfiler profiler = HARPE_TRY(SettingProfiler::make(knob, profiling));
   return std::unique_ptr<Tuner>(std::make_unique<ProfiledTuner>(
       std::move(options), profiling, std::move(profiler), setter, meter, peers));
+}
+
+void StepLedger::add(std::size_t setting, std::int64_t steps, Seconds time, Joules energy,
+                     Joules error) {
+  Row& row = rows_[setting];
+  row.measured += steps;
+  row.seconds += time.value;
+  row.joules += energy.value;
+  row.variance += error.value * error.value;
+}
+
+std::vector<StepCost> StepLedger::costs() const {
+  std::vector<StepCost> costs(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    if (row.measured == 0) continue;
+    const auto steps = static_cast<double>(row.measured);
+    costs[i] = {.steps = row.measured,
+                .time = {row.seconds / steps},
+                .energy = {row.joules / steps},
+                .error = {std::sqrt(row.variance) / steps}};
+  }
+  return costs;
+}
+
+std::vector<std::int64_t> StepLedger::begun() const {
+  std::vector<std::int64_t> begun;
+  for (const Row& row : rows_) begun.push_back(row.begun);
+  return begun;
 }
 
 }  // namespace harpe

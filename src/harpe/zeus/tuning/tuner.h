@@ -6,10 +6,10 @@
 /// Profiled (SettingProfiler): a window's energy is known a little after its end (counters lag by
 /// 0.1 s); until then the setting stays and steps are no part of any window. Once chosen, the
 /// setting is measured in windows for as long as it is in force, and the highest setting is looked
-/// at again along the run (looks.h): a saving is claimed by comparing the two (saving_account.h). A
-/// step over 5 times the usual is a pause and measured nowhere. A setting that turns out to break
-/// the selector's bound is left for the next higher one. Where steps drift for good, the job is
-/// profiled again, once it ran four times as long as profiling took.
+/// at again along the run (profiled_tuner.h): a saving is claimed by comparing the two
+/// (saving_account.h). A step over 5 times the usual is a pause and measured nowhere. A setting
+/// that turns out to break the selector's bound is left for the next higher one. Where steps drift
+/// for good, the job is profiled again, once it ran four times as long as profiling took.
 ///
 /// A trial that goes on without steps ends at the best setting known: after a minute, and 20 times
 /// the usual step, without a step or the end of an epoch.
@@ -31,16 +31,46 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/units.h"
+#include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/online_optimizer.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
 #include "harpe/zeus/tuning/knob_setter.h"
 #include "harpe/zeus/tuning/peers.h"
 #include "harpe/zeus/tuning/saving_account.h"
 #include "harpe/zeus/tuning/step_file.h"
-#include "harpe/zeus/tuning/step_ledger.h"
 #include "harpe/zeus/tuning/window_meter.h"
 
 namespace harpe {
+
+/// The mean cost of one step.
+struct StepCost {
+  std::int64_t steps = 0;  ///< measured; if 0, the other members mean nothing
+  Seconds time{};
+  Joules energy{}, error{};
+};
+
+/// The cost of a step under each setting: the mean over the steps that were measured. Errors are
+/// half-widths of 95 % intervals, assumed independent.
+class StepLedger {
+ public:
+  explicit StepLedger(std::size_t settings) : rows_(settings) {}
+
+  /// Counts a step that began.
+  void count(std::size_t setting) { ++rows_[setting].begun; }
+  /// Adds consecutive steps that were measured together.
+  void add(std::size_t setting, std::int64_t steps, Seconds time, Joules energy, Joules error);
+
+  std::vector<StepCost> costs() const;
+  std::vector<std::int64_t> begun() const;
+
+ private:
+  struct Row {
+    std::int64_t begun = 0, measured = 0;
+    double seconds = 0, joules = 0, variance = 0;  ///< sums
+  };
+  std::vector<Row> rows_;
+};
 
 struct TunerOptions {
   Selector selector{};

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/zeus/tuning/advice.h"
+#include "harpe/zeus/tuning/job_tuning.h"
 #include "harpe/zeus/tuning/simulated_job_testing.h"
 
 namespace harpe {

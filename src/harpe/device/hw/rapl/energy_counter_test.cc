@@ -1,10 +1,10 @@
 // What is counted is what was used, however the counter wraps and whenever it is read.
 
-#include "harpe/device/hw/rapl/energy_counter.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "harpe/device/hw/rapl/rapl.h"
 
 namespace harpe {
 namespace {

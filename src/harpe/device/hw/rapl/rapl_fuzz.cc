@@ -4,8 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "harpe/device/hw/rapl/energy_counter.h"
-#include "harpe/device/hw/rapl/zones.h"
+#include "harpe/device/hw/rapl/rapl.h"
 
 namespace {
 

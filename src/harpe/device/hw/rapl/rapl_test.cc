@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "harpe/base/test_directory_testing.h"
-#include "harpe/device/hw/rapl/zones.h"
 
 namespace harpe {
 namespace {
