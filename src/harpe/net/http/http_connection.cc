@@ -23,6 +23,14 @@ constexpr int kEventsInARow = 16;
 /// Responses up to this size are sent in one piece with their header.
 constexpr std::size_t kOnePiece = 16 * 1024;
 
+std::chrono::nanoseconds nanoseconds_of(Seconds seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
+}
+
+Deadline::Clock::time_point after(Seconds seconds) {
+  return Deadline::Clock::now() + nanoseconds_of(seconds);
+}
+
 std::string chunk(const std::string& text) {
   std::array<char, 32> size{};
   std::snprintf(size.data(), size.size(), "%zx\r\n", text.size());
@@ -50,11 +58,58 @@ Connection::Connection(std::shared_ptr<ConnectionHost> host, ByteStream::Socket 
       share_(host_->budget, origin.client),
       origin_(std::move(origin)) {}
 
-Connection::~Connection() = default;
+// --- Parts --------------------------------------------------------------------------------------
+
+void Deadline::set(Clock::time_point time, std::function<void()> late) {
+  const std::uint64_t number = ++number_;
+  timer_.expires_at(time);
+  timer_.async_wait([this, number, late = std::move(late)](error_code error) {
+    // A wait that had ended before it was cancelled comes without an error.
+    if (!error && number == number_) late();
+  });
+}
+
+void Deadline::cancel() {
+  ++number_;
+  error_code ignored;
+  timer_.cancel(ignored);
+}
+
+void UnsentBytes::set(std::string head, std::string body) {
+  head_ = std::move(head);
+  body_ = std::move(body);
+  written_ = 0;
+  if (body_.size() <= kOnePiece) head_ += std::exchange(body_, {});
+}
+
+ByteStream::State UnsentBytes::write_to(ByteStream& stream) {
+  while (written_ < size()) {
+    const std::string_view rest = written_ < head_.size()
+                                      ? std::string_view(head_).substr(written_)
+                                      : std::string_view(body_).substr(written_ - head_.size());
+    const ByteStream::Moved moved = stream.write(rest);
+    if (moved.state != ByteStream::State::kDone) return moved.state;
+    written_ += moved.bytes;
+  }
+  clear();
+  return ByteStream::State::kDone;
+}
+
+HttpResponse RequestForm::failure(int status, const std::string& why) const {
+  return is_native ? native_error(status, "unavailable", why) : text_response(status, why + "\n");
+}
+
+HttpResponse RequestForm::busy(const std::string& why) const {
+  HttpResponse response = failure(503, why + "; try again in some seconds");
+  response.headers.emplace_back("Retry-After", "5");
+  return response;
+}
+
+// --- Stages -------------------------------------------------------------------------------------
 
 void Connection::start() {
   if (origin_.place == Admission::Place::kReserve) {
-    arm(host_->limits.reserved, &Connection::refuse_place);
+    arm(after(host_->limits.reserved), &Connection::refuse_place);
   }
   stream_.is_secure() ? begin_handshake() : begin_reading();
 }
@@ -63,38 +118,23 @@ void Connection::close() {
   if (stage_ == Stage::kClosed) return;
   if (has_turn_) end_handshake();
   stage_ = Stage::kClosed;
-  error_code ignored;
-  deadline_.cancel(ignored);
+  deadline_.cancel();
   stream_.close();
   events_.reset();
   reader_.reset();
-  for (std::string* text : {&unread_, &head_, &body_}) *text = std::string();
+  unread_ = std::string();
+  unsent_.clear();
   share_.hold(0);
-  host_->closed(*this);
+  host_->closed(*this, origin_);
   if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
 }
 
 // --- Waiting ------------------------------------------------------------------------------------
 
-void Connection::arm(Clock::time_point time, Late late) {
-  late_ = late;
-  deadline_.expires_at(time);
-  deadline_.async_wait([self = shared_from_this()](error_code error) {
-    // A wait that had ended before it was cancelled comes without an error.
-    if (error || self->stage_ == Stage::kClosed || self->late_ == nullptr) return;
-    if (self->deadline_.expiry() > Clock::now()) return;
-    (*self.*std::exchange(self->late_, nullptr))();
+void Connection::arm(Deadline::Clock::time_point time, Late late) {
+  deadline_.set(time, [self = shared_from_this(), late] {
+    if (self->stage_ != Stage::kClosed) (*self.*late)();
   });
-}
-
-void Connection::arm(Seconds time, Late late) {
-  arm(Clock::now() + duration(time), late);
-}
-
-void Connection::disarm() {
-  late_ = nullptr;
-  error_code ignored;
-  deadline_.cancel(ignored);
 }
 
 void Connection::wait(ByteStream::State state) {
@@ -130,12 +170,12 @@ void Connection::proceed() {
 
 void Connection::begin_handshake() {
   const bool is_timed = origin_.place == Admission::Place::kReserve;
-  if (!is_timed) arm(host_->limits.idle, &Connection::close);
+  if (!is_timed) arm(after(host_->limits.idle), &Connection::close);
   host_->handshakes.wait(origin_.client, [weak = weak_from_this(), is_timed] {
     const auto self = weak.lock();
     if (self == nullptr || self->stage_ == Stage::kClosed) return false;
     self->has_turn_ = true;
-    if (!is_timed) self->arm(self->host_->limits.handshake, &Connection::close);
+    if (!is_timed) self->arm(after(self->host_->limits.handshake), &Connection::close);
     asio::post(self->host_->context, [self] { self->proceed(); });
     return true;
   });
@@ -171,7 +211,7 @@ void Connection::begin_reading() {
     phase_ = Phase::kHeader;  // after 100 Continue: its time goes on
   } else {
     phase_ = Phase::kNone;
-    is_head_ = is_native_ = false;
+    form_.is_head = form_.is_native = false;
   }
   watch_phase();
   // What TLS has read already shows in no socket.
@@ -214,18 +254,18 @@ bool Connection::advance(std::string_view bytes) {
       watch_phase();
       if (!share_.hold(reader_.held())) {
         reader_.reset();
-        respond(busy(kTooManyBytes), 11, false);
+        respond(form_.busy(kTooManyBytes), 11, false);
         return false;
       }
       if (auto refused = refuse_unread()) {
-        respond(*std::move(refused), version_, false);
+        respond(*std::move(refused), form_.version, false);
         return false;
       }
       if (!reader_.wants_continue()) return true;
       send("HTTP/1.1 100 Continue\r\n\r\n", {}, Next::kRead);
       return false;
     case HttpReader::State::kBad:
-      is_head_ = reader_.is_head();
+      form_.is_head = reader_.is_head();
       respond(reader_.bad(), 11, false);
       return false;
     case HttpReader::State::kDone:
@@ -242,10 +282,10 @@ void Connection::watch_phase() {
   if (phase == phase_ || origin_.place == Admission::Place::kReserve) return;
   const HttpLimits& limits = host_->limits;
   // The time for a request runs from its first byte: one byte now and then gains nothing.
-  if (phase_ <= Phase::kIdle) began_ = Clock::now();
+  if (phase_ <= Phase::kIdle) began_ = Deadline::Clock::now();
   phase_ = phase;
-  if (phase == Phase::kIdle) return arm(limits.idle, &Connection::close);
-  arm(began_ + duration(phase == Phase::kBody ? limits.request : limits.header),
+  if (phase == Phase::kIdle) return arm(after(limits.idle), &Connection::close);
+  arm(began_ + nanoseconds_of(phase == Phase::kBody ? limits.request : limits.header),
       &Connection::too_slow);
 }
 
@@ -267,30 +307,32 @@ void Connection::set_origin(HttpRequest& request) {
   std::optional<std::string> origin = host_->limits.origin_of(request);
   if (!origin) return;
   request.client = *std::move(origin);
-  if (origin_.place == Admission::Place::kUsual) origin_.place = host_->to_server(*this);
+  if (origin_.place == Admission::Place::kUsual) origin_.place = host_->to_server(origin_);
 }
 
 std::optional<HttpResponse> Connection::refuse_unread() {
   std::optional<HttpRequest> head = reader_.take_head();
   if (!head) return std::nullopt;
   set_origin(*head);
-  version_ = head->version;
-  is_head_ = head->method == "HEAD";
-  is_native_ = is_native_path(head->path);
-  if (origin_.place == Admission::Place::kReserve) return busy(host_->limits.full);
+  form_ = {.version = head->version,
+           .is_head = head->method == "HEAD",
+           .is_native = is_native_path(head->path)};
+  if (origin_.place == Admission::Place::kReserve) return form_.busy(host_->limits.full);
   return host_->limits.refuse_unread ? host_->limits.refuse_unread(*head) : std::nullopt;
 }
 
-namespace asio = boost::asio;
+// --- Responding ----------------------------------------------------------------------------------
 
 void Connection::handle(HttpRequest request) {
   stage_ = Stage::kResponding;
   set_origin(request);
-  version_ = request.version;
-  is_head_ = request.method == "HEAD";
-  is_native_ = is_native_path(request.path) || request.path == "/health";
+  form_ = {.version = request.version,
+           .is_head = request.method == "HEAD",
+           .is_native = is_native_path(request.path) || request.path == "/health"};
   keep_alive_ = request.keep_alive;
-  if (!share_.hold(request.body.capacity())) return respond(busy(kTooManyBytes), version_, false);
+  if (!share_.hold(request.body.capacity())) {
+    return respond(form_.busy(kTooManyBytes), form_.version, false);
+  }
   const HttpLimits& limits = host_->limits;
   if (origin_.place == Admission::Place::kReserve) {
     keep_alive_ = false;
@@ -298,8 +340,8 @@ void Connection::handle(HttpRequest request) {
   }
   presence_ = std::make_shared<ClientPresence>();
   request.presence = presence_;
-  respond_by_ = Clock::now() + duration(limits.response);
-  arm(std::min(limits.response, limits.at_once), &Connection::not_answered_at_once);
+  respond_by_ = after(limits.response);
+  arm(after(std::min(limits.response, limits.at_once)), &Connection::not_answered_at_once);
   const std::uint64_t number = ++request_;
   // Replies come from any thread, at any time, or never.
   Reply reply = [weak = weak_from_this(), &context = host_->context,
@@ -307,14 +349,14 @@ void Connection::handle(HttpRequest request) {
     asio::post(context, [weak, number, response = std::move(response)]() mutable {
       const auto self = weak.lock();
       if (self == nullptr || self->request_ != number || self->stage_ == Stage::kClosed) return;
-      self->respond(std::move(response), self->version_, self->keep_alive_);
+      self->respond(std::move(response), self->form_.version, self->keep_alive_);
     });
   };
   host_->handler(std::move(request), std::move(reply));
 }
 
 void Connection::not_answered_at_once() {
-  if (Clock::now() >= respond_by_) return give_up();
+  if (Deadline::Clock::now() >= respond_by_) return give_up();
   arm(respond_by_, &Connection::give_up);
   watch_client();
 }
@@ -332,8 +374,7 @@ void Connection::watch_client() {
         return wait(moved.state);
       case ByteStream::State::kEnd:
         has_ended_ = true;
-        return arm(std::min(respond_by_, Clock::now() + duration(host_->limits.after_end)),
-                   &Connection::close);
+        return arm(std::min(respond_by_, after(host_->limits.after_end)), &Connection::close);
       case ByteStream::State::kFailed:
         return close();
     }
@@ -343,36 +384,26 @@ void Connection::watch_client() {
 void Connection::give_up() {
   // It counts as one that left: what still works for it can stop.
   if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
-  respond(failure(504, host_->limits.late_response), version_, false);
-}
-
-HttpResponse Connection::failure(int status, const std::string& why) const {
-  return is_native_ ? native_error(status, "unavailable", why) : text_response(status, why + "\n");
-}
-
-HttpResponse Connection::busy(const std::string& why) const {
-  HttpResponse response = failure(503, why + "; try again in some seconds");
-  response.headers.emplace_back("Retry-After", "5");
-  return response;
+  respond(form_.failure(504, host_->limits.late_response), form_.version, false);
 }
 
 void Connection::refuse_place() {
   if (stage_ == Stage::kHandshake) return close();
-  respond(busy(host_->limits.full), version_, false);
+  respond(form_.busy(host_->limits.full), form_.version, false);
 }
 
 void Connection::respond(HttpResponse response, int version, bool keep_alive) {
   ++request_;  // whatever the handler says from now on is late
   presence_.reset();
   if (const auto check = std::exchange(response.before_sending, nullptr)) check(response);
-  if (response.stream != nullptr && !is_head_) return start_events(std::move(response));
-  if (is_native_) end_line(response);
+  if (response.stream != nullptr && !form_.is_head) return start_events(std::move(response));
+  if (form_.is_native) end_line(response);
   keep_alive_ = keep_alive && !has_ended_ && response.stream == nullptr;
   std::string head = http_head(response, version, keep_alive_);
-  std::string body = std::exchange(is_head_, false) ? std::string() : std::move(response.body);
+  std::string body = std::exchange(form_.is_head, false) ? std::string() : std::move(response.body);
   if (!share_.hold(head.size() + body.capacity())) {
     keep_alive_ = false;
-    const HttpResponse refused = busy(kTooManyBytes);
+    const HttpResponse refused = form_.busy(kTooManyBytes);
     head = http_head(refused, version, keep_alive_);
     body = refused.body;
     share_.hold(head.size() + body.size());
@@ -382,40 +413,27 @@ void Connection::respond(HttpResponse response, int version, bool keep_alive) {
 
 void Connection::send(std::string head, std::string body, Next next) {
   stage_ = Stage::kWriting;
-  head_ = std::move(head);
-  body_ = std::move(body);
-  written_ = 0;
+  unsent_.set(std::move(head), std::move(body));
   next_ = next;
-  if (body_.size() <= kOnePiece) head_ += std::exchange(body_, {});
-  const double bytes = static_cast<double>(head_.size() + body_.size());
-  arm(host_->limits.write + Seconds{bytes / host_->limits.slowest_write}, &Connection::close);
+  const double bytes = static_cast<double>(unsent_.size());
+  arm(after(host_->limits.write + Seconds{bytes / host_->limits.slowest_write}),
+      &Connection::close);
   flush();
 }
 
 void Connection::flush() {
-  while (written_ < head_.size() + body_.size()) {
-    const std::string_view rest = written_ < head_.size()
-                                      ? std::string_view(head_).substr(written_)
-                                      : std::string_view(body_).substr(written_ - head_.size());
-    const ByteStream::Moved moved = stream_.write(rest);
-    switch (moved.state) {
-      case ByteStream::State::kDone:
-        written_ += moved.bytes;
-        break;
-      case ByteStream::State::kWaitRead:
-      case ByteStream::State::kWaitWrite:
-        return wait(moved.state);
-      default:
-        return close();
-    }
-  }
-  written();
-}
-
-void Connection::written() {
-  head_ = body_ = std::string();
+  if (!write_unsent()) return;
   share_.hold(reader_.held());
   next_ == Next::kRead ? begin_reading() : linger();
+}
+
+/// Returns true once everything was written; otherwise waits, or closes a connection that is lost.
+bool Connection::write_unsent() {
+  const ByteStream::State state = unsent_.write_to(stream_);
+  if (state == ByteStream::State::kDone) return true;
+  const bool is_lost = state == ByteStream::State::kEnd || state == ByteStream::State::kFailed;
+  is_lost ? close() : wait(state);
+  return false;
 }
 
 /// Closing with unread bytes would throw away the response that is still on its way.
@@ -426,7 +444,7 @@ void Connection::linger() {
   unread_ = std::string();
   share_.hold(0);
   stream_.end_writing();
-  arm(kLinger, &Connection::close);
+  arm(after(kLinger), &Connection::close);
   drain();
 }
 
@@ -447,11 +465,9 @@ void Connection::start_events(HttpResponse response) {
   stage_ = Stage::kListening;
   events_ = std::move(response.stream);
   response.stream = events_;
-  head_ = http_head(response, version_, false);
-  body_.clear();
-  written_ = 0;
+  unsent_.set(http_head(response, form_.version, false));
   next_ = Next::kRead;
-  arm(host_->limits.write, &Connection::close);
+  arm(after(host_->limits.write), &Connection::close);
   events_->start([weak = weak_from_this(), &context = host_->context] {
     asio::post(context, [weak] {
       const auto self = weak.lock();
@@ -463,42 +479,22 @@ void Connection::start_events(HttpResponse response) {
 
 void Connection::send_events() {
   for (int sent = 0; sent < kEventsInARow; ++sent) {
-    if (!flush_events()) return;
+    if (!write_unsent()) return;
+    share_.hold(0);
     if (next_ == Next::kLinger) return linger();
     std::string text = events_->take();
-    if (text.empty() && !events_->ended()) return disarm();
+    if (text.empty() && !events_->ended()) return deadline_.cancel();
     if (text.empty()) next_ = Next::kLinger;
-    head_ = version_ == 10 ? std::move(text) : chunk(text);
-    written_ = 0;
-    // It hears the newest when it comes again: no memory is kept for one that does not read.
-    if (!share_.hold(head_.size())) return close();
-    arm(host_->limits.write, &Connection::close);
+    unsent_.set(form_.version == 10 ? std::move(text) : chunk(text));
+    // A listener that returns gets the newest events: no memory is kept for one that does not read.
+    if (!share_.hold(unsent_.size())) return close();
+    arm(after(host_->limits.write), &Connection::close);
   }
   asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
 }
 
-/// Whether everything was written.
-bool Connection::flush_events() {
-  while (written_ < head_.size()) {
-    const ByteStream::Moved moved = stream_.write(std::string_view(head_).substr(written_));
-    if (moved.state == ByteStream::State::kDone) {
-      written_ += moved.bytes;
-      continue;
-    }
-    if (moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed) {
-      close();
-    } else {
-      wait(moved.state);
-    }
-    return false;
-  }
-  head_ = std::string();
-  written_ = 0;
-  share_.hold(0);
-  return true;
-}
-
-/// Whatever else a client sends while it listens is thrown away; its end is noticed at once.
+/// Discards what a client sends while it listens, and closes the connection when the client ends
+/// it.
 void Connection::watch_listener() {
   std::size_t in_a_row = 0;
   while (stage_ == Stage::kListening) {

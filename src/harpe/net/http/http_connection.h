@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,15 +25,23 @@ namespace harpe {
 
 class Connection;
 
+/// The client of a connection, and what it may do.
+struct ConnectionOrigin {
+  Peer peer = {};
+  std::string client = {};  ///< name that it is counted under
+  bool needs_token = false;
+  Admission::Place place = Admission::Place::kUsual;
+};
+
 /// What connections need of their server. It outlives them: they keep it.
 struct ConnectionHost {
   ConnectionHost(boost::asio::io_context& given_context, HttpHandler given_handler,
                  HttpLimits given_limits);
   virtual ~ConnectionHost() = default;
-  /// A connection has ended.
-  virtual void closed(const Connection& connection) = 0;
-  /// It turns out to be of another server: its new place.
-  virtual Admission::Place to_server(const Connection& connection) = 0;
+  /// Called when a connection has ended.
+  virtual void closed(const Connection& connection, const ConnectionOrigin& origin) = 0;
+  /// Called when a client turns out to be another server. Returns the new place of its connection.
+  virtual Admission::Place to_server(const ConnectionOrigin& origin) = 0;
 
   boost::asio::io_context& context;
   const HttpHandler handler;
@@ -43,16 +52,49 @@ struct ConnectionHost {
   std::vector<char> scratch;
 };
 
-/// Whose connection it is, and what it may.
-struct ConnectionOrigin {
-  Peer peer = {};
-  std::string client = {};  ///< what it is counted by
-  bool needs_token = false;
-  Admission::Place place = Admission::Place::kUsual;
+/// At most one action that is due at a time.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Deadline(boost::asio::io_context& context) : timer_(context) {}
+  /// Calls `late` at `time`, in place of the action set before. `late` must keep this object alive.
+  void set(Clock::time_point time, std::function<void()> late);
+  void cancel();
+
+ private:
+  boost::asio::steady_timer timer_;
+  std::uint64_t number_ = 0;  ///< of the newest action, so that cancelled ones are ignored
 };
 
-/// Goes through its stages until it is closed. Everything that waits keeps it and finds out, when
-/// it is woken, whether it was closed meanwhile; nothing else keeps it.
+/// The bytes of a response, or of events, that are being written.
+class UnsentBytes {
+ public:
+  void set(std::string head, std::string body = {});
+  std::size_t size() const { return head_.size() + body_.size(); }  ///< written ones included
+  /// Writes as much as the stream takes. Returns kDone once everything was written; otherwise the
+  /// state that ended the write.
+  ByteStream::State write_to(ByteStream& stream);
+  void clear() { *this = {}; }
+
+ private:
+  std::string head_, body_;
+  std::size_t written_ = 0;  ///< bytes of both
+};
+
+/// The form of the response that the request under way asks for.
+struct RequestForm {
+  int version = 11;
+  bool is_head = false;    ///< HEAD: the response has no body
+  bool is_native = false;  ///< a route of Harpe's own: errors are JSON
+
+  HttpResponse failure(int status, const std::string& why) const;
+  HttpResponse busy(const std::string& why) const;
+};
+
+/// One connection, from its first byte until it is closed. Everything that waits for it holds a
+/// shared pointer to it and checks, when it wakes, whether it was closed in the meantime; nothing
+/// else holds one.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   /// \param tls  null: in clear
@@ -60,14 +102,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
              ConnectionOrigin origin);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  ~Connection();
 
   void start();
   void close();
-  const ConnectionOrigin& origin() const { return origin_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Stage : unsigned char {
     kHandshake,   ///< of TLS
     kReading,     ///< a request, or waiting for one
@@ -90,15 +129,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   static constexpr const char* kTooManyBytes =
       "the server holds as many bytes of requests and responses as it may";
 
-  static std::chrono::nanoseconds duration(Seconds seconds) {
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
-  }
-
-  void arm(Clock::time_point time, Late late);
-  void arm(Seconds time, Late late);
-  void disarm();
-
-  /// Goes on in the stage it is in: something may be readable or writable.
+  void arm(Deadline::Clock::time_point time, Late late);
+  /// Continues in the present stage: something may be readable or writable.
   void proceed();
   void wait(ByteStream::State state);
 
@@ -108,7 +140,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void begin_reading();
   void read();
-  /// Whether reading goes on.
+  /// Returns true if reading continues.
   bool advance(std::string_view bytes);
   void watch_phase();
   void too_slow();
@@ -120,43 +152,36 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void watch_client();
   void give_up();
 
-  HttpResponse failure(int status, const std::string& why) const;
-  HttpResponse busy(const std::string& why) const;
   void refuse_place();
   void respond(HttpResponse response, int version, bool keep_alive);
   void send(std::string head, std::string body, Next next);
   void flush();
-  void written();
+  bool write_unsent();
   void linger();
   void drain();
 
   void start_events(HttpResponse response);
   void send_events();
-  bool flush_events();
   void watch_listener();
 
   const std::shared_ptr<ConnectionHost> host_;
   ByteStream stream_;
-  boost::asio::steady_timer deadline_;
+  Deadline deadline_;
   HttpReader reader_;
   ByteBudget::Share share_;
   ConnectionOrigin origin_;
-  std::string unread_;       ///< what came with the last request
-  std::string head_, body_;  ///< what is written
-  std::size_t written_ = 0;  ///< bytes of both
+  std::string unread_;  ///< bytes that came with the last request
+  UnsentBytes unsent_;
   std::shared_ptr<EventStream> events_;
   std::shared_ptr<ClientPresence> presence_;  ///< of the request that the handler has
-  Clock::time_point began_, respond_by_;
+  Deadline::Clock::time_point began_, respond_by_;
   std::uint64_t request_ = 0;  ///< counts requests and responses, to know a late reply
-  Late late_ = nullptr;
-  int version_ = 11;
+  RequestForm form_;
   Stage stage_ = Stage::kHandshake;
   Phase phase_ = Phase::kNone;
   Next next_ = Next::kRead;
   bool has_turn_ = false;  ///< of a handshake
   bool keep_alive_ = true;
-  bool is_head_ = false;    ///< the request under way is HEAD: its response has no body
-  bool is_native_ = false;  ///< the request under way asks for a route of Harpe's own
   bool waits_to_read_ = false, waits_to_write_ = false;
   bool has_ended_ = false;  ///< the client sends nothing more
 };

@@ -98,13 +98,13 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
                    .per_client = limits.connections_per_user,
                    .reserve = limits.reserve}) {}
 
-  void closed(const Connection& connection) override {
+  void closed(const Connection& connection, const ConnectionOrigin& origin) override {
     connections.erase(&connection);
-    admission.leave(connection.origin().client, connection.origin().place);
+    admission.leave(origin.client, origin.place);
   }
 
-  Admission::Place to_server(const Connection& connection) override {
-    return admission.to_server(connection.origin().client);
+  Admission::Place to_server(const ConnectionOrigin& origin) override {
+    return admission.to_server(origin.client);
   }
 
   void wait(const std::shared_ptr<Listener>& listener) {

@@ -244,7 +244,7 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
         GpuControl::Services{state_, audit_, counters_, !policy_.goes_on_without_audit(),
                              options_.dry_run});
     const auto saved = std::ranges::find(to_restore, identities_[i].uuid, &SavedGpu::uuid);
-    if (saved != to_restore.end()) control->take_over(*saved);
+    if (saved != to_restore.end()) control->saved().take_over(*saved);
     GpuOwner::Options options;
     options.minimum_dwell = options_.minimum_dwell;
     options.poll = options_.poll;

@@ -32,6 +32,7 @@ struct Reader {
 GpuControl::GpuControl(std::unique_ptr<Gpu> gpu, Services services)
     : gpu_(std::move(gpu)),
       services_(services),
+      saved_(*gpu_, services.state),
       clock_changes_(services.audit, services.audit_required),
       settings_(services.audit, services.audit_required) {}
 
@@ -129,11 +130,11 @@ template <class Save, class Call>
 Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   const bool gathered = !setting_lines_.take(now_);
   HARPE_TRY(log_request(entry, gathered));
-  const SavedGpu before = saved_;
+  const SavedGpu before = saved_.before();
   Status status = save();
   if (status.ok()) {
     status = seen_from_agent(call(), name());
-    if (!status.ok()) forget_unless_changed(status.error().code, before);
+    if (!status.ok()) saved_.forget_unless_changed(status.error().code, before);
   }
   Status logged = log_result(entry, gathered, status);
   return status.ok() ? logged : status;
@@ -215,11 +216,10 @@ Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain
   const auto before = known_lock(domain);
   Status status = change(
       entry(holder, action_of(domain), before ? text_of(*before) : "", text_of(range)),
-      [&] { return save_lock(holder, domain); },
+      [&] { return saved_.save_lock(text_of(holder.peer), domain); },
       [&] {
         last.reset();
-        check_saved(
-            (domain == ClockDomain::kGraphics ? saved_.graphics : saved_.memory).has_value());
+        saved_.check_saved(before_of(domain).has_value());
         Status set = gpu_->set_locked_clocks(domain, range);
         if (set.ok()) last = range;
         return set;
@@ -232,16 +232,18 @@ Result<Applied> GpuControl::reset_clocks(const Holder& holder, ClockDomain domai
   if (allowed_clocks(holder.allowance, domain).empty()) {
     return denied(std::string("setting ") + name_of(domain) + " clocks of " + name(), "none");
   }
-  std::optional<SavedLock>& saved =
-      domain == ClockDomain::kGraphics ? saved_.graphics : saved_.memory;
-  if (services_.dry_run || !saved) {
+  // It stays saved: the state file has it, too.
+  const std::optional<SavedLock> before = before_of(domain);
+  if (services_.dry_run || !before) {
     return Applied{.text = std::string(services_.dry_run ? "would put " : "") + name_of(domain) +
                            " clocks " + (services_.dry_run ? "back" : "as before the lease")};
   }
-  std::optional<SavedLock> before = saved;  // it stays saved: the file says so too
   Status status = change(
       entry(holder, action_of(domain), "", "as before"), [] { return ok_status(); },
-      [&] { return restore_lock(domain, before); });
+      [&] {
+        (domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_).reset();
+        return saved_.put_back_lock(domain, *before);
+      });
   if (!status.ok()) return std::move(status).error();
   return read_back_clocks(domain, std::nullopt);
 }
@@ -274,9 +276,9 @@ Result<Applied> GpuControl::limit_power(const Holder& holder, Watts limit) {
   }
   Status status = change(
       entry(holder, "power_limit", text_of(before), text_of(limit)),
-      [&] { return save_power_limit(holder); },
+      [&] { return saved_.save_power_limit(text_of(holder.peer)); },
       [&] {
-        check_saved(saved_.power_limit.has_value());
+        saved_.check_saved(saved_.before().power_limit.has_value());
         return gpu_->set_power_limit(limit);
       });
   if (!status.ok()) return std::move(status).error();
@@ -288,13 +290,13 @@ Result<Applied> GpuControl::reset_power_limit(const Holder& holder) {
     return denied("setting the power limit of " + name(), "none");
   }
   const auto now = HARPE_TRY(gpu_->power_limit());
-  const Watts before = saved_.power_limit.value_or(now);
+  const Watts before = saved_.before().power_limit.value_or(now);
   if (services_.dry_run) {
     Applied would{.text = "would put the power limit back to " + text_of(before)};
     would.limit = before;
     return would;
   }
-  if (!saved_.power_limit) return read_back_limit(now, now);
+  if (!saved_.before().power_limit) return read_back_limit(now, now);
   Status status = change(
       entry(holder, "power_limit", text_of(now), text_of(before)), [] { return ok_status(); },
       [&] { return gpu_->set_power_limit(before); });
@@ -311,9 +313,9 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
   const auto before = HARPE_TRY(gpu_->persistence_mode());
   Status status = change(
       entry(holder, "persistence_mode", before ? "on" : "off", to),
-      [&] { return save_persistence_mode(holder); },
+      [&] { return saved_.save_persistence_mode(text_of(holder.peer)); },
       [&] {
-        check_saved(saved_.persistence_mode.has_value());
+        saved_.check_saved(saved_.before().persistence_mode.has_value());
         return gpu_->set_persistence_mode(enabled);
       });
   if (!status.ok()) return std::move(status).error();
@@ -351,15 +353,15 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
                      "dry run: would lock the graphics clock to " + text_of(clock));
   }
   HARPE_TRY(clock_changes_.make_room(holder.lease));
-  const SavedGpu before = saved_;
-  HARPE_TRY(save_lock(holder, ClockDomain::kGraphics));
+  const SavedGpu before = saved_.before();
+  HARPE_TRY(saved_.save_lock(text_of(holder.peer), ClockDomain::kGraphics));
   const std::string from = clock_changes_.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
   graphics_lock_.reset();
   ++clock_calls_;
-  check_saved(saved_.graphics.has_value());
+  saved_.check_saved(before_of(ClockDomain::kGraphics).has_value());
   Status set = seen_from_agent(gpu_->set_locked_clocks(ClockDomain::kGraphics, range), name());
   if (!set.ok()) {
-    forget_unless_changed(set.error().code, before);
+    saved_.forget_unless_changed(set.error().code, before);
     if (!last_clock_failure_ || *last_clock_failure_ + kBetweenFailures <= now) {
       last_clock_failure_ = now;
       AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
@@ -418,11 +420,11 @@ Result<GpuReading> GpuControl::read(Instant now) {
   reading.utilisation = value(gpu_->utilisation());
   reading.reasons = value(gpu_->event_reasons());
   reading.persistence_mode = value(gpu_->persistence_mode());
-  reading.restore_pending = pending_text();
+  reading.restore_pending = saved_.pending_text();
   if (!value.any && value.first) {
     std::string text = name() + " does not answer: " + value.first->text();
-    if (const SavedGpu due = part_of(saved_, due_); !due.empty()) {
-      text += "; when it answers again, it gets back: " + text_of(due);
+    if (const std::string due = saved_.due_text(); !due.empty()) {
+      text += "; when it answers again, it gets back: " + due;
     }
     return Error::of(value.first->code, text);
   }
@@ -431,16 +433,20 @@ Result<GpuReading> GpuControl::read(Instant now) {
   return reading;
 }
 
-std::string GpuControl::due_text() const {
-  return text_of(part_of(saved_, due_));
-}
-
-std::string GpuControl::pending_text() const {
-  const std::string due = due_text();
-  if (due.empty()) return {};
-  std::string text = "could not be restored yet, and is tried again: " + due;
-  if (!last_failure_.empty()) text += " (" + last_failure_ + ")";
-  return text;
+Status GpuControl::restore(const Holder& holder) {
+  // A log that fails must not keep a GPU from being restored.
+  (void)flush_changes();
+  clock_changes_.drop();
+  settings_.drop();
+  std::optional<SavedSettings::Restoration> done = saved_.restore(holder.controls);
+  if (!done) return ok_status();
+  if (done->wanted.graphics) graphics_lock_.reset();
+  if (done->wanted.memory) memory_lock_.reset();
+  AuditEntry line = entry(holder, "restore", "", text_of(done->wanted));
+  line.result = done->status.ok() ? "applied" : "failed: " + done->status.error().text();
+  if (done->is_news) (void)services_.audit.write(line);
+  ++(done->status.ok() ? services_.counters.restores : services_.counters.restore_failures);
+  return std::move(done->status);
 }
 
 }  // namespace harpe

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// Setting one GPU so that it can be restored: checked against what is allowed and what the GPU
-/// supports, saved before the first change, read back after each, written to the audit log.
+/// Setting one GPU so that it can be restored: checked against what is allowed
+/// and what the GPU supports, saved before the first change, read back after
+/// each, written to the audit log.
 ///
-/// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls take as long as the
-/// driver takes.
+/// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls
+/// take as long as the driver takes.
 
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,7 +22,7 @@
 #include "harpe/node/agent/gathered_changes.h"
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/agent/rate_limit.h"
-#include "harpe/node/agent/saved_state.h"
+#include "harpe/node/agent/saved_settings.h"
 
 namespace harpe {
 
@@ -38,14 +38,10 @@ struct Holder {
   bool has_ended(Instant now) const { return expiry != nullptr && *expiry <= now.ns; }
 };
 
-/// Whether two power limits are one: drivers count in milliwatts, some in whole watts.
-inline bool same_limit(Watts a, Watts b) {
-  return std::abs((a - b).value) <= 0.5;
-}
-
 class GpuControl {
  public:
-  /// Settings a second that have lines of their own in the audit log, in the long run and at once.
+  /// Settings a second that have lines of their own in the audit log, in the
+  /// long run and at once.
   static constexpr double kSettingLines = 1, kSettingLinesAtOnce = 60;
 
   struct Services {
@@ -60,16 +56,18 @@ class GpuControl {
   const GpuIdentity& identity() const { return gpu_->identity(); }
   std::string name() const;  ///< "GPU 3"
 
-  /// Sets and reads back. Diagnostics: not allowed (`kNoPermission`, names the allowed ranges), a
-  /// clock that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks
-  /// or the range), and what the driver answers. Where what was there before cannot be saved,
-  /// nothing is set. Settings that come faster than `kSettingLines` are gathered for the audit log
-  /// until `flush_changes`.
+  /// Sets and reads back. Diagnostics: not allowed (`kNoPermission`, names the
+  /// allowed ranges), a clock that is not supported or a limit out of range
+  /// (`kInvalidInput`, names the nearest clocks or the range), and what the
+  /// driver answers. Where what was there before cannot be saved, nothing is
+  /// set. Settings that come faster than `kSettingLines` are gathered for the
+  /// audit log until `flush_changes`.
   Result<Applied> apply(const Holder& holder, const Setting& setting, Instant now);
 
-  /// The cheap path: locks the graphics clock to the supported clock nearest to `wanted`, without
-  /// reading back; answers that clock. 0 MHz takes the lock off. A clock that is in force already
-  /// is not set again. Changes are gathered for the audit log until `flush_changes`.
+  /// The cheap path: locks the graphics clock to the supported clock nearest to
+  /// `wanted`, without reading back; answers that clock. 0 MHz takes the lock
+  /// off. A clock that is in force already is not set again. Changes are
+  /// gathered for the audit log until `flush_changes`.
   Result<Megahertz> set_clock(const Holder& holder, Megahertz wanted, Instant now);
   /// How often the cheap path called the driver.
   std::uint64_t clock_calls() const { return clock_calls_; }
@@ -77,22 +75,15 @@ class GpuControl {
   std::optional<Instant> changes_due() const;
   Status flush_changes();
 
-  /// Takes over what another agent left changed.
-  void take_over(SavedGpu saved) {
-    saved_ = std::move(saved);
-    kept_ = true;
-  }
-  /// Whether something may have been changed and is not back.
-  bool changed() const { return kept_; }
-  /// Restores what may have been changed of the holder's controls, and what earlier calls could
-  /// not, and verifies it. What fails stays to be restored by another call.
+  /// The settings before the agent's changes.
+  SavedSettings& saved() { return saved_; }
+  /// Restores what may have been changed of the holder's controls, and what
+  /// earlier calls could not restore, and verifies it. What fails stays to be
+  /// restored by another call.
   Status restore(const Holder& holder);
-  /// What is to be restored and could not be yet, with the reason; empty: nothing.
-  std::string pending_text() const;
-  /// What that is: "power limit 300 W".
-  std::string due_text() const;
 
-  /// Everything that can be read, or only power and energy. A GPU that tells nothing is an error.
+  /// Everything that can be read, or only power and energy. A GPU that tells
+  /// nothing is an error.
   Result<GpuReading> read(Instant now);
   GpuReading read_power(Instant now);
   Result<PowerLimitRange> power_limit_range() { return gpu_->power_limit_range(); }
@@ -114,29 +105,18 @@ class GpuControl {
   Status change(AuditEntry entry, Save save, Call call);
   Status log_request(AuditEntry& entry, bool gathered);
   Status log_result(AuditEntry& entry, bool gathered, const Status& status);
-  Status save_lock(const Holder& holder, ClockDomain domain);
-  Status save_power_limit(const Holder& holder);
-  Status save_persistence_mode(const Holder& holder);
-  Status keep(SavedGpu saved, const Holder& holder);
-  void check_saved(bool is_saved) const;
-  Status keep_what_is_left();
-  void forget_unless_changed(ErrorCode code, const SavedGpu& before);
+  const std::optional<SavedLock>& before_of(ClockDomain domain) const {
+    return domain == ClockDomain::kGraphics ? saved_.before().graphics : saved_.before().memory;
+  }
   Applied read_back_clocks(ClockDomain domain, std::optional<ClockRange> range);
   Applied read_back_limit(Watts before, Watts asked);
   std::optional<ClockLock> known_lock(ClockDomain domain);
-  Status restore_lock(ClockDomain domain, std::optional<SavedLock>& lock);
-  Status restore_power_limit();
-  Status restore_persistence_mode();
   AuditEntry entry(const Holder& holder, const char* action, std::string from,
                    std::string to) const;
 
   std::unique_ptr<Gpu> gpu_;
   Services services_;
-  SavedGpu saved_;     ///< what was there before
-  bool kept_ = false;  ///< it is in the state file
-  /// Of leases that have ended: not back yet. Nothing else is restored.
-  Controls due_ = Controls::none();
-  std::string last_failure_;  ///< why not
+  SavedSettings saved_;
   std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;
   /// The lock that this agent set last, where it knows.
   std::optional<ClockRange> graphics_lock_, memory_lock_;

@@ -43,7 +43,7 @@ class GpuControlTest : public ::testing::Test {
     audit_.open(*std::move(sink));
     control_ = std::make_unique<GpuControl>(
         gpu_.device(), GpuControl::Services{*state_, audit_, counters_, true, dry_run});
-    for (const SavedGpu& saved : opened->to_restore) control_->take_over(saved);
+    for (const SavedGpu& saved : opened->to_restore) control_->saved().take_over(saved);
   }
   std::string content(const char* name) const {
     std::ostringstream text;
@@ -96,7 +96,7 @@ TEST_F(GpuControlTest, SetsReadsBackAndPutsBackThePreviousLimitNotTheFactoryOne)
   ASSERT_TRUE(control_->restore(holder_).ok());
   EXPECT_EQ(gpu_.state().limit, 275_W);
   EXPECT_TRUE(state_is_empty());
-  EXPECT_FALSE(control_->changed());
+  EXPECT_FALSE(control_->saved().changed());
 }
 
 TEST_F(GpuControlTest, ADriverThatRefusesTheAgentItselfSaysWhatTheAdministratorCanDo) {
@@ -112,7 +112,7 @@ TEST_F(GpuControlTest, ADriverThatRefusesTheAgentItselfSaysWhatTheAdministratorC
   const auto clock = control_->set_clock(holder_, 900_MHz, {});
   ASSERT_FALSE(clock.ok());
   EXPECT_THAT(clock.error().text(), HasSubstr("CAP_SYS_ADMIN"));
-  EXPECT_FALSE(control_->changed());
+  EXPECT_FALSE(control_->saved().changed());
 }
 
 TEST_F(GpuControlTest, AReadingTellsTheLocksThatTheDriverTellsElseTheAgentsOwn) {
@@ -237,7 +237,7 @@ TEST_F(GpuControlTest, ThePolicyIsHeld) {
   EXPECT_THAT(refusal(of_kind(Setting::Kind::kResetClocks)), HasSubstr("policy"));
   EXPECT_THAT(refusal(of_kind(Setting::Kind::kResetPowerLimit)), HasSubstr("policy"));
   EXPECT_EQ(gpu_.state(), TestGpu::State());
-  EXPECT_FALSE(control_->changed());
+  EXPECT_FALSE(control_->saved().changed());
 }
 
 TEST_F(GpuControlTest, WhatTheGpuCannotDoIsRefusedNamingWhatItCan) {
@@ -353,7 +353,7 @@ TEST_F(GpuControlTest, WhatFailsToBePutBackStaysToBePutBackAndTheRestIsDone) {
   const Status failed = control_->restore(holder_);
   ASSERT_FALSE(failed.ok());
   EXPECT_THAT(failed.error().text(), HasSubstr("GPU is lost"));
-  EXPECT_TRUE(control_->changed());
+  EXPECT_TRUE(control_->saved().changed());
   EXPECT_FALSE(state_is_empty());
   EXPECT_EQ(gpu_.state().graphics, std::nullopt);
   gpu_.before(nullptr);

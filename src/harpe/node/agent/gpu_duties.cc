@@ -128,7 +128,7 @@ Status GpuDuties::restore(const Holder& holder) {
 std::optional<Instant> GpuDuties::put_all_back() {
   // Also what is no lease's any more: nothing else will restore it before the next start.
   to_restore_.controls = {};
-  if (!control_->changed() || restore(to_restore_).ok()) return std::nullopt;
+  if (!control_->saved().changed() || restore(to_restore_).ok()) return std::nullopt;
   return next_retry_;
 }
 

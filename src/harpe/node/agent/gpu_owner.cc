@@ -133,7 +133,7 @@ void GpuOwner::end_lease(const Holder& holder, Done<std::monostate> done) {
         Status status = duties_.end_lease(holder);
         slot_changed();
         if (!status.ok()) {
-          const std::string due = duties_.control().due_text();
+          const std::string due = duties_.control().saved().due_text();
           status = Error::of(status.error().code, status.error().text() + "; it is tried again" +
                                                       (due.empty() ? "" : ", to restore: " + due));
         }

@@ -77,7 +77,7 @@ class SimulatedNode {
       for (const SavedGpu& saved : opened->to_restore) {
         if (saved.uuid == gpu->identity().uuid) left = saved;
       }
-      if (left) control->take_over(*left);
+      if (left) control->saved().take_over(*left);
       owners_.push_back({std::make_unique<GpuDuties>(std::move(control), Seconds{0.02}, *counters_,
                                                      clock_, [](const std::string&) {}),
                          {}});

@@ -19,6 +19,9 @@
 #include "harpe/node/agent/trusted_file.h"
 
 namespace harpe {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 using Type = JsonValue::Type;
@@ -302,8 +305,6 @@ Status StateFile::write() {
   trouble_ = status.ok() ? "" : status.error().text();
   return status;
 }
-
-namespace fs = std::filesystem;
 
 std::unique_ptr<StateStorage> make_file_storage(fs::path path, std::size_t reserve) {
   return std::make_unique<FileStorage>(std::move(path), reserve);

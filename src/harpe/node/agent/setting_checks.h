@@ -2,6 +2,7 @@
 /// \file
 /// What settings are compared with before they are made. Private to the room.
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,13 @@
 
 namespace harpe {
 
-/// Whether one of the allowed ranges contains it.
+/// Returns true if two power limits are equal: drivers count in milliwatts,
+/// some in whole watts.
+inline bool same_limit(Watts a, Watts b) {
+  return std::abs((a - b).value) <= 0.5;
+}
+
+/// Returns true if one of the allowed ranges contains `range`.
 bool is_within(ClockRange range, const std::vector<ClockRange>& allowed);
 const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain);
 /// \param clocks  rising, not empty
@@ -21,11 +28,11 @@ const char* action_of(ClockDomain domain);
 const char* action_of(const Setting& setting);
 /// The policy's no.
 Error denied(const std::string& what, const std::string& allowed);
-/// What became of a setting for whom nothing else will do: an error where it is not in force, with
-/// the line of the policy where that forbids it.
+/// What became of a setting for whom nothing else will do: an error where it is
+/// not in force, with the line of the policy where that forbids it.
 Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool dry_run);
-/// A driver that lets not even this process set a GPU says to go through the agent; here that is
-/// no help. Other errors stay as they are.
+/// A driver that lets not even this process set a GPU says to go through the
+/// agent; here that is no help. Other errors stay as they are.
 Status seen_from_agent(Status status, const std::string& gpu);
 
 }  // namespace harpe

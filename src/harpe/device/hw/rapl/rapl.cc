@@ -196,8 +196,6 @@ RaplDevices open_rapl(const fs::path& root, Clock& clock) {
   return devices;
 }
 
-namespace fs = std::filesystem;
-
 std::optional<PackageName> parse_package_name(std::string_view text) {
   text = trim(text);
   if (!take(text, "package-")) return std::nullopt;
