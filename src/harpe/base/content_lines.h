@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The lines of a text file that say something: neither empty nor a `#` comment.
+/// Lines of a text file that are neither empty nor a `#` comment.
 
 #include <algorithm>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace harpe {
 
-/// Calls `look(number, line)` with each of them, trimmed, and its number from 1 in the file, until
-/// it returns false. A UTF-8 byte order mark is left out.
+/// Calls `look(number, line)` with each such line, trimmed, and its number from 1 in the file,
+/// until `look` returns false. Skips a UTF-8 byte order mark.
 template <class Look>
 void each_content_line(std::string_view text, Look look) {
   text = without_byte_order_mark(text);

@@ -11,14 +11,14 @@
 
 namespace harpe {
 
-/// One cell: its trimmed text (quotes removed) and the column (from 1, in bytes) where it starts in
-/// its line.
+/// A cell: its trimmed text without quotes, and the column in its line where it starts (from 1, in
+/// bytes).
 struct CsvCell {
   std::string text;
   int column = 1;
 };
 
-/// One line that is neither empty nor a `#` comment; `line` counts from 1 in the file.
+/// A line that is neither empty nor a `#` comment; `line` counts from 1 in the file.
 struct CsvRow {
   int line = 0;
   std::vector<CsvCell> cells;
@@ -30,26 +30,27 @@ struct CsvForm {
   bool decimal_comma = false;  ///< with `;` alone: numbers such as "0,05"
 };
 
-/// By the first line with content: a comma, else `;`, else a tab, outside of quotes.
+/// Returns the form of a table by its first line with content: the separator is a comma, else `;`,
+/// else a tab, outside of quotes.
 CsvForm csv_form(std::string_view text);
-/// For the user: "columns are separated by ';', decimal commas are read as points"; empty for
-/// commas.
+/// Returns a remark for the user: "columns are separated by ';', decimal commas are read as
+/// points"; empty if the separator is a comma.
 std::string csv_form_remark(std::string_view text);
 
-/// What a file is that is no table.
+/// The format of a file that is not a table.
 struct OtherForm {
   int line = 0;           ///< the first with content
   std::string_view name;  ///< "JSON" or "TOML"
 };
 
-/// By the first line with content, where that is as theirs, and as no table's of Harpe.
+/// Returns the format if the first line with content is JSON's or TOML's and not a table's.
 std::optional<OtherForm> other_form(std::string_view text);
 
-/// Splits `text` into rows by the separator of its csv_form(); decimal commas become points.
-/// Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with
-/// `""` for a quote. With `keep_empty_lines`, an empty line gives a row without cells (schedules
-/// count them). Diagnostics: a quote that does not close on its line, characters after a closing
-/// quote, a NUL byte (nothing after it is read).
+/// Splits the text into rows by the separator of its csv_form(); decimal commas become points.
+/// Accepts LF, CRLF, a UTF-8 byte order mark, and double-quoted cells with `""` for a quote. With
+/// `keep_empty_lines`, an empty line gives a row without cells (schedules count them). Diagnostics:
+/// a quote that does not close on its line, characters after a closing quote, a NUL byte (nothing
+/// after it is read).
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines = false);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A CSV file read by the names of its columns; diagnostics carry line and column.
+/// A reader of CSV files by the names of their columns. Diagnostics have line and column.
 ///
 ///   constexpr std::array kColumns = {"time", "energy"};
 ///   CsvTable table(text, kColumns, diagnostics);
@@ -18,7 +18,7 @@
 
 namespace harpe {
 
-/// `diagnostics` must outlive it.
+/// A table of named columns. `diagnostics` must outlive it.
 class CsvTable {
  public:
   static constexpr double kMostNumber = 1e12;
@@ -43,8 +43,8 @@ class CsvTable {
     }
   }
 
-  /// Calls `read` for each row after the heading. Within the call the functions below return the
-  /// cells of that row. A file with any diagnostic so far is not read.
+  /// Calls `read` for each row after the heading. During the call the functions below return cells
+  /// of that row. Does nothing if there are diagnostics already.
   template <class Read>
   void each(Read read) {
     if (!diagnostics_.empty()) return;
@@ -60,17 +60,18 @@ class CsvTable {
     }
   }
 
-  /// Line of the row, from 1.
+  /// Returns the line of the row, from 1.
   int line() const { return row_->line; }
   const std::string& text(std::size_t column) { return cell(column).text; }
-  /// A cell that is no such number adds a diagnostic and returns `lowest`.
+  /// Returns the number in a cell. Adds a diagnostic and returns `lowest` if the cell is not a
+  /// number from `lowest` to `kMostNumber`.
   double number(std::size_t column, double lowest) {
     const auto value = parse_number(text(column));
     if (value && *value >= lowest && *value <= kMostNumber) return *value;
     refuse(column, "expected a number from " + shortest(lowest));
     return lowest;
   }
-  /// A cell that is no whole number from 1 adds a diagnostic and returns 1.
+  /// Returns the whole number in a cell. Adds a diagnostic and returns 1 if it is not one from 1.
   int count(std::size_t column) {
     const auto value = parse_number(text(column));  // the files have "37.0", too
     if (value && *value >= 1 && *value <= std::numeric_limits<int>::max() &&

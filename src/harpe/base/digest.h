@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A digest that tells inputs and outputs apart. Not for security.
+/// Digests of inputs and outputs, to tell whether two are the same. Not for security.
 
 #include <cstdint>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace harpe {
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo). A digest of several texts goes on from that of the ones
-/// before.
+/// Returns the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the text. For several texts, pass the hash
+/// of those before.
 constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
 }
 
-/// "fnv1a64:00f8...", as files say it.
+/// Returns the hash as files contain it: "fnv1a64:00f8...".
 inline std::string digest_text(std::uint64_t hash) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "fnv1a64:";

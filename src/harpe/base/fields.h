@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Checked reading of an object's members (JSON or TOML): every error is kept with its position, so
-/// that a user sees all of them at once.
+/// A reader of an object's members (JSON or TOML) that keeps every error with its position, so that
+/// a user sees all of them at once.
 
 #include <cstdint>
 #include <optional>
@@ -15,40 +15,40 @@
 
 namespace harpe {
 
-/// What comes from a client has no member that is not known; what is stored may come from a newer
-/// Harpe, of which an older one reads what it knows.
+/// What to do with unknown members. A client's request with one is refused. Stored state may have
+/// been written by a newer Harpe, so its unknown members are ignored.
 enum class Unknown : unsigned char { kRefused, kIgnored };
 
-/// Reads the members of one object. Each function returns nullopt (or null) where the member is
-/// absent, and adds an error where it is not what it must be. `finish` adds diagnostics for members
-/// that were not asked for. Borrows the object and the diagnostics.
+/// Reads the members of one object. Each function returns nullopt (or null) if the member is
+/// absent, and adds an error if it has another type or range. `finish` adds an error for each
+/// member that no function has read. Borrows the object and the diagnostics.
 class Fields {
  public:
-  /// \param name  what the object is, for messages: "gpu", "the file".
+  /// \param name  of the object in messages: "gpu", "the file"
   Fields(const JsonValue& object, std::string name, Diagnostics& diagnostics);
 
-  /// A number within [lowest, highest].
+  /// Returns a number within [lowest, highest].
   std::optional<double> number(std::string_view key, double lowest, double highest);
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t lowest,
                                       std::int64_t highest);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
-  /// One of the words; returns its position among them.
+  /// Returns the position of the member's text among `words`.
   std::optional<std::size_t> word(std::string_view key, const std::vector<std::string>& words);
-  /// Two numbers within the bounds, the second not below the first.
+  /// Returns two numbers within the bounds, the second at least the first.
   std::optional<std::pair<double, double>> range(std::string_view key, double lowest,
                                                  double highest);
-  /// A list of texts, or one text.
+  /// Returns a list of texts; a single text is a list of one.
   std::optional<std::vector<std::string>> texts(std::string_view key);
-  /// A list of objects.
+  /// Returns a list of objects; empty if the member is absent.
   std::vector<const JsonValue*> objects(std::string_view key);
   const JsonValue* object(std::string_view key);
-  /// The member as it is.
+  /// Returns the member, whatever its type.
   const JsonValue* any(std::string_view key);
 
-  /// An error at the member, or at the object where it is absent.
+  /// Adds an error at the member, or at the object if the member is absent.
   void error(std::string_view key, std::string message);
-  /// Adds an error for each member that were not asked for, naming the nearest that could be meant.
+  /// Adds an error for each member that was not read, with the known name nearest to it.
   void finish();
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Random numbers that depend on what they are for and on nothing drawn before: the same whatever
-/// order processes ask in.
+/// Random numbers that depend on their purpose and not on the numbers drawn before, so that
+/// processes get the same ones in any order.
 
 #include <cstdint>
 

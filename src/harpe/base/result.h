@@ -14,8 +14,7 @@
 
 namespace harpe {
 
-/// What kind of failure, for the one table that maps to exit status (and later HTTP status, Python
-/// exception).
+/// The kind of a failure. Tables map it to exit status, HTTP status and Python exception.
 enum class ErrorCode {
   kInvalidInput,  ///< what the caller gave is wrong; the diagnostics say where
   kInfeasible,    ///< well-formed, but no solution exists (a deadline below the fastest plan)
@@ -24,7 +23,7 @@ enum class ErrorCode {
   kNotFound,      ///< no such device, lease or job
   kNoPermission,  ///< the caller, or this process, may not do that; the error says what would help
   kNotSupported,  ///< this device or driver cannot do that
-  kUnavailable,   ///< not now: device lost, driver or agent not there, no response in time
+  kUnavailable,   ///< temporary: device lost, driver or agent not running, no response in time
   kConflict,      ///< another client or process holds it
   kInternal,      ///< a broken invariant: a defect of Harpe
 };
@@ -34,17 +33,17 @@ enum class ErrorCode {
 /// defect (sysexits.h).
 int exit_status(ErrorCode code);
 
-/// "invalid_input": what JSON responses call it, on the command line and over HTTP.
+/// Returns the name in JSON responses, on the command line and over HTTP: "invalid_input".
 std::string_view name_of(ErrorCode code);
 
-/// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
+/// One error in an input, with its position. `line` and `column` count from 1; 0: not known.
 struct Diagnostic {
   std::string file = {};
   int line = 0;
   int column = 0;
   std::string message = {};
 
-  /// "file:line:column: message", leaving out what is not known.
+  /// Returns "file:line:column: message" without the parts that are not known.
   std::string text() const;
 };
 
@@ -60,7 +59,7 @@ class Diagnostics {
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
 
-  /// The diagnostics kept, with a last line that counts those left out.
+  /// Returns the diagnostics, with a last one that counts those beyond the limit.
   std::vector<Diagnostic> take();
 
  private:
@@ -69,7 +68,7 @@ class Diagnostics {
   std::size_t count_ = 0;
 };
 
-/// A failure with everything a user needs to mend it.
+/// A failure, with what a user needs to mend it.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kInternal;
   std::vector<Diagnostic> diagnostics;
@@ -86,7 +85,7 @@ struct [[nodiscard]] Error {
   static Error io(std::string file, std::string message) {
     return {ErrorCode::kIo, {{.file = std::move(file), .message = std::move(message)}}};
   }
-  /// Any code with one message.
+  /// Returns an error of any code with one message.
   static Error of(ErrorCode code, std::string message) {
     return {code, {{.message = std::move(message)}}};
   }
@@ -94,18 +93,18 @@ struct [[nodiscard]] Error {
     return {ErrorCode::kInternal, {{.message = std::move(message)}}};
   }
 
-  /// All diagnostics, one a line.
+  /// Returns all diagnostics, one a line.
   std::string text() const;
 };
 
-/// Says what was asked of a result that it does not have, and ends the program: in every build, for
-/// what would follow is worse.
+/// Prints that a result lacks the value (or the error) that was read from it, and ends the program,
+/// in every build: whatever ran on without it would do more harm.
 [[noreturn]] void end_without_value(const Error& error);
 [[noreturn]] void end_without_error();
 
-/// A value or an `Error`. Ask `ok()` before taking either; taking what is not there ends the
-/// program. A result is no condition by itself: `if (found)` would not say whether it asks for
-/// success or, of a `Result<bool>`, for the value.
+/// A value or an `Error`. Call `ok()` before reading either; reading the one that is not there ends
+/// the program. A result does not convert to bool: for a `Result<bool>`, `if (found)` could mean
+/// success or the value.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -117,7 +116,7 @@ class [[nodiscard]] Result {
   T& value() & { return expect_value(), *std::get_if<0>(&state_); }
   const T& value() const& { return expect_value(), *std::get_if<0>(&state_); }
   T&& value() && { return expect_value(), std::move(*std::get_if<0>(&state_)); }
-  /// The value itself, moved out.
+  /// Returns the value, moved out.
   T take() && { return std::move(*this).value(); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }

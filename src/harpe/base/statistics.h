@@ -15,43 +15,45 @@ inline double square(double x) {
   return x * x;
 }
 
-/// From the median absolute deviation to the standard deviation, of a normal distribution.
+/// Standard deviation of a normal distribution over its median absolute deviation.
 inline constexpr double kMadToSigma = 1.4826;
-/// Standard error of a median over that of a mean of as many normal values: sqrt(pi / 2).
+/// Standard error of the median of normal values over that of their mean: sqrt(pi / 2).
 inline constexpr double kMedianLoss = 1.2533;
 
-/// Mean of independent values, and the half-width of its 95 % interval (Student's t). Infinite for
-/// fewer than two values.
+/// The mean of independent values, and the half-width of its 95 % interval (Student's t): infinite
+/// for fewer than two values.
 struct MeanWithError {
   double mean = 0;
   double error = 0;
 };
 MeanWithError mean_with_error(std::span<const double> values);
 
-/// The same of values that are known unequally well: weighted by inverse variance, with what they
-/// scatter beyond their errors added to the variance of each (DerSimonian and Laird 1986).
+/// Returns the mean of values with errors of their own, weighted by inverse variance. If the values
+/// scatter more than their errors explain, the rest is added to each variance (DerSimonian and
+/// Laird 1986).
 /// \param errors  half-widths of the values' 95 % intervals, the same length; 0: exact
 MeanWithError mean_with_error(std::span<const double> values, std::span<const double> errors);
 
-/// Two-sided 95 % quantile of Student's t for `degrees` of freedom, at least 1.
+/// Returns the two-sided 95 % quantile of Student's t for `degrees` of freedom, at least 1.
 double student_quantile(int degrees);
 
-/// The `share` quantile (0 to 1), linear between values; `values` need not be sorted, not empty.
+/// Returns the `share` quantile (0 to 1), linear between values. `values` are in any order and not
+/// empty.
 double quantile(std::span<const double> values, double share);
 
-/// The median, of an even number of values the lower of the two in the middle: where disturbances
-/// only add, as to times, one of two may be without. 0 without values.
+/// Returns the median, or the lower of the two middle values: disturbances only add to times, so
+/// the lower of two is the less disturbed. Returns 0 if there are no values.
 double lower_median(std::vector<double> values);
 
-/// The median of the newest 15 values: some that are far off move it little.
+/// The median of the newest 15 values, which a few outliers hardly move.
 class RunningMedian {
  public:
-  /// Returns the median with this value.
+  /// Adds a value and returns the median.
   double add(double value);
 
  private:
   std::vector<double> newest_;
-  std::size_t next_ = 0;  ///< to be replaced, once there are enough
+  std::size_t next_ = 0;  ///< the value to replace next, once there are 15
 };
 
 }  // namespace harpe

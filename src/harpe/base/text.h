@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Reading numbers and lines out of text that came from outside.
+/// Numbers, words and quotes in text.
 
 #include <cstdint>
 #include <optional>
@@ -10,38 +10,38 @@
 
 namespace harpe {
 
-/// `text` without white space at both ends.
+/// Returns the text without white space at both ends.
 std::string_view trim(std::string_view text);
 
-/// `text` without the UTF-8 byte order mark it may begin with.
+/// Returns the text without a UTF-8 byte order mark at its start.
 std::string_view without_byte_order_mark(std::string_view text);
 
-/// Parses the whole of `text` (trimmed) as a finite decimal number; nothing else is accepted: no
-/// NaN, no infinity, no trailing characters, no locale.
+/// Parses the whole text (trimmed) as a finite decimal number. Returns nullopt for NaN, infinity
+/// and trailing characters. Independent of the locale.
 std::optional<double> parse_number(std::string_view text);
 
-/// The same for a decimal integer that fits.
+/// Parses the whole text (trimmed) as a decimal integer of 64 bits.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 
-/// `value` with so many significant digits that reading it back gives the same number, in the
-/// shortest form.
+/// Returns the shortest text that parses to the same number.
 std::string shortest(double value);
 
-/// The same of `value` rounded to so many decimals.
+/// Returns the shortest text of the value rounded to `decimals` digits after the point.
 std::string shortest(double value, int decimals);
 
-/// `value` with `decimals` digits after the point and a space between groups of three digits:
-/// "4 321 574.1".
+/// Returns the value with `decimals` digits after the point and a space between groups of three
+/// digits: "4 321 574.1".
 std::string grouped(double value, int decimals);
 
-/// ASCII lower case.
+/// Returns the text in lower case; only ASCII letters change.
 std::string lower(std::string_view text);
 
-/// `text` in single quotes for a message: bytes that are not printable ASCII as `\\xNN`, cut after
-/// `limit` bytes.
+/// Returns the text in single quotes for a message: bytes that are not printable ASCII as `\\xNN`,
+/// cut after `limit` bytes.
 std::string in_quotes(std::string_view text, std::size_t limit = 40);
 
-/// The candidate nearest to `word` by edit distance, if close enough to be a likely typo.
+/// Returns the candidate nearest to `word` by edit distance; nullopt if none is close enough for a
+/// typing error.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -47,8 +47,9 @@ struct EstimatorOptions {
   SensorAccuracy accuracy{};
 };
 
-/// What the end of a window is: where a program said that something ended, so that power may well
-/// have changed there; or just a moment at which the response so far was asked for.
+/// What the end of a window is: an instant at which a program reported that something ended, so
+/// that power may well have changed there; or only the instant at which the energy so far was
+/// requested.
 enum class WindowEnd : unsigned char { kOfWork, kLook };
 
 /// Takes samples in order of time; answers for any instants. No threads, no input or output.
