@@ -20,7 +20,7 @@ struct RankHolder {
   std::string gpu;
   Watts power_limit{};  ///< of the GPU; 0: not stated
   Seconds heard{};
-  bool ended = false;       ///< it has said that its training is over
+  bool ended = false;       ///< it has reported that its training is over
   bool asks_ahead = false;  ///< see `RankRegistration`
   bool registered() const { return !session.empty(); }
 };
@@ -101,7 +101,7 @@ class RankBook {
   /// the stage; `kConflict`: the place is held. The first to enter says which run it is.
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
-  /// Whether this session holds the place; notes that it has been heard of.
+  /// Returns an error unless this session holds the place; notes that it has been heard of.
   Status hear(RankCoordinates coordinates, const std::string& session, Seconds now);
   /// The training of the place's rank has ended in order: the place is free. The same again is
   /// harmless.
@@ -115,17 +115,17 @@ class RankBook {
   /// Bytes that this registration may add. O(1).
   std::size_t memory_to_enter(const RankRegistration& registration) const;
   bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
-  /// Whether all ranks that there were have ended in order.
+  /// Returns true if all ranks that registered have ended in order.
   bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
-  /// Places without a rank, `most` of them.
+  /// Returns places without a rank, at most `most`.
   std::vector<RankCoordinates> missing(std::size_t most) const;
-  /// Places whose rank has not been heard of since `since`, `most` of them.
+  /// Returns places whose rank has not been heard of since `since`, at most `most`.
   std::vector<RankCoordinates> silent(Seconds since, std::size_t most) const;
-  /// How many ranks that have not ended were not heard of since `since`.
+  /// Returns the number of ranks that have neither ended nor been heard of since `since`.
   int unheard(Seconds since) const;
-  /// Whether no rank that has not ended was heard of since `since`; O(1) while they train.
+  /// Returns true if no rank that has not ended was heard of since `since`. O(1) while they train.
   bool all_silent(Seconds since) const;
-  /// Whether the GPU of any rank there has been is simulated.
+  /// Returns true if any rank that ever registered has a simulated GPU.
   bool has_simulated() const { return has_simulated_; }
   /// Returns true if all registered ranks ask for clocks ahead. O(ranks).
   bool asks_ahead() const;
@@ -137,21 +137,22 @@ class RankBook {
   const Holder& holder(RankCoordinates coordinates) const {
     return holders_[shape_.index(coordinates)];
   }
-  /// Whether the place is free for `session` now: it holds it, or none does that is heard of.
+  /// Returns true if `session` may take the place now: it holds the place, or no session does that
+  /// was heard of within the silence.
   bool is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const;
   const std::string& run() const { return run_; }
-  /// Before, ranks could not be heard of: all of them have the whole time of silence from `now` on.
+  /// Counts the silence of all ranks from `now`, because they could not be heard of before.
   void count_silence_from(Seconds now) { listening_since_ = now; }
 
-  /// Holders are stored some together: see `RankHolders::kOfPart`.
+  /// Number of parts in which holders are stored: see `RankHolders::kOfPart`.
   std::size_t parts() const { return holders_.parts(); }
   const RankHolders& holders() const { return holders_; }
-  /// The parts that have changed since the last call.
+  /// Returns the parts that have changed since the last call.
   std::set<std::size_t> take_changed_parts();
-  /// What is stored is of other ranks.
+  /// Marks all parts as changed, because those in the store are of other ranks.
   void all_parts_changed();
 
-  /// Restores what a snapshot held.
+  /// Restores the content of a snapshot.
   void restore(std::string run, RankHolders holders, std::vector<std::vector<Megahertz>> clocks,
                bool has_simulated);
 

@@ -60,10 +60,10 @@ class ZeusRoutes;
 /// request; buckets that have filled up again are forgotten.
 class ClientRates {
  public:
-  /// \param per_second  requests in the long run; as many may come at once. 0: no limit
+  /// \param per_second  requests in the long run, and at once; 0: no limit
   explicit ClientRates(double per_second) : per_second_(per_second) {}
 
-  /// Counts one request. None: it may be served; else how long the client should wait.
+  /// Counts one request. Returns nullopt if it may be served, else how long the client should wait.
   std::optional<Seconds> take(const std::string& client, Instant now);
 
  private:

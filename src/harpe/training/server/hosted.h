@@ -30,7 +30,7 @@ namespace harpe {
 
 class JobListeners;
 
-/// Told when something of a job may be new. Leaves the list it is in when it goes.
+/// Is called when something of a job may have changed. Its destructor removes it from its list.
 class JobListener {
  public:
   JobListener() = default;
@@ -38,13 +38,13 @@ class JobListener {
   JobListener& operator=(const JobListener&) = delete;
   virtual ~JobListener();
   virtual void changed() = 0;
-  /// Once a second.
+  /// Called once a second.
   virtual void ticked() = 0;
 
   enum class Interest : unsigned char {
-    kNone,       ///< now it would not miss the job
+    kNone,       ///< the job may leave memory
     kLooks,      ///< the job stays in memory
-    kTakesPart,  ///< and lives: one of its ranks, say, is at the other end
+    kTakesPart,  ///< the same, and the client is part of it: a rank, for example
   };
   virtual Interest interest() const = 0;
 
@@ -54,7 +54,8 @@ class JobListener {
   std::size_t position_ = 0;
 };
 
-/// Those of one job; each is in at most one list. All is O(1) but `for_each`.
+/// The listeners of one job; each is in at most one list. All is O(1) but `for_each` and
+/// `interest`.
 class JobListeners {
  public:
   JobListeners() = default;
@@ -62,13 +63,13 @@ class JobListeners {
   JobListeners& operator=(const JobListeners&) = delete;
   ~JobListeners();
 
-  /// Takes it out of the list that it was in.
+  /// Removes the listener from its list before.
   void add(JobListener& listener);
   void remove(JobListener& listener);
   std::size_t size() const { return all_.size(); }
-  /// `visit` may remove listeners.
+  /// Calls `visit` with each listener; `visit` may remove listeners.
   void for_each(const std::function<void(JobListener&)>& visit) const;
-  /// The strongest of all.
+  /// Returns the strongest interest of all listeners.
   JobListener::Interest interest() const;
 
  private:
@@ -79,7 +80,7 @@ class JobListeners {
 /// that. Changed by the saver alone, but for `revisions` of a job that was read from the store.
 struct SaveState {
   Revisions revisions;
-  bool queued = false;  ///< to be saved
+  bool queued = false;  ///< it waits to be saved
   // Taken from the job, but not written yet.
   std::optional<std::string> plans;
   std::map<std::string, std::string> parts;
@@ -91,7 +92,7 @@ struct SaveState {
   std::vector<Waiting> waiting;
   int refusals = 0;                ///< of the store, in a row, while it took others
   std::uint64_t last_refusal = 0;  ///< saves that had gone well before the last one
-  Instant next_try;                ///< where the store refuses it
+  Instant next_try;                ///< after a refusal
 };
 
 /// Something that happened to a job, as its log shows it.

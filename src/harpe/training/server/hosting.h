@@ -44,17 +44,18 @@ namespace harpe {
 /// On the loop's thread.
 class LeaseWatch {
  public:
-  /// \param store  null: nothing is shared, and every claim holds; must outlive this
+  /// \param store  must outlive this; null: nothing is shared, and every claim holds
   LeaseWatch(Store* store, std::function<void(const std::string&)> log);
 
   bool is_held() const { return store_ == nullptr || store_->lease().held; }
-  /// Whether a job may be commanded by this claim: to be asked right before it is.
+  /// Returns true if a job may be commanded by this claim. To be called right before it is
+  /// commanded.
   bool covers(const JobClaim& claim) const;
 
-  /// Looks again: whether the lease has been lost, or is there again, or is another one.
+  /// Reads the lease again. Returns true if it was lost, is held again, or is another one.
   bool look();
-  /// Whether the claim is of the lease that was last looked at, held or not; otherwise it is lost
-  /// for good.
+  /// Returns true if the claim is of the lease that was read last, held or not; otherwise the claim
+  /// is lost for good.
   bool has(const JobClaim& claim) const { return claim.tenure == seen_.tenure; }
 
  private:
@@ -67,12 +68,12 @@ class LeaseWatch {
 /// thread.
 class StoreVerifier {
  public:
-  /// \param store  null: there is none to be damaged
+  /// \param store  null: there is no store
   StoreVerifier(Loop& loop, Store* store, std::function<void(const std::string&)> log,
                 const MakeWorkers& make_workers);
 
   void verify();
-  /// What was found; empty: nothing, so far.
+  /// Returns the damage that was found; empty if none was found so far.
   const std::string& damage() const { return damage_; }
 
  private:

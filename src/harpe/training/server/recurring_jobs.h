@@ -25,19 +25,19 @@ namespace harpe {
 /// A recurring job that a server hosts. Changed through `RecurringJobs::act` alone.
 class HostedRecurringJob final : public Hosted {
  public:
-  /// \param job_id  as users know it; what is hosted has `kRecurringIds` before it
+  /// \param job_id  as users know it; the id of the hosted job begins with `kRecurringIds`
   HostedRecurringJob(const std::string& job_id, BatchSizeOptimizer optimizer);
   static Result<HostedPtr> read(const StoredJob& stored);
 
   const BatchSizeOptimizer& optimizer() const { return optimizer_; }
   const RecurringJob& job() const { return optimizer_.job(); }
 
-  // As `BatchSizeOptimizer` has them, and told to the log.
+  // The functions of `BatchSizeOptimizer`, which also write to the log.
   Result<BatchSizeOptimizer::Given> next(Seconds now);
   Result<TrialVerdict> report(const TrialReport& report, Seconds now);
   Status give_up(int trial, int batch_size, Seconds now);
   Status retract(int trial, Seconds now);
-  /// The client of a trial that has just begun did not hear of it: it is given up until the next
+  /// Takes back a trial that has just begun and of which its client did not hear: the next client
   /// that asks gets it.
   Status not_given(const BatchSizeOptimizer::Given& given, Seconds now);
 
@@ -57,8 +57,9 @@ class HostedRecurringJob final : public Hosted {
 
   BatchSizeOptimizer optimizer_;
   HostedEffects effects_;
-  std::deque<BatchSizeOptimizer::Given> not_given_;  ///< for the next that ask, oldest first
-  std::string refusal_;                              ///< that was noted last
+  std::deque<BatchSizeOptimizer::Given>
+      not_given_;        ///< for the next clients that ask, oldest first
+  std::string refusal_;  ///< the last one that was noted
   bool asleep_ = false;
 };
 using RecurringJobPtr = std::shared_ptr<HostedRecurringJob>;

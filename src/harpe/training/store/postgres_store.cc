@@ -23,12 +23,12 @@
 namespace harpe {
 namespace {
 
-/// "Harpe" as a number: the advisory lock of those who change the tables.
+/// "Harpe" as a number: the advisory lock of servers that change the tables.
 constexpr std::int64_t kMigrationLock = 0x4861727065;
 /// A step may rewrite a large table.
 constexpr Seconds kStepTimeout = 3600_s;
 
-/// The version of the tables; 0 where there are none. Needs no right to create any.
+/// Returns the version of the tables, 0 if there are none. Needs no right to create tables.
 Result<std::int64_t> version_of(PostgresSession& session) {
   const auto table = HARPE_TRY(session.query("SELECT to_regclass('harpe_schema') IS NOT NULL"));
   if (!table.truth(0, 0)) return std::int64_t{0};
@@ -70,25 +70,26 @@ Status migrate(PostgresSession& session, std::span<const Migration> steps) {
 /// depends on a session: a connection that is lost and made again loses none.
 class PostgresClaims {
  public:
-  /// \param lease  null: nothing is claimed; must outlive this
+  /// \param lease  must outlive this; null: the store claims nothing
   PostgresClaims(PostgresSession& session, PostgresLease* lease)
       : session_(session), lease_(lease) {}
 
-  /// See Store. The session is connected.
+  // See `Store`. The session is connected.
   Result<std::optional<JobClaim>> claim(const std::string& job);
   Status release(const std::string& job);
   Result<std::optional<JobOwner>> owner(const std::string& job);
   Result<std::map<std::string, std::string>> owners();
   Result<std::vector<std::string>> ownerless();
 
-  /// Within a transaction: whether this store may change the job, which stays so until it ends.
-  /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
+  /// Returns true if this store may change the job until the transaction ends.
+  /// \param epoch  of the claim by which it changes the job; nullopt: the last one, or no server's
   Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
 
-  /// Before a request that gives the job up: until it is answered it may be executed at any time,
-  /// also when it is long thought lost. A claim then raises the epoch, which it does not find.
+  /// To be called before a request that gives the job up: until the database responds, it may
+  /// execute the request at any time, also long after it seems lost. The next claim raises the
+  /// epoch, so that the request no longer finds it.
   void doubt(const std::string& job) { doubtful_.insert(job); }
-  /// After the job was given up.
+  /// To be called after the job was given up.
   void forget(const std::string& job) {
     owned_.erase(job);
     doubtful_.erase(job);
@@ -99,7 +100,7 @@ class PostgresClaims {
     std::string server;
     std::int64_t epoch = 0;
   };
-  /// A row of `harpe_owner`, with its server where that is there.
+  /// A row of `harpe_owner`, with its server if that has a row.
   struct Row {
     Owned owned;
     std::optional<ServerRow> server;
@@ -156,7 +157,7 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
   return std::optional(JobClaim{.epoch = mine.epoch, .tenure = me.tenure});
 }
 
-/// Whether no server owns the job; one whose lease is over is removed on the way.
+/// Returns true if no server owns the job. Removes a server whose lease is over.
 Result<bool> PostgresClaims::is_free(const Row& row) {
   if (!row.server) return true;
   if (lease_ == nullptr) return false;
@@ -262,7 +263,7 @@ class PostgresStore final : public SqlStore {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Connects where there is no connection, at most once in a while.
+  /// Connects if there is no connection, at most once in `reconnect_pause`.
   Status ready() HARPE_REQUIRES(mutex_);
   Result<SqlDatabase*> connected() HARPE_REQUIRES(mutex_) override {
     HARPE_TRY(ready());

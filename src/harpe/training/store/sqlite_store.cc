@@ -78,7 +78,7 @@ std::string holder(int fd) {
 }
 
 Result<OwnerLock> OwnerLock::take(const std::filesystem::path& database, const std::string& name) {
-  // Whatever path or link leads to it, the same file has the same lock.
+  // The same file has the same lock, by whichever path or link it is opened.
   std::error_code unresolved;
   std::filesystem::path path = std::filesystem::weakly_canonical(database, unresolved);
   if (unresolved) path = database;
@@ -104,7 +104,7 @@ Result<OwnerLock> OwnerLock::take(const std::filesystem::path& database, const s
   }
   const std::string me = "process " + std::to_string(::getpid()) + " on " + host_name() + " (" +
                          name.substr(0, 200) + ")\n";
-  // Only a help for people: a full disk is no reason to refuse.
+  // Only for people, so a full disk is no reason to refuse.
   if (::ftruncate(lock.fd_, 0) != 0 || ::pwrite(lock.fd_, me.data(), me.size(), 0) < 0) errno = 0;
   return lock;
 }
@@ -236,7 +236,7 @@ class SqliteStore final : public SqlStore {
   LocalNotifications notifications_;
 };
 
-/// A new file is for its owner alone: what jobs say is not for other users.
+/// Creates a file that only its owner can read, because jobs are not for other users.
 Status create_private(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
   if (fd >= 0) ::close(fd);
@@ -271,7 +271,7 @@ Status SqliteStore::begin_epoch() {
   return Error::io(path_, "is damaged: it does not say how often it was opened");
 }
 
-/// Every claim is from this opening of the file or from one before.
+/// Checks that the claim is from this opening of the file or from one before.
 void SqliteStore::check_claim(std::int64_t epoch) const {
   HARPE_CHECK(epoch <= epoch_, "a job is changed by a claim that its store gave");
 }
