@@ -1,7 +1,5 @@
 // Every way of straggling slows training while it lasts, and is over when it is healed.
 
-#include "harpe/training/emulated_training/straggling_testing.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "harpe/plan/profile/synth.h"
 #include "harpe/training/emulated_training/emulation.h"
+#include "harpe/training/emulated_training/straggling_testing.h"
 
 namespace harpe {
 namespace {
