@@ -7,7 +7,7 @@
 /// between; its power sensor is there at any time, but noisy, sees a part of the time, and its
 /// scale need not agree with the counter. Between two steps the sum is known; how it is spread over
 /// the step follows from how power ran before and after it, from samples within, and from where
-/// power may have changed: step_gap.h and power_side.h. So readings from before a window and from
+/// power may have changed: step_gap.h. So readings from before a window and from
 /// after it make its edges known far better, and a window that is answered at its very end has a
 /// wide bar. Without a counter, power is integrated: linear between samples, held beyond the first
 /// and last.

@@ -128,4 +128,36 @@ class AuditLog {
   std::atomic<bool> failing_ = false;  ///< `health_.failing`
 };
 
+/// Changes of one GPU that come too fast for a line of the audit log each: gathered for a second,
+/// at most 256 a line. Not thread-safe.
+class GatheredChanges {
+ public:
+  /// \param required  refuse changes while the log cannot be written
+  GatheredChanges(AuditLog& log, bool required) : log_(log), required_(required) {}
+
+  /// Called before a change under this lease: writes the gathered changes if they are of another
+  /// lease or enough for a line. Fails if the log cannot be written and is required.
+  Status make_room(const std::string& lease);
+  /// Called after a change. `first` is the line to begin if none is gathered.
+  void add(const AuditEntry& first, int clock, Instant now);
+  void add(const AuditEntry& first, std::string setting, Instant now);
+
+  bool empty() const { return size() == 0; }
+  /// When the line should be written; nullopt if there is none.
+  std::optional<Instant> due() const;
+  /// Writes the line. If that fails, it stays and is due again a second later.
+  Status flush();
+  /// Drops what could not be written: the GPU is restored.
+  void drop() { line_ = {}; }
+
+ private:
+  void begin(const AuditEntry& first, Instant now);
+  std::size_t size() const { return line_.changes.size() + line_.settings.size(); }
+
+  AuditLog& log_;
+  bool required_;
+  AuditEntry line_;
+  Instant begun_, due_;
+};
+
 }  // namespace harpe

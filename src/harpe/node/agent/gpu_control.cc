@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/node/agent/lease_book.h"
 #include "harpe/node/agent/policy_text.h"
 #include "harpe/node/agent/setting_checks.h"
 

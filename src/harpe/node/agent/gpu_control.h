@@ -19,7 +19,6 @@
 #include "harpe/node/agent/audit_log.h"
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/counters.h"
-#include "harpe/node/agent/gathered_changes.h"
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/agent/rate_limit.h"
 #include "harpe/node/agent/saved_settings.h"

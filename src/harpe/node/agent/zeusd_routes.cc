@@ -2,15 +2,128 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/net/http/http_query.h"
 #include "harpe/node/agent/http_api.h"
+#include "harpe/node/agent/http_gather.h"
 #include "harpe/node/agent/http_json.h"
-#include "harpe/node/agent/zeusd_responses.h"
 
 namespace harpe {
 namespace {
+
+int zeusd_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kNoPermission:
+      return 403;
+    case ErrorCode::kInvalidInput:
+    case ErrorCode::kInfeasible:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kNotSupported:
+    case ErrorCode::kRefused:
+      return 400;
+    case ErrorCode::kConflict:
+      return 409;
+    default:
+      return 500;
+  }
+}
+
+/// Errors of several devices: all their texts, and the largest status.
+class DeviceErrors {
+ public:
+  void add(int device, const Error& error) {
+    std::string& text = texts_[device];
+    if (!text.empty()) text += "; ";
+    text += error.text();
+    status_ = std::max(status_, zeusd_status(error.code));
+  }
+
+  bool empty() const { return texts_.empty(); }
+
+  HttpResponse response() const {
+    OrderedJson errors = OrderedJson::object();
+    for (const auto& [device, text] : texts_) errors[std::to_string(device)] = text;
+    return json_response(status_, {{"errors", std::move(errors)}});
+  }
+
+ private:
+  std::map<int, std::string> texts_;
+  int status_ = 0;
+};
+
+/// Asks each device for one value and responds when all have answered.
+/// \param ask      called with (device, done)
+/// \param respond  returns the document of the values; called if no device had an error
+template <class T, class Ask, class Respond>
+void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask,
+              Respond respond) {
+  if (devices.empty()) return reply(json_response(200, respond({})));
+  const auto gather =
+      Gather<T>::of(devices.size(), [reply, respond](typename Gather<T>::Results results) {
+        DeviceErrors errors;
+        std::map<int, T> values;
+        for (auto& [device, result] : results) {
+          if (result.ok()) {
+            values.emplace(device, *std::move(result));
+          } else {
+            errors.add(device, result.error());
+          }
+        }
+        reply(errors.empty() ? json_response(200, respond(std::move(values))) : errors.response());
+      });
+  for (const int device : devices) ask(device, gather->slot(device));
+}
+
+std::string index_text(const std::vector<int>& indices) {
+  std::string text;
+  for (const int index : indices) text += (text.empty() ? "" : ", ") + std::to_string(index);
+  return "[" + text + "]";
+}
+
+HttpResponse bad_query(const Error& error) {
+  return text_response(400, "Query deserialize error: " + error.text());
+}
+
+/// Returns the indices in an optional parameter; nullopt if it is absent, which means all.
+Result<std::optional<std::vector<int>>> optional_indices(const HttpQuery& query,
+                                                         const std::string& name,
+                                                         const std::string& noun) {
+  const auto text = query.find(name);
+  if (!text) return std::optional<std::vector<int>>();
+  std::vector<int> indices = HARPE_TRY(parse_index_list(*text, noun, name));
+  return std::optional(std::move(indices));
+}
+
+std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t count) {
+  for (const int index : indices) {
+    if (static_cast<std::size_t>(index) >= count) return index;
+  }
+  return std::nullopt;
+}
+
+/// Returns the response of a stream that was asked for devices beyond `count`.
+HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
+                             std::size_t count) {
+  std::vector<int> unknown;
+  std::vector<int> available;
+  for (const int index : asked) {
+    if (static_cast<std::size_t>(index) >= count) unknown.push_back(index);
+  }
+  for (std::size_t i = 0; i < count; ++i) available.push_back(static_cast<int>(i));
+  return error_response(400, "Unknown " + noun + " indices: " + index_text(unknown) +
+                                 ". Available: " + index_text(available));
+}
+
+HttpResponse event_stream(std::shared_ptr<EventStream> stream) {
+  return {.content_type = "text/event-stream",
+          .headers = {{"Cache-Control", "no-cache"}},
+          .stream = std::move(stream)};
+}
 
 /// Time between the two energy readings that a power reading of a CPU consists of.
 constexpr Seconds kCpuWindow{0.1};

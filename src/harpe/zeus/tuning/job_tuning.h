@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/device/measure/energy_monitor.h"
+#include "harpe/node/node_client/lease.h"
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/limit_profile.h"
 #include "harpe/zeus/power_limit/selector.h"
@@ -20,6 +22,17 @@
 #include "harpe/zeus/tuning/window_meter.h"
 
 namespace harpe {
+
+struct FoundGpu {
+  GpuOffer offer;
+  GpuReading found;
+};
+
+/// Locked graphics clocks. Empty where some GPU does not tell its clocks; of one setting where no
+/// lower one is allowed.
+Knob clock_knob(std::span<const FoundGpu> gpus);
+/// Power limits, likewise.
+Knob limit_knob(std::span<const FoundGpu> gpus);
 
 /// Windows of a job's GPUs by an energy monitor, which may measure other windows at the same time.
 class MonitorMeter final : public WindowMeter {

@@ -1,9 +1,9 @@
 // Which settings there are to try.
 
-#include "harpe/zeus/tuning/offered_knob.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "harpe/zeus/tuning/job_tuning.h"
 
 namespace harpe {
 namespace {
