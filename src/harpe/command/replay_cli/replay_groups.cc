@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
@@ -169,7 +170,7 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
       one.costs.by_default += costs.by_default / arguments.seeds;
       one.costs.zeus += costs.zeus / arguments.seeds;
       one.costs.harpe += costs.harpe / arguments.seeds;
-      csv += cell_text(group.name) + "," + group.dataset + "," + arguments.gpu + "," +
+      csv += csv_cell(group.name) + "," + group.dataset + "," + arguments.gpu + "," +
              std::to_string(seed) + "," + std::to_string(one.jobs) + "," +
              shortest(costs.by_default) + "," + shortest(costs.zeus) + "," + shortest(costs.harpe) +
              "\n";

@@ -340,22 +340,12 @@ Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std:
   return groups;
 }
 
-std::string cell_text(const std::string& text) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  };
-  if (std::ranges::all_of(text, is_plain)) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string job_groups_csv(const std::vector<JobGroup>& groups, const std::string& origin) {
   std::string text = "# " + origin + "\ngroup,start_time,end_time,dataset,runtime_ratio\n";
   for (const JobGroup& group : groups) {
     for (const GroupedJob& job : group.jobs) {
-      text += cell_text(group.name) + "," + shortest(job.start.value) + "," +
-              shortest(job.end.value) + "," + cell_text(group.dataset) + "," +
+      text += csv_cell(group.name) + "," + shortest(job.start.value) + "," +
+              shortest(job.end.value) + "," + csv_cell(group.dataset) + "," +
               shortest(job.runtime_ratio) + "\n";
     }
   }

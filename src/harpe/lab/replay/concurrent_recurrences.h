@@ -51,9 +51,7 @@ struct JobGroup {
 /// are named; a group of two datasets is wrong.
 Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std::string& file);
 
-/// A cell of a table: in quotes where it is more than a plain word.
-std::string cell_text(const std::string& text);
-/// Such a file, with a first line that says where it is from.
+/// Returns a file of these groups, with a first line that names its origin.
 std::string job_groups_csv(const std::vector<JobGroup>& groups, const std::string& origin);
 
 struct SyntheticGroups {

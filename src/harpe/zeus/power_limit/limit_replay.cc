@@ -154,40 +154,6 @@ Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions 
   return replay;
 }
 
-RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& set_calls,
-                    std::int64_t steps) {
-  RunTotals totals;
-  for (std::size_t i = 0; i < set_calls.size(); ++i) {
-    const std::int64_t first = std::max<std::int64_t>(set_calls[i].step, 1);
-    const std::int64_t next =
-        i + 1 < set_calls.size() ? std::max<std::int64_t>(set_calls[i + 1].step, 1) : steps + 1;
-    const std::int64_t count = std::min(next, steps + 1) - first;
-    if (count <= 0) continue;
-    const Measurement took = recorded(run, set_calls[i].setting, count);
-    totals.time += took.time;
-    totals.energy += took.energy;
-  }
-  return totals;
-}
-
-Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOptions& options,
-                                   std::int64_t steps) {
-  OnlineOptimizer optimizer = HARPE_TRY(OnlineOptimizer::make(run.knob, options));
-  OnlineReplay replay;
-  const Seconds highest = recorded(run, 0, 1).time;
-  std::optional<Measurement> last;
-  for (std::int64_t step = 1; step <= steps; ++step) {
-    replay.last = optimizer.next(last);
-    last = recorded(run, replay.last, 1);
-    replay.totals.time += last->time;
-    replay.totals.energy += last->energy;
-    const double slowdown = replay.totals.time / (highest * static_cast<double>(step)) - 1;
-    replay.worst_slowdown = std::max(replay.worst_slowdown, slowdown);
-  }
-  replay.switches = optimizer.switches();
-  return replay;
-}
-
 Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   const std::vector<CsvRow> rows = split_csv(text, diagnostics);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "harpe/zeus/power_limit/knob.h"
-#include "harpe/zeus/power_limit/online_optimizer.h"
 #include "harpe/zeus/power_limit/selector.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
 #include "harpe/zeus/power_limit/zeus_optimizer.h"
@@ -54,23 +53,5 @@ Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& o
 /// \param window_steps  of each window, in place of the options' least and most
 Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions options,
                                         int window_steps, int steps_per_epoch);
-
-/// What so many steps of a run take in all.
-struct RunTotals {
-  Seconds time{};
-  Joules energy{};
-};
-/// With these set calls, the last of which stays.
-RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& set_calls,
-                    std::int64_t steps);
-
-struct OnlineReplay {
-  RunTotals totals;
-  std::size_t last = 0;  ///< setting
-  int switches = 0;
-  double worst_slowdown = 0;  ///< of any prefix, over the highest setting throughout; a fraction
-};
-Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOptions& options,
-                                   std::int64_t steps);
 
 }  // namespace harpe

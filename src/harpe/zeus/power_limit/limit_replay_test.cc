@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 
+#include "harpe/zeus/power_limit/online_replay_testing.h"
 #include "harpe/zeus/power_limit/recorded_runs_testing.h"
 
 namespace harpe {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/zeus/power_limit/online_replay_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

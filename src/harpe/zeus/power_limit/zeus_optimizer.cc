@@ -29,21 +29,6 @@ KnobActions ZeusOptimizer::start() {
   return actions;
 }
 
-Result<KnobActions> ZeusOptimizer::start_from(std::span<const Measurement> profile) {
-  std::vector<Measurement> allowed;
-  std::ranges::copy_if(profile, std::back_inserter(allowed), [&](const Measurement& one) {
-    return std::ranges::count(knob_.settings(), one.setting) != 0;
-  });
-  const std::size_t best = HARPE_TRY(choose(allowed, options_.selector));
-  measurements_ = std::move(allowed);
-  const auto found = std::ranges::find(knob_.settings(), measurements_[best].setting);
-  choice_ = static_cast<std::size_t>(found - knob_.settings().begin());
-  state_ = State::kDone;
-  KnobActions actions;
-  set(*choice_, actions);
-  return actions;
-}
-
 KnobActions ZeusOptimizer::on_step_begin() {
   KnobActions actions;
   if (done()) return actions;

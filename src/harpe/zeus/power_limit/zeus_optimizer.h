@@ -37,9 +37,6 @@ class ZeusOptimizer {
 
   /// Before the first step: sets the highest limit.
   KnobActions start();
-  /// Instead of start(), with an earlier profile: chooses, sets, and is done. Fails where the
-  /// profile holds no allowed setting.
-  Result<KnobActions> start_from(std::span<const Measurement> profile);
   KnobActions on_step_begin();
   KnobActions on_epoch_end();
   /// What the window that was just closed took. A limit whose figures are no numbers above 0 is

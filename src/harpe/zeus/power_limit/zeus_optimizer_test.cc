@@ -56,18 +56,6 @@ TEST(ZeusOptimizer, MeasuresAgainWhatIsNoNumber) {
   EXPECT_EQ(optimizer.choice(), 0U);
 }
 
-TEST(ZeusOptimizer, ChoosesAtOnceFromAProfileAmongWhatIsAllowed) {
-  const std::vector<Measurement> profile = {
-      {300, {10}, {2800}}, {250, {11}, {2600}}, {200, {13}, {2400}}};
-  ZeusOptimizer optimizer = optimizer_with({300, 250}, {.selector = {.eta = 1}});
-  const auto actions = optimizer.start_from(profile);
-  ASSERT_TRUE(actions.ok());
-  EXPECT_EQ(*actions, (KnobActions{{ActionKind::kSet, 1}}));
-  EXPECT_TRUE(optimizer.done());
-  ZeusOptimizer other = optimizer_with({275}, {});
-  EXPECT_FALSE(other.start_from(profile).ok());
-}
-
 TEST(ZeusOptimizer, HasNothingToSetOnGpusWithoutLimits) {
   ZeusOptimizer optimizer = optimizer_with({}, {});
   EXPECT_TRUE(optimizer.start().empty());

@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// The online optimizer driven over a recorded run, and what any choice of settings takes there.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/zeus/power_limit/online_optimizer.h"
+
+namespace harpe {
+
+/// Time and energy of a number of steps of a run.
+struct RunTotals {
+  Seconds time{};
+  Joules energy{};
+
+  void add(const RecordedRun& run, std::size_t setting, std::int64_t steps) {
+    const double windows = static_cast<double>(steps) / kRecordedSteps;
+    time += run.measurements[setting].time * windows;
+    energy += run.measurements[setting].energy * windows;
+  }
+};
+
+/// Returns the totals with these set calls, the last of which stays in force.
+inline RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& set_calls,
+                           std::int64_t steps) {
+  RunTotals totals;
+  for (std::size_t i = 0; i < set_calls.size(); ++i) {
+    const std::int64_t first = std::max<std::int64_t>(set_calls[i].step, 1);
+    const std::int64_t next =
+        i + 1 < set_calls.size() ? std::max<std::int64_t>(set_calls[i + 1].step, 1) : steps + 1;
+    const std::int64_t count = std::min(next, steps + 1) - first;
+    if (count > 0) totals.add(run, set_calls[i].setting, count);
+  }
+  return totals;
+}
+
+struct OnlineReplay {
+  RunTotals totals;
+  std::size_t last = 0;  ///< setting
+  int switches = 0;
+  double worst_slowdown = 0;  ///< of any prefix, over the highest setting throughout; a fraction
+};
+inline Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOptions& options,
+                                          std::int64_t steps) {
+  OnlineOptimizer optimizer = HARPE_TRY(OnlineOptimizer::make(run.knob, options));
+  OnlineReplay replay;
+  RunTotals highest;
+  highest.add(run, 0, 1);
+  std::optional<Measurement> last;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    replay.last = optimizer.next(last);
+    RunTotals one;
+    one.add(run, replay.last, 1);
+    last = Measurement{run.knob[replay.last], one.time, one.energy};
+    replay.totals.time += one.time;
+    replay.totals.energy += one.energy;
+    const double slowdown = replay.totals.time / (highest.time * static_cast<double>(step)) - 1;
+    replay.worst_slowdown = std::max(replay.worst_slowdown, slowdown);
+  }
+  replay.switches = optimizer.switches();
+  return replay;
+}
+
+}  // namespace harpe
