@@ -8,7 +8,7 @@
 #include "command_run.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/plan/schedule/schedule.h"
 
 namespace harpe {

@@ -23,16 +23,16 @@ std::string text_in(double value, const TextUnit& unit) {
   return grouped(number, decimals) + " " + unit.name;
 }
 
-std::string share_text(double share) {
-  const double percent = 100 * share;
-  return grouped(percent, percent > 0 && percent < 10 ? 1 : 0) + " %";
-}
-
 Json time_json(const std::optional<UtcTime>& time) {
   return time ? Json(utc_text(*time)) : Json(nullptr);
 }
 
 }  // namespace
+
+std::string share_text(double share) {
+  const double percent = 100 * share;
+  return grouped(percent, percent > 0 && percent < 10 ? 1 : 0) + " %";
+}
 
 TextUnit mass_unit(Grams grams) {
   const double size = std::abs(grams.value);

@@ -34,6 +34,8 @@ std::string mass_text(Grams grams, Grams half_width, const TextUnit& unit);
 std::string kilowatt_hours_text(Joules energy);
 std::string kilowatt_hours_text(Joules energy, const TextUnit& unit);
 
+/// "92 %", "3.1 %".
+std::string share_text(double share);
 /// "92 % measured, 8 % nearest value", by energy.
 std::string basis_text(const CarbonAccount& account);
 /// "uk:13, average, direct, carbonintensity.org.uk".

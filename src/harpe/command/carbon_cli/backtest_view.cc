@@ -5,9 +5,9 @@
 
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
-#include "harpe/command/carbon_cli/cells.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -73,7 +73,7 @@ std::string months_text(const BacktestResult& result) {
   std::size_t line = 0;
   for (const auto& [month, figures] : result.by_month) {
     if (figures.intervals == 0) continue;
-    text += (line++ % 6 == 0 ? "\n  " : "  ") + month + " " + cell(figures.coverage * 100, 1, 0);
+    text += (line++ % 6 == 0 ? "\n  " : "  ") + month + " " + grouped(figures.coverage * 100, 1);
   }
   return text;
 }
@@ -86,29 +86,26 @@ std::string backtest_text(const BacktestView& view, bool coloured) {
   std::string text = (series.zone.empty() ? "" : series.zone + ", ") +
                      std::string(text_of(series.kind)) + ", " + utc_text(series.start) + " to " +
                      utc_text(series.end()) + "\n";
-  const auto with = [&](const std::string& cell) {
-    return view.without_exogenous ? padded(cell, 12) : "";
-  };
-  text += painted(padded("hours", 5) + padded("error %", 10) + padded("same hour", 11) +
-                      padded("newest", 9) + padded("/ same hour", 13) + with("without") +
-                      padded("80 % holds", 12) + padded("width g", 9),
-                  Paint::kBold, coloured) +
-          "\n";
+  std::vector<std::string> headings = {"hours",       "error %",    "same hour", "newest",
+                                       "/ same hour", "80 % holds", "width g"};
+  if (view.without_exogenous) headings.insert(headings.begin() + 5, "without");
+  Table table = Table::of(headings, 0);
   for (const auto& [hours, figures] : result.by_horizon) {
-    std::string without;
+    const bool intervals = figures.intervals > 0;
+    std::vector<std::string> cells = {
+        std::to_string(hours), grouped(100 * figures.percentage_error, 2),
+        grouped(100 * figures.same_hour_error, 2), grouped(100 * figures.persistence_error, 2),
+        grouped(figures.over_same_hour(), 3)};
     if (view.without_exogenous) {
       const auto& plain = view.without_exogenous->by_horizon;
-      if (plain.contains(hours)) without = grouped(plain.at(hours).over_same_hour(), 3);
+      const auto found = plain.find(hours);
+      cells.push_back(found == plain.end() ? "" : grouped(found->second.over_same_hour(), 3));
     }
-    text += padded(std::to_string(hours), 5) + cell(100 * figures.percentage_error, 2, 10) +
-            cell(100 * figures.same_hour_error, 2, 11) +
-            cell(100 * figures.persistence_error, 2, 9) + cell(figures.over_same_hour(), 3, 13) +
-            with(without) +
-            (figures.intervals > 0
-                 ? cell(100 * figures.coverage, 1, 10) + " %" + cell(figures.width, 1, 9)
-                 : padded("-", 10) + padded("-", 11)) +
-            "\n";
+    cells.push_back(intervals ? grouped(100 * figures.coverage, 1) + " %" : "-");
+    cells.push_back(intervals ? grouped(figures.width, 1) : "-");
+    table.add(std::move(cells));
   }
+  text += table.text(coloured);
   text += "mean of 1, 3, 6, 12, 18 and 24 h: " + grouped(result.mean_over_same_hour, 3);
   if (view.without_exogenous) {
     text += ", without exogenous values " + grouped(view.without_exogenous->mean_over_same_hour, 3);

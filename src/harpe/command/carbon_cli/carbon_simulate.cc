@@ -106,10 +106,9 @@ Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& argument
 }
 
 std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
-  return "nothing is to be gained here: of " + std::to_string(prospect.starts) +
-         (prospect.starts == 1 ? " start" : " starts") + ", whatever is forecast, no plan " +
-         (is_price ? "pays" : "emits") + " more than " + percent_text(prospect.bound) +
-         " less than one steady pace";
+  return "nothing is to be gained here: of " + counted(prospect.starts, "start") +
+         ", whatever is forecast, no plan " + (is_price ? "pays" : "emits") + " more than " +
+         percent_text(100 * prospect.bound, 2) + " less than one steady pace";
 }
 
 Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {

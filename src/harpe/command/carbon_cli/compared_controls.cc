@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/command/carbon_cli/cells.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -83,22 +84,21 @@ std::string compared_controls_text(const SimulationView& view) {
   const bool is_price = !view.money.empty();
   const double unit = is_price ? 1 : 1000;
   const std::string unit_name = is_price ? view.money : "kg CO2eq";
-  constexpr std::size_t kNameWidth = 14;
+  Table table = Table::of({"", unit_name, "kWh", "hours", "saving", "worst start"});
+  for (const ComparedControl& control : compared_controls(view)) {
+    table.add({control.name + " (" + std::to_string(control.choices) + " choices)"});
+    for (std::size_t w = 0; w < kControlWays.size(); ++w) {
+      const ComparedControl::Figures& figures = control.ways[w];
+      table.add({std::string("  ") + kControlWays[w].name, grouped(figures.grams / unit, 2),
+                 grouped(figures.kwh, 1), grouped(figures.hours, 1),
+                 percent_text(100 * figures.saving.mean, 2),
+                 percent_text(100 * figures.saving.lowest, 2)});
+    }
+  }
   std::string text =
       "The same job under other controls, each by the same deadline; saving over the best static "
       "pace of any\n\n" +
-      padded(unit_name, kNameWidth + 11) + "       kWh   hours     saving  worst start\n";
-  for (const ComparedControl& control : compared_controls(view)) {
-    text += control.name + " (" + std::to_string(control.choices) + " choices)\n";
-    for (std::size_t w = 0; w < kControlWays.size(); ++w) {
-      const ComparedControl::Figures& figures = control.ways[w];
-      const std::string name = std::string("  ") + kControlWays[w].name;
-      text += name + std::string(kNameWidth - name.size(), ' ');
-      text += cell(figures.grams / unit, 2, 11) + cell(figures.kwh, 1, 10) +
-              cell(figures.hours, 1, 8) + padded(percent_text(figures.saving.mean), 11) +
-              padded(percent_text(figures.saving.lowest), 13) + "\n";
-    }
-  }
+      table.text(false);
   for (const ControlGain& gain : control_gains(view)) {
     const auto amount = [&](double grams) { return grouped(grams / unit, 2); };
     text += "\nOf " + amount(gain.coarse + gain.fine + gain.grid) + " " + unit_name +

@@ -9,6 +9,7 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -17,10 +18,6 @@ constexpr const char* kGramsUnit = "gCO2eq/kWh";
 
 std::string grams_text(double grams) {
   return std::isnan(grams) ? "not known" : grouped(grams, 0);
-}
-
-std::string right(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
 /// "2026-01-15 10:00".
@@ -187,16 +184,16 @@ std::string forecast_text(const SourceView& view, const LabelledForecast& foreca
                           ? ""
                           : "; too uncertain to control by: keep a plan that does not move") +
                      "\nissued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
+  Table table = Table::of({"UTC", "g/kWh"});
   const bool intervals = !forecast.lower.empty();
-  text +=
-      "UTC                 g/kWh" + std::string(intervals ? "   80 % of what comes" : "") + "\n";
+  if (intervals) table.columns.push_back({.heading = "80 % of what comes"});
   for (std::size_t i = 0; i < series.size(); ++i) {
-    text += minute_text(series.start_of(i)) + right(grams_text(series.values[i]), 9);
-    if (intervals && std::isfinite(forecast.lower[i])) {
-      text += right(grams_text(forecast.lower[i]), 9) + " to " + grams_text(forecast.upper[i]);
-    }
-    text += '\n';
+    const bool has_interval = intervals && std::isfinite(forecast.lower[i]);
+    table.add({minute_text(series.start_of(i)), grams_text(series.values[i]),
+               has_interval ? grams_text(forecast.lower[i]) + " to " + grams_text(forecast.upper[i])
+                            : ""});
   }
+  text += table.text(false);
   return text + notes_text(view, forecast.notes);
 }
 

@@ -12,15 +12,12 @@
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
-
-std::string percent_text(double share) {
-  return grouped(100 * share, share > 0 && share < 0.1 ? 1 : 0) + " %";
-}
 
 /// "a, b and c"; empty for none.
 std::string list_text(const std::set<std::string>& parts) {
@@ -46,10 +43,6 @@ std::string hours_text(Seconds time) {
   return grouped(hours, hours < 1 ? 4 : 2);
 }
 
-std::string count_text(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 std::string energy_sentence(const CarbonInventory& inventory) {
   const EnergyUse& used = inventory.total.used;
   std::set<std::string> steps;
@@ -60,13 +53,13 @@ std::string energy_sentence(const CarbonInventory& inventory) {
   std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
                      " of devices, from " + utc_text(inventory.total.begin) + " to " +
                      utc_text(inventory.total.end) + ", in " +
-                     count_text(inventory.runs.size(), "run") + ", kept by intervals of " +
+                     counted(inventory.runs.size(), "run") + ", kept by intervals of " +
                      list_text(steps) + " in UTC. ";
   if (used.without_error < used.energy && used.variance > 0) {
     text += "Errors of measurement that are known: ± " +
             kilowatt_hours_text(used.half_width(), energy_unit(inventory)) + " (95 %)";
     if (used.without_error.value > 0) {
-      text += "; of " + percent_text(used.without_error / used.energy) + " they are not known";
+      text += "; of " + share_text(used.without_error / used.energy) + " they are not known";
     }
     text += ". ";
   } else {
@@ -90,7 +83,7 @@ std::string boundary_sentence(const CarbonInventory& inventory) {
   std::string text =
       "Boundary: " +
       (meters.empty() ? "what the files say was measured" : semicolons_text(meters)) + "; " +
-      (used.host.value > 0 ? percent_text(used.host / used.energy) + " of it CPUs and their memory"
+      (used.host.value > 0 ? share_text(used.host / used.energy) + " of it CPUs and their memory"
                            : "no CPUs, memory or other parts of hosts") +
       "; no network, no storage. Devices were held for " + hours_text(used.device_time) +
       " device-hours";
@@ -159,7 +152,7 @@ std::string embodied_sentence(const CarbonInventory& inventory) {
 
 std::string inventory_sentence(const CarbonInventory& inventory) {
   const CarbonAccount& total = inventory.total;
-  std::string text = count_text(inventory.runs.size(), "run") + " used " +
+  std::string text = counted(inventory.runs.size(), "run") + " used " +
                      kilowatt_hours_text(total.site, energy_unit(inventory)) +
                      (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
   if (total.without_intensity() >= total.site)

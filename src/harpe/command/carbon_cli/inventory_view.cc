@@ -7,6 +7,7 @@
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/command/console.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -18,23 +19,6 @@ constexpr double kJoulesInKwh = 3.6e6;
 const char* by_word(InventoryBy by) {
   constexpr std::array kWords = {"job", "run", "user"};
   return kWords[static_cast<std::size_t>(by)];
-}
-
-std::size_t columns_of(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-/// Cut after so many characters, with "…" for the rest.
-std::string cut_name(const std::string& name) {
-  if (columns_of(name) <= kWidestName) return name;
-  std::string cut;
-  std::size_t count = 0;
-  for (const char c : name) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++count == kWidestName) break;
-    cut += c;
-  }
-  return cut + "…";
 }
 
 /// What has no intensity has no grams.
@@ -75,42 +59,14 @@ Cells headings_of(const CarbonInventory& inventory) {
 }
 
 std::string table_text(const CarbonInventory& inventory, bool coloured) {
-  std::vector<Cells> table = inventory_table(inventory);
-  for (Cells& cells : table) cells[0] = cut_name(cells[0]);
-  std::vector<std::size_t> widths(table.front().size(), 0);
-  for (const Cells& cells : table) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      widths[i] = std::max(widths[i], columns_of(cells[i]));
-    }
+  const std::vector<Cells> rows = inventory_table(inventory);
+  Table table = Table::of(rows.front());
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    const bool is_total = inventory.rows.size() > 1 && r + 1 == rows.size();
+    table.add(rows[r], is_total);
+    table.rows.back().cells[0] = cut_to(rows[r][0], kWidestName);
   }
-  std::string text;
-  for (std::size_t r = 0; r < table.size(); ++r) {
-    std::string line;
-    for (std::size_t i = 0; i < table[r].size(); ++i) {
-      const std::string space(widths[i] - columns_of(table[r][i]), ' ');
-      line += (i == 0 ? "" : "  ") + (i == 0 ? table[r][i] + space : space + table[r][i]);
-    }
-    const bool is_total = inventory.rows.size() > 1 && r + 1 == table.size();
-    text += (is_total ? painted(line, Paint::kBold, coloured) : line) + "\n";
-  }
-  return text;
-}
-
-std::string in_lines(const std::string& text, int columns, const std::string& indent) {
-  const std::size_t width = columns > 0 ? static_cast<std::size_t>(columns) : text.size() + 100;
-  std::string result, line;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!line.empty() && columns_of(line) + 1 + columns_of(word) > width) {
-      result += line + "\n";
-      line = indent + word;
-    } else {
-      line += (line.empty() || at == 0 ? "" : " ") + word;
-    }
-    at = end + 1;
-  }
-  return result + line + "\n";
+  return table.text(coloured);
 }
 
 Json row_json(const CarbonInventory& inventory, const CarbonAccount& account,
@@ -169,9 +125,7 @@ std::string csv_row(const CarbonInventory& inventory, const std::string& name, s
       shortest(account.used.unmeasured().value / 3600),
       shortest(account.used.iterations),
       per_unit ? shortest(account.total().value / units) : ""};
-  std::string line = cells.front();
-  for (std::size_t i = 1; i < cells.size(); ++i) line += "," + cells[i];
-  return line + "\n";
+  return joined(cells, ",") + "\n";
 }
 
 }  // namespace
@@ -190,12 +144,12 @@ std::vector<std::vector<std::string>> inventory_table(const CarbonInventory& inv
 }
 
 std::string inventory_text(const CarbonInventory& inventory, int columns, bool coloured) {
-  std::string text =
-      in_lines(inventory_sentence(inventory), columns, "") + "\n" + table_text(inventory, coloured);
-  text += "\n" + in_lines(sci_sentence(inventory), columns, "") + "\n" +
+  std::string text = wrapped_text(inventory_sentence(inventory), columns, 0) + '\n' +
+                     table_text(inventory, coloured);
+  text += "\n" + wrapped_text(sci_sentence(inventory), columns, 0) + '\n' +
           painted("Method", Paint::kBold, coloured) + "\n";
   for (const std::string& line : method_statement(inventory)) {
-    text += in_lines("* " + line, columns, "  ");
+    text += wrapped_text("* " + line, columns);
   }
   return text;
 }

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <string>
 
-#include "harpe/base/text.h"
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 
 namespace harpe {
@@ -47,11 +45,6 @@ double mean_of(std::span<const StartOutcome> outcomes, WayOutcome StartOutcome::
 
 inline double mean_grams(std::span<const StartOutcome> outcomes, WayOutcome StartOutcome::* way) {
   return mean_of(outcomes, way, [](const WayOutcome& one) { return one.grams; });
-}
-
-/// "1.23 %".
-inline std::string percent_text(double share) {
-  return grouped(100 * share, 2) + " %";
 }
 
 }  // namespace harpe

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "harpe/base/text.h"
-#include "harpe/command/carbon_cli/cells.h"
 #include "harpe/command/carbon_cli/compared_controls.h"
 #include "harpe/command/carbon_cli/outcome_spread.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -81,19 +81,18 @@ Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
       {"saving_over_static", spread_json(saving_of(view, way))}};
 }
 
-std::string row(const SimulationView& view, const Way& way) {
+std::vector<std::string> cells_of(const SimulationView& view, const Way& way) {
   const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
   const OutcomeSpread saved = saving_of(view, way.outcome);
   const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
-  const std::string name = is_stand_in ? "fastest*" : way.name;
-  std::string text = name + std::string(12 - name.size(), ' ');
   const double unit = view.money.empty() ? 1000 : 1;
-  text += cell(mean([](const WayOutcome& one) { return one.grams; }) / unit, 2, 11);
-  text += cell(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1, 10);
-  text += cell(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1, 8);
-  text += padded(percent_text(saved.mean), 11) + padded(percent_text(saved.deviation), 9);
-  text += padded(percent_text(saved.lowest), 11);
-  return text + "\n";
+  return {is_stand_in ? "fastest*" : way.name,
+          grouped(mean([](const WayOutcome& one) { return one.grams; }) / unit, 2),
+          grouped(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1),
+          grouped(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1),
+          percent_text(100 * saved.mean, 2),
+          percent_text(100 * saved.deviation, 2),
+          percent_text(100 * saved.lowest, 2)};
 }
 
 void add_controls(const SimulationView& view, Json& document) {
@@ -126,8 +125,8 @@ bool is_shown(const SimulationView& view, const Way& way) {
 
 std::string chase_text(const SimulationView& view) {
   const auto against = [&](WayOutcome StartOutcome::* way) {
-    return percent_text(over_all_max(view, way)) + " emissions at " +
-           percent_text(time_over_all_max(view, way)) + " time";
+    return percent_text(100 * over_all_max(view, way), 2) + " emissions at " +
+           percent_text(100 * time_over_all_max(view, way), 2) + " time";
   };
   return "Against all-max, Chase's rule has " + against(&StartOutcome::chase) +
          ";\none choice all along that takes no longer has " +
@@ -154,12 +153,13 @@ std::string simulation_text(const SimulationView& view) {
   const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
   std::string text = view.choices + " over " + view.series + " (" + view.kind +
                      "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
-                     " starts over the series\n\n" +
-                     padded(view.money.empty() ? "kg CO2eq" : view.money, 24) +
-                     "       kWh   hours   saving+   spread  worst start\n";
+                     " starts over the series\n\n";
+  Table table = Table::of({"", view.money.empty() ? "kg CO2eq" : view.money, "kWh", "hours",
+                           "saving+", "spread", "worst start"});
   for (const Way& way : kWays) {
-    if (is_shown(view, way)) text += row(view, way);
+    if (is_shown(view, way)) table.add(cells_of(view, way));
   }
+  text += table.text(false);
   text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
   if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
   text += '\n';
@@ -169,17 +169,17 @@ std::string simulation_text(const SimulationView& view) {
   if (hindsight.mean < kWorthIt) {
     text += std::string("Nothing is to be gained here: with all ") +
             (is_price ? "prices" : "intensities") + " known it would " +
-            (is_price ? "pay only " : "emit only ") + percent_text(hindsight.mean) +
+            (is_price ? "pay only " : "emit only ") + percent_text(100 * hindsight.mean, 2) +
             " less than one steady pace. A job need not wait for the "
             "grid.\n";
   } else {
     text += std::string("The forecast") +
-            (view.error_share < 1
-                 ? ", if it erred by " + percent_text(view.error_share) + " of what it does,"
-                 : "") +
+            (view.error_share < 1 ? ", if it erred by " + percent_text(100 * view.error_share, 2) +
+                                        " of what it does,"
+                                  : "") +
             " reaches " + grouped(100 * harpe.mean / hindsight.mean, 0) +
             " % of what hindsight would save over a steady pace; its worst start " +
-            (is_price ? "pays " : "emits ") + percent_text(std::abs(harpe.lowest)) +
+            (is_price ? "pays " : "emits ") + percent_text(100 * std::abs(harpe.lowest), 2) +
             (harpe.lowest < 0 ? " more" : " less") + " than that.\n";
   }
   return text;

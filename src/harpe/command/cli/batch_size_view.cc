@@ -7,7 +7,8 @@
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -51,12 +52,11 @@ std::string recurring_jobs_table(std::string_view text, bool coloured) {
   if (jobs.empty()) {
     return "no recurring jobs yet; docs/server.md says how a training script registers one\n";
   }
-  Table table{.rows = {{"JOB", "GPU", "SIZES", "TRIALS", "RUNNING", "CHEAPEST", "COST"}},
-              .left = 2};
+  Table table = Table::of({"JOB", "GPU", "SIZES", "TRIALS", "RUNNING", "CHEAPEST", "COST"}, 2);
   for (const Json& job : jobs) {
-    table.rows.push_back({shown(job, "id"), shown(job, "gpu_model"), shown(job, "batch_sizes"),
-                          shown(job, "trials"), shown(job, "running"),
-                          shown(job, "cheapest_batch_size"), cost_text(job, "least_cost_j")});
+    table.add({shown(job, "id"), shown(job, "gpu_model"), shown(job, "batch_sizes"),
+               shown(job, "trials"), shown(job, "running"), shown(job, "cheapest_batch_size"),
+               cost_text(job, "least_cost_j")});
   }
   return table.text(coloured);
 }
@@ -75,24 +75,24 @@ std::string recurring_job_view(std::string_view text, bool coloured) {
   } else {
     view += "no trial has reached the target yet\n";
   }
-  Table sizes{.rows = {{"BATCH SIZE", "RESULTS", "REACHED", "MEAN COST"}}, .left = 0};
+  Table sizes = Table::of({"BATCH SIZE", "RESULTS", "REACHED", "MEAN COST"}, 0);
   for (const Json& size : status.value("batch_sizes", Json::array())) {
-    if (cheapest.is_object() && size.value("batch_size", 0) == cheapest.value("batch_size", 0)) {
-      sizes.marked = static_cast<int>(sizes.rows.size());
-    }
-    sizes.rows.push_back({shown(size, "batch_size"), shown(size, "results"),
-                          shown(size, "converged"), cost_text(size, "mean_cost")});
+    const bool is_cheapest =
+        cheapest.is_object() && size.value("batch_size", 0) == cheapest.value("batch_size", 0);
+    sizes.add({shown(size, "batch_size"), shown(size, "results"), shown(size, "converged"),
+               cost_text(size, "mean_cost")},
+              is_cheapest);
   }
   view += "\n" + sizes.text(coloured);
   const Json trials = status.value("trials", Json::array());
   if (trials.empty()) return view;
-  Table newest{.rows = {{"TRIAL", "BATCH SIZE", "EPOCHS", "TIME", "COST", "RESULT"}}, .left = 0};
+  Table newest = Table::of({"TRIAL", "BATCH SIZE", "EPOCHS", "TIME", "COST", "RESULT"}, 0);
   for (std::size_t i = trials.size() - std::min(trials.size(), kTrialsShown); i < trials.size();
        ++i) {
     const Json& trial = trials[i];
-    newest.rows.push_back({shown(trial, "trial_number"), shown(trial, "batch_size"),
-                           shown(trial, "epochs"), seconds_text(trial.value("time", 0.0)),
-                           cost_text(trial, "cost"), result_text(trial)});
+    newest.add({shown(trial, "trial_number"), shown(trial, "batch_size"), shown(trial, "epochs"),
+                seconds_text(trial.value("time", 0.0)), cost_text(trial, "cost"),
+                result_text(trial)});
   }
   return view + "\n" + newest.text(coloured);
 }

@@ -20,6 +20,7 @@
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/report/report.h"
 
@@ -64,10 +65,8 @@ Result<std::optional<double>> parse_count(const std::string& text) {
 /// A unit that ledgers do not count needs its number.
 Status check_unit(const FunctionalUnit& unit) {
   if (unit.count || std::ranges::count(counted_units(), unit.name) > 0) return ok_status();
-  std::string known;
-  for (const std::string& one : counted_units()) known += (known.empty() ? "" : ", ") + one;
-  return Error::invalid("--per " + unit.name + " needs --units, how many there were; " + known +
-                        " are counted");
+  return Error::invalid("--per " + unit.name + " needs --units, how many there were; " +
+                        joined(counted_units()) + " are counted");
 }
 
 using Inputs = decltype(PageSource::inputs);

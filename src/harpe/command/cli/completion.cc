@@ -6,6 +6,7 @@
 #include "harpe/command/cli/completion_words.h"
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
 
@@ -65,12 +66,6 @@ std::string words_command(const CLI::App& command, const OptionHelp& option) {
   return what.empty() ? what : "timeout 2 harpe completion " + what + " 2>/dev/null";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 /// The words that may follow a command: its subcommands and options.
 std::vector<std::string> words_after(const CLI::App& command) {
   std::vector<std::string> words;
@@ -103,7 +98,7 @@ std::string bash_script(const CLI::App& root) {
         text += "    '" + full_name(*command) + ' ' + name + "') ";
         const std::vector<std::string> choices = value_choices(option.value);
         if (!choices.empty()) {
-          text += "COMPREPLY=($(compgen -W '" + joined(choices) + "' -- \"$current\"))";
+          text += "COMPREPLY=($(compgen -W '" + joined(choices, " ") + "' -- \"$current\"))";
           if (takes_file(option.value)) text += "; compopt -o default";
         } else if (const std::string live = words_command(*command, option); !live.empty()) {
           text += "COMPREPLY=($(compgen -W \"$(" + live + ")\" -- \"$current\"))";
@@ -132,8 +127,8 @@ std::string bash_script(const CLI::App& root) {
         live = "\" $(" + one + ")\"";
       }
     }
-    text += "    '" + full_name(*command) + "') COMPREPLY=($(compgen -W '" + joined(words) + "'" +
-            live + " -- \"$current\"))" + (files ? "; compopt -o default" : "") + " ;;\n";
+    text += "    '" + full_name(*command) + "') COMPREPLY=($(compgen -W '" + joined(words, " ") +
+            "'" + live + " -- \"$current\"))" + (files ? "; compopt -o default" : "") + " ;;\n";
   }
   return text + "  esac\n}\ncomplete -F _harpe harpe\n";
 }
@@ -143,7 +138,7 @@ std::string zsh_value(const CLI::App& command, const OptionHelp& option) {
   const std::string live = words_command(command, option);
   std::string action = " ";
   if (!choices.empty()) {
-    action = "(" + joined(choices) + ")";
+    action = "(" + joined(choices, " ") + ")";
   } else if (!live.empty()) {
     action = "{compadd -- ${(f)\"$(" + live + ")\"}}";
   } else if (option.value == "DIR") {
@@ -225,7 +220,7 @@ std::string fish_script(const CLI::App& root) {
     for (const OptionHelp& option : option_help(*command)) {
       const std::vector<std::string> choices = value_choices(option.value);
       const std::string live = words_command(*command, option);
-      const std::string offered = live.empty() ? joined(choices) : "(" + live + ")";
+      const std::string offered = live.empty() ? joined(choices, " ") : "(" + live + ")";
       const std::string values = offered.empty() ? "" : " -a '" + offered + "'";
       if (option.positional) {
         text += start + values + (takes_file(option.value) ? " -F" : "") + "\n";

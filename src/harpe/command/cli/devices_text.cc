@@ -6,8 +6,8 @@
 #include "harpe/command/cli/device_view.h"
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/terminal_text.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -63,20 +63,20 @@ std::string state_text(const DeviceView& gpu) {
 }
 
 std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool coloured) {
-  FittedTable table{
+  Table table{
       // What a GPU is, what it does, and whether Harpe may do anything about it are never left out.
-      .columns = {{.heading = "GPU", .left = true},
-                  {.heading = "name", .left = true, .rank = 1, .narrowest = 8},
-                  {.heading = "power W", .left = true},
-                  {.heading = "clock MHz", .left = true},
-                  {.heading = "set clocks", .left = true},
-                  {.heading = "held back by", .left = true, .rank = 2, .narrowest = 12},
-                  {.heading = "clocks MHz", .left = true, .rank = 3},
-                  {.heading = "limits W", .left = true, .rank = 4},
-                  {.heading = "UUID", .left = true, .rank = 5},
-                  {.heading = "energy", .left = true, .rank = 6},
-                  {.heading = "PCI", .left = true, .rank = 7},
-                  {.heading = "persistence", .left = true, .rank = 8}}};
+      .columns = {{.heading = "GPU", .align = Align::kLeft},
+                  {.heading = "name", .align = Align::kLeft, .rank = 1, .narrowest = 8},
+                  {.heading = "power W", .align = Align::kLeft},
+                  {.heading = "clock MHz", .align = Align::kLeft},
+                  {.heading = "set clocks", .align = Align::kLeft},
+                  {.heading = "held back by", .align = Align::kLeft, .rank = 2, .narrowest = 12},
+                  {.heading = "clocks MHz", .align = Align::kLeft, .rank = 3},
+                  {.heading = "limits W", .align = Align::kLeft, .rank = 4},
+                  {.heading = "UUID", .align = Align::kLeft, .rank = 5},
+                  {.heading = "energy", .align = Align::kLeft, .rank = 6},
+                  {.heading = "PCI", .align = Align::kLeft, .rank = 7},
+                  {.heading = "persistence", .align = Align::kLeft, .rank = 8}}};
   for (const DeviceView& gpu : gpus) {
     const GpuIdentity& identity = gpu.identity;
     // The beginning tells GPUs apart and is short enough to type.
@@ -85,23 +85,15 @@ std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool col
     const std::string persistence =
         gpu.persistence_mode ? *gpu.persistence_mode ? "on" : "off" : "-";
     const std::string name = columns > 0 ? short_device_name(identity.name) : identity.name;
-    const std::vector<std::string> cells = {std::to_string(identity.index),
-                                            printable((identity.is_mig ? "(MIG) " : "") + name),
-                                            power_text(gpu),
-                                            clock_text(gpu),
-                                            may_set_text(gpu),
-                                            state_text(gpu),
-                                            clocks_text(gpu),
-                                            limits_text(gpu),
-                                            printable(uuid),
-                                            gpu.lost     ? "-"
-                                            : gpu.energy ? "yes"
-                                                         : "no",
-                                            printable(identity.pci),
-                                            persistence};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
+    table.add({std::to_string(identity.index), printable((identity.is_mig ? "(MIG) " : "") + name),
+               power_text(gpu), clock_text(gpu), may_set_text(gpu), state_text(gpu),
+               clocks_text(gpu), limits_text(gpu), printable(uuid),
+               gpu.lost     ? "-"
+               : gpu.energy ? "yes"
+                            : "no",
+               printable(identity.pci), persistence});
   }
-  std::string text = table.text(columns, coloured);
+  std::string text = table.text(coloured, columns);
   if (text.find("persistence") == std::string::npos) {
     text +=
         wrapped_text("Wider terminals, and --json, show more of each, such as its UUID.", columns);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harpe/command/cli/device_view.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/command/command/text_layout.h"
+
 namespace harpe {
 
 ProgramPlaces ProgramPlaces::of_process() {
@@ -36,18 +38,18 @@ ProgramPlaces ProgramPlaces::of(const std::filesystem::path& own, std::string_vi
 }
 
 Result<std::filesystem::path> find_program(const std::string& name, const ProgramPlaces& places) {
-  std::string looked;
+  std::vector<std::string> looked;
   for (const std::filesystem::path& folder : places.folders) {
     const std::filesystem::path file = folder / name;
     std::error_code ignored;
     if (std::filesystem::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) {
       return file;
     }
-    looked += (looked.empty() ? "" : ", ") + folder.string();
+    looked.push_back(folder.string());
   }
   return Error::of(ErrorCode::kUnavailable,
                    name + " is missing: no such program in " +
-                       (looked.empty() ? std::string("any folder: PATH is empty") : looked));
+                       (looked.empty() ? "any folder: PATH is empty" : joined(looked)));
 }
 
 Error become(std::vector<std::string> words) {

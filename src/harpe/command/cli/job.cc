@@ -16,7 +16,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/job_options.h"
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/plan/objective/objective.h"

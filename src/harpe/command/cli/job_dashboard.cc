@@ -12,8 +12,8 @@
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -121,9 +121,8 @@ std::string headline(const Json& status, std::size_t columns, bool coloured) {
     const bool is_known = number_in(status, "saved_j").value_or(0) != 0;
     const std::string text =
         "  SAVED  " + (is_known ? saving_text(status) : std::string("nothing measured yet"));
-    std::istringstream lines(wrapped_text(text, static_cast<int>(columns), 9));
     std::string headline;
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string& line : lines_of(wrapped_text(text, static_cast<int>(columns), 9)))
       headline += painted(cut_to(line, columns), Paint::kBold, coloured) + '\n';
     return headline;
   }
@@ -169,7 +168,7 @@ void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bo
     const double factor = number_in(one, "factor").value_or(1);
     const bool straggles = factor > 1;
     std::string text = whole_in(one, "pipeline");
-    text.resize(std::max(kNumber, text.size() + 1), ' ');
+    text = padded(text + ' ', kNumber, Align::kLeft);
     text += bar(time / target, "", bar_width(columns, kNumber + kMark),
                 straggles ? Paint::kYellow : Paint::kGreen, coloured);
     text += "  " + seconds_text(time);
@@ -292,11 +291,12 @@ void append_row(const Row& row, bool repeats_label, std::size_t width, bool colo
     return;
   }
   const std::string text = beside || row.label.empty() ? row.text : row.label + " " + row.text;
-  std::istringstream broken(wrapped_text(text, static_cast<int>(width - indent), 0));
-  for (std::string line; std::getline(broken, line); left.assign(indent, ' ')) {
-    if (left.empty()) left = "  ";
-    line = cut_to(left + line, width);
+  if (left.empty()) left = "  ";
+  for (const std::string& part :
+       lines_of(wrapped_text(text, static_cast<int>(width - indent), 0))) {
+    const std::string line = cut_to(left + part, width);
     body.push_back(row.painted ? painted(line, row.paint, coloured) : line);
+    left.assign(indent, ' ');
   }
 }
 

@@ -14,7 +14,6 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/plan_output.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/frontier/plan.h"
 
 namespace harpe {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "harpe/command/cli/status_fields.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

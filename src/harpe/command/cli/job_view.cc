@@ -1,7 +1,6 @@
 #include "harpe/command/cli/job_view.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ctime>
 #include <optional>
@@ -13,8 +12,8 @@
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/plan/objective/objective.h"
 
 namespace harpe {
@@ -284,31 +283,25 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
   if (!list.is_array() || list.empty()) {
     return missing + std::string(none) + "\n";
   }
-  FittedTable table{.columns = {{.heading = "JOB", .left = true, .narrowest = 12},
-                                {.heading = "PHASE", .left = true},
-                                {.heading = "HEARD", .rank = 3},
-                                {.heading = "RANKS", .rank = 4},
-                                {.heading = "ITERATION", .rank = 1},
-                                {.heading = "TIME"},
-                                {.heading = "PREDICTED", .rank = 5},
-                                {.heading = "STRAGGLERS", .rank = 2},
-                                {.heading = "SAVED"}}};
+  Table table{.columns = {{.heading = "JOB", .align = Align::kLeft, .narrowest = 12},
+                          {.heading = "PHASE", .align = Align::kLeft},
+                          {.heading = "HEARD", .rank = 3},
+                          {.heading = "RANKS", .rank = 4},
+                          {.heading = "ITERATION", .rank = 1},
+                          {.heading = "TIME"},
+                          {.heading = "PREDICTED", .rank = 5},
+                          {.heading = "STRAGGLERS", .rank = 2},
+                          {.heading = "SAVED"}}};
   std::string remarks;
   for (const Json& job : list) {
     const std::string amount = saved_amount(job), all = saved_text(job);
     if (all != amount) remarks += wrapped_text("* " + text_in(job, "id") + ": " + all, columns);
-    const std::array<std::string, 9> cells{text_in(job, "id"),
-                                           phase(job),
-                                           time_text(job, "heard_at"),
-                                           ranks(job),
-                                           whole_in(job, "newest_iteration"),
-                                           seconds_in(job, "iteration_time_s"),
-                                           seconds_in(job, "predicted_time_s"),
-                                           whole_in(job, "straggling"),
-                                           amount + (all == amount ? "" : " *")};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
+    table.add({text_in(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
+               whole_in(job, "newest_iteration"), seconds_in(job, "iteration_time_s"),
+               seconds_in(job, "predicted_time_s"), whole_in(job, "straggling"),
+               amount + (all == amount ? "" : " *")});
   }
-  return table.text(columns, coloured) + remarks + missing;
+  return table.text(coloured, columns) + remarks + missing;
 }
 
 std::string job_view(std::string_view given, bool coloured) {

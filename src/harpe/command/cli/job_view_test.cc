@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -50,8 +50,9 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
                     " (machine suspended, or the driver did not answer)");
   }
   if (energy.restarts > 0) {
-    lines.push_back(label + ": its counter started over " + std::to_string(energy.restarts) +
-                    (energy.restarts == 1 ? " time" : " times") + "; bridged by sampled power");
+    lines.push_back(label + ": its counter started over " +
+                    counted(static_cast<std::size_t>(energy.restarts), "time") +
+                    "; bridged by sampled power");
   }
   if (energy.time > kTimeToCompare && energy.counter_per_power &&
       std::abs(*energy.counter_per_power - 1) > kSensorsAgree) {
@@ -95,30 +96,25 @@ std::string short_device_name(const std::string& name) {
 }
 
 std::string energy_table(const WindowEnergy& window, int columns, bool coloured) {
-  FittedTable table{.columns = {{.heading = "device", .left = true},
-                                {.heading = "name", .left = true, .rank = 1, .narrowest = 8},
-                                {.heading = "energy (95 %)"},
-                                {.heading = "mean"},
-                                {.heading = "source", .left = true, .rank = 2, .narrowest = 10}}};
+  Table table{
+      .columns = {{.heading = "device", .align = Align::kLeft},
+                  {.heading = "name", .align = Align::kLeft, .rank = 1, .narrowest = 8},
+                  {.heading = "energy (95 %)"},
+                  {.heading = "mean"},
+                  {.heading = "source", .align = Align::kLeft, .rank = 2, .narrowest = 10}}};
   const auto add = [&](const std::string& label, const std::string& name,
-                       const EnergyEstimate& energy, std::string_view source) {
-    const std::vector<std::string> cells = {
-        label, columns > 0 ? short_device_name(name) : name, energy_text(energy),
-        error_known(energy) ? fixed(energy.mean_power().value, 1) + " W" : "-",
-        std::string(source)};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
+                       const EnergyEstimate& energy, std::string_view source, bool bold) {
+    table.add({label, columns > 0 ? short_device_name(name) : name, energy_text(energy),
+               error_known(energy) ? fixed(energy.mean_power().value, 1) + " W" : "-",
+               std::string(source)},
+              bold);
   };
-  int rows = 0;
   for (const DeviceEnergy& device : window.devices) {
     if (!has_energy(device)) continue;
-    rows += 1;
-    add(device.label(), device.name, device.energy, source_name(device.energy.source));
+    add(device.label(), device.name, device.energy, source_name(device.energy.source), false);
   }
-  if (rows > 1) {
-    add("total", "", total_of(window), "");
-    table.marked = rows;
-  }
-  return rows == 0 ? "" : table.text(columns, coloured);
+  if (table.rows.size() > 1) add("total", "", total_of(window), "", true);
+  return table.rows.empty() ? "" : table.text(coloured, columns);
 }
 
 std::vector<std::string> energy_remarks(const WindowEnergy& window) {

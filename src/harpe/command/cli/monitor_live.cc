@@ -12,7 +12,7 @@
 
 #include "harpe/command/cli/monitor_screen.h"
 #include "harpe/command/cli/node_use.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

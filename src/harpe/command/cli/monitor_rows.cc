@@ -10,8 +10,8 @@
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -44,10 +44,9 @@ const FieldKind& kind_of(What what) {
   return *std::ranges::find(kFields, what, &FieldKind::what);
 }
 
-std::string padded(std::string text, std::size_t width, bool left) {
-  text = cut_to(text, width);
-  const std::string blank(width - display_width(text), ' ');
-  return left ? text + blank : blank + text;
+/// Returns the text cut or padded to exactly this width.
+std::string fitted(const std::string& text, std::size_t width, Align align) {
+  return padded(cut_to(text, width), width, align);
 }
 
 double share_of(const std::optional<double>& value, const std::optional<double>& most) {
@@ -92,13 +91,13 @@ std::string cell(const MonitorRow& row, const MonitorField& field, bool coloured
   };
   switch (field.what) {
     case What::kLabel:
-      return padded(row.device.label(), field.width, true);
+      return fitted(row.device.label(), field.width, Align::kLeft);
     case What::kName:
-      return padded(printable(short_device_name(row.device.name)), field.width, true);
+      return fitted(printable(short_device_name(row.device.name)), field.width, Align::kLeft);
     case What::kPower:
       return ratio(row.power, gpu.limit);
     case What::kEnergy:
-      return padded(short_energy_text(row.device.energy), field.width, false);
+      return fitted(short_energy_text(row.device.energy), field.width, Align::kRight);
     case What::kHistory: {
       const Watts full = gpu.limit.value_or(row.history.highest().value_or(Watts{1}));
       return spark(row.history.levels(row.now, field.width, full, row.interval));
@@ -115,16 +114,18 @@ std::string cell(const MonitorRow& row, const MonitorField& field, bool coloured
     case What::kClock:
       return ratio(gpu.clock, gpu.highest_clock);
     case What::kTemperature:
-      return padded(gpu.temperature ? fixed(*gpu.temperature, 0) + "C" : "-", field.width, false);
+      return fitted(gpu.temperature ? fixed(*gpu.temperature, 0) + "C" : "-", field.width,
+                    Align::kRight);
     case What::kMemoryClock:
-      return padded(gpu.memory_clock ? std::to_string(gpu.memory_clock->value) : "-", field.width,
-                    false);
+      return fitted(gpu.memory_clock ? std::to_string(gpu.memory_clock->value) : "-", field.width,
+                    Align::kRight);
     case What::kMemory:
       return memory_bar(gpu.memory, field.width, coloured);
     default:
       break;
   }
-  const std::string reasons = padded(gpu.reasons ? gpu.reasons->text() : "-", field.width, true);
+  const std::string reasons =
+      fitted(gpu.reasons ? gpu.reasons->text() : "-", field.width, Align::kLeft);
   const bool throttled = gpu.reasons && gpu.reasons->throttled();
   return throttled ? painted(reasons, Paint::kRed, coloured) : reasons;
 }
@@ -138,7 +139,7 @@ bool has_cell(const MonitorRow& row, What what) {
 std::string failed_row(const MonitorRow& row, const MonitorLayout& layout, std::size_t columns,
                        bool coloured) {
   const Error& error = *row.device.error;
-  std::string line = padded(row.device.label(), layout.lines[0][0].width, true) + " ";
+  std::string line = fitted(row.device.label(), layout.lines[0][0].width, Align::kLeft) + " ";
   const std::string word = fault_word(error);
   std::string rest;
   if (row.device.energy.source != EnergySource::kNone) {
@@ -255,7 +256,8 @@ std::vector<std::string> monitor_headings(const MonitorLayout& layout, bool colo
       if (heading.size() > field.width) heading.resize(std::min(field.width, heading.find(',')));
       const bool left = field.what != What::kEnergy && field.what != What::kTemperature &&
                         field.what != What::kMemoryClock;
-      text += (is_label ? "" : " ") + padded(heading, field.width, left);
+      text +=
+          (is_label ? "" : " ") + fitted(heading, field.width, left ? Align::kLeft : Align::kRight);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     headings.push_back(painted(text, Paint::kDim, coloured));

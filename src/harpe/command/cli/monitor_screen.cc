@@ -12,8 +12,8 @@
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
@@ -132,39 +132,29 @@ std::vector<std::size_t> ordered(const MonitorState& state) {
   return places;
 }
 
-void append(std::vector<std::string>& lines, const std::string& text) {
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-}
-
 /// What runs where, in at most so many lines.
 std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int columns,
                                      std::size_t room, bool coloured) {
   std::vector<std::string> lines;
   if (users.empty() || room < 2) return lines;
   const std::size_t shown = users.size() + 1 <= room ? users.size() : room - 2;
-  FittedTable table{.columns = {{.heading = "GPU", .left = true},
-                                {.heading = "pid", .rank = 2},
-                                {.heading = "user", .left = true, .rank = 3, .narrowest = 8},
-                                {.heading = "job", .left = true, .rank = 1, .narrowest = 8},
-                                {.heading = "may set", .left = true, .rank = 4, .narrowest = 8},
-                                {.heading = "program", .left = true, .narrowest = 8}}};
+  Table table{.columns = {{.heading = "GPU", .align = Align::kLeft},
+                          {.heading = "pid", .rank = 2},
+                          {.heading = "user", .align = Align::kLeft, .rank = 3, .narrowest = 8},
+                          {.heading = "job", .align = Align::kLeft, .rank = 1, .narrowest = 8},
+                          {.heading = "may set", .align = Align::kLeft, .rank = 4, .narrowest = 8},
+                          {.heading = "program", .align = Align::kLeft, .narrowest = 8}}};
   for (std::size_t i = 0; i < shown; ++i) {
     const GpuUser& user = users[i];
-    const std::array<std::string, 6> cells{ranges_text(user.gpus), std::to_string(user.pid),
-                                           printable(user.user),   printable(user.job),
-                                           printable(user.lease),  printable(user.program)};
-    for (std::size_t c = 0; c < cells.size(); ++c) table.columns[c].cells.push_back(cells[c]);
+    table.add({ranges_text(user.gpus), std::to_string(user.pid), printable(user.user),
+               printable(user.job), printable(user.lease), printable(user.program)});
   }
   // A column in which nothing stands only takes room.
-  std::erase_if(table.columns, [](const FittedColumn& column) {
-    return std::ranges::all_of(column.cells, &std::string::empty);
-  });
-  if (shown > 0) append(lines, table.text(columns, coloured));
+  table.drop_empty_columns();
+  if (shown > 0) lines = lines_of(table.text(coloured, columns));
   if (shown < users.size()) {
-    const std::string more = shown > 0 ? "and " + std::to_string(users.size() - shown) + " more"
-                                       : std::to_string(users.size());
-    lines.push_back(cut_to(more + (users.size() - shown == 1 ? " process" : " processes") +
+    const std::string noun = shown > 0 ? "more process" : "process";
+    lines.push_back(cut_to((shown > 0 ? "and " : "") + counted(users.size() - shown, noun) +
                                " on GPUs, in taller terminals",
                            static_cast<std::size_t>(columns)));
   }
@@ -178,7 +168,10 @@ std::vector<std::string> fault_lines(const Look& look, int columns) {
     if (!device.error) continue;
     const std::string what = printable(device.error->text());
     const bool named = what.starts_with(device.label() + " ");
-    append(lines, wrapped_text(named ? what : device.label() + ": " + what, columns));
+    for (std::string& line :
+         lines_of(wrapped_text(named ? what : device.label() + ": " + what, columns))) {
+      lines.push_back(std::move(line));
+    }
   }
   return lines;
 }
@@ -242,10 +235,10 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
   if (state.help) {
     for (const HelpLine& line : kHelp) {
       std::string key = line.key;
-      std::istringstream text(wrapped_text(line.what, width - static_cast<int>(kKeyColumns), 0));
-      for (std::string part; std::getline(text, part); key.clear()) {
-        key.resize(kKeyColumns, ' ');
-        screen.lines.push_back(cut_to(key + part, wide));
+      for (const std::string& part :
+           lines_of(wrapped_text(line.what, width - static_cast<int>(kKeyColumns), 0))) {
+        screen.lines.push_back(cut_to(padded(key, kKeyColumns, Align::kLeft) + part, wide));
+        key.clear();
       }
     }
     if (screen.lines.size() > room) screen.lines.resize(room);

@@ -5,7 +5,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 

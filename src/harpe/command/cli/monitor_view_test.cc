@@ -9,7 +9,7 @@
 
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/monitor_testing.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/latency_table.h"
 #include "harpe/plan/schedule/schedule.h"
@@ -30,9 +30,7 @@ std::string shape_of(const Json& status) {
                       counted(count_of(status, "stages"), "stage");
   if (const int tensor = count_of(status, "tensor"); tensor > 1)
     shape += " x " + std::to_string(tensor) + " tensor shards";
-  const int micro_batches = count_of(status, "micro_batches");
-  return shape + ", " + std::to_string(micro_batches) +
-         (micro_batches == 1 ? " micro-batch" : " micro-batches");
+  return shape + ", " + counted(count_of(status, "micro_batches"), "micro-batch");
 }
 
 std::string missing_ranks(const Json& status) {

@@ -27,6 +27,7 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/device/measure/energy_log.h"
 #include "harpe/device/measure/energy_monitor.h"
@@ -60,10 +61,11 @@ void note_other_processes(const WindowEnergy& before, RunReport& report) {
       if (::kill(static_cast<pid_t>(process), 0) == 0) others.insert(process);
     }
     if (others.empty()) continue;
-    std::string ids;
-    for (const std::int64_t id : others) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    std::vector<std::string> ids;
+    for (const std::int64_t id : others) ids.push_back(std::to_string(id));
     report.notes.push_back(device.label() +
-                           " is shared: its energy includes that of other processes (" + ids + ")");
+                           " is shared: its energy includes that of other processes (" +
+                           joined(ids) + ")");
   }
 }
 

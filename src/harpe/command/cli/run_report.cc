@@ -11,8 +11,8 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/cli/tuning_view.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
 namespace harpe {
@@ -68,8 +68,8 @@ std::vector<std::string> carbon_lines(const RunReport& report) {
   if (report.carbon && report.measured()) add_operational_lines(*report.carbon, lines);
   if (report.embodied && report.gpus() > 0) {
     lines.push_back(mass_text(embodied_share_of_all(report)) + " CO2eq embodied: the share of " +
-                    std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") +
-                    " of " + shortest(report.embodied->mass.value / 1000) +
+                    counted(report.gpus(), "GPU") + " of " +
+                    shortest(report.embodied->mass.value / 1000) +
                     " kg each that falls on this time");
   }
   return lines;

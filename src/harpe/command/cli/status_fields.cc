@@ -6,7 +6,7 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/command/cli/terminal_text.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 
@@ -72,10 +72,6 @@ std::string rough_time(Seconds time) {
   if (time.value < 1.5 * kMinute) return fixed(std::max(1.0, time.value), 0) + " s";
   if (time.value < 1.5 * kHour) return fixed(time.value / kMinute, 0) + " min";
   return fixed(time.value / kHour, 1) + " h";
-}
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace harpe

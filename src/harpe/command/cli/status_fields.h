@@ -32,8 +32,6 @@ std::string time_text(const Json& object, const char* key);
 
 /// Of what can only be estimated: "40 s", "3 min", "2.5 h".
 std::string rough_time(Seconds time);
-/// "3 pipelines", or what else has a count.
-std::string counted(std::size_t count, const std::string& noun);
 /// "812 J", "41.2 kJ", "0.52 kWh".
 std::string short_energy(double joules);
 /// The unit that fits an energy.

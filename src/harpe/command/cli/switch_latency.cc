@@ -25,7 +25,7 @@
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/sim/simulation.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/plan/profile/latency_table.h"
@@ -144,8 +144,8 @@ std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured
   for (const ClockSwitch& pair : measured.result.switches) {
     if (std::ranges::find(clocks, pair.from) == clocks.end()) clocks.push_back(pair.from);
   }
-  Table table{.rows = {{"MHz to"}}};
-  for (const Megahertz to : clocks) table.rows[0].push_back(std::to_string(to.value));
+  Table table = Table::of({"MHz to"});
+  for (const Megahertz to : clocks) table.columns.push_back({.heading = std::to_string(to.value)});
   std::vector<double> calls;
   int late = 0;
   for (const Megahertz from : clocks) {
@@ -160,7 +160,7 @@ std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured
       late += pair->late;
       for (const Seconds call : pair->calls) calls.push_back(call.value);
     }
-    table.rows.push_back(std::move(row));
+    table.add(std::move(row));
   }
   std::string text = "GPU " + std::to_string(measured.gpu.index) + " " + measured.gpu.name +
                      ": transition of the clock, ms\n" + table.text(coloured);
@@ -176,7 +176,7 @@ std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured
             milliseconds({calls.back()}) + " ms at most.\n";
   }
   if (late > 0) {
-    text += std::to_string(late) + (late == 1 ? " switch" : " switches") + " did not come within " +
+    text += counted(static_cast<std::size_t>(late), "switch") + " did not come within " +
             shortest(timeout.value) + " s (--timeout).\n";
   }
   return text;

@@ -6,8 +6,8 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
 namespace harpe {
@@ -15,10 +15,6 @@ namespace {
 
 std::string percent(double share) {
   return fixed(share * 100, 1) + " %";
-}
-
-std::string padded(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
 std::string objective_text(const TuningReport& report) {
@@ -37,20 +33,23 @@ std::string objective_text(const TuningReport& report) {
 }
 
 std::string settings_table(const TuningResult& result, bool coloured) {
-  std::string text;
+  Table table = Table::of({"setting", "time a step", "energy a step", "for"}, 0);
+  table.columns.push_back({.heading = "", .align = Align::kLeft});
   for (std::size_t i = 0; i < result.knob.size(); ++i) {
     if (!is_measured(result, i)) continue;
     const StepCost& cost = result.costs[i];
-    std::string line = padded(result.knob.text(i), 12) + padded(fixed(cost.time.value, 4), 10) +
-                       " s a step" + padded(fixed(cost.energy.value, 2), 12) + " J +- " +
-                       fixed(cost.error.value, 2) +
-                       padded(std::to_string(result.steps_under[i]), 9) + " steps";
     const bool is_choice = result.choice == i;
-    if (i == 0) line += "  highest";
-    if (is_choice) line += result.decided ? "  chosen" : "  best so far";
-    text += (is_choice ? painted(line, Paint::kBold, coloured) : line) + "\n";
+    std::string remark = i == 0 ? "highest" : "";
+    if (is_choice) {
+      remark += (remark.empty() ? "" : ", ");
+      remark += result.decided ? "chosen" : "best so far";
+    }
+    table.add({result.knob.text(i), fixed(cost.time.value, 4) + " s",
+               fixed(cost.energy.value, 2) + " J +- " + fixed(cost.error.value, 2),
+               counted(static_cast<std::size_t>(result.steps_under[i]), "step"), remark},
+              is_choice);
   }
-  return text;
+  return table.rows.empty() ? "" : table.text(coloured);
 }
 
 std::string saving_text(const TuningReport& report) {

@@ -2,51 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 #include <system_error>
 
 #include "harpe/base/text.h"
+#include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
 
-constexpr std::size_t kHelpWidth = 80;
+constexpr int kHelpWidth = 80;
 constexpr std::size_t kNamesWidth = 32;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// `text` broken at spaces into lines of at most `width`; line breaks in it stay.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> result;
-  for (const std::string& line : lines_of(text)) {
-    std::string current;
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      if (!current.empty() && current.size() + 1 + word.size() > width) {
-        result.push_back(current);
-        current.clear();
-      }
-      if (!current.empty()) current += ' ';
-      current += word;
-    }
-    result.push_back(current);
-  }
-  return result;
-}
-
-std::string joined(const std::vector<std::string>& parts, const std::string& between) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (!text.empty()) text += between;
-    text += part;
-  }
-  return text;
-}
 
 std::string usage(const CLI::App& command) {
   std::string text = full_name(command);
@@ -71,7 +36,8 @@ std::string row(const std::string& names, const std::string& description,
   const bool own_line = names.size() + 4 > names_width;
   if (own_line) text += '\n';
   std::size_t column = own_line ? 0 : text.size();
-  for (const std::string& line : wrapped(description, kHelpWidth - names_width)) {
+  const int width = kHelpWidth - static_cast<int>(names_width);
+  for (const std::string& line : lines_of(wrapped_lines(description, width, 0))) {
     text += std::string(names_width - column, ' ') + line + '\n';
     column = 0;
   }
@@ -89,7 +55,7 @@ std::string description_of(const OptionHelp& option) {
 
 std::string names_and_value(const OptionHelp& option) {
   if (option.positional) return option.value;
-  return joined(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
+  return joined(option.names) + (option.value.empty() ? "" : " " + option.value);
 }
 
 std::string name_and_aliases(const CLI::App& command) {
@@ -191,7 +157,7 @@ std::string help_text(const CLI::App& command) {
   std::string text = full_name(command) + ": " + brief(command) + "\n\nUsage: " + usage(command);
   text += '\n';
   if (const std::string more = details(command); !more.empty()) {
-    text += '\n' + joined(wrapped(more, kHelpWidth), "\n") + '\n';
+    text += '\n' + wrapped_lines(more, kHelpWidth, 0);
   }
   if (const auto below = subcommands(command); !below.empty()) {
     text += "\nCommands:\n";

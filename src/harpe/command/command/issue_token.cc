@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/net/service/token_keys.h"
 
 namespace harpe {
@@ -19,9 +20,7 @@ Result<std::vector<std::string>> parse_scopes(std::string_view text,
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string scope(trim(text.substr(0, comma)));
     if (std::ranges::find(known, scope) == known.end()) {
-      std::string there;
-      for (const std::string& one : known) there += (there.empty() ? "" : ", ") + one;
-      return Error::invalid("unknown scope " + in_quotes(scope) + "; there are " + there);
+      return Error::invalid("unknown scope " + in_quotes(scope) + "; there are " + joined(known));
     }
     scopes.push_back(scope);
     text.remove_prefix(std::min(comma + 1, text.size()));

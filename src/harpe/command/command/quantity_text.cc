@@ -128,6 +128,34 @@ Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
   return TimeOrFactor{.time = Seconds{time}, .factor = {}};
 }
 
+std::string fixed(double value, int decimals) {
+  std::array<char, 400> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return {text.data(), static_cast<std::size_t>(std::clamp(length, 0, 399))};
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds >= 1) return fixed(seconds, 4) + " s";
+  if (seconds >= 1e-3) return fixed(seconds * 1e3, 3) + " ms";
+  return fixed(seconds * 1e6, 3) + " us";
+}
+
+std::string percent_text(double percent, int decimals) {
+  std::string text = fixed(percent, decimals);
+  if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
+  return text + " %";
+}
+
+std::string change_text(double fraction) {
+  const std::string text = fixed(100 * fraction, 1);
+  return (text.starts_with('-') ? "" : "+") + text + " %";
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+  const bool hisses = noun.ends_with("ch") || noun.ends_with('s');
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");
+}
+
 std::string duration_text(Seconds duration) {
   if (duration.value < 1) return shortest(duration.value * 1000, 0) + " ms";
   if (duration.value < 10) return shortest(duration.value, 1) + " s";

@@ -2,6 +2,7 @@
 /// \file
 /// Quantities as users write them ("250ms", "83.64", "5%", "1.2x") and read them.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,16 @@ struct TimeOrFactor {
 };
 Result<TimeOrFactor> parse_time_or_factor(std::string_view text);
 
+/// `value` with that many digits after the point.
+std::string fixed(double value, int decimals);
+/// "5.0 %"; never "-0.0 %".
+std::string percent_text(double percent, int decimals);
+/// "+5.0 %": a fraction by which something is more.
+std::string change_text(double fraction);
+/// Seconds with as many digits as matter: "16.0312 s", "4.21 ms".
+std::string seconds_text(double seconds);
+/// "3 pipelines", "1 rank", "2 micro-batches".
+std::string counted(std::size_t count, const std::string& noun);
 /// "10 min", "2 h 30 min".
 std::string duration_text(Seconds duration);
 

@@ -18,7 +18,6 @@
 #include "harpe/command/lab_cli/pipeline_threads.h"
 #include "harpe/command/plan_cli/late_replay.h"
 #include "harpe/command/plan_cli/planning.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/device/gpu_model/gpu_model.h"
 #include "harpe/lab/emulation/cluster_emulation.h"
 

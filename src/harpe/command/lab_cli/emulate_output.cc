@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/emulate_power.h"
-#include "harpe/command/plan_cli/fitted_table.h"
 #include "harpe/command/plan_cli/synthetic_line.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/report/power_chart.h"
 #include "harpe/report/usage_page.h"
 
@@ -253,12 +253,6 @@ Json job_json(const JobTrainingResult& job) {
           {"events", std::move(events)}};
 }
 
-std::string joined(const std::vector<std::string>& sentences) {
-  std::string text;
-  for (const std::string& sentence : sentences) text += (text.empty() ? "" : ". ") + sentence;
-  return text + '.';
-}
-
 /// Returns a sentence: how much less energy the training uses than at all-max. The page shows the
 /// amounts of the site, so the share is that of the site, too; if hosts or cooling count, the share
 /// of the GPUs follows.
@@ -287,13 +281,16 @@ std::string emulation_text(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files, bool coloured) {
   std::string text = synthetic_line(result.is_synthetic, coloured);
   for (const std::string& line :
-       {result.subtitle, cluster_words(result), joined(course_of(result))})
+       {result.subtitle, cluster_words(result), joined(course_of(result), ". ") + '.'})
     text += wrapped_text(line, kTextColumns);
-  text += '\n' + Table{.rows = table_of(result)}.text(coloured) + '\n';
+  const std::vector<std::vector<std::string>> rows = table_of(result);
+  Table table = Table::of(rows.front());
+  for (const std::vector<std::string>& cells : rows | std::views::drop(1)) table.add(cells);
+  text += '\n' + table.text(coloured) + '\n';
   text += wrapped_lines(cluster_text(result.cluster, costs_of(result)), kTextColumns);
   if (result.tokens) text += wrapped_text(tokens_text(result) + '.', kTextColumns);
   for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
-  text += wrapped_text("How sure: " + joined(doubts_of(result)), kTextColumns);
+  text += wrapped_text("How sure: " + joined(doubts_of(result), ". ") + '.', kTextColumns);
   if (result.through_job)
     for (const std::string& line : job_lines(*result.through_job))
       text += wrapped_text(line, kTextColumns, 4);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/plan_cli/cluster.h"
 #include "harpe/command/plan_cli/job_doubts.h"

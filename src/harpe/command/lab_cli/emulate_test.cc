@@ -8,10 +8,10 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/lab_cli/lab_cli.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/lab/emulation/power_limited.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"

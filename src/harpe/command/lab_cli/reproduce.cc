@@ -12,9 +12,8 @@
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/lab_cli.h"
-#include "harpe/command/plan_cli/fitted_table.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/lab/reproduce/sosp24.h"
 
 namespace harpe {
@@ -69,22 +68,24 @@ std::vector<std::string> job_cells(const ReproducedRow& row) {
 }
 
 Table plain_table(const Heading& heading, std::span<const ReproducedRow> rows) {
-  Table table{.rows = {{"workload", "GPU", "GPUs", "mb"}}, .left = 2};
-  for (const Source& source : kSources) table.rows[0].emplace_back(source.name);
+  Table table = Table::of({"workload", "GPU", "GPUs", "mb"}, 2);
+  for (const Source& source : kSources) table.columns.push_back({.heading = source.name});
   for (const ReproducedRow& row : rows) {
     if (row.what != heading.what) continue;
-    table.rows.push_back(job_cells(row));
+    std::vector<std::string> cells = job_cells(row);
     for (const Source& source : kSources)
-      table.rows.back().push_back(cell(row.*source.value, heading.decimals));
+      cells.push_back(cell(row.*source.value, heading.decimals));
+    table.add(std::move(cells));
   }
   return table;
 }
 
 /// A column for each slowdown of the straggler, a row for each source.
 Table straggler_table(const Heading& heading, std::span<const ReproducedRow> rows) {
-  Table table{.rows = {{"workload", "GPU", "GPUs", "mb", ""}}, .left = 2};
+  Table table = Table::of({"workload", "GPU", "GPUs", "mb", ""}, 2);
   constexpr std::size_t kColumns = std::size(kPublishedStragglers);
-  for (const double straggler : kPublishedStragglers) table.rows[0].push_back(fixed(straggler, 2));
+  for (const double straggler : kPublishedStragglers)
+    table.columns.push_back({.heading = fixed(straggler, 2)});
   for (std::size_t i = 0; i < rows.size();) {
     if (rows[i].what != heading.what) {
       ++i;
@@ -97,7 +98,7 @@ Table straggler_table(const Heading& heading, std::span<const ReproducedRow> row
       cells.emplace_back(source.name);
       for (std::size_t k = i; k < i + kColumns; ++k)
         cells.push_back(cell(rows[k].*source.value, heading.decimals));
-      table.rows.push_back(std::move(cells));
+      table.add(std::move(cells));
     }
     i += kColumns;
   }
@@ -109,7 +110,7 @@ std::string text_of(const ReproducedRows& found, int width) {
   for (const Heading& heading : headings()) {
     const Table table = heading.by_straggler ? straggler_table(heading, found.rows)
                                              : plain_table(heading, found.rows);
-    if (table.rows.size() > 1) text += heading.text + '\n' + table.text(false) + '\n';
+    if (!table.rows.empty()) text += heading.text + '\n' + table.text(false) + '\n';
   }
   text +=
       "published   by the evaluation's own rules, from its published frontiers and runs\n"

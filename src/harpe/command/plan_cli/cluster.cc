@@ -7,8 +7,8 @@
 
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/cached_series.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/planning.h"
-#include "harpe/command/plan_cli/table.h"
 
 namespace harpe {
 namespace {

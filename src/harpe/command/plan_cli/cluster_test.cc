@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/plan_job.h"
 
 namespace harpe {

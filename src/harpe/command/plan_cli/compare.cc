@@ -9,6 +9,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/options.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/comparison.h"
 #include "harpe/command/plan_cli/comparison_output.h"
 #include "harpe/command/plan_cli/given_profile.h"
@@ -54,10 +55,9 @@ Result<std::vector<std::string>> chosen_of(
     const auto meant = std::ranges::find(known, plain(word), plain);
     if (meant == known.end() && !(is_file && is_file(word))) {
       const auto near = nearest(lower(word), known);
-      std::string all;
-      for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
       diagnostics.add(option + ": unknown " + what + ' ' + in_quotes(word) +
-                      (near ? "; is '" + *near + "' meant?" : "") + " (known: " + all + ")");
+                      (near ? "; is '" + *near + "' meant?" : "") + " (known: " + joined(known) +
+                      ")");
       continue;
     }
     const std::string name = meant == known.end() ? word : *meant;

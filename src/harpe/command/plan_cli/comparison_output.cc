@@ -7,11 +7,11 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/plan_cli/cluster.h"
-#include "harpe/command/plan_cli/fitted_table.h"
 #include "harpe/command/plan_cli/synthetic_line.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/report/comparison_svg.h"
 
 namespace harpe {
@@ -74,22 +74,22 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
   const Against against(comparison);
   const Plan& chosen = comparison.planned.chosen;
   std::string text = "Policies for " + chosen.schedule + ", " + text_of(job.objective) + '\n';
-  Table table{.rows = {{"policy", "setting", "time s", "slowdown", "energy J", "saving", "gap"}},
-              .left = 2};
+  Table table =
+      Table::of({"policy", "setting", "time s", "slowdown", "energy J", "saving", "gap"}, 2);
   std::string remarks;
   bool misses = false;
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) {
-      table.rows.push_back({row.policy, "-", "-", "-", "-", "-", "-"});
+      table.add({row.policy, "-", "-", "-", "-", "-", "-"});
       remarks += wrapped_text(row.policy + ": " + row.why_not, kTextColumns);
       continue;
     }
     misses = misses || !row.meets_objective;
-    if (row.policy == "harpe") table.marked = static_cast<int>(table.rows.size());
-    table.rows.push_back(
+    table.add(
         {row.policy + (row.meets_objective ? "" : " *"), row.setting, fixed(row.cost.time.value, 4),
          percent_text(100 * against.slowdown(row.cost), 2), grouped(row.cost.energy.value, 1),
-         percent_text(100 * against.saving(row.cost), 2), gap_text(row)});
+         percent_text(100 * against.saving(row.cost), 2), gap_text(row)},
+        row.policy == "harpe");
     if (row.planned) remarks += wrapped_text(planned_text(row), kTextColumns);
     if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
   }
@@ -160,14 +160,13 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   if (!own_is_fastest) heading.push_back("J by " + fixed(schedules.fastest_time.value, 3) + " s");
   heading.push_back("J by " + fixed(schedules.own_time.value, 3) + " s");
   heading.emplace_back("activations");
-  Table table{.rows = {heading}};
+  Table table = Table::of(heading);
   std::vector<Unpriced> reasons;
   for (const ScheduleRow& row : schedules.rows) {
     if (!row.is_priced()) {
       add_unpriced(row, reasons);
       continue;
     }
-    if (row.name == own) table.marked = static_cast<int>(table.rows.size());
     std::vector<std::string> cells = {row.name,
                                       fixed(row.all_max.time.value, 4),
                                       grouped(row.all_max.energy.value, 1),
@@ -177,10 +176,10 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
     if (!own_is_fastest) cells.push_back(joules(row.at_fastest));
     cells.push_back(joules(row.at_own));
     cells.push_back(activations(row));
-    table.rows.push_back(std::move(cells));
+    table.add(std::move(cells), row.name == own);
   }
   std::string text = "Schedules\n";
-  if (table.rows.size() > 1) {
+  if (!table.rows.empty()) {
     text += table.text(coloured, kTextColumns);
     text += '\n' + wrapped_text(
                        "fastest: Harpe's plan without slowdown, and what it saves against "

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

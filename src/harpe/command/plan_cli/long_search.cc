@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "harpe/base/text.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 

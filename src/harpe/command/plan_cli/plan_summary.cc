@@ -4,14 +4,14 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/cluster.h"
-#include "harpe/command/plan_cli/fitted_table.h"
 #include "harpe/command/plan_cli/late_replay.h"
 #include "harpe/command/plan_cli/plan_output.h"
 #include "harpe/command/plan_cli/premises.h"
 #include "harpe/command/plan_cli/rivals.h"
 #include "harpe/command/plan_cli/synthetic_line.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/counted_latency.h"
 
@@ -148,13 +148,12 @@ std::string note_text(const std::string& note, bool coloured) {
 }
 
 Table figures_table(const Frontier& frontier, const Planned& planned, const std::string& chosen) {
-  Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
-              .marked = 3};
+  Table table = Table::of({"", "time s", "slowdown", "energy J", "saving", "power W", "gap"});
   for (const Figures& f : figures_of(frontier, planned, chosen)) {
-    table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4),
-                          percent_text(f.slowdown, 2), grouped(f.plan.iteration_energy.value, 1),
-                          percent_text(f.saving, 2), grouped(f.power.value, 1),
-                          percent_text(100 * f.plan.gap(), 3)});
+    table.add({f.name, fixed(f.plan.iteration_time.value, 4), percent_text(f.slowdown, 2),
+               grouped(f.plan.iteration_energy.value, 1), percent_text(f.saving, 2),
+               grouped(f.power.value, 1), percent_text(100 * f.plan.gap(), 3)},
+              table.rows.size() == 2);
   }
   return table;
 }

@@ -6,13 +6,13 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/given_latency.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/premises.h"
 #include "harpe/command/plan_cli/synthetic_line.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/frontier/profile_misfit.h"
 
 namespace harpe {
@@ -73,10 +73,9 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
                          {"planned_energy_j", plan->iteration_energy.value},
                          {"switch_latency_s", latency_json(latency.by_clock)},
                          {"latency_table", latency_table_json(latency)}};
-  Table table{.rows = {{"", "time s", "energy J", "power W"}}};
+  Table table = Table::of({"", "time s", "energy J", "power W"});
   const auto add = [&table](const std::string& name, double seconds, double joules) {
-    table.rows.push_back(
-        {name, fixed(seconds, 4), grouped(joules, 1), grouped(joules / seconds, 1)});
+    table.add({name, fixed(seconds, 4), grouped(joules, 1), grouped(joules / seconds, 1)});
   };
   add("planned", plan->iteration_time.value, plan->iteration_energy.value);
   add("predicted", time, energy);

@@ -6,6 +6,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/plan/schedule/fixed_times.h"
 
@@ -42,14 +43,9 @@ std::string one_or_each(const std::vector<Unit>& values, const std::string& unit
   if (values.empty() || (values.front() == Unit{0} && std::ranges::all_of(values, is_first)))
     return "none";
   if (std::ranges::all_of(values, is_first)) return shortest(values.front().value, 9) + " " + unit;
-  std::string text;
-  for (const Unit value : values) text += (text.empty() ? "" : ", ") + shortest(value.value, 9);
-  return text + " " + unit;
-}
-
-std::string count_of(int count, const std::string& what) {
-  const bool hisses = what.ends_with("ch");  // micro-batches
-  return std::to_string(count) + " " + what + (count == 1 ? "" : hisses ? "es" : "s");
+  std::vector<std::string> texts;
+  for (const Unit value : values) texts.push_back(shortest(value.value, 9));
+  return joined(texts) + " " + unit;
 }
 
 std::string_view text_of(Transfers::Mode mode) {
@@ -59,8 +55,7 @@ std::string_view text_of(Transfers::Mode mode) {
 /// "none", "96 times 0.003 s".
 std::string times_text(std::ptrdiff_t count, Seconds time) {
   if (count == 0) return "none";
-  return std::to_string(count) + (count == 1 ? " time " : " times ") + shortest(time.value, 9) +
-         " s";
+  return counted(static_cast<std::size_t>(count), "time") + " " + shortest(time.value, 9) + " s";
 }
 
 template <class Unit>
@@ -184,10 +179,10 @@ class Comparison {
 
 std::string premises_text(const Plan& plan, const Certificate* certificate,
                           const Verification& found) {
-  std::string text = "given: schedule " + plan.schedule + ", " + count_of(plan.stages, "stage") +
-                     ", " + count_of(plan.micro_batches, "micro-batch") + ", " +
-                     count_of(plan.chunks, "chunk") + " a stage, " +
-                     count_of(plan.gpus_per_stage, "GPU") + " a stage,\n" + "  blocking power " +
+  std::string text = "given: schedule " + plan.schedule + ", " + counted(plan.stages, "stage") +
+                     ", " + counted(plan.micro_batches, "micro-batch") + ", " +
+                     counted(plan.chunks, "chunk") + " a stage, " +
+                     counted(plan.gpus_per_stage, "GPU") + " a stage,\n" + "  blocking power " +
                      one_or_each(plan.blocking_power, "W") + ", transfers ";
   text += plan.transfers.none() ? "none"
                                 : one_or_each(plan.transfers.forward, "s") + " forward and " +
@@ -200,7 +195,7 @@ std::string premises_text(const Plan& plan, const Certificate* certificate,
                                : certificate->latency ? harpe::text_of(*certificate->latency)
                                                       : std::string("0 s (clocks change at once)"));
   if (found.taken_from_plan > 0) {
-    text += ";\n  " + count_of(found.taken_from_plan, "fixed-time instruction") +
+    text += ";\n  " + counted(found.taken_from_plan, "fixed-time instruction") +
             " without rows in the profile, whose time and energy are the plan's word";
   }
   return text + "\n";

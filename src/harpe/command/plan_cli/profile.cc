@@ -6,12 +6,11 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/synthetic_line.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
@@ -44,19 +43,18 @@ std::string label(const InstructionCheck& check, bool with_chunk) {
 /// \param blocking  whether the blocking power is known
 std::string check_text(const Profile& profile, const ProfileCheck& check, bool in_doubt,
                        bool blocking, bool coloured) {
-  Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest", "thriftiest",
-                        "noise s", "noise J"}}};
+  Table table = Table::of(
+      {"instruction", "clocks", "Pareto", "hull", "fastest", "thriftiest", "noise s", "noise J"});
   std::string remarks;
   bool looks_right = check.notes.empty();
   const auto remark = [&](const InstructionCheck& entry, const std::string& text) {
     return wrapped_text(label(entry, profile.has_chunks()) + ": " + text, kTextColumns);
   };
   for (const InstructionCheck& entry : check.instructions) {
-    table.rows.push_back(
-        {label(entry, profile.has_chunks()), std::to_string(entry.points),
-         std::to_string(entry.pareto), std::to_string(entry.hull),
-         std::to_string(entry.fastest.value), std::to_string(entry.most_efficient.value),
-         fixed(100 * entry.time_noise, 2) + " %", fixed(100 * entry.energy_noise, 2) + " %"});
+    table.add({label(entry, profile.has_chunks()), std::to_string(entry.points),
+               std::to_string(entry.pareto), std::to_string(entry.hull),
+               std::to_string(entry.fastest.value), std::to_string(entry.most_efficient.value),
+               fixed(100 * entry.time_noise, 2) + " %", fixed(100 * entry.energy_noise, 2) + " %"});
     if (!entry.dominated.empty()) {
       remarks += remark(entry, "never used, as another clock beats it in time and energy: " +
                                    clocks_text(entry.dominated));

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/command/plan_cli/table.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/baseline/modelled_limits.h"
 
 namespace harpe {

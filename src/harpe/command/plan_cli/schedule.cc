@@ -8,11 +8,11 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/given_chunks.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/schedule_drawing.h"
-#include "harpe/command/plan_cli/table.h"
 #include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
@@ -53,10 +53,10 @@ Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
 }
 
 Outcome list_schedules(Console& console) {
-  Table table{.rows = {{"name", "description"}}, .left = 2};
+  Table table = Table::of({"name", "description"}, 2);
   Json list = Json::array();
   for (const ScheduleGenerator& generator : schedule_generators()) {
-    table.rows.push_back({std::string(generator.name), std::string(generator.description)});
+    table.add({std::string(generator.name), std::string(generator.description)});
     list.push_back({{"name", generator.name},
                     {"description", generator.description},
                     {"uses_chunks", generator.uses_chunks}});
@@ -79,14 +79,14 @@ Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
                      std::to_string(shown.parts()) + " model parts, " +
                      std::to_string(pipeline.instructions()) + " instructions\n\n";
   text += draw_schedule(pipeline, timeline, width) + '\n';
-  Table table{.rows = {{"stage", "instructions", "busy", "idle", "activations at once"}}};
+  Table table = Table::of({"stage", "instructions", "busy", "idle", "activations at once"});
   Json stages = Json::array();
   const std::vector<int> peaks = pipeline.peak_activations();
   for (int stage = 0; stage < shown.stages; ++stage) {
     const double busy = timeline.busy[stage];
     const double idle = timeline.makespan - busy;
-    table.rows.push_back({std::to_string(stage), std::to_string(shown.lists[stage].size()),
-                          shortest(busy), shortest(idle), std::to_string(peaks[stage])});
+    table.add({std::to_string(stage), std::to_string(shown.lists[stage].size()), shortest(busy),
+               shortest(idle), std::to_string(peaks[stage])});
     stages.push_back({{"stage", stage},
                       {"instructions", shown.lists[stage].size()},
                       {"busy", busy},

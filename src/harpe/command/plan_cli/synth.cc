@@ -11,8 +11,8 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/plan_cli.h"
-#include "harpe/command/plan_cli/table.h"
 
 namespace harpe {
 namespace {
@@ -25,14 +25,13 @@ struct SynthArguments {
 };
 
 Outcome list_gpus(Console& console) {
-  Table table{.rows = {{"name", "clocks MHz", "limit W", "waiting W", "constants"}}};
+  Table table = Table::of({"name", "clocks MHz", "limit W", "waiting W", "constants"}, 5);
   Json list = Json::array();
   for (const GpuModel& gpu : gpu_models()) {
-    table.rows.push_back(
-        {std::string(gpu.name),
-         std::to_string(gpu.min_clock.value) + ".." + std::to_string(gpu.max_clock.value),
-         shortest(gpu.power_limit.value), shortest(gpu.blocking_power.value),
-         std::string(gpu.description)});
+    table.add({std::string(gpu.name),
+               std::to_string(gpu.min_clock.value) + ".." + std::to_string(gpu.max_clock.value),
+               shortest(gpu.power_limit.value), shortest(gpu.blocking_power.value),
+               std::string(gpu.description)});
     list.push_back({{"name", gpu.name},
                     {"description", gpu.description},
                     {"min_clock_mhz", gpu.min_clock.value},
@@ -40,7 +39,6 @@ Outcome list_gpus(Console& console) {
                     {"power_limit_w", gpu.power_limit.value},
                     {"blocking_power_w", gpu.blocking_power.value}});
   }
-  table.left = table.rows.front().size();
   return {.text = table.text(console.colour_out), .json = json_text({{"gpus", std::move(list)}})};
 }
 

@@ -1,7 +1,7 @@
 #include "harpe/command/plan_cli/synthetic_line.h"
 
 #include "harpe/command/command/console.h"
-#include "harpe/command/plan_cli/fitted_table.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/plan/profile/profile.h"
 
 namespace harpe {

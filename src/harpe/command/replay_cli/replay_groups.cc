@@ -13,6 +13,7 @@
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/replay_cli/replay_cli.h"
 #include "harpe/command/replay_cli/trace_files.h"
@@ -83,16 +84,6 @@ double overlapping_share(const JobGroup& group) {
   return count / static_cast<double>(group.jobs.size());
 }
 
-std::string row_of(const std::vector<std::string>& cells) {
-  std::string text;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::size_t width = i == 0 ? 13 : 9;
-    const std::string pad(width > cells[i].size() ? width - cells[i].size() : 0, ' ');
-    text += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
-  }
-  return text + "\n";
-}
-
 Json costs_json(const Costs& costs) {
   return {{"default", costs.by_default}, {"zeus", costs.zeus}, {"harpe", costs.harpe}};
 }
@@ -101,8 +92,8 @@ Json costs_json(const Costs& costs) {
 std::string table_of(const std::vector<GroupFigures>& groups, Costs& mean) {
   std::map<std::string, std::vector<const GroupFigures*>> by_dataset;
   for (const GroupFigures& group : groups) by_dataset[group.dataset].push_back(&group);
-  std::string text =
-      row_of({"cost / oracle", "groups", "jobs", "overlap", "default", "Zeus", "Harpe"});
+  Table table =
+      Table::of({"cost / oracle", "groups", "jobs", "overlap", "default", "Zeus", "Harpe"});
   for (const auto& [dataset, members] : by_dataset) {
     GroupFigures sum;
     for (const GroupFigures* one : members) {
@@ -113,16 +104,17 @@ std::string table_of(const std::vector<GroupFigures>& groups, Costs& mean) {
       sum.costs.zeus += share * one->costs.zeus;
       sum.costs.harpe += share * one->costs.harpe;
     }
-    text += row_of({dataset, std::to_string(members.size()), std::to_string(sum.jobs),
-                    shortest(100 * sum.overlapping, 0) + " %", shortest(sum.costs.by_default, 4),
-                    shortest(sum.costs.zeus, 4), shortest(sum.costs.harpe, 4)});
+    table.add({dataset, std::to_string(members.size()), std::to_string(sum.jobs),
+               shortest(100 * sum.overlapping, 0) + " %", shortest(sum.costs.by_default, 4),
+               shortest(sum.costs.zeus, 4), shortest(sum.costs.harpe, 4)});
     const double share = 1.0 / static_cast<double>(by_dataset.size());
     mean.by_default += share * sum.costs.by_default;
     mean.zeus += share * sum.costs.zeus;
     mean.harpe += share * sum.costs.harpe;
   }
-  return text + row_of({"mean", "", "", "", shortest(mean.by_default, 4), shortest(mean.zeus, 4),
-                        shortest(mean.harpe, 4)});
+  table.add({"mean", "", "", "", shortest(mean.by_default, 4), shortest(mean.zeus, 4),
+             shortest(mean.harpe, 4)});
+  return table.text(false);
 }
 
 struct SyntheticArguments {

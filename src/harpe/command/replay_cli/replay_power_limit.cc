@@ -7,6 +7,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/replay_cli/replay_cli.h"
 #include "harpe/zeus/power_limit/limit_replay.h"
@@ -71,38 +72,35 @@ std::string json_of(const PowerLimitReplay& replay) {
   return json_text(document);
 }
 
-std::string padded(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
-}
-
 /// "chosen by Zeus and Harpe".
 std::string remark(const PowerLimitReplay& replay, std::size_t i) {
   const bool zeus = replay.zeus.choice == i, harpe = replay.harpe.choice == i;
-  if (zeus && harpe) return "  chosen by Zeus and Harpe";
-  if (zeus) return "  chosen by Zeus";
-  if (harpe) return "  chosen by Harpe";
-  return std::ranges::count(replay.harpe.order, i) != 0 ? "" : "  not measured by Harpe";
+  if (zeus && harpe) return "chosen by Zeus and Harpe";
+  if (zeus) return "chosen by Zeus";
+  if (harpe) return "chosen by Harpe";
+  return std::ranges::count(replay.harpe.order, i) != 0 ? "" : "not measured by Harpe";
 }
 
 std::string text_of(const PowerLimitReplay& replay, bool coloured) {
   const bool has_cost = replay.selector.kind == Kind::kCost;
-  std::string text = padded("limit W", 9) + padded("time s", 11) + padded("energy J", 13) +
-                     (has_cost ? padded("cost J", 13) : "") + "\n";
+  std::vector<std::string> headings = {"limit W", "time s", "energy J"};
+  if (has_cost) headings.emplace_back("cost J");
+  Table table = Table::of(headings, 0);
+  table.columns.push_back({.heading = "", .align = Align::kLeft});
   for (std::size_t i = 0; i < replay.run.knob.size(); ++i) {
     const Measurement& one = replay.run.measurements[i];
-    std::string line = padded(shortest(one.setting), 9) + padded(grouped(one.time.value, 3), 11) +
-                       padded(grouped(one.energy.value, 1), 13);
-    if (has_cost) line += padded(grouped(replay.score(i), 1), 13);
-    line += remark(replay, i);
-    const bool chosen = replay.zeus.choice == i || replay.harpe.choice == i;
-    text += (chosen ? painted(line, Paint::kBold, coloured) : line) + "\n";
+    std::vector<std::string> cells = {shortest(one.setting), grouped(one.time.value, 3),
+                                      grouped(one.energy.value, 1)};
+    if (has_cost) cells.push_back(grouped(replay.score(i), 1));
+    cells.push_back(remark(replay, i));
+    table.add(std::move(cells), replay.zeus.choice == i || replay.harpe.choice == i);
   }
   const auto sentence = [&](const char* name, const ProfilingReplay& one) {
     return std::string(name) + ": " + replay.run.knob.text(one.choice.value_or(0)) + " after " +
            std::to_string(one.done_step) + " steps, " + std::to_string(one.order.size()) +
            " limits measured, " + std::to_string(one.set_calls.size()) + " set calls\n";
   };
-  return text + sentence("Zeus", replay.zeus) + sentence("Harpe", replay.harpe);
+  return table.text(coloured) + sentence("Zeus", replay.zeus) + sentence("Harpe", replay.harpe);
 }
 
 Result<Outcome> run_power_limit(const PowerLimitArguments& arguments, Console& console) {

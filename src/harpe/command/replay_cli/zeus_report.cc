@@ -9,6 +9,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/replay_cli/regret_page.h"
 
 namespace harpe {
@@ -159,16 +160,6 @@ Json run_json(const ZeusRun& run) {
           {"mean_cost_over_oracle", {{"zeus", means.zeus}, {"harpe", means.harpe}}}};
 }
 
-std::string row_text(const std::vector<std::string>& cells) {
-  std::string text;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::size_t width = i == 0 ? 18 : i + 1 == cells.size() ? 0 : 9;
-    const std::string pad(width > cells[i].size() ? width - cells[i].size() : 0, ' ');
-    text += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
-  }
-  return text + "\n";
-}
-
 /// The job's name, and of every target the target.
 std::string name_of(const ZeusJob& job, bool with_target) {
   return with_target ? job.job.dataset + " " + shortest(job.job.job.target_metric)
@@ -180,9 +171,9 @@ std::string zeus_cell(const Summary& summary) {
 }
 
 std::string run_table(const ZeusRun& run) {
-  std::string text = headline_of(means_of(run)) + "\n\n" +
-                     row_text({"cost / oracle", "default", "grid", "Zeus", "Harpe", "deviation",
-                               "J last 5", "s last 5", "Harpe settles on"});
+  Table table = Table::of(
+      {"cost / oracle", "default", "grid", "Zeus", "Harpe", "deviation", "J last 5", "s last 5"});
+  table.columns.push_back({.heading = "Harpe settles on", .align = Align::kLeft});
   for (const ZeusJob& job : run.jobs) {
     const Summary summary = summary_of(job);
     std::string settles;
@@ -190,15 +181,14 @@ std::string run_table(const ZeusRun& run) {
       settles += (settles.empty() ? "" : ", ") + std::to_string(setting.first) + " at " +
                  std::to_string(setting.second) + " W (" + std::to_string(seeds) + ")";
     }
-    text += row_text({name_of(job, run.has_targets), shortest(summary.by_default.mean, 4),
-                      shortest(summary.grid.mean, 4), zeus_cell(summary),
-                      shortest(summary.harpe.mean, 4), shortest(summary.harpe.deviation, 4),
-                      shortest(summary.last_energy.mean, 3), shortest(summary.last_time.mean, 3),
-                      settles});
+    table.add({name_of(job, run.has_targets), shortest(summary.by_default.mean, 4),
+               shortest(summary.grid.mean, 4), zeus_cell(summary), shortest(summary.harpe.mean, 4),
+               shortest(summary.harpe.deviation, 4), shortest(summary.last_energy.mean, 3),
+               shortest(summary.last_time.mean, 3), settles});
   }
   const Means means = means_of(run);
-  return text + row_text({"mean", "", "", shortest(means.zeus, 4), shortest(means.harpe, 4), "", "",
-                          "", ""});
+  table.add({"mean", "", "", shortest(means.zeus, 4), shortest(means.harpe, 4)});
+  return headline_of(means) + "\n\n" + table.text(false);
 }
 
 /// The mean over the seeds that have it (null: one has not), recurrence by recurrence.
@@ -242,14 +232,14 @@ std::string title_of(const ZeusRun& run) {
 
 std::string zeus_table(std::span<const ZeusRun> runs) {
   if (runs.size() == 1) return run_table(runs.front());
-  std::string text, means = row_text({"means", "eta", "Zeus", "Harpe", ""});
+  std::string text;
+  Table means = Table::of({"means", "eta", "Zeus", "Harpe"});
   for (const ZeusRun& run : runs) {
     text += title_of(run) + "\n" + run_table(run) + "\n";
     const Means of_run = means_of(run);
-    means += row_text(
-        {run.gpu, shortest(run.eta), shortest(of_run.zeus, 4), shortest(of_run.harpe, 4), ""});
+    means.add({run.gpu, shortest(run.eta), shortest(of_run.zeus, 4), shortest(of_run.harpe, 4)});
   }
-  return text + means;
+  return text + means.text(false);
 }
 
 std::string zeus_csv(std::span<const ZeusRun> runs) {
@@ -289,9 +279,8 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
       charts.push_back(chart_of(job, runs.size() == 1 ? name : name + ", " + title_of(run)));
     }
   }
-  std::string gpus, etas;
-  for (const std::string& gpu : arguments.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
-  for (const double eta : arguments.etas) etas += (etas.empty() ? "" : ", ") + shortest(eta);
+  std::vector<std::string> etas;
+  for (const double eta : arguments.etas) etas.push_back(shortest(eta));
   std::string explanation =
       "Each job is trained again and again, and each time a batch size and a power limit are "
       "chosen "
@@ -304,9 +293,9 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
   if (!arguments.from.empty()) {
     explanation += " Harpe knows what was learned on the " + arguments.from + ".";
   }
-  return regret_page({.title = "Batch sizes of recurring jobs on the " + gpus,
+  return regret_page({.title = "Batch sizes of recurring jobs on the " + joined(arguments.gpus),
                       .subtitle = "A replay of Zeus's traces; mean of " +
-                                  std::to_string(arguments.seeds) + " seeds, eta " + etas,
+                                  std::to_string(arguments.seeds) + " seeds, eta " + joined(etas),
                       .headline = headline_of(means_of(runs)),
                       .explanation = explanation,
                       .charts = std::move(charts),
