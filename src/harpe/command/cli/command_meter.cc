@@ -30,7 +30,7 @@ struct CommandMeter::State {
   /// The thread: everything that may wait for a driver.
   void run() {
     auto monitor = EnergyMonitor::start(gpus, cpus, {}, clock);
-    if (!monitor.ok()) return respond(monitor.error());
+    if (!monitor.ok()) return publish(monitor.error());
     measure(**monitor);
     if ((*monitor)->stop(kLongestStop)) return;
     (void)monitor->release();  // its thread cannot be ended
@@ -72,7 +72,7 @@ struct CommandMeter::State {
       changed.wait_for(mutex, kPause, [] { return false; });
     }
     lock.unlock();
-    respond(status.ok() ? monitor.end(name, until) : status.error());
+    publish(status.ok() ? monitor.end(name, until) : status.error());
   }
 
   /// When the next interval of UTC begins, by the time of day as it was at the command's begin.
@@ -92,7 +92,7 @@ struct CommandMeter::State {
     return ended.has_value();
   }
 
-  void respond(Result<WindowEnergy> result) {
+  void publish(Result<WindowEnergy> result) {
     const MutexLock lock(mutex);
     used = std::move(result);
     ready = true;
@@ -130,8 +130,7 @@ CommandMeter::CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock
 }
 
 CommandMeter::~CommandMeter() {
-  if (!state_->has_ended()) state_->set(&State::ended);
-  if (state_->thread.joinable()) state_->thread.join();
+  (void)stop();
 }
 
 void CommandMeter::prepare(Seconds longest) {
@@ -172,10 +171,11 @@ std::vector<EnergySoFar> CommandMeter::readings() const {
   return state_->steps;
 }
 
-bool CommandMeter::hangs() const {
-  state_->thread.join();
+bool CommandMeter::stop() {
+  if (!state_->has_ended()) state_->set(&State::ended);
+  if (state_->thread.joinable()) state_->thread.join();
   const MutexLock lock(state_->mutex);
-  return state_->hangs;
+  return !state_->hangs;
 }
 
 std::optional<WindowEnergy> CommandMeter::before() const {

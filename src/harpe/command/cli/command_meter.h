@@ -15,16 +15,16 @@
 
 namespace harpe {
 
-/// In this order: `prepare`, `begin`, `end`, `used`. Where `used` gives up, or `hangs` says so, a
-/// thread waits in a driver's call that nothing can end: the process must then leave by `_Exit`,
-/// and neither this nor the devices be destroyed.
+/// Call `prepare`, `begin`, `end`, `used` and `stop` in this order. If `used` gives up or `stop`
+/// returns false, a thread waits in a driver's call that nothing can end: the process must then
+/// leave by `_Exit`, and neither this nor the devices may be destroyed.
 class CommandMeter {
  public:
   /// The devices and the clock must outlive it.
   /// \param step  of UTC: at each, what was used so far is read
   CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name,
                WholeSeconds step);
-  /// Waits for its thread.
+  /// Calls `stop`.
   ~CommandMeter();
   CommandMeter(const CommandMeter&) = delete;
   CommandMeter& operator=(const CommandMeter&) = delete;
@@ -46,8 +46,9 @@ class CommandMeter {
   /// Those of every step, after `used`.
   std::vector<EnergySoFar> readings() const;
 
-  /// Whether a driver's call still runs, after `used`.
-  bool hangs() const;
+  /// Ends the measurement and waits for its thread. Returns false if a driver's call still runs,
+  /// which takes 0.2 s to find out. Further calls return the same at once.
+  [[nodiscard]] bool stop();
 
   /// The devices before the command began; none where they did not answer in time.
   std::optional<WindowEnergy> before() const;

@@ -209,7 +209,7 @@ Status OwnServer::start_agent() {
                    "the agent of this command does not run: " + agent_->last_lines());
 }
 
-void OwnServer::set_environment() const {
+void OwnServer::set_environment() {
   set("HARPE_SERVER", url_);
   set("HARPE_TOKEN", token_);
   // Who asks for another address than loopback says that the network is trusted.

@@ -32,9 +32,9 @@ class OwnServer {
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  /// Says by variables where both are, to this process's clients and to what it starts: before
-  /// there are threads.
-  void set_environment() const;
+  /// Sets the variables that tell this process's clients, and the programs that it starts, where
+  /// both are. Call it before there are threads.
+  void set_environment();
   const std::string& url() const { return url_; }
   bool has_own_agent() const { return agent_.has_value(); }
   /// Fails where one of both has ended, with what it said last.

@@ -181,7 +181,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   if (const auto before = meter.before()) note_other_processes(*before, report);
   report.ledger = command_ledger(meter.readings(), report.used, step);
   const bool asking = add_emissions(arguments.carbon, runner, report);
-  if (meter.hangs() || asking) {
+  if (!meter.stop() || asking) {
     conclude(arguments, report, console);
     std::_Exit(report.exit.status);
   }
