@@ -1,6 +1,13 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -8,15 +15,18 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/clock.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/mutex.h"
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/live_terminal.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/cli/monitor_live.h"
-#include "harpe/command/cli/monitor_look.h"
+#include "harpe/command/cli/monitor_screen.h"
 #include "harpe/command/cli/monitor_view.h"
+#include "harpe/command/cli/node_use.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/interrupt.h"
@@ -29,6 +39,286 @@
 
 namespace harpe {
 namespace {
+
+/// What each GPU showed last. Thread-safe, but `read` of one GPU is for one thread at a time.
+class GpuViews {
+ public:
+  /// \param all  what a terminal's view shows more than lines do, too
+  GpuViews(std::size_t gpus, bool all) : all_(all), entries_(gpus) {}
+
+  /// What `MonitorOptions::look` does.
+  void read(std::size_t position, Gpu& gpu);
+  std::vector<GpuView> get(std::size_t gpus) const;
+  /// By index of the GPU, as they were listed last.
+  std::map<int, std::vector<std::int64_t>> processes() const;
+
+ private:
+  struct Entry {
+    GpuView view;
+    int index = -1;  ///< -1: not read yet
+    std::vector<std::int64_t> processes;
+  };
+  const bool all_;
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ HARPE_GUARDED_BY(mutex_);
+};
+
+/// Looks at a window that is open. Not thread-safe.
+class Looker {
+ public:
+  /// Both must outlive this.
+  Looker(EnergyMonitor& monitor, const GpuViews& views, std::string window)
+      : monitor_(monitor), views_(views), window_(std::move(window)) {}
+
+  Result<Look> now();
+  /// The window begins anew.
+  Status restart();
+
+ private:
+  EnergyMonitor& monitor_;
+  const GpuViews& views_;
+  std::string window_;
+  std::vector<Joules> before_;
+  Seconds time_before_{0};
+};
+
+void GpuViews::read(std::size_t position, Gpu& gpu) {
+  Entry entry{.view = view_of(gpu), .index = gpu.identity().index, .processes = {}};
+  if (all_) {
+    entry.view.memory = value_of(gpu.memory());
+    entry.processes = value_of(gpu.processes()).value_or(std::vector<std::int64_t>());
+    {
+      const MutexLock lock(mutex_);
+      entry.view.highest_clock = entries_[position].view.highest_clock;
+    }
+    if (!entry.view.highest_clock) {  // it does not change, and all clocks are read for it
+      const auto clocks = gpu.supported_clocks(ClockDomain::kGraphics);
+      if (clocks.ok() && !clocks->empty()) entry.view.highest_clock = clocks->back();
+    }
+  }
+  const MutexLock lock(mutex_);
+  entries_[position] = std::move(entry);
+}
+
+std::vector<GpuView> GpuViews::get(std::size_t gpus) const {
+  const MutexLock lock(mutex_);
+  std::vector<GpuView> views;
+  for (std::size_t i = 0; i < gpus; ++i) views.push_back(entries_[i].view);
+  return views;
+}
+
+std::map<int, std::vector<std::int64_t>> GpuViews::processes() const {
+  const MutexLock lock(mutex_);
+  std::map<int, std::vector<std::int64_t>> processes;
+  for (const Entry& entry : entries_) {
+    if (entry.index >= 0) processes[entry.index] = entry.processes;
+  }
+  return processes;
+}
+
+Result<Look> Looker::now() {
+  WindowEnergy window = HARPE_TRY(monitor_.so_far(window_));
+  Look now{.window = std::move(window), .gpus = views_.get(monitor_.gpus().size()), .mean = {}};
+  for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
+    const EnergyEstimate& energy = now.window.devices[i].energy;
+    const Seconds time = now.window.time - time_before_;
+    std::optional<Watts> mean;
+    if (energy.source != EnergySource::kNone && time.value > 0 && error_known(energy)) {
+      const Joules before = i < before_.size() ? before_[i] : Joules{0};
+      mean = std::max(Watts{0}, (energy.energy - before) / time);
+    }
+    now.mean.push_back(mean);
+  }
+  before_.clear();
+  for (const DeviceEnergy& device : now.window.devices) before_.push_back(device.energy.energy);
+  time_before_ = now.window.time;
+  return now;
+}
+
+Status Looker::restart() {
+  HARPE_TRY(monitor_.begin(window_, true));
+  before_.clear();
+  time_before_ = {};
+  return ok_status();
+}
+
+struct LiveMonitorOptions {
+  Seconds first{1};     ///< before the first look
+  Seconds interval{1};  ///< between looks
+  int count = 0;        ///< of looks, then it ends; 0: any
+  Seconds duration{0};  ///< then it ends; 0: never
+  bool simulated = false;
+};
+
+constexpr const char* kShownWindow = "shown";
+constexpr Seconds kBetweenUses{2};
+
+std::string node_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::map<std::string, int> uuids_of(const EnergyMonitor& monitor) {
+  std::map<std::string, int> uuids;
+  for (const GpuIdentity& gpu : monitor.gpus()) uuids[gpu.uuid] = gpu.index;
+  return uuids;
+}
+
+class LiveMonitor {
+ public:
+  LiveMonitor(EnergyMonitor& monitor, const GpuViews& views, LiveTerminal& terminal,
+              const LiveMonitorOptions& options, const Console& console, Clock& clock)
+      : looker_(monitor, views, kShownWindow),
+        terminal_(terminal),
+        options_(options),
+        console_(console),
+        clock_(clock),
+        uses_(UseWatch::start(
+            uuids_of(monitor), [&views] { return views.processes(); }, kBetweenUses)) {
+    state_.node = node_name();
+    state_.simulated = options.simulated;
+    state_.interval = options.interval;
+  }
+
+  Status run() {
+    HARPE_TRY(looker_.restart());
+    const Instant start = clock_.now();
+    const Seconds end = options_.duration.value > 0
+                            ? options_.duration
+                            : Seconds{std::numeric_limits<double>::infinity()};
+    terminal_.draw("harpe monitor  first look in " + fixed(std::min(options_.first, end).value, 1) +
+                   " s  (q ends)\n");
+    for (int round = 0;; ++round) {
+      const Seconds next = std::min(options_.first + options_.interval * round, end);
+      if (wait_until(start + next)) return ok_status();
+      HARPE_TRY(look());
+      draw();
+      if (options_.count > 0 && round + 1 >= options_.count) return ok_status();
+      if (next >= end) return ok_status();
+    }
+  }
+
+ private:
+  Status look() {
+    Look now = HARPE_TRY(looker_.now());
+    const Instant at = clock_.now();
+    history_.resize(now.window.devices.size());
+    for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
+      if (now.window.devices[i].error) continue;
+      if (const auto power = power_now(now, i)) history_[i].add(at, *power);
+    }
+    if (state_.paused) return ok_status();
+    state_.look = std::move(now);
+    state_.history = history_;
+    state_.users = uses_->users();
+    state_.now = at;
+    state_.time_of_day = time_of_day();
+    return ok_status();
+  }
+
+  void draw() {
+    const TerminalSize size = terminal_size();
+    const MonitorScreen screen =
+        monitor_screen(state_, size.columns, size.lines, console_.colour_out);
+    state_.scroll = std::clamp(state_.scroll, 0, screen.most_scroll);
+    page_ = std::max(1, screen.shown);
+    std::string text;
+    for (const std::string& line : screen.lines) text += line + "\n";
+    terminal_.draw(text);
+  }
+
+  /// Whether it was ended before.
+  bool wait_until(Instant until) {
+    for (;;) {
+      switch (terminal_.wait(until - clock_.now())) {
+        case LiveTerminal::Event::kTime:
+          return false;
+        case LiveTerminal::Event::kEnd:
+          return true;
+        case LiveTerminal::Event::kKey:
+          if (terminal_.key().character == 'q') return true;
+          press(terminal_.key());
+          break;
+        case LiveTerminal::Event::kResized:
+          break;
+      }
+      if (!history_.empty()) draw();
+    }
+  }
+
+  void press(KeyPress press) {
+    switch (press.key) {
+      case Key::kUp:
+        state_.scroll -= 1;
+        break;
+      case Key::kDown:
+        state_.scroll += 1;
+        break;
+      case Key::kPageUp:
+        state_.scroll -= page_;
+        break;
+      case Key::kPageDown:
+        state_.scroll += page_;
+        break;
+      case Key::kHome:
+        state_.scroll = 0;
+        break;
+      case Key::kEnd:
+        state_.scroll = std::numeric_limits<int>::max() / 2;
+        break;
+      case Key::kEscape:
+        state_.help = false;
+        break;
+      case Key::kCharacter:
+        type(press.character);
+        break;
+    }
+  }
+
+  void type(char character) {
+    switch (character) {
+      case 'p':
+        state_.paused = !state_.paused;
+        break;
+      case 's':
+        state_.order = next_of(state_.order);
+        break;
+      case 'h':
+      case '?':
+        state_.help = !state_.help;
+        break;
+      case 'e':
+        // What is shown is of the time before, until the next look.
+        (void)looker_.restart();
+        break;
+      case 'j':
+        state_.scroll += 1;
+        break;
+      case 'k':
+        state_.scroll -= 1;
+        break;
+      default:
+        break;
+    }
+  }
+
+  Looker looker_;
+  LiveTerminal& terminal_;
+  const LiveMonitorOptions& options_;
+  const Console& console_;
+  Clock& clock_;
+  MonitorState state_;
+  std::vector<PowerHistory> history_;  ///< goes on while the screen is paused
+  int page_ = 1;
+  std::unique_ptr<UseWatch> uses_;
+};
+
+/// Shows what `monitor` measures from now on, in a window of its own, until the user, a signal or
+/// the options end it.
+Status show_live_monitor(EnergyMonitor& monitor, const GpuViews& views, LiveTerminal& terminal,
+                         const LiveMonitorOptions& options, const Console& console, Clock& clock) {
+  return LiveMonitor(monitor, views, terminal, options, console, clock).run();
+}
 
 struct MonitorArguments {
   DeviceArguments devices;

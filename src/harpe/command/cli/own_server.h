@@ -36,7 +36,6 @@ class OwnServer {
   /// both are. Call it before there are threads.
   void set_environment();
   const std::string& url() const { return url_; }
-  bool has_own_agent() const { return agent_.has_value(); }
   /// Fails where one of both has ended, with what it said last.
   Status check();
 

@@ -3,37 +3,282 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <set>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/random_id.h"
 #include "harpe/base/text.h"
+#include "harpe/carbon/carbon/energy_ledger.h"
 #include "harpe/carbon/carbon/intensity.h"
+#include "harpe/carbon/carbon_source/accounting_intensity.h"
+#include "harpe/command/carbon_cli/source_options.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/command_ledger.h"
 #include "harpe/command/cli/command_meter.h"
-#include "harpe/command/cli/command_tuning.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/cli/run_carbon.h"
 #include "harpe/command/cli/run_child.h"
 #include "harpe/command/cli/run_report.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/device/measure/energy_log.h"
 #include "harpe/device/measure/energy_monitor.h"
+#include "harpe/zeus/power_limit/selector.h"
+#include "harpe/zeus/tuning/job_tuning.h"
+#include "harpe/zeus/tuning/tuning_run.h"
 
 namespace harpe {
 namespace {
+
+/// What --carbon and --offline said; `source.text` is empty where nothing was asked for.
+struct RunCarbon {
+  SourceArguments source;
+
+  bool asked() const { return !source.text.empty(); }
+  /// A number or a country's yearly mean: there is nothing to ask.
+  bool is_number() const;
+};
+
+struct FoundIntensity {
+  std::optional<AccountingIntensity> intensity = {};
+  std::string why = {};  ///< there is none
+  /// A provider is still asked by a thread that cannot be ended: leave by `_Exit`.
+  bool hangs = false;
+};
+
+constexpr WholeSeconds kRunStep = whole_minutes(5);
+constexpr std::chrono::milliseconds kAskAgain(50);
+
+/// What the thread that asks and the one that waits have in common.
+struct Asked {
+  Mutex mutex;
+  CondVar changed;
+  std::optional<Result<AccountingIntensity>> answer HARPE_GUARDED_BY(mutex);
+};
+
+Result<AccountingIntensity> ask(const SourceArguments& arguments, UtcTime from, UtcTime to) {
+  const auto source = HARPE_TRY(open_source(arguments));
+  return accounting_intensity(*source, arguments.source, from, to);
+}
+
+FoundIntensity found(Result<AccountingIntensity> answer) {
+  if (answer.ok()) return {.intensity = *std::move(answer)};
+  FoundIntensity none{.why = answer.error().text()};
+  for (std::size_t at = 0; (at = none.why.find('\n', at)) != std::string::npos;) {
+    none.why.replace(at, 1, "; ");
+  }
+  return none;
+}
+
+bool RunCarbon::is_number() const {
+  return source.source.provider == SourceSpecification::Provider::kConstant;
+}
+
+/// Whether its token or file is there: what is missing is better known before the command runs
+/// than after. Asks no provider.
+Status check_source(const RunCarbon& carbon) {
+  if (carbon.asked()) HARPE_TRY(open_source(carbon.source));
+  return ok_status();
+}
+
+/// On which grid a command is measured: 5 minutes, or the steps of a source that are finer.
+WholeSeconds ledger_step(const RunCarbon& carbon) {
+  if (!carbon.asked() || carbon.is_number()) return kRunStep;
+  const auto source = open_source(carbon.source);
+  if (!source.ok()) return kRunStep;
+  const WholeSeconds step = std::min(kRunStep, (*source)->identity().step);
+  return EnergyLedger::is_step(step) ? step : kRunStep;
+}
+
+/// Waits no longer than that, nor once `give_up` (asked every 50 ms) says so.
+FoundIntensity find_intensity(const RunCarbon& carbon, UtcTime from, UtcTime to, Seconds longest,
+                              const std::function<bool()>& give_up) {
+  if (carbon.is_number()) return found(ask(carbon.source, from, to));
+  const auto asked = std::make_shared<Asked>();
+  std::thread thread([asked, arguments = carbon.source, from, to] {
+    auto answer = ask(arguments, from, to);
+    const MutexLock lock(asked->mutex);
+    asked->answer = std::move(answer);
+    asked->changed.notify_all();
+  });
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(longest.value);
+  MutexLock lock(asked->mutex);
+  while (!asked->changed.wait_for(asked->mutex, kAskAgain, [&]() HARPE_REQUIRES(asked->mutex) {
+    return asked->answer.has_value();
+  })) {
+    if (!give_up() && std::chrono::steady_clock::now() <= until) continue;
+    lock.unlock();
+    thread.detach();
+    return {.why = "it did not answer in time", .hangs = true};
+  }
+  auto answer = *std::move(asked->answer);
+  lock.unlock();
+  thread.join();
+  return found(std::move(answer));
+}
+
+struct TuningArguments {
+  std::optional<Selector::Kind> what;   ///< --optimize; none: nothing is tuned
+  std::optional<double> eta;            ///< --eta
+  std::optional<double> most_slowdown;  ///< --max-slowdown, a factor
+  bool online = false;
+  bool measures_node = false;  ///< --host-power measured
+  Watts host_power{0};
+  std::string profile, job, socket;
+  int batch_size = 1;
+};
+
+/// Of one command, in this order: `prepare`, `start`, `finish`. Not thread-safe.
+class CommandTuning {
+ public:
+  /// Checks the arguments, reads the profile, makes the file of steps and names it in this
+  /// process's environment: before there are threads. Nothing to be tuned: null.
+  static Result<std::unique_ptr<CommandTuning>> prepare(const TuningArguments& arguments,
+                                                        const std::string& command);
+  ~CommandTuning();
+
+  /// The command is about to begin.
+  /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
+  void start(EnergyMonitor* monitor);
+  /// The command has ended; all is restored then, and the profile written.
+  TuningReport finish();
+
+ private:
+  struct State;
+  explicit CommandTuning(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+constexpr const char* kStepsVariable = "HARPE_STEPS";
+
+Selector selector_of(const TuningArguments& arguments) {
+  Selector selector{.kind = *arguments.what, .host_power = arguments.host_power};
+  selector.eta = arguments.eta.value_or(selector.eta);
+  selector.most_slowdown = arguments.most_slowdown;
+  return selector;
+}
+
+Result<Selector::Kind> parse_selector_kind(std::string_view text) {
+  if (text == "energy") return Selector::Kind::kEnergy;
+  if (text == "time") return Selector::Kind::kTime;
+  if (text == "cost") return Selector::Kind::kCost;
+  return Error::invalid("expected energy, time or cost, found " + in_quotes(text));
+}
+
+struct CommandTuning::State {
+  StepFile steps;
+  std::unique_ptr<JobTuning> tuning;
+  std::unique_ptr<TuningRun> run = {};
+};
+
+Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArguments& arguments,
+                                                              const std::string& command) {
+  if (!arguments.what) return std::unique_ptr<CommandTuning>();
+  if (arguments.eta && *arguments.what != Selector::Kind::kCost) {
+    return Error::invalid("--eta goes with --optimize cost");
+  }
+  auto tuning = HARPE_TRY(JobTuning::make({.selector = selector_of(arguments),
+                                           .online = arguments.online,
+                                           .measures_node = arguments.measures_node,
+                                           .profile = arguments.profile,
+                                           .socket = arguments.socket,
+                                           .lease = "harpe run --optimize",
+                                           .job = arguments.job.empty() ? command : arguments.job,
+                                           .batch_size = arguments.batch_size}));
+  StepFile file = HARPE_TRY(StepFile::create());
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are threads
+  ::setenv(kStepsVariable, file.path().c_str(), 1);
+  return std::unique_ptr<CommandTuning>(new CommandTuning(
+      std::make_unique<State>(State{.steps = std::move(file), .tuning = std::move(tuning)})));
+}
+
+CommandTuning::CommandTuning(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+CommandTuning::~CommandTuning() = default;
+
+void CommandTuning::start(EnergyMonitor* monitor) {
+  JobTuning& tuning = *state_->tuning;
+  tuning.start(monitor, system_clock());
+  if (tuning.tuner() == nullptr) return;
+  state_->run =
+      std::make_unique<TuningRun>(state_->steps, *tuning.tuner(), tuning.setter(), system_clock());
+}
+
+TuningReport CommandTuning::finish() {
+  state_->run.reset();
+  TuningReport report = state_->tuning->finish();
+  report.ignored_lines = state_->steps.parser().ignored();
+  report.refused_lines = state_->steps.refused();
+  return report;
+}
+
+/// Adds `--optimize` and the options that go with it.
+void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
+  const std::string group = "Tuning";
+  auto* optimize = add_parsed(
+      app, "--optimize", "WHAT",
+      "Choose the GPUs' clock or power limit while the command runs: least energy, time or cost. "
+      "The command says when its steps begin, by a line in the file that HARPE_STEPS names "
+      "(docs/zeus.md)",
+      arguments.what, [](std::string_view text) -> Result<std::optional<Selector::Kind>> {
+        return std::optional(HARPE_TRY(parse_selector_kind(text)));
+      });
+  const auto with = [&](CLI::Option* option) { option->needs(optimize)->group(group); };
+  optimize->group(group);
+  with(add_parsed(app, "--max-slowdown", "PERCENT",
+                  "At most so much longer a step than at the highest setting, such as 3% (default: "
+                  "any; with --online 5%)",
+                  arguments.most_slowdown,
+                  [](std::string_view text) -> Result<std::optional<double>> {
+                    return std::optional(1 + HARPE_TRY(parse_percent(text)) / 100);
+                  }));
+  with(add_parsed(app, "--eta", "SHARE",
+                  "Of cost: from 0, time alone, to 1, energy alone (default 0.5)", arguments.eta,
+                  [](std::string_view text) -> Result<std::optional<double>> {
+                    return std::optional(HARPE_TRY(parse_share(text)));
+                  }));
+  with(app.add_flag("--online", arguments.online,
+                    "No profiling phase: choose step by step, never slower on the whole than "
+                    "--max-slowdown; for long jobs"));
+  with(add_parsed(app, "--host-power", "WATTS",
+                  "What the node draws beside its GPUs, or 'measured': its CPUs and their memory; "
+                  "counts as energy (default 0)",
+                  arguments.host_power, [&arguments](std::string_view text) -> Result<Watts> {
+                    arguments.measures_node = text == "measured";
+                    if (arguments.measures_node) return Watts{0};
+                    return parse_watts(text);
+                  }));
+  with(add_text(app, "--profile", "FILE|FOLDER/",
+                "Keep what was measured there, and use it again for the same command and GPUs; in "
+                "a folder with a file of each batch size, which tell of one another",
+                arguments.profile));
+  with(add_text(app, "--job", "NAME", "What a profile holds for (default: the command line)",
+                arguments.job));
+  with(add_parsed(app, "--batch-size", "N",
+                  "Of the training: a profile holds for it alone (default 1)", arguments.batch_size,
+                  [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); }));
+  with(add_text(app, "--socket", "PATH",
+                "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
+                arguments.socket));
+}
 
 struct RunArguments {
   DeviceArguments devices;
