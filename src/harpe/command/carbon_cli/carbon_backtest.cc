@@ -263,13 +263,10 @@ void add_forecast_options(CLI::App& app, BacktestArguments& arguments) {
              "Hours ahead that are judged beside 1, 3, 6, 12, 18 and 24 (default 48,72,96)",
              arguments.options.horizons, parse_horizons);
   add_parsed(app, "--every", "HOURS", "Hours between forecasts, 1 to 24 (default 1)",
-             arguments.options.issue_every,
-             [](std::string_view text) { return parse_count(text, 1, 24); });
+             arguments.options.issue_every, count_within(1, 24));
   add_parsed(app, "--chase", "SLOT",
              "Judge Chase's regression, too, one step ahead from this slot of the file on",
-             arguments.chase_slot, [](std::string_view text) -> Result<std::optional<int>> {
-               return std::optional<int>(HARPE_TRY(parse_count(text, 1, 10'000'000)));
-             });
+             arguments.chase_slot, count_within(1, 10'000'000));
   add_text(app, "--csv", "FILE", "The figures of each horizon, as a table", arguments.csv);
 }
 

@@ -268,10 +268,7 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(add_parsed(app, "--idle-power", "WATTS",
                       "What it holds draws while it pauses (default: a fifth of its power at the "
                       "fastest pace, an assumption)",
-                      arguments.idle_power,
-                      [](std::string_view text) -> Result<std::optional<Watts>> {
-                        return std::optional(HARPE_TRY(parse_watts(text)));
-                      }));
+                      arguments.idle_power, parse_watts));
   in_group(add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
                       arguments.job.pause.stop, parse_seconds));
   in_group(add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
@@ -281,11 +278,9 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(add_parsed(app, "--host-power", "WATTS",
                       "What its nodes draw beside their GPUs while it runs (default 0)",
                       arguments.job.host_power, parse_watts));
-  in_group(add_parsed(
-      app, "--embodied", "KG/LIFETIME", "Of each device it holds: 150kg/5y (default: not counted)",
-      arguments.embodied, [](std::string_view text) -> Result<std::optional<EmbodiedCarbon>> {
-        return std::optional(HARPE_TRY(parse_embodied(text)));
-      }));
+  in_group(add_parsed(app, "--embodied", "KG/LIFETIME",
+                      "Of each device it holds: 150kg/5y (default: not counted)",
+                      arguments.embodied, parse_embodied));
   in_group(app.add_option("--devices", arguments.devices, "How many these are (default 1)")
                ->type_name("N")
                ->check(CLI::Range(1, 10'000'000)));
@@ -333,10 +328,7 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
                ->check(CLI::Range(0.0, 1.0)));
   in_group(add_parsed(app, "--chase-power", "WATTS",
                       "Its highest power (default: that of the fastest pace; published: 300W)",
-                      arguments.chase_power,
-                      [](std::string_view text) -> Result<std::optional<Watts>> {
-                        return std::optional(HARPE_TRY(parse_watts(text)));
-                      }));
+                      arguments.chase_power, parse_watts));
 }
 
 }  // namespace

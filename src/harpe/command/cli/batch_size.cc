@@ -167,8 +167,7 @@ void add_training(Commands& commands, CLI::App& parent) {
       report);
   add_argument(*reporting, "TRIAL", "Number of the trial", reported->trial);
   add_text(*reporting, "--epoch", "N", "Epochs that have ended", reported->epoch)->required();
-  add_parsed(*reporting, "--time", "TIME", "Since the trial began", reported->time,
-             [](std::string_view text) { return parse_seconds(text); })
+  add_parsed(*reporting, "--time", "TIME", "Since the trial began", reported->time, parse_seconds)
       ->required();
   add_parsed(*reporting, "--energy", "JOULES", "Of all GPUs since the trial began",
              reported->energy,

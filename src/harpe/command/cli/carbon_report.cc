@@ -173,8 +173,7 @@ void add_term_options(CLI::App& app, ReportArguments& arguments) {
              arguments.terms.account.pue, parse_pue);
   add_parsed(app, "--embodied", "KG/LIFETIME",
              "What making each GPU emitted, and its years of use: 150kg/5y",
-             arguments.terms.account.embodied,
-             [](const std::string& text) { return parse_embodied(text); });
+             arguments.terms.account.embodied, parse_embodied);
   add_parsed(app, "--by", "job|run|user", "What rows are of (default: job)", arguments.terms.by,
              parse_by);
   add_text(

@@ -97,7 +97,7 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
     add_parsed(app, "--for", "DURATION",
                "How long, such as 30min or 8h, before the agent restores what was there "
                "(default: 1h; at most what its policy allows)",
-               arguments.duration, [](std::string_view text) { return parse_seconds(text); });
+               arguments.duration, parse_seconds);
   }
   app.add_flag("--direct", arguments.direct,
                reset ? "Reset the driver itself, without the agent (root)"

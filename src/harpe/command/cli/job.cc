@@ -226,7 +226,7 @@ void add_declaring(Commands& commands, CLI::App& job) {
       ->required()
       ->group("Arguments");
   add_parsed(straggler, "--for", "DURATION", "For how long (default: until `harpe job heal`)",
-             slow->duration, [](std::string_view text) { return parse_seconds(text); });
+             slow->duration, parse_seconds);
 
   const auto healed = std::make_shared<JobArguments>();
   CLI::App& heal_app =
@@ -251,14 +251,14 @@ void add_declaring(Commands& commands, CLI::App& job) {
   add_server_job_options(objective_app, *chosen);
   add_parsed(objective_app, "--slowdown", "PERCENT",
              "At most so much longer than the fastest possible iteration (0%: as at first)",
-             chosen->slowdown, [](std::string_view text) { return parse_percent(text); });
+             chosen->slowdown, parse_percent);
   add_parsed(objective_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
-             chosen->deadline, [](std::string_view text) { return parse_seconds(text); });
+             chosen->deadline, parse_seconds);
   add_parsed(objective_app, "--straggler", "TIME|FACTORx",
              "Wait for a pipeline that takes this time, or so many times all-max, such as 1.2x",
-             chosen->straggler, [](std::string_view text) { return parse_time_or_factor(text); });
+             chosen->straggler, parse_time_or_factor);
   add_parsed(objective_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
-             chosen->power_cap, [](std::string_view text) { return parse_watts(text); });
+             chosen->power_cap, parse_watts);
   objective_app.add_flag("--least-energy", chosen->least_energy,
                          "The least energy, however long it takes");
 }

@@ -85,7 +85,7 @@ void add_job_wait_command(Commands& commands, CLI::App& job) {
   add_job_argument(wait, given->job);
   add_server_options(wait, given->server);
   add_parsed(wait, "--every", "DURATION", "How often to ask (default: 10s)", given->every,
-             [](std::string_view text) { return parse_seconds(text); });
+             parse_seconds);
 }
 
 }  // namespace harpe

@@ -505,7 +505,7 @@ void add_monitor_command(Commands& commands) {
   add_parsed(app, "--interval", "SECONDS", "Between two looks (default 1s)", arguments->interval,
              parse_interval);
   add_parsed(app, "--count", "N", "End after so many looks", arguments->count,
-             [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); });
+             count_within(1, 1'000'000'000));
   add_parsed(app, "--duration", "SECONDS", "End after this long", arguments->duration,
              parse_time_above_0);
   app.add_flag("--csv", arguments->csv, "Print CSV, one row a device and look");

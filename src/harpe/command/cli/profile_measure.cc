@@ -418,11 +418,10 @@ void add_profile_measure_command(Commands& commands) {
   add_text(app, "--out", "FILE", "Where the profile goes (default: profile.csv)", arguments->out);
   add_parsed(app, "--max-slowdown", "PERCENT",
              "How much longer training may take at any moment until then (default: 20%)",
-             arguments->max_slowdown, [](std::string_view text) { return parse_percent(text); });
+             arguments->max_slowdown, parse_percent);
   ProfilingOptions& profiling = arguments->server.profiling;
   add_parsed(app, "--clocks", "N", "At how many clocks to measure, evenly spread (default: 24)",
-             profiling.most_clocks,
-             [](std::string_view text) { return parse_count(text, 2, 4096); });
+             profiling.most_clocks, count_within(2, 4096));
   add_parsed(app, "--lowest-clock", "MHZ", "Measure at none below it (default: all are tried)",
              profiling.lowest_clock, [](std::string_view text) -> Result<Megahertz> {
                return Megahertz{HARPE_TRY(parse_count(text, 1, 100'000))};

@@ -238,9 +238,7 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
       "Choose the GPUs' clock or power limit while the command runs: least energy, time or cost. "
       "The command says when its steps begin, by a line in the file that HARPE_STEPS names "
       "(docs/zeus.md)",
-      arguments.what, [](std::string_view text) -> Result<std::optional<Selector::Kind>> {
-        return std::optional(HARPE_TRY(parse_selector_kind(text)));
-      });
+      arguments.what, parse_selector_kind);
   const auto with = [&](CLI::Option* option) { option->needs(optimize)->group(group); };
   optimize->group(group);
   with(add_parsed(app, "--max-slowdown", "PERCENT",
@@ -252,9 +250,7 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
                   }));
   with(add_parsed(app, "--eta", "SHARE",
                   "Of cost: from 0, time alone, to 1, energy alone (default 0.5)", arguments.eta,
-                  [](std::string_view text) -> Result<std::optional<double>> {
-                    return std::optional(HARPE_TRY(parse_share(text)));
-                  }));
+                  parse_share));
   with(app.add_flag("--online", arguments.online,
                     "No profiling phase: choose step by step, never slower on the whole than "
                     "--max-slowdown; for long jobs"));
@@ -274,7 +270,7 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
                 arguments.job));
   with(add_parsed(app, "--batch-size", "N",
                   "Of the training: a profile holds for it alone (default 1)", arguments.batch_size,
-                  [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); }));
+                  count_within(1, 1'000'000'000)));
   with(add_text(app, "--socket", "PATH",
                 "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
                 arguments.socket));
@@ -494,7 +490,7 @@ void add_run_command(Commands& commands) {
   add_parsed(app, "--embodied", "KG/LIFETIME",
              "Add the share of what making each GPU emitted: 150kg/5y is 150 kg written off over "
              "5 years of use",
-             arguments->embodied, [](const std::string& text) { return parse_embodied(text); });
+             arguments->embodied, parse_embodied);
   add_text(app, "--csv", "FILE", "Append a row for this run (see docs/measuring.md)",
            arguments->csv);
   add_text(app, "--out", "FILE", "Write the report as JSON there", arguments->out);

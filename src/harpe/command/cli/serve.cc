@@ -219,11 +219,10 @@ void add_serve_command(Commands& commands) {
   add_limit_options(app, arguments);
   add_job_options(app, arguments);
   add_carbon_option(app, arguments);
-  const auto seconds = [](std::string_view text) { return parse_seconds(text); };
   // Not in the help: for tests alone, and the same on all servers of a database.
-  add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");
+  add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, parse_seconds)->group("");
   add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
-             seconds)
+             parse_seconds)
       ->group("");
   add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
            arguments->options.log);

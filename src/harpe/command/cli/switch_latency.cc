@@ -425,7 +425,7 @@ void add_switch_latency_command(Commands& commands) {
              "Clocks to switch between (default: 4 from half of the highest to the highest)",
              arguments->clocks, parse_clocks);
   add_parsed(app, "--repeats", "N", "Switches of each pair (default 20)", arguments->repeats,
-             [](std::string_view text) { return parse_count(text, 1, 100'000); });
+             count_within(1, 100'000));
   add_parsed(app, "--timeout", "SECONDS",
              "Switches that take longer are counted as late, not timed (default 1s)",
              arguments->timeout, [](std::string_view text) -> Result<Seconds> {

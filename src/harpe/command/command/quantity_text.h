@@ -29,6 +29,10 @@ bool may_be_fraction(std::string_view text);
 Result<double> parse_share(std::string_view text);
 /// A whole number from `low` to `high`.
 Result<int> parse_count(std::string_view text, int low, int high);
+/// Returns the function that reads such a number, for an option.
+inline auto count_within(int low, int high) {
+  return [low, high](std::string_view text) { return parse_count(text, low, high); };
+}
 
 /// A time, or a multiple of another time ("1.2x").
 struct TimeOrFactor {

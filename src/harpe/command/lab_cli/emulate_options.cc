@@ -127,7 +127,7 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
              })
       ->group(kCluster);
   add_parsed(app, "--jobs", "N", "Processors to use; results do not depend on it (default 1)",
-             arguments.jobs, [](const std::string& text) { return parse_count(text, 1, 1024); })
+             arguments.jobs, count_within(1, 1024))
       ->group(kCluster);
   app.add_flag("--through-job", arguments.through_job,
                "Also train with the decisions of a real job, the state machine that a server runs: "
@@ -189,7 +189,7 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--reaction", "N",
              "Iterations in a row that a straggler is slow before the others slow down (default 8, "
              "as a job does)",
-             arguments.reaction, [](const std::string& text) { return parse_count(text, 0, 1000); })
+             arguments.reaction, count_within(0, 1000))
       ->group(kEvents);
   add_text(app, "--power-cap", "WATTS|FILE",
            "Average power that all GPUs together may draw, W, or a CSV file of it: time_s,watts",
@@ -233,8 +233,7 @@ void add_output_options(CLI::App& app, EmulateArguments& arguments) {
       ->group(kOutput);
   add_parsed(app, "--power-pipelines", "N",
              "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
-             arguments.power_pipelines,
-             [](const std::string& text) { return parse_count(text, 0, 64); })
+             arguments.power_pipelines, count_within(0, 64))
       ->group(kOutput);
   add_parsed(
       app, "--power-format", "table|parquet|catalogue|openg2g",

@@ -272,7 +272,7 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
                      "CSV, lists as Python prints them, or JSON");
   source->type_name("SCHEDULE|FILE")->group("Arguments");
   if (required) source->required();
-  const auto count = [](std::string_view text) { return parse_count(text, 1, kMaxInstructions); };
+  const auto count = count_within(1, kMaxInstructions);
   add_parsed(app, "--stages", "N", "Pipeline stages, for schedules by name (default 4)",
              arguments.stages, count);
   add_parsed(app, "--micro-batches,--microbatches", "M",
@@ -287,7 +287,7 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
   add_parsed(
       app, "--copies", "N",
       "Independent models in a file of PyTorch's: 2 for DualPipe's two directions (default 1)",
-      arguments.copies, [](std::string_view text) { return parse_count(text, 1, 2); });
+      arguments.copies, count_within(1, 2));
 }
 
 }  // namespace
@@ -310,7 +310,7 @@ void add_schedule_command(Commands& commands) {
       [shown](Console& console) { return run_show(*shown, console); });
   add_source_options(show, *shown, false);
   add_parsed(show, "--width", "COLUMNS", "Width of the drawing (default: of the terminal; 0: all)",
-             shown->width, [](std::string_view text) { return parse_count(text, 0, 1'000'000); });
+             shown->width, count_within(0, 1'000'000));
   show.add_flag("--list", shown->list, "List the schedules known by name");
 
   const auto converted = std::make_shared<ScheduleArguments>();

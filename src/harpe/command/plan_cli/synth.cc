@@ -107,7 +107,7 @@ void add_synth_command(Commands& commands) {
       "harpe synth --gpu h100-sxm --stages 16 --imbalance 1.2 --seed 7 --out h100.csv\n"
       "harpe synth --list",
       [arguments](Console& console) { return run_synth(*arguments, console); });
-  const auto stages = [](std::string_view text) { return parse_count(text, 1, 100'000); };
+  const auto stages = count_within(1, 100'000);
   add_text(app, "--gpu", "GPU", "GPU model (default a100-sxm; see --list)", arguments->gpu);
   add_parsed(app, "--stages", "N", "Pipeline stages (default 8)", options.stages, stages);
   add_parsed(app, "--chunks", "V", "Model chunks a stage (default 1)", options.chunks, stages);

@@ -224,7 +224,7 @@ void add_verify_command(Commands& commands) {
       app, "--max-gap", "PERCENT",
       "Refuse plans further above what the certificate proves, %; needs --certificate, as the "
       "plan's own bound proves nothing",
-      arguments->max_gap, [](std::string_view text) { return parse_percent(text); })
+      arguments->max_gap, parse_percent)
       ->needs("--certificate");
   add_text(
       app, "--job", "FILE",

@@ -199,10 +199,9 @@ void add_replay_groups_command(Commands& commands, CLI::App& replay) {
       [arguments](Console&) { return write_synthetic(*arguments); });
   add_text(app, "--out", "FILE", "Where they are written, as a table", arguments->out)->required();
   add_parsed(app, "--groups", "COUNT", "Groups of each dataset (default 4)",
-             arguments->shape.groups_per_dataset,
-             [](std::string_view text) { return parse_count(text, 1, 1000); });
+             arguments->shape.groups_per_dataset, count_within(1, 1000));
   add_parsed(app, "--jobs", "COUNT", "Jobs of a group (default 60)", arguments->shape.jobs,
-             [](std::string_view text) { return parse_count(text, 1, 10'000); });
+             count_within(1, 10'000));
   add_parsed(app, "--in-flight", "JOBS",
              "Jobs of a group at once, on average, 0.01 to 100 (default 1)",
              arguments->shape.in_flight, [](std::string_view text) -> Result<double> {
@@ -211,7 +210,7 @@ void add_replay_groups_command(Commands& commands, CLI::App& replay) {
                return Error::invalid("expected a number from 0.01 to 100");
              });
   add_parsed(app, "--seed", "NUMBER", "1 by default", arguments->seed,
-             [](std::string_view text) { return parse_count(text, 0, 1'000'000'000); });
+             count_within(0, 1'000'000'000));
 }
 
 }  // namespace harpe

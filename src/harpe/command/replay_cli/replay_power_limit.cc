@@ -167,10 +167,9 @@ void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
              arguments->selector.host_power, parse_watts);
   add_parsed(app, "--steps-per-epoch", "N",
              "Steps after which an epoch ends (default: no epoch ends)", arguments->steps_per_epoch,
-             [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); });
+             count_within(1, 1'000'000'000));
   add_parsed(app, "--window-steps", "N", "Steps of each of Harpe's windows, 1 to 40 (default 22)",
-             arguments->window_steps,
-             [](std::string_view text) { return parse_count(text, 1, kRecordedSteps); });
+             arguments->window_steps, count_within(1, kRecordedSteps));
 }
 
 }  // namespace harpe

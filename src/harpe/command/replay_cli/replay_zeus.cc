@@ -481,7 +481,7 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
            "start_time, end_time, dataset and runtime_ratio; of one GPU and eta",
            arguments->groups);
   add_parsed(app, "--seeds", "COUNT", "Seeds 1 to COUNT (default 20)", arguments->seeds,
-             [](std::string_view text) { return parse_count(text, 1, kMostSeeds); });
+             count_within(1, kMostSeeds));
   add_parsed(app, "--eta", "SHARE,...", "Weights of energy, 0 to 1 (default 0.5)", arguments->etas,
              [](std::string_view text) { return parse_each(text, parse_share); });
   app.add_flag("--targets", arguments->targets,
