@@ -15,7 +15,6 @@
 #include "harpe/command/carbon_cli/ledger_runs.h"
 #include "harpe/command/carbon_cli/source_options.h"
 #include "harpe/command/cli/cli.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/json_output.h"

@@ -8,7 +8,6 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/device_options.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"

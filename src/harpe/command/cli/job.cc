@@ -8,7 +8,6 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_bill.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/job_view.h"
 #include "harpe/command/cli/status_fields.h"

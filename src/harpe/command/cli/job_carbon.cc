@@ -7,7 +7,6 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/carbon_control_view.h"
 #include "harpe/command/cli/cli.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"

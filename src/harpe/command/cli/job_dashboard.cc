@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/command/cli/job_saving.h"
 #include "harpe/command/cli/job_view.h"
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/cli/terminal_text.h"

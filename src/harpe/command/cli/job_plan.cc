@@ -5,7 +5,6 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/command.h"
 #include "harpe/command/command/console.h"

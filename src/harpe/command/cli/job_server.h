@@ -9,11 +9,8 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
+#include "harpe/command/command/json_output.h"
 #include "harpe/net/http_client/http_link.h"
-
-namespace CLI {
-class App;
-}
 
 namespace harpe {
 
@@ -47,8 +44,8 @@ void add_job_plan_command(Commands& commands, CLI::App& job);
 /// `harpe job carbon`.
 void add_job_carbon_command(Commands& commands, CLI::App& job);
 
-/// One conversation with the server. Errors of the server keep their message; one that does not
-/// response is `kUnavailable`. Not thread-safe.
+/// One conversation with the server. Errors of the server keep their message; a server that does
+/// not respond is `kUnavailable`. Not thread-safe.
 class JobServer {
  public:
   static Result<JobServer> open(const ServerArguments& arguments);
@@ -74,5 +71,15 @@ class JobServer {
   std::unique_ptr<HttpLink> link_;
   std::string url_;
 };
+
+/// All pages of a list as one. \param path  with a query: "/v1/jobs?activity=active"
+Result<Json> ask_for_pages(JobServer& server, const std::string& path);
+
+/// An error as it is; one by which the server knows no such job, with which one may be meant.
+Error with_near_job(Error error, JobServer& server, const std::string& job);
+
+/// `JobServer::ask_text` below a job's path, with such errors.
+Result<std::string> ask_of_job(JobServer& server, const std::string& job, const std::string& method,
+                               const std::string& below, std::string body = {});
 
 }  // namespace harpe

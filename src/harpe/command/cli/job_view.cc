@@ -8,7 +8,6 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/cli/carbon_control_view.h"
-#include "harpe/command/cli/job_saving.h"
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "harpe/command/cli/job_dashboard.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/job_view.h"
 #include "harpe/command/cli/live_terminal.h"

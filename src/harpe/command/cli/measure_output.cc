@@ -68,6 +68,21 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
   }
 }
 
+Json estimate_json(const EnergyEstimate& energy) {
+  if (energy.source == EnergySource::kNone) return {};
+  Json result = {
+      {"energy_j", energy.energy.value},
+      {"error_j", error_known(energy) ? Json(energy.error.value) : Json()},
+      {"sensor_error_j", energy.sensor_error.value},
+      {"mean_power_w", energy.missing.value > 0 ? Json() : Json(energy.mean_power().value)},
+      {"source", source_name(energy.source)},
+      {"unobserved_s", energy.unobserved.value},
+      {"missing_s", energy.missing.value},
+      {"counter_restarts", energy.restarts}};
+  result["counter_per_power"] = energy.counter_per_power ? Json(*energy.counter_per_power) : Json();
+  return result;
+}
+
 }  // namespace
 
 std::string energy_text(const EnergyEstimate& energy) {
@@ -130,21 +145,6 @@ std::vector<std::string> energy_remarks(const WindowEnergy& window) {
                     share + ": see docs/measuring.md. Idle power is included.");
   }
   return lines;
-}
-
-Json estimate_json(const EnergyEstimate& energy) {
-  if (energy.source == EnergySource::kNone) return {};
-  Json result = {
-      {"energy_j", energy.energy.value},
-      {"error_j", error_known(energy) ? Json(energy.error.value) : Json()},
-      {"sensor_error_j", energy.sensor_error.value},
-      {"mean_power_w", energy.missing.value > 0 ? Json() : Json(energy.mean_power().value)},
-      {"source", source_name(energy.source)},
-      {"unobserved_s", energy.unobserved.value},
-      {"missing_s", energy.missing.value},
-      {"counter_restarts", energy.restarts}};
-  result["counter_per_power"] = energy.counter_per_power ? Json(*energy.counter_per_power) : Json();
-  return result;
 }
 
 Json energy_json(const WindowEnergy& window) {

@@ -39,7 +39,6 @@ std::vector<std::string> energy_remarks(const WindowEnergy& window);
 
 /// {"time_s", "devices": [...], "total": {...}}.
 Json energy_json(const WindowEnergy& window);
-Json estimate_json(const EnergyEstimate& energy);
 
 /// Whether any of the GPUs is simulated.
 bool any_simulated(const ChosenDevices& devices);

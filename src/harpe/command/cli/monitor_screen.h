@@ -3,13 +3,40 @@
 /// What `harpe monitor` shows on a terminal: a title, the node's total, rows of devices, and what
 /// runs on them. Pure. Only for `.cc` files.
 
+#include <cstddef>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "harpe/command/cli/monitor_rows.h"
+#include "harpe/base/clock.h"
+#include "harpe/base/units.h"
+#include "harpe/command/cli/monitor_view.h"
 #include "harpe/command/cli/node_use.h"
 
 namespace harpe {
+
+/// Power of one device over the last minutes. Not thread-safe.
+class PowerHistory {
+ public:
+  static constexpr Seconds kSpan{300};
+  /// Of samples nearer to each other the first is kept.
+  static constexpr Seconds kNearest{0.25};
+
+  void add(Instant at, Watts power);
+  /// Means of equal spans up to the newest of all, oldest first, as shares of `full`; NaN where
+  /// there is none. Spans have fixed places in time: a level changes only while it is the last.
+  /// \param interval  between samples: spans are no shorter
+  std::vector<double> levels(Instant now, std::size_t count, Watts full, Seconds interval) const;
+  std::optional<Watts> highest() const;
+
+ private:
+  struct Sample {
+    Instant at;
+    double watts = 0;
+  };
+  std::deque<Sample> samples_;
+};
 
 struct MonitorState {
   enum class Order : unsigned char { kIndex, kPower, kBusy, kTemperature, kEnergy };
@@ -39,5 +66,8 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
 /// "power", of "sorted by power".
 const char* name_of(MonitorState::Order order);
 MonitorState::Order next_of(MonitorState::Order order);
+
+/// "312.1 ± 0.4 kJ": with a unit that leaves few digits, as of long views.
+std::string short_energy_text(const EnergyEstimate& energy);
 
 }  // namespace harpe

@@ -18,7 +18,6 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
-#include "harpe/command/cli/job_pages.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/own_server.h"
 #include "harpe/command/cli/profile_watch.h"

@@ -48,4 +48,7 @@ std::string run_text(const RunReport& report, int columns, bool coloured);
 /// "harpe.run/1".
 std::string run_json(const RunReport& report);
 
+/// Lines, in so many columns (0: any).
+std::string tuning_text(const TuningReport& report, int columns, bool coloured);
+
 }  // namespace harpe

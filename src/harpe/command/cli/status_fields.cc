@@ -9,6 +9,17 @@
 #include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
+namespace {
+
+/// True if iterations take the time that the plan predicts, or one of the two is not known.
+bool as_predicted(const Json& status) {
+  constexpr double kSame = 0.02;
+  const auto measured = number_in(status, "iteration_time_s");
+  const auto predicted = number_in(status, "predicted_time_s");
+  return !measured || !predicted || std::abs(*measured / *predicted - 1) <= kSame;
+}
+
+}  // namespace
 
 Json parsed(std::string_view text) {
   return json_or_discarded(text);
@@ -72,6 +83,51 @@ std::string rough_time(Seconds time) {
   if (time.value < 1.5 * kMinute) return fixed(std::max(1.0, time.value), 0) + " s";
   if (time.value < 1.5 * kHour) return fixed(time.value / kMinute, 0) + " min";
   return fixed(time.value / kHour, 1) + " h";
+}
+
+bool is_claimed(const Json& status) {
+  return number_in(status, "saved_j").value_or(0) >
+             number_in(status, "saved_error_j").value_or(0) &&
+         as_predicted(status);
+}
+
+std::string saved_amount(const Json& status) {
+  const auto joules = number_in(status, "saved_j");
+  if (!joules) return "-";
+  const auto error = number_in(status, "saved_error_j");
+  if (!error || (*joules == 0 && *error == 0)) return short_energy(*joules);
+  const EnergyUnit unit = unit_of(std::max(std::abs(*joules), *error));
+  return fixed(*joules / unit.joules, unit.decimals) + " ± " +
+         fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
+}
+
+std::string saved_text(const Json& status) {
+  std::string text = saved_amount(status);
+  const auto joules = number_in(status, "saved_j");
+  const auto error = number_in(status, "saved_error_j");
+  if (!joules || !error || (*joules == 0 && *error == 0)) return text;
+  if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
+  if (!as_predicted(status)) {
+    const double ratio = number_in(status, "iteration_time_s").value_or(0) /
+                         number_in(status, "predicted_time_s").value_or(1);
+    text += " (iterations take " + fixed(100 * std::abs(ratio - 1), 0) + " % " +
+            (ratio > 1 ? "more" : "less") + " time than predicted)";
+  }
+  return text;
+}
+
+std::optional<SavedShare> saved_share(const Json& status) {
+  const auto joules = number_in(status, "saved_j");
+  const double used = number_in(status, "energy_j").value_or(0);
+  if (!joules || !is_claimed(status) || !(used + *joules > 0)) return std::nullopt;
+  const double error = number_in(status, "saved_error_j").value_or(0);
+  return SavedShare{100 * *joules / (used + *joules), 100 * error / (used + *joules)};
+}
+
+std::string saving_text(const Json& status) {
+  const auto share = saved_share(status);
+  return saved_text(status) + " against all-max" +
+         (share ? " (" + fixed(share->percent, 1) + " %)" : "");
 }
 
 }  // namespace harpe

@@ -1,10 +1,9 @@
 // What `harpe run --optimize` says at the end.
 
-#include "harpe/command/cli/tuning_view.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harpe/command/cli/run_report.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
 namespace harpe {

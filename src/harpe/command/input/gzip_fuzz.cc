@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "harpe/command/input/gzip.h"
 #include "harpe/command/input/gzip_testing.h"
+#include "harpe/command/input/input_file.h"
 
 namespace {
 

@@ -1,5 +1,3 @@
-#include "harpe/command/input/gzip.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "harpe/command/input/gzip_testing.h"
+#include "harpe/command/input/input_file.h"
 
 namespace harpe {
 namespace {

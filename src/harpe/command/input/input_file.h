@@ -8,11 +8,21 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "harpe/base/file.h"
 #include "harpe/base/result.h"
 
 namespace harpe {
+
+/// True if `bytes` begin as gzip data does.
+bool is_gzip(std::string_view bytes);
+
+/// Returns the decompressed content of gzip data: of all members, if several are concatenated.
+/// Fails with `kIo` naming `file` if the data are damaged, end early, are followed by other bytes,
+/// or decompress to more than `limit` bytes. No more than `limit` bytes and a buffer are
+/// decompressed before that is known: a small file cannot fill the memory.
+Result<std::string> gunzip(std::string_view bytes, const std::string& file, std::uint64_t limit);
 
 /// Returns the whole file, decompressed if it is compressed by gzip, which its content tells and
 /// not its name. `limit` holds for the file and for what it decompresses to. Fails as `read_file`

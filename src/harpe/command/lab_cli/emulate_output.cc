@@ -10,7 +10,7 @@
 #include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/emulate_power.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
+#include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/report/power_chart.h"
 #include "harpe/report/usage_page.h"
 

@@ -11,7 +11,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/plan_cli/cluster.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
+#include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/report/comparison_svg.h"
 
 namespace harpe {

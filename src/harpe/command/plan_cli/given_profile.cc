@@ -1,10 +1,15 @@
 #include "harpe/command/plan_cli/given_profile.h"
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 #include "harpe/base/csv.h"
+#include "harpe/command/command/console.h"
+#include "harpe/command/command/quantity_text.h"
+#include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
+#include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
 namespace harpe {
@@ -48,6 +53,20 @@ std::string plan_file(const std::string& file) {
   std::error_code no_file;
   const std::filesystem::path inside = plain_or_gz(std::filesystem::path(file) / "plan.json");
   return std::filesystem::is_regular_file(inside, no_file) ? inside.string() : file;
+}
+
+void warn_of_chunks(std::optional<int> given, const Schedule& schedule, Console& console) {
+  const int chunks = schedule.chunks();
+  if (!given || *given == chunks) return;
+  console.warn("--chunks " + std::to_string(*given) + " is ignored: " + schedule.name + " has " +
+               counted(static_cast<std::size_t>(chunks), "chunk") + " a stage");
+}
+
+std::string synthetic_line(bool is_synthetic, bool coloured) {
+  if (!is_synthetic) return {};
+  std::string text = wrapped_text(std::string(kSyntheticRemark), kTextColumns);
+  text.pop_back();
+  return painted(text, Paint::kBold, coloured) + '\n';
 }
 
 }  // namespace harpe

@@ -3,6 +3,7 @@
 /// Profiles, schedules and plans as a user gives them to a command, plain or compressed by gzip,
 /// and what about them should be said.
 
+#include <optional>
 #include <string>
 
 #include "harpe/base/result.h"
@@ -29,5 +30,12 @@ Result<Plan> given_plan(const std::string& file);
 
 /// The plan itself where `file` is a folder that `harpe plan --out` wrote.
 std::string plan_file(const std::string& file);
+
+/// Warns if the schedule has another number of chunks a stage than the command line gives, because
+/// schedules of that name have a fixed number.
+void warn_of_chunks(std::optional<int> given, const Schedule& schedule, Console& console);
+
+/// `kSyntheticRemark` as the first line of what shows such figures; nothing for others.
+std::string synthetic_line(bool is_synthetic, bool coloured);
 
 }  // namespace harpe

@@ -7,11 +7,11 @@
 #include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/cluster.h"
+#include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/late_replay.h"
 #include "harpe/command/plan_cli/plan_output.h"
 #include "harpe/command/plan_cli/premises.h"
 #include "harpe/command/plan_cli/rivals.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/counted_latency.h"
 

@@ -12,7 +12,6 @@
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/premises.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
 #include "harpe/plan/frontier/profile_misfit.h"
 
 namespace harpe {

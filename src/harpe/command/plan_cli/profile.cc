@@ -10,7 +10,6 @@
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/command/plan_cli/plan_cli.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/unit_doubts.h"
 

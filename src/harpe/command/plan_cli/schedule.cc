@@ -15,7 +15,6 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
-#include "harpe/command/plan_cli/given_chunks.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/plan/schedule/pipeline.h"

@@ -19,7 +19,6 @@
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/command/plan_cli/premises.h"
-#include "harpe/command/plan_cli/synthetic_line.h"
 #include "harpe/plan/frontier/planned_schedule.h"
 #include "harpe/plan/profile/counted_latency.h"
 

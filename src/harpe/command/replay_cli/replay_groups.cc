@@ -16,7 +16,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/replay_cli/replay_cli.h"
-#include "harpe/command/replay_cli/trace_files.h"
+#include "harpe/command/replay_cli/zeus_runs.h"
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/concurrent_recurrences.h"
 

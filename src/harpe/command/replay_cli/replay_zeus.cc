@@ -22,7 +22,6 @@
 #include "harpe/command/replay_cli/regret_page.h"
 #include "harpe/command/replay_cli/replay_cli.h"
 #include "harpe/command/replay_cli/replay_groups.h"
-#include "harpe/command/replay_cli/trace_files.h"
 #include "harpe/command/replay_cli/zeus_runs.h"
 #include "harpe/report/report.h"
 #include "harpe/zeus/batch_size/pay_back.h"

@@ -14,7 +14,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/input/gzip_testing.h"
 #include "harpe/command/replay_cli/replay_cli.h"
-#include "harpe/command/replay_cli/trace_files.h"
+#include "harpe/command/replay_cli/zeus_runs.h"
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 

@@ -4,14 +4,24 @@
 /// runs. All seeds of all of them run side by side; the figures do not depend on how many at a
 /// time.
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harpe/command/command/console.h"
 #include "harpe/lab/replay/comparison.h"
+#include "harpe/lab/replay/traces.h"
 
 namespace harpe {
+
+/// Returns the path of summary_train.csv, with ".gz" if a plain one is missing and that is there.
+std::filesystem::path train_file(const std::filesystem::path& directory);
+/// The same of summary_power_<gpu>.csv, which has one GPU.
+std::filesystem::path power_file(const std::filesystem::path& directory, const std::string& gpu);
+
+/// Reads these two.
+Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu);
 
 struct ZeusArguments {
   std::string directory, from, csv, out, groups;

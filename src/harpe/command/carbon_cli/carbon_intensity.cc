@@ -1,18 +1,35 @@
-#include "harpe/command/carbon_cli/intensity_view.h"
+// `harpe carbon now`, `history` and `forecast`: labelled intensities for people, as JSON and as
+// CSV. No number goes without its kind and the step of the ladder that it stands on.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/cached_series.h"
+#include "harpe/carbon/carbon_source/open_source.h"
+#include "harpe/command/carbon_cli/carbon_cli.h"
+#include "harpe/command/carbon_cli/source_options.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {
 namespace {
+
+/// What a source said.
+struct SourceView {
+  std::string source;  ///< as the user wrote it
+  SourceIdentity identity;
+  std::string method;  ///< CarbonSource::method()
+};
 
 constexpr const char* kGramsUnit = "gCO2eq/kWh";
 
@@ -79,8 +96,6 @@ std::string csv_head(const SourceView& view, const IntensitySeries& series) {
 bool is_of_an_hour(const LabelledIntensity& current) {
   return current.ladder != LadderStep::kYearlyMean;
 }
-
-}  // namespace
 
 std::string current_text(const SourceView& view, const LabelledIntensity& current, bool coloured) {
   const CarbonIntensity& intensity = current.intensity;
@@ -162,6 +177,7 @@ std::string history_json(const SourceView& view, const LabelledHistory& history)
   return json_text(document);
 }
 
+/// time,grams_per_kwh,estimated,fetched_at, with the label as comments.
 std::string history_csv(const SourceView& view, const LabelledHistory& history) {
   const IntensitySeries& series = history.series;
   std::string text = csv_head(view, series) + "time,grams_per_kwh,estimated,fetched_at\n";
@@ -219,6 +235,7 @@ std::string forecast_json(const SourceView& view, const LabelledForecast& foreca
   return json_text(document);
 }
 
+/// time,grams_per_kwh,lower,upper.
 std::string forecast_csv(const SourceView& view, const LabelledForecast& forecast) {
   const IntensitySeries& series = forecast.expected;
   std::string text = csv_head(view, series) + "# " + std::string(text_of(forecast.ladder)) +
@@ -232,6 +249,110 @@ std::string forecast_csv(const SourceView& view, const LabelledForecast& forecas
             cell(forecast.lower, i) + "," + cell(forecast.upper, i) + "\n";
   }
   return text;
+}
+
+Result<Outcome> run_now(const SourceArguments& arguments, Console& console) {
+  const auto source = HARPE_TRY(open_source(arguments));
+  const LabelledIntensity current = HARPE_TRY(source->current());
+  const SourceView view{
+      .source = arguments.text, .identity = source->identity(), .method = source->method()};
+  return Outcome{.text = current_text(view, current, console.colour_out),
+                 .json = current_json(view, current)};
+}
+
+struct HistoryArguments {
+  SourceArguments source;
+  std::optional<UtcTime> from, to;
+  std::string csv;
+};
+
+Result<Outcome> run_history(const HistoryArguments& arguments) {
+  const auto source = HARPE_TRY(open_source(arguments.source));
+  const UtcTime now = utc_clock()();
+  const UtcTime to = arguments.to.value_or(now);
+  const UtcTime from = arguments.from.value_or(to - whole_hours(24));
+  const LabelledHistory history = HARPE_TRY(source->history(from, to));
+  const SourceView view{
+      .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
+  if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, history_csv(view, history)));
+  return Outcome{.text = history_text(view, history), .json = history_json(view, history)};
+}
+
+struct ForecastArguments {
+  SourceArguments source;
+  WholeSeconds horizon{24 * 3600};
+  std::string csv;
+};
+
+Result<WholeSeconds> parse_horizon(std::string_view text) {
+  const Seconds time = HARPE_TRY(parse_seconds(text));
+  if (time.value < 3600 || time.value > 96 * 3600) {
+    return Error::invalid("expected 1 h to 96 h");
+  }
+  return WholeSeconds(static_cast<std::int64_t>(time.value));
+}
+
+Result<Outcome> run_forecast(const ForecastArguments& arguments, Console& console) {
+  const auto source = HARPE_TRY(open_source(arguments.source));
+  const LabelledForecast forecast = HARPE_TRY(source->forecast(arguments.horizon));
+  const SourceView view{
+      .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
+  if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, forecast_csv(view, forecast)));
+  return Outcome{.text = forecast_text(view, forecast, console.colour_out),
+                 .json = forecast_json(view, forecast)};
+}
+
+}  // namespace
+
+void add_carbon_now_command(Commands& commands, CLI::App& carbon) {
+  const auto arguments = std::make_shared<SourceArguments>();
+  CLI::App& app = commands.add(
+      carbon, "now",
+      "the carbon intensity of electricity at present\n"
+      "Asks a provider, no more often than its data change, and keeps what it says in "
+      "~/.cache/harpe/carbon (HARPE_CARBON_CACHE; off: no cache). Where it does not answer, the "
+      "number comes from the last hours, from a forecast made earlier, from a week ago or from "
+      "the mean that the source has as its option, and says so. Tokens come from the environment "
+      "or from ~/.config/harpe: docs/carbon-sources.md.",
+      "harpe carbon now uk:13\n"
+      "harpe carbon now 'electricity-maps:DE?mean=381' --json\n"
+      "harpe carbon now entsoe:10Y1001A1001A82H",
+      [arguments](Console& console) { return run_now(*arguments, console); });
+  add_source_options(app, *arguments);
+}
+
+void add_carbon_history_command(Commands& commands, CLI::App& carbon) {
+  const auto arguments = std::make_shared<HistoryArguments>();
+  CLI::App& app = commands.add(
+      carbon, "history",
+      "the carbon intensity of past hours\n"
+      "Takes it from the cache where all of it is there, else from the provider, whose terms say "
+      "what may be done with it; most forbid to hand it on.",
+      "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
+      "harpe carbon history electricity-maps:DE --json",
+      [arguments](Console&) { return run_history(*arguments); });
+  add_source_options(app, arguments->source);
+  add_parsed(app, "--from", "TIME", "Begin, in UTC (default: 24 h before the end)", arguments->from,
+             parse_time_option);
+  add_parsed(app, "--to", "TIME", "End, in UTC (default: now)", arguments->to, parse_time_option);
+  add_text(app, "--csv", "FILE", "Every value, with when it was fetched", arguments->csv);
+}
+
+void add_carbon_forecast_command(Commands& commands, CLI::App& carbon) {
+  const auto arguments = std::make_shared<ForecastArguments>();
+  CLI::App& app = commands.add(
+      carbon, "forecast",
+      "the carbon intensity of the hours to come\n"
+      "The provider's forecast; where there is none, Harpe's own over four weeks of history, with "
+      "an interval that holds 80 % of what comes (harpe carbon backtest); with less than two days "
+      "of history, the newest value.",
+      "harpe carbon forecast uk --horizon 48h\n"
+      "harpe carbon forecast electricity-maps:DE --csv forecast.csv --json",
+      [arguments](Console& console) { return run_forecast(*arguments, console); });
+  add_source_options(app, arguments->source);
+  add_parsed(app, "--horizon", "TIME", "How far ahead, 1h to 96h (default 24h)", arguments->horizon,
+             parse_horizon);
+  add_text(app, "--csv", "FILE", "Every value, with its interval", arguments->csv);
 }
 
 }  // namespace harpe
