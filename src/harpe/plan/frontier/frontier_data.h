@@ -17,9 +17,9 @@
 #include "harpe/plan/frontier/find_plan.h"
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/frontier/late_bound.h"
+#include "harpe/plan/frontier/point_costs.h"
 #include "harpe/plan/frontier/problem.h"
 #include "harpe/plan/frontier/search_order.h"
-#include "harpe/plan/frontier/point_costs.h"
 
 namespace harpe {
 
