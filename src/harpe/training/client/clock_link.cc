@@ -136,7 +136,9 @@ void ClockLink::connect() {
 
 void ClockLink::lost(const Error& error) {
   channels_.publish(nullptr);
-  if (!std::exchange(told_away_, true)) {
+  const bool is_of_node = error.code == ErrorCode::kUnavailable;
+  if (!told_away_ && (options_.logs_for_node || !is_of_node)) {
+    told_away_ = true;
     log_("clocks cannot be set: " + error.text() +
          "; training goes on at the clocks the GPU has, and this is tried again");
   }

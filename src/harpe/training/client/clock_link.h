@@ -25,6 +25,8 @@ struct ClockLinkOptions {
   int gpu = 0;        ///< as the agent counts them
   Seconds lease{60};  ///< after which an agent restores the clock of a rank that has gone
   std::string name;   ///< of the lease, for people
+  /// False: another rank of the node logs that its agent is away, which all of them see.
+  bool logs_for_node = true;
   Seconds first_retry{0.5}, longest_retry{30};
 };
 
@@ -117,7 +119,7 @@ class ClockLink {
   SteadyKnobs knobs_;
   Instant next_;
   int failures_ = 0;
-  bool told_away_ = false;
+  bool told_away_ = false;  ///< logged that clocks cannot be set
   bool ever_connected_ = false;
   bool told_refusals_ = false;
   // What was last seen of the channel.

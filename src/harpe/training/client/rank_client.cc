@@ -211,7 +211,8 @@ class ActiveClient final : public RankClient {
       clocks_ = std::make_unique<ClockLink>(ClockLinkOptions{.socket = *options.clock_socket,
                                                              .gpu = *gpu_.index,
                                                              .lease = options.lease,
-                                                             .name = options.job},
+                                                             .name = options.job,
+                                                             .logs_for_node = is_first_of_node()},
                                             wanted_, clock, log_);
     }
     ServerSessionOptions session{.job = options.job,

@@ -661,6 +661,29 @@ TEST_F(ClientTest, EachOfSeveralRanksLogsItsOwnWarningOnceAndNamesItself) {
                                              HasSubstr("rank 2: clocks cannot be set: ")));
 }
 
+TEST_F(ClientTest, OnlyTheFirstRankOfANodeLogsThatItsAgentIsAway) {
+  spec_.shape = {.data = 2, .stages = 1, .tensor = 1};
+  std::vector<std::unique_ptr<TestGpu>> gpus;
+  std::vector<std::unique_ptr<Gpu>> devices;
+  std::vector<std::unique_ptr<RankClient>> clients;
+  for (int rank = 1; rank >= 0; --rank) {
+    ::setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+    gpus.push_back(std::make_unique<TestGpu>(rank));
+    devices.push_back(gpus.back()->device());
+    RankClientOptions given = options();
+    given.coordinates = RankCoordinates{.data = rank};
+    given.measured = devices.back().get();
+    given.clock_socket = "/nowhere/clocks.sock";
+    clients.push_back(started(given));
+    ASSERT_NE(clients.back(), nullptr);
+  }
+  ::unsetenv("LOCAL_RANK");
+  for (auto& client : clients) EXPECT_TRUE(registers(*client));
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
+  clients.clear();
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("rank 0: clocks cannot be set: ")));
+}
+
 TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   RankClientOptions given;
   given.log = [this](const std::string& text) {
