@@ -1,16 +1,52 @@
 #include "harpe/carbon/carbon_source/open_source.h"
 
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/exogenous_source.h"
-#include "harpe/carbon/carbon_source/provider_link.h"
 #include "harpe/carbon/carbon_source/provider_sources.h"
+#include "harpe/carbon/carbon_source/source_link.h"
 
 namespace harpe {
 namespace {
+
+/// Returns what links to all providers have in common.
+/// \param calls  limit in 60 s, well below that of the provider
+SourceLinkOptions provider_link_options(const SourceEnvironment& environment, std::string provider,
+                                        std::string token_advice, int calls) {
+  return {.provider = std::move(provider),
+          .token_advice = std::move(token_advice),
+          .timeout = environment.timeout,
+          .calls = calls,
+          .seed = environment.seed,
+          .ca_file = environment.variable("HARPE_CARBON_CA_FILE").value_or("")};
+}
+
+/// Returns where a token is looked for, and how to get one.
+std::string token_advice_of(const ApiTokenNames& names) {
+  return "Check the token in " + names.variable + " or ~/.config/harpe/" + names.file + ". " +
+         names.advice;
+}
+
+ApiTokenNames entsoe_token_names() {
+  return {.variable = "HARPE_ENTSOE_TOKEN",
+          .file = "entsoe.token",
+          .advice =
+              "Register at https://transparency.entsoe.eu and ask transparency@entsoe.eu for "
+              "access to the RESTful API"};
+}
+
+SourceLinkOptions entsoe_link_options(const SourceEnvironment& environment) {
+  constexpr int kCalls = 100;
+  SourceLinkOptions options =
+      provider_link_options(environment, "ENTSO-E", token_advice_of(entsoe_token_names()), kCalls);
+  options.expected_type = "xml";
+  options.also_read = 400;  // with which a document says that there is no data
+  return options;
+}
 
 using Provider = SourceSpecification::Provider;
 
@@ -234,6 +270,26 @@ Result<std::unique_ptr<CarbonSource>> open_source(std::string_view text,
                                                   SourceEnvironment environment) {
   const SourceSpecification source = HARPE_TRY(parse_source(text));
   return open_source(source, std::move(environment));
+}
+
+Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
+                                        const SourceEnvironment& environment, UtcTime from,
+                                        UtcTime to) {
+  if (source.provider != SourceSpecification::Provider::kEntsoe) {
+    return Error::of(ErrorCode::kNotSupported,
+                     "prices come from entsoe:EIC alone; for others, give a file to harpe carbon "
+                     "simulate --price");
+  }
+  if (environment.offline) {
+    return Error::of(ErrorCode::kNotSupported, "prices are not kept: there are none offline");
+  }
+  const auto fetcher = HARPE_TRY(HttpFetcher::open());
+  const ProviderAccess access{
+      .url = source.url,
+      .token = HARPE_TRY(find_api_token(entsoe_token_names(), environment.variable)),
+      .now = environment.now};
+  SourceLink link(*fetcher, environment.clock, environment.now, entsoe_link_options(environment));
+  return fetch_entsoe_prices(link, access, source.zone, source.step, from, to);
 }
 
 }  // namespace harpe

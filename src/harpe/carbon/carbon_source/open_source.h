@@ -16,7 +16,9 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/file.h"
+#include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/api_token.h"
+#include "harpe/carbon/carbon_source/entsoe_prices.h"
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 #include "harpe/carbon/carbon_source/source_specification.h"
 
@@ -59,5 +61,12 @@ Result<std::unique_ptr<CarbonSource>> open_source(const SourceSpecification& sou
                                                   SourceEnvironment environment);
 Result<std::unique_ptr<CarbonSource>> open_source(std::string_view text,
                                                   SourceEnvironment environment);
+
+/// Fetches the day-ahead prices of `entsoe:EIC` in [from, to), in intervals of the source's step,
+/// as far as they are published: from the afternoon on, to the end of tomorrow. Fails with
+/// kNotSupported for sources without prices and if offline; otherwise as fetch_entsoe_prices.
+Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
+                                        const SourceEnvironment& environment, UtcTime from,
+                                        UtcTime to);
 
 }  // namespace harpe

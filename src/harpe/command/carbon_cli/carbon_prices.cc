@@ -7,7 +7,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
-#include "harpe/carbon/carbon_source/open_prices.h"
+#include "harpe/carbon/carbon_source/open_source.h"
 #include "harpe/command/carbon_cli/carbon_cli.h"
 #include "harpe/command/carbon_cli/source_options.h"
 #include "harpe/command/command/json_output.h"

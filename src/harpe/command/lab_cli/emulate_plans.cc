@@ -9,7 +9,7 @@
 #include "harpe/command/plan_cli/job_doubts.h"
 #include "harpe/command/plan_cli/rivals.h"
 #include "harpe/device/gpu_model/gpu_model.h"
-#include "harpe/lab/emulation/power_limited.h"
+#include "harpe/lab/emulation/throttled_pipelines.h"
 #include "harpe/plan/baseline/at_objective.h"
 #include "harpe/plan/policy/plan_choice.h"
 

@@ -12,7 +12,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/lab_cli/lab_cli.h"
-#include "harpe/lab/emulation/power_limited.h"
+#include "harpe/lab/emulation/throttled_pipelines.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"
 

@@ -1,9 +1,9 @@
-#include "harpe/lab/emulation/power_limited.h"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
+
+#include "harpe/lab/emulation/throttled_pipelines.h"
 
 namespace harpe {
 namespace {

@@ -1,6 +1,9 @@
 #include "harpe/lab/emulation/throttled_pipelines.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 namespace harpe {
 
@@ -29,6 +32,23 @@ std::span<const std::size_t> ThrottledPipelines::throttled(std::span<const std::
   buffer.assign(plans.begin(), plans.end());
   for (const std::size_t p : hot_) buffer[p] = cluster_.throttled(plans[p], held_to_[p]);
   return buffer;
+}
+
+Profile at_power_limit(const Profile& profile, Watts limit) {
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  for (InstructionProfile& entry : entries) {
+    std::map<Knobs, OperatingPoint> highest;  // for each knobs, so far: points come by rising clock
+    for (OperatingPoint& point : entry.points) {
+      const auto [held, is_first] = highest.try_emplace(point.knobs, point);
+      if (is_first || point.energy <= limit * point.time) {
+        held->second = point;
+      } else {
+        point.time = held->second.time;
+        point.energy = held->second.energy;
+      }
+    }
+  }
+  return profile.with_entries(std::move(entries));
 }
 
 }  // namespace harpe

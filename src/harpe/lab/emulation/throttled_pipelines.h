@@ -18,8 +18,16 @@
 
 #include "harpe/base/units.h"
 #include "harpe/lab/emulation/emulated_cluster.h"
+#include "harpe/plan/profile/profile.h"
 
 namespace harpe {
+
+/// Returns the profile of GPUs under a power limit, from one measured without it. If an instruction
+/// draws more than the limit at a clock, the GPU lowers the clock: the instruction then takes what
+/// it takes at the highest measured clock within the limit, or at the lowest clock if none is. With
+/// knobs, only points with the same knobs count. Settings stay the same: a point is what a GPU does
+/// when that clock is requested.
+Profile at_power_limit(const Profile& profile, Watts limit);
 
 /// Returns the makespan of a plan on GPUs too hot for more than a clock over its usual one, at
 /// least 1.

@@ -213,6 +213,52 @@ constexpr double kLeastGain = 0.01;
 constexpr const char* kWindow = "harpe tuning";
 constexpr Seconds kSettlingLook{0.005};
 
+/// Windows of a job's GPUs by an energy monitor, which may measure other windows at the same time.
+class MonitorMeter final : public WindowMeter {
+ public:
+  /// Monitor and clock must outlive this object.
+  /// \param with_node  CPUs and their memory count, too, if they can be read
+  MonitorMeter(EnergyMonitor& monitor, bool with_node, Clock& clock)
+      : monitor_(monitor), with_node_(with_node), clock_(clock) {}
+
+  Status begin(Instant at) override { return monitor_.begin(kWindow, true, at); }
+
+  bool settled(Instant at) const override { return monitor_.settled(at); }
+
+  void settle(Instant at) override {
+    while (!settled(at) && clock_.now() < at + kLongestSettling) {
+      clock_.sleep_until(clock_.now() + kSettlingLook);
+    }
+  }
+
+  /// Fails if a GPU reported no energy, or only a part.
+  Result<MeteredWindow> end(Instant at) override {
+    const WindowEnergy used = HARPE_TRY(monitor_.end(kWindow, at));
+    MeteredWindow window;
+    bool has_gpu = false;
+    for (const DeviceEnergy& device : used.devices) {
+      const bool is_gpu = device.kind == DeviceEnergy::Kind::kGpu;
+      if (!is_gpu && !with_node_) continue;
+      if (is_gpu && device.error) return *device.error;
+      if (is_gpu && device.energy.source == EnergySource::kNone) {
+        return Error::of(ErrorCode::kNotSupported, device.label() + " gives no energy");
+      }
+      has_gpu = has_gpu || is_gpu;
+      window.energy += device.energy.energy;
+      window.error = {std::hypot(window.error.value, device.energy.error.value)};
+    }
+    if (!has_gpu) return Error::of(ErrorCode::kNotFound, "there is no GPU");
+    return window;
+  }
+
+  void cancel() override { (void)monitor_.cancel(kWindow).ok(); }
+
+ private:
+  EnergyMonitor& monitor_;
+  bool with_node_;
+  Clock& clock_;
+};
+
 constexpr double kLowestClockShare = 0.45;
 constexpr std::size_t kMostClocks = 32;
 constexpr double kLimits = 20, kRoundStep = 5;  // W
@@ -425,39 +471,6 @@ std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
     advice = Advice{.setting = i, .slowdown = slowdown - 1, .saving = 1 - energy};
   }
   return advice;
-}
-
-Status MonitorMeter::begin(Instant at) {
-  return monitor_.begin(kWindow, true, at);
-}
-
-void MonitorMeter::settle(Instant at) {
-  while (!settled(at) && clock_.now() < at + kLongestSettling) {
-    clock_.sleep_until(clock_.now() + kSettlingLook);
-  }
-}
-
-Result<MeteredWindow> MonitorMeter::end(Instant at) {
-  const WindowEnergy used = HARPE_TRY(monitor_.end(kWindow, at));
-  MeteredWindow window;
-  bool has_gpu = false;
-  for (const DeviceEnergy& device : used.devices) {
-    const bool is_gpu = device.kind == DeviceEnergy::Kind::kGpu;
-    if (!is_gpu && !with_node_) continue;
-    if (is_gpu && device.error) return *device.error;
-    if (is_gpu && device.energy.source == EnergySource::kNone) {
-      return Error::of(ErrorCode::kNotSupported, device.label() + " gives no energy");
-    }
-    has_gpu = has_gpu || is_gpu;
-    window.energy += device.energy.energy;
-    window.error = {std::hypot(window.error.value, device.energy.error.value)};
-  }
-  if (!has_gpu) return Error::of(ErrorCode::kNotFound, "there is no GPU");
-  return window;
-}
-
-void MonitorMeter::cancel() {
-  (void)monitor_.cancel(kWindow).ok();
 }
 
 Knob clock_knob(std::span<const FoundGpu> gpus) {

@@ -34,27 +34,6 @@ Knob clock_knob(std::span<const FoundGpu> gpus);
 /// Power limits, likewise.
 Knob limit_knob(std::span<const FoundGpu> gpus);
 
-/// Windows of a job's GPUs by an energy monitor, which may measure other windows at the same time.
-class MonitorMeter final : public WindowMeter {
- public:
-  /// Monitor and clock must outlive this object.
-  /// \param with_node  CPUs and their memory count, too, if they can be read
-  MonitorMeter(EnergyMonitor& monitor, bool with_node, Clock& clock)
-      : monitor_(monitor), with_node_(with_node), clock_(clock) {}
-
-  Status begin(Instant at) override;
-  bool settled(Instant at) const override { return monitor_.settled(at); }
-  void settle(Instant at) override;
-  /// Fails if a GPU reported no energy, or only a part.
-  Result<MeteredWindow> end(Instant at) override;
-  void cancel() override;
-
- private:
-  EnergyMonitor& monitor_;
-  bool with_node_;
-  Clock& clock_;
-};
-
 /// A forecast of the setting that a job should have although none may be set: one measurement,
 /// extended by the model of power_limit/setting_model.h, which was fitted to other jobs.
 struct Advice {
@@ -135,7 +114,7 @@ class JobTuning {
   ProfileKey key_;
   TuningReport report_;
   std::unique_ptr<KnobSetter> setter_;
-  std::unique_ptr<MonitorMeter> meter_;
+  std::unique_ptr<WindowMeter> meter_;
   std::unique_ptr<Tuner> tuner_;
 };
 

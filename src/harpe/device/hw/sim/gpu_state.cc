@@ -9,7 +9,7 @@
 namespace harpe {
 namespace {
 
-constexpr std::uint64_t kStepJitter = 2;         // after the noise of gpu_readings.cc
+constexpr std::uint64_t kStepJitter = 2;         // after kSensorNoise
 constexpr std::int64_t kMostJitter = 6;          // standard deviations, of `normal`
 constexpr std::int64_t kControlNs = 10'000'000;  // the chip's controller of clocks
 constexpr double kSettledKelvin = 0.005;
@@ -388,6 +388,14 @@ void advance_once(const SimulatedGpuSpec& spec, const WorkTable* tables, Simulat
   end_streams(state);
 }
 
+enum SwitchPurpose : std::uint64_t { kSlowTarget = 11, kTargetSpread, kSlowPair, kSwitch };
+
+constexpr std::uint64_t kSensorNoise = 1;
+
+std::size_t slot(std::int64_t mark) {
+  return static_cast<std::size_t>((mark % kPowerMarks + kPowerMarks) % kPowerMarks);
+}
+
 }  // namespace
 
 SimulatedGpuState initial_state(const SimulatedGpuSpec& spec) {
@@ -437,6 +445,90 @@ double true_power(const SimulatedGpuSpec& spec, const WorkTable* tables,
                   const SimulatedGpuState& state) {
   return power_line(spec, tables, state, state.clock_mhz).at(spec, state.temperature_c) +
          (spec.module_scope ? spec.module_power_w : 0);
+}
+
+double median_switch_latency(const SimulatedGpuSpec& spec, int from_mhz, int to_mhz) {
+  const SwitchLatency& latency = spec.latency;
+  const auto to = static_cast<std::uint64_t>(to_mhz);
+  const std::uint64_t pair = (static_cast<std::uint64_t>(from_mhz) << 32) | to;
+  double median =
+      latency.typical_s * std::exp(latency.spread * normal(mixed(spec.seed, kTargetSpread, to)));
+  if (uniform(mixed(spec.seed, kSlowTarget, to)) < latency.slow_target_share) {
+    median *= latency.slow_target_factor;
+  }
+  if (uniform(mixed(spec.seed, kSlowPair, pair)) < latency.slow_pair_share) {
+    median += latency.slow_pair_s;
+  }
+  return median;
+}
+
+void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockDomain domain,
+                  SimulatedClockLock lock) {
+  const int d = domain == ClockDomain::kMemory ? 1 : 0;
+  if (lock == state.lock_asked[d]) return;
+  const int highest =
+      d == 1 ? spec.memory_clocks.back() : static_cast<int>(spec.gpu.max_clock.value);
+  const auto top = [&](const SimulatedClockLock& l) { return l.on ? l.highest : highest; };
+  const double median = median_switch_latency(spec, top(state.lock_asked[d]), top(lock));
+  const double spread =
+      spec.latency.spread / 2 * normal(mixed(spec.seed, kSwitch, state.switches++));
+  state.lock_asked[d] = lock;
+  // The chip takes assignments one after the other; when too many wait, the last gives way.
+  if (state.assignments == kMaxClockOrders) --state.assignments;
+  std::int64_t at = state.time_ns + static_cast<std::int64_t>(median * std::exp(spread) * 1e9);
+  if (state.assignments > 0) at = std::max(at, state.order[state.assignments - 1].at_ns);
+  state.order[state.assignments++] = {at, domain, lock};
+}
+
+double visible_energy(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
+  double energy = spec.gain * (state.counter_j - state.counter_base_j);
+  for (const SimulatedFault& fault : spec.faults) {
+    if (fault.kind == SimulatedFault::Kind::kCounterWrap &&
+        fault.holds(state.time_ns, state.calls)) {
+      energy = std::fmod(energy, fault.amount);
+    }
+  }
+  return std::floor(energy * 1000) / 1000;  // the counter counts millijoules
+}
+
+double visible_average_power(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
+  const double energy =
+      state.mark_energy_j[slot(state.mark)] - state.mark_energy_j[slot(state.mark + 1)];
+  return spec.gain * energy / (static_cast<double>((kPowerMarks - 1) * kMarkNs) * 1e-9);
+}
+
+double visible_instant_power(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
+  const auto sample = static_cast<std::uint64_t>(state.sensor_sample);
+  return spec.gain * state.sensed_w *
+         (1 + spec.noise * normal(mixed(spec.seed, kSensorNoise, sample)));
+}
+
+int visible_clock(const SimulatedGpuSpec& spec, const SimulatedGpuState& state,
+                  ClockDomain domain) {
+  if (domain == ClockDomain::kMemory) {
+    return state.lock_in_force[1].on ? state.lock_in_force[1].highest : spec.memory_clocks.back();
+  }
+  const int above = static_cast<int>(state.clock_mhz + 1e-6) - spec.gpu.min_clock.value;
+  return spec.gpu.min_clock.value + above / spec.gpu.clock_step * spec.gpu.clock_step;
+}
+
+double visible_utilisation(const SimulatedGpuState& state) {
+  const double busy = state.mark_busy_s[slot(state.mark)] - state.mark_busy_s[slot(state.mark + 1)];
+  return std::clamp(busy / (static_cast<double>((kPowerMarks - 1) * kMarkNs) * 1e-9), 0.0, 1.0);
+}
+
+double enforced_limit(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
+  return std::min(state.limit_w, spec.other_limit_w);
+}
+
+std::vector<int> supported_clocks(const SimulatedGpuSpec& spec, ClockDomain domain) {
+  if (domain == ClockDomain::kMemory) return spec.memory_clocks;
+  std::vector<int> clocks;
+  for (int clock = spec.gpu.min_clock.value; clock <= spec.gpu.max_clock.value;
+       clock += spec.gpu.clock_step) {
+    clocks.push_back(clock);
+  }
+  return clocks;
 }
 
 }  // namespace harpe
