@@ -248,6 +248,63 @@ std::vector<Megahertz> rising(const std::vector<unsigned>& list) {
   return clocks;
 }
 
+/// Calls of NVML for one GPU. Their errors name the GPU; `what` completes "does not support ..."
+/// and "cannot ...".
+class NvmlCalls {
+ public:
+  /// \param identity  must outlive this object
+  NvmlCalls(std::shared_ptr<const NvmlLibrary> nvml, NvmlDevice device, const GpuIdentity& identity)
+      : nvml_(std::move(nvml)), device_(device), identity_(identity) {}
+
+  const NvmlLibrary& library() const { return *nvml_; }
+  NvmlDevice device() const { return device_; }
+  const NvmlApi& api() const { return nvml_->api(); }
+
+  /// Calls a function that may be missing.
+  template <class... Parameters, class... Arguments>
+  Status call(const std::string& what, int (*function)(NvmlDevice, Parameters...),
+              Arguments... arguments) const {
+    if (function == nullptr) return not_supported(what);
+    const int result = function(device_, arguments...);
+    if (result == kNvmlSuccess) return ok_status();
+    if (result == kNvmlNotSupported) return not_supported(what);
+    return nvml_->error(result, name() + ": " + what);
+  }
+
+  Result<double> field(unsigned id, unsigned scope, const std::string& what) const {
+    NvmlFieldValue value;
+    value.field = id;
+    value.scope = scope;
+    HARPE_TRY(call(what, api().field_values, 1, &value));
+    if (value.result == kNvmlNotSupported || value.result == kNvmlInvalidArgument) {
+      return not_supported(what);  // drivers say either of fields they do not know
+    }
+    if (value.result != kNvmlSuccess)
+      return nvml_->error(value.result, identity_.name + ": " + what);
+    const double number = number_in(value);
+    if (!std::isfinite(number)) return not_supported(what);
+    return number;
+  }
+
+  Result<Watts> milliwatts(const std::string& what, int (*function)(NvmlDevice, unsigned*)) const {
+    unsigned milliwatts = 0;
+    HARPE_TRY(call(what, function, &milliwatts));
+    return Watts{milliwatts * kMilli};
+  }
+
+ private:
+  std::string name() const {
+    return identity_.name + " (GPU " + std::to_string(identity_.index) + ")";
+  }
+  Error not_supported(const std::string& what) const {
+    return Error::of(ErrorCode::kNotSupported, name() + " does not support " + what);
+  }
+
+  std::shared_ptr<const NvmlLibrary> nvml_;
+  NvmlDevice device_;
+  const GpuIdentity& identity_;
+};
+
 /// One NVIDIA GPU through NVML.
 ///
 /// Power: fields 186 (instant) and 185 (average) if the driver has them for the GPU alone. On
@@ -281,11 +338,11 @@ class NvmlGpu final : public Gpu {
   Result<Joules> total_energy() override {
     const std::string what = "reading its energy";
     if (has_module_energy_) {
-      const double millijoules = HARPE_TRY(field(kNvmlFieldEnergy, kNvmlScopeModule, what));
+      const double millijoules = HARPE_TRY(calls_.field(kNvmlFieldEnergy, kNvmlScopeModule, what));
       return Joules{millijoules * kMilli};
     }
     unsigned long long millijoules = 0;
-    HARPE_TRY(call(what, api().total_energy, &millijoules));
+    HARPE_TRY(calls_.call(what, calls_.api().total_energy, &millijoules));
     return Joules{static_cast<double>(millijoules) * kMilli};
   }
 
@@ -293,10 +350,10 @@ class NvmlGpu final : public Gpu {
     const std::string what = "reading its power";
     const unsigned scope = scope_ == PowerScope::kModule ? kNvmlScopeModule : kNvmlScopeGpu;
     if (!has_instant_field_ && scope_ == PowerScope::kGpu) {
-      return milliwatts(what, api().power_usage);
+      return calls_.milliwatts(what, calls_.api().power_usage);
     }
-    const double power = HARPE_TRY(
-        field(has_instant_field_ ? kNvmlFieldPowerInstant : kNvmlFieldPowerAverage, scope, what));
+    const double power = HARPE_TRY(calls_.field(
+        has_instant_field_ ? kNvmlFieldPowerInstant : kNvmlFieldPowerAverage, scope, what));
     return Watts{power * kMilli};
   }
 
@@ -304,17 +361,17 @@ class NvmlGpu final : public Gpu {
     const std::string what = "reading its average power";
     if (has_average_field_) {
       const unsigned scope = scope_ == PowerScope::kModule ? kNvmlScopeModule : kNvmlScopeGpu;
-      const double power = HARPE_TRY(field(kNvmlFieldPowerAverage, scope, what));
+      const double power = HARPE_TRY(calls_.field(kNvmlFieldPowerAverage, scope, what));
       return Watts{power * kMilli};
     }
     if (!usage_is_average_ || scope_ == PowerScope::kModule) return not_supported(what);
-    return milliwatts(what, api().power_usage);
+    return calls_.milliwatts(what, calls_.api().power_usage);
   }
 
   Result<Megahertz> clock(ClockDomain domain) override {
     unsigned megahertz = 0;
-    HARPE_TRY(call(std::string("reading its ") + domain_name(domain), api().clock,
-                   domain_number(domain), &megahertz));
+    HARPE_TRY(calls_.call(std::string("reading its ") + domain_name(domain), calls_.api().clock,
+                          domain_number(domain), &megahertz));
     return Megahertz{static_cast<int>(megahertz)};
   }
 
@@ -323,65 +380,68 @@ class NvmlGpu final : public Gpu {
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
     Result<std::vector<Megahertz>> memory = memory_clocks();
     if (domain == ClockDomain::kMemory || !memory.ok()) return memory;
-    if (api().graphics_clocks == nullptr || memory->empty()) {
+    if (calls_.api().graphics_clocks == nullptr || memory->empty()) {
       return not_supported("listing its clocks");
     }
     std::vector<unsigned> list;
     const int result = fill_list(list, [&](unsigned* count, unsigned* entries) {
-      return api().graphics_clocks(device_, static_cast<unsigned>(memory->back().value), count,
-                                   entries);
+      return calls_.api().graphics_clocks(
+          calls_.device(), static_cast<unsigned>(memory->back().value), count, entries);
     });
     if (result == kNvmlNotSupported) return not_supported("listing its clocks");
-    if (result != kNvmlSuccess) return nvml_->error(result, identity_.name + ": clocks");
+    if (result != kNvmlSuccess) return calls_.library().error(result, identity_.name + ": clocks");
     return rising(list);
   }
 
-  Result<Watts> power_limit() override { return milliwatts("a power limit", api().power_limit); }
+  Result<Watts> power_limit() override {
+    return calls_.milliwatts("a power limit", calls_.api().power_limit);
+  }
 
   Result<Watts> enforced_power_limit() override {
-    return milliwatts("telling its enforced power limit", api().enforced_power_limit);
+    return calls_.milliwatts("telling its enforced power limit", calls_.api().enforced_power_limit);
   }
 
   Result<PowerLimitRange> power_limit_range() override {
     unsigned lowest = 0;
     unsigned highest = 0;
-    HARPE_TRY(call("a power limit", api().power_limit_range, &lowest, &highest));
-    const Watts factory = HARPE_TRY(milliwatts("a power limit", api().default_power_limit));
+    HARPE_TRY(calls_.call("a power limit", calls_.api().power_limit_range, &lowest, &highest));
+    const Watts factory =
+        HARPE_TRY(calls_.milliwatts("a power limit", calls_.api().default_power_limit));
     return PowerLimitRange{
         .lowest = Watts{lowest * kMilli}, .highest = Watts{highest * kMilli}, .factory = factory};
   }
 
   Result<double> temperature() override {
     NvmlTemperature newer;
-    if (call("temperature", api().temperature_v, &newer).ok()) {
+    if (calls_.call("temperature", calls_.api().temperature_v, &newer).ok()) {
       return static_cast<double>(newer.temperature);
     }
     unsigned degrees = 0;
-    HARPE_TRY(call("reading its temperature", api().temperature, 0U, &degrees));
+    HARPE_TRY(calls_.call("reading its temperature", calls_.api().temperature, 0U, &degrees));
     return static_cast<double>(degrees);
   }
 
   Result<double> utilisation() override {
     NvmlUtilization percent{};
-    HARPE_TRY(call("reading its utilisation", api().utilisation, &percent));
+    HARPE_TRY(calls_.call("reading its utilisation", calls_.api().utilisation, &percent));
     return percent.gpu / 100.0;
   }
 
   Result<MemoryUse> memory() override {
     NvmlMemory memory{};
-    HARPE_TRY(call("reading how much of its memory is used", api().memory, &memory));
+    HARPE_TRY(calls_.call("reading how much of its memory is used", calls_.api().memory, &memory));
     return MemoryUse{.used_bytes = memory.used, .total_bytes = memory.total};
   }
 
   Result<EventReasons> event_reasons() override {
     unsigned long long bits = 0;
-    HARPE_TRY(call("telling why its clock is low", api().event_reasons, &bits));
+    HARPE_TRY(calls_.call("telling why its clock is low", calls_.api().event_reasons, &bits));
     return EventReasons{bits};
   }
 
   Result<bool> persistence_mode() override {
     unsigned enabled = 0;
-    HARPE_TRY(call("persistence mode", api().persistence_mode, &enabled));
+    HARPE_TRY(calls_.call("persistence mode", calls_.api().persistence_mode, &enabled));
     return enabled != 0;
   }
 
@@ -389,7 +449,7 @@ class NvmlGpu final : public Gpu {
   Result<std::vector<std::int64_t>> processes() override {
     std::vector<NvmlProcessInfo> found(256);
     auto count = static_cast<unsigned>(found.size());
-    HARPE_TRY(call("listing its processes", api().processes, &count, found.data()));
+    HARPE_TRY(calls_.call("listing its processes", calls_.api().processes, &count, found.data()));
     found.resize(std::min<std::size_t>(count, found.size()));
     std::vector<std::int64_t> ids;
     for (const NvmlProcessInfo& process : found) ids.push_back(process.process);
@@ -399,7 +459,7 @@ class NvmlGpu final : public Gpu {
   Status may_set() const override {
     HARPE_TRY(Gpu::may_set());
     if (has_capability(CAP_SYS_ADMIN)) return ok_status();
-    return nvml_->error(kNvmlNoPermission, "setting clocks and limits");
+    return calls_.library().error(kNvmlNoPermission, "setting clocks and limits");
   }
 
   Status set_locked_clocks(ClockDomain domain, ClockRange range) override {
@@ -409,17 +469,18 @@ class NvmlGpu final : public Gpu {
                             std::to_string(range.highest.value) + " MHz is no range");
     }
     HARPE_TRY(Gpu::may_set());
-    return call(
-        what,
-        domain == ClockDomain::kGraphics ? api().lock_graphics_clocks : api().lock_memory_clocks,
-        static_cast<unsigned>(range.lowest.value), static_cast<unsigned>(range.highest.value));
+    return calls_.call(what,
+                       domain == ClockDomain::kGraphics ? calls_.api().lock_graphics_clocks
+                                                        : calls_.api().lock_memory_clocks,
+                       static_cast<unsigned>(range.lowest.value),
+                       static_cast<unsigned>(range.highest.value));
   }
 
   Status reset_locked_clocks(ClockDomain domain) override {
     const std::string what = std::string("resetting its ") + domain_name(domain);
     HARPE_TRY(Gpu::may_set());
-    return call(what, domain == ClockDomain::kGraphics ? api().reset_graphics_clocks
-                                                       : api().reset_memory_clocks);
+    return calls_.call(what, domain == ClockDomain::kGraphics ? calls_.api().reset_graphics_clocks
+                                                              : calls_.api().reset_memory_clocks);
   }
 
   Status set_power_limit(Watts limit) override {
@@ -429,48 +490,53 @@ class NvmlGpu final : public Gpu {
       return Error::invalid(what + ": out of range");
     }
     HARPE_TRY(Gpu::may_set());
-    return call(what, api().set_power_limit, static_cast<unsigned>(milliwatts));
+    return calls_.call(what, calls_.api().set_power_limit, static_cast<unsigned>(milliwatts));
   }
 
   Status set_persistence_mode(bool enabled) override {
-    return call("setting persistence mode", api().set_persistence_mode, enabled ? 1U : 0U);
+    return calls_.call("setting persistence mode", calls_.api().set_persistence_mode,
+                       enabled ? 1U : 0U);
   }
 
  private:
   NvmlGpu(std::shared_ptr<const NvmlLibrary> nvml, NvmlDevice device)
-      : nvml_(std::move(nvml)), device_(device) {}
+      : calls_(std::move(nvml), device, identity_) {}
 
   void read_identity() {
     identity_.backend = "nvml";
     std::array<char, 97> text{};
     constexpr auto kSize = static_cast<unsigned>(text.size() - 1);
     identity_.name = "NVIDIA GPU";
-    if (call("name", api().name, text.data(), kSize).ok()) identity_.name = text.data();
+    if (calls_.call("name", calls_.api().name, text.data(), kSize).ok())
+      identity_.name = text.data();
     text.fill(0);
-    if (call("UUID", api().uuid, text.data(), kSize).ok()) identity_.uuid = text.data();
+    if (calls_.call("UUID", calls_.api().uuid, text.data(), kSize).ok())
+      identity_.uuid = text.data();
     NvmlPciInfo pci{};
-    if (call("PCI address", api().pci_info, &pci).ok()) {
+    if (calls_.call("PCI address", calls_.api().pci_info, &pci).ok()) {
       text.fill(0);
       std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
       identity_.pci = text.data();
     }
     unsigned mig = 0;
     unsigned pending = 0;
-    identity_.is_mig = call("MIG", api().mig_mode, &mig, &pending).ok() && mig == 1;
+    identity_.is_mig = calls_.call("MIG", calls_.api().mig_mode, &mig, &pending).ok() && mig == 1;
     unsigned minor_number = 0;
-    if (call("minor number", api().minor_number, &minor_number).ok()) {
+    if (calls_.call("minor number", calls_.api().minor_number, &minor_number).ok()) {
       device_file_ = "/dev/nvidia" + std::to_string(minor_number);
     }
     unsigned cores = 0;
     unsigned highest = 0;
-    if (call("cores", api().cores, &cores).ok() &&
-        call("clocks", api().highest_clock, kNvmlClockSm, &highest).ok()) {
+    if (calls_.call("cores", calls_.api().cores, &cores).ok() &&
+        calls_.call("clocks", calls_.api().highest_clock, kNvmlClockSm, &highest).ok()) {
       identity_.speed = static_cast<double>(cores) * highest;
     }
   }
 
   void find_power_source() {
-    const auto has = [this](unsigned id, unsigned scope) { return field(id, scope, "power").ok(); };
+    const auto has = [this](unsigned id, unsigned scope) {
+      return calls_.field(id, scope, "power").ok();
+    };
     unsigned scope = kNvmlScopeGpu;
     if (!has(kNvmlFieldPowerInstant, scope) && !has(kNvmlFieldPowerAverage, scope) &&
         (has(kNvmlFieldPowerInstant, kNvmlScopeModule) ||
@@ -482,60 +548,25 @@ class NvmlGpu final : public Gpu {
     has_instant_field_ = has(kNvmlFieldPowerInstant, scope);
     has_average_field_ = has(kNvmlFieldPowerAverage, scope);
     unsigned architecture = 0;
-    usage_is_average_ = call("architecture", api().architecture, &architecture).ok() &&
-                        architecture >= kNvmlArchitectureAmpere && !is_ga100(identity_.name);
-  }
-
-  const NvmlApi& api() const { return nvml_->api(); }
-
-  /// Calls a function that may be missing; `what` completes "does not support ..." and "cannot
-  /// ...".
-  template <class... Parameters, class... Arguments>
-  Status call(const std::string& what, int (*function)(NvmlDevice, Parameters...),
-              Arguments... arguments) const {
-    if (function == nullptr) return not_supported(what);
-    const int result = function(device_, arguments...);
-    if (result == kNvmlSuccess) return ok_status();
-    if (result == kNvmlNotSupported) return not_supported(what);
-    return nvml_->error(result,
-                        identity_.name + " (GPU " + std::to_string(identity_.index) + "): " + what);
-  }
-
-  Result<double> field(unsigned id, unsigned scope, const std::string& what) const {
-    NvmlFieldValue value;
-    value.field = id;
-    value.scope = scope;
-    HARPE_TRY(call(what, api().field_values, 1, &value));
-    if (value.result == kNvmlNotSupported || value.result == kNvmlInvalidArgument) {
-      return not_supported(what);  // drivers say either of fields they do not know
-    }
-    if (value.result != kNvmlSuccess)
-      return nvml_->error(value.result, identity_.name + ": " + what);
-    const double number = number_in(value);
-    if (!std::isfinite(number)) return not_supported(what);
-    return number;
-  }
-
-  Result<Watts> milliwatts(const std::string& what, int (*function)(NvmlDevice, unsigned*)) const {
-    unsigned milliwatts = 0;
-    HARPE_TRY(call(what, function, &milliwatts));
-    return Watts{milliwatts * kMilli};
+    usage_is_average_ =
+        calls_.call("architecture", calls_.api().architecture, &architecture).ok() &&
+        architecture >= kNvmlArchitectureAmpere && !is_ga100(identity_.name);
   }
 
   Result<std::vector<Megahertz>> memory_clocks() const {
-    if (api().memory_clocks == nullptr) return not_supported("listing its memory clocks");
+    if (calls_.api().memory_clocks == nullptr) return not_supported("listing its memory clocks");
     std::vector<unsigned> list;
     const int result = fill_list(list, [this](unsigned* count, unsigned* entries) {
-      return api().memory_clocks(device_, count, entries);
+      return calls_.api().memory_clocks(calls_.device(), count, entries);
     });
     if (result == kNvmlNotSupported) return not_supported("listing its memory clocks");
-    if (result != kNvmlSuccess) return nvml_->error(result, identity_.name + ": memory clocks");
+    if (result != kNvmlSuccess)
+      return calls_.library().error(result, identity_.name + ": memory clocks");
     return rising(list);
   }
 
-  std::shared_ptr<const NvmlLibrary> nvml_;
-  NvmlDevice device_;
   GpuIdentity identity_;
+  NvmlCalls calls_;
   std::filesystem::path device_file_;
   PowerScope scope_ = PowerScope::kGpu;
   bool has_instant_field_ = false;
