@@ -56,4 +56,16 @@ std::string simulation_hint(const std::string& subcommand, const std::string& re
          subcommand + " --simulate gpus.toml" + rest + "\n";
 }
 
+std::vector<Gpu*> ChosenDevices::chosen_gpus() const {
+  std::vector<Gpu*> chosen;
+  for (const int gpu : gpus) chosen.push_back(devices.gpus[static_cast<std::size_t>(gpu)].get());
+  return chosen;
+}
+
+std::vector<Cpu*> ChosenDevices::all_cpus() const {
+  std::vector<Cpu*> cpus;
+  for (const auto& cpu : devices.cpus) cpus.push_back(cpu.get());
+  return cpus;
+}
+
 }  // namespace harpe

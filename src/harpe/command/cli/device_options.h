@@ -15,7 +15,7 @@ class App;
 
 namespace harpe {
 
-/// What the user said about devices.
+/// The options about devices, as the user gave them.
 struct DeviceArguments {
   std::string simulation;  ///< --simulate FILE
   std::string gpus;        ///< --gpus LIST
@@ -26,6 +26,10 @@ struct ChosenDevices {
   Devices devices;
   std::vector<int> gpus;  ///< positions in `devices.gpus`, in the user's order, else rising
   std::vector<std::string> notes;  ///< what the user should know about the choice
+
+  /// Returns the chosen GPUs, in the user's order, and all CPUs. `devices` owns both.
+  std::vector<Gpu*> chosen_gpus() const;
+  std::vector<Cpu*> all_cpus() const;
 };
 
 /// Adds `--simulate FILE` and `--gpus LIST`. `arguments` must outlive the parsing.

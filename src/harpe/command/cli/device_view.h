@@ -34,7 +34,7 @@ struct DeviceView {
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
   std::vector<DeviceControl> controls;
-  std::optional<Error> lost;  ///< no reading answers any more: what the driver says
+  std::optional<Error> lost;  ///< the driver's error, if all readings of the GPU fail
   bool hangs = false;         ///< `lost`, because a call to its driver does not return
 };
 
@@ -42,8 +42,8 @@ struct WantedDevice {
   Gpu* gpu;
   bool chosen;
 };
-/// Reads all, each in a thread of its own, so that none waits for the driver of another. The
-/// threads of those that do not answer in time are left behind.
+/// Reads each GPU in a thread of its own, so that none waits for the driver of another. The threads
+/// of GPUs that do not respond in time keep running.
 std::vector<DeviceView> read_devices(const std::vector<WantedDevice>& wanted);
 
 /// \param visible  the GPUs that programs started here use

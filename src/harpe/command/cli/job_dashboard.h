@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe job watch` shows on a terminal. Pure functions of what the server said.
+/// The screen of `harpe job watch` on a terminal. Pure functions of the server's responses.
 
 #include <deque>
 #include <optional>

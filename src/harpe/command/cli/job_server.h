@@ -12,6 +12,10 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/net/http_client/http_link.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace harpe {
 
 class Commands;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What `harpe job` shows of the server's responses. What a response lacks is left out. Pure
-/// functions.
+/// Texts of `harpe job` for the server's responses. Members that a response lacks are left out.
+/// Pure functions.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace harpe {
 
 /// \param jobs  {"jobs": [status, ...]}
-/// \param none  said where there are none
+/// \param none  the text for an empty list
 /// \param columns  of the terminal: columns that do not fit are left out; 0: as wide as it is
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none,
                        int columns = 0);
@@ -22,7 +22,7 @@ std::string end_of_job(std::string_view status);
 std::string plans_text(std::string_view response);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
-/// The phase that an event of that name says; empty where it says none.
+/// Returns the phase that the data of a "phase" event name; empty if they name none.
 std::string phase_of_event(std::string_view data);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);

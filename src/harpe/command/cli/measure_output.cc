@@ -172,9 +172,8 @@ Json energy_json(const WindowEnergy& window) {
 }
 
 bool any_simulated(const ChosenDevices& devices) {
-  return std::ranges::any_of(devices.gpus, [&](int gpu) {
-    return devices.devices.gpus[static_cast<std::size_t>(gpu)]->identity().backend == "sim";
-  });
+  return std::ranges::any_of(devices.chosen_gpus(),
+                             [](Gpu* gpu) { return gpu->identity().backend == "sim"; });
 }
 
 }  // namespace harpe

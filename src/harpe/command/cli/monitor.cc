@@ -419,12 +419,8 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
     return Error::invalid("--csv and --json exclude each other: take one of them");
   }
   ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
-  std::vector<Gpu*> gpus;
-  for (const int gpu : chosen.gpus) {
-    gpus.push_back(chosen.devices.gpus[static_cast<std::size_t>(gpu)].get());
-  }
-  std::vector<Cpu*> cpus;
-  for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
+  const std::vector<Gpu*> gpus = chosen.chosen_gpus();
+  const std::vector<Cpu*> cpus = chosen.all_cpus();
   if (gpus.empty() && cpus.empty()) return nothing_to_watch(chosen.devices);
 
   const bool live = console.out_is_terminal && !console.json && !arguments.csv;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What `harpe profile measure` says while a job is profiled, and at its end. Pure: it is handed
-/// what the server responds, and the time.
+/// Messages of `harpe profile measure` while a job is profiled, and at its end. Pure: the caller
+/// passes the server's responses and the time.
 
 #include <optional>
 #include <string>
@@ -19,8 +19,8 @@ namespace harpe {
 class ProfileWatch {
  public:
   struct Options {
-    Seconds between{60};      ///< two lines of progress
-    Seconds unheard_for{60};  ///< how long no rank may come before it is said how one does
+    Seconds between{60};      ///< time between two lines of progress
+    Seconds unheard_for{60};  ///< then, without any rank, a hint says how ranks register
     double slowdown_limit = 0.2;
     bool as_is = false;  ///< no clock is set
   };
@@ -28,22 +28,24 @@ class ProfileWatch {
 
   ProfileWatch(Options options, Instant start);
 
-  /// What there is to say of a job's status as the server has it; empty: it knows no job.
+  /// Returns new lines about the job.
+  /// \param status  from the server; empty if it knows no job
   std::vector<std::string> look(std::string_view status, Instant now);
-  /// Warnings of the job's log that were not said yet, such as what an agent refuses and why.
+  /// Returns the warnings of the job's log that were not returned before, such as an agent's
+  /// refusal.
   std::vector<std::string> warnings(std::string_view log);
 
   State state() const { return state_; }
-  /// Whether ranks could not set their clocks lately, so that nothing is learnt.
+  /// True if ranks could not set their clocks lately, so that profiling makes no progress.
   bool clocks_are_refused() const { return not_set_ > 0; }
-  /// Whether more iterations alone would have got there.
+  /// True if profiling would be complete after more iterations.
   bool needs_longer() const {
     return state_ == State::kProfiling && !(was_refused_ && clocks_left_ == clocks_);
   }
   /// "5 of 24 clocks are measured, some 140 iterations more were needed"; of a job without ranks,
   /// or whose ranks are not all there, that.
   std::string so_far() const;
-  /// When every rank had come; none: not yet.
+  /// The time at which all ranks had registered; nullopt before.
   std::optional<Instant> gathered() const { return gathered_; }
 
  private:

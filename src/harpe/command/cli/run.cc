@@ -376,19 +376,14 @@ void conclude(const RunArguments& arguments, const RunReport& report, Console& c
 Result<RunReport> measure_command(const RunArguments& arguments,
                                   const std::vector<std::string>& command, Console& console) {
   ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
-  std::vector<Gpu*> gpus;
-  for (const int gpu : chosen.gpus) {
-    gpus.push_back(chosen.devices.gpus[static_cast<std::size_t>(gpu)].get());
-  }
-  std::vector<Cpu*> cpus;
-  for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
 
   // Both before any thread: the environment is set, and the signal mask inherited.
   const std::unique_ptr<CommandTuning> tuning =
       HARPE_TRY(CommandTuning::prepare(arguments.tuning, shell_text(command)));
   ChildRunner runner;
   const WholeSeconds step = ledger_step(arguments.carbon);
-  CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command), step);
+  CommandMeter meter(chosen.chosen_gpus(), chosen.all_cpus(), system_clock(), shell_text(command),
+                     step);
   meter.prepare(kLongestStart);
   RunReport report{.command = command,
                    .exit = {},

@@ -24,7 +24,7 @@ struct RunEmissions {
   std::string why = {};
 };
 
-/// All that is to be said when the command has ended.
+/// The results of a command that has ended.
 struct RunReport {
   std::vector<std::string> command;
   ChildExit exit;

@@ -23,7 +23,7 @@ using ReadGpu = std::function<Result<GpuReading>()>;
 Result<GpuReading> read_when_switched(const ReadGpu& read, const std::optional<ClockRange>& range,
                                       const GpuReading& before);
 
-/// Collects what is said about each GPU, for people and as JSON.
+/// Collects the results for each GPU, as text and as JSON.
 class SettingReport {
  public:
   void note(const std::string& text);
@@ -33,7 +33,7 @@ class SettingReport {
   /// A GPU that nothing was done to. \param why  for people alone
   void add_nothing(int gpu, const std::string& what, const std::string& why);
   void add_failure(int gpu, Error error);
-  /// A line that belongs to the last GPU.
+  /// Adds a line about the GPU that was added last.
   void say(const std::string& line) { text_ += "  " + line + "\n"; }
   /// A line at the end, if anything was done.
   void close_with(const std::string& line) { last_ += line + "\n"; }

@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// What it said, and how it ended.
+/// The output of a command and its exit status.
 struct Said {
   int status = 0;
   std::string out, err;

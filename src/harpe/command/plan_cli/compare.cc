@@ -3,15 +3,23 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/result.h"
 #include "harpe/base/text.h"
+#include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
+#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
+#include "harpe/command/input/input_file.h"
+#include "harpe/command/plan_cli/cluster.h"
 #include "harpe/command/plan_cli/comparison.h"
-#include "harpe/command/plan_cli/comparison_output.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/job_doubts.h"
 #include "harpe/command/plan_cli/job_options.h"
@@ -19,9 +27,361 @@
 #include "harpe/command/plan_cli/plan_output.h"
 #include "harpe/command/plan_cli/rivals.h"
 #include "harpe/plan/frontier/priced_parts.h"
+#include "harpe/report/comparison_svg.h"
 
 namespace harpe {
 namespace {
+
+/// Fractions against all-max and the fastest possible iteration of the job's own schedule.
+struct Against {
+  IterationCost all_max;
+  Seconds fastest;
+
+  explicit Against(const JobComparison& comparison)
+      : all_max{comparison.planned.all_max.iteration_time,
+                comparison.planned.all_max.iteration_energy},
+        fastest(comparison.frontier.min_time()) {}
+  double slowdown(const IterationCost& cost) const { return cost.time / fastest - 1; }
+  double saving(const IterationCost& cost) const { return 1 - cost.energy / all_max.energy; }
+};
+
+double own_saving(const ScheduleRow& row) {
+  return 1 - row.fastest.energy / row.all_max.energy;
+}
+
+std::string joules(const std::optional<IterationCost>& cost) {
+  return cost ? grouped(cost->energy.value, 1) : "-";
+}
+
+/// A chunk is a part of its stage: 3 chunks of 2 a stage are 1.5 activations.
+std::string activations(const ScheduleRow& row) {
+  return (row.recomputes ? "inputs " : "") +
+         shortest(static_cast<double>(row.peak_activations) / row.chunks, 4);
+}
+
+/// Returns how far the policy is above the lower bound at its time; "-" if that is not known.
+std::string gap_text(const PolicyRow& row) {
+  if (row.lower_bound <= Joules{0}) return "-";
+  return percent_text(100 * (row.cost.energy / row.lower_bound - 1), 2);
+}
+
+/// Returns the policy's own figures for its fastest plan, and those of that plan's clocks.
+std::string planned_text(const PolicyRow& row) {
+  return row.policy + ": plans " + fixed(row.planned->time.value, 4) + " s and " +
+         grouped(row.planned->energy.value, 1) + " J for its fastest plan, whose clocks take " +
+         fixed(row.planned_cost->time.value, 4) + " s and " +
+         grouped(row.planned_cost->energy.value, 1) + " J";
+}
+
+/// Returns "perseus 0.53 s, harpe 0.21 s": how long the searches took.
+std::string computing_times(const std::vector<PolicyRow>& policies) {
+  std::string text;
+  for (const PolicyRow& row : policies) {
+    if (!row.computing_time || !row.why_not.empty()) continue;
+    text +=
+        (text.empty() ? "" : ", ") + row.policy + ' ' + fixed(row.computing_time->value, 2) + " s";
+  }
+  return text.empty() ? text : "computed (each curve) in: " + text;
+}
+
+std::string policies_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
+  if (comparison.policies.empty()) return "";
+  const Against against(comparison);
+  const Plan& chosen = comparison.planned.chosen;
+  std::string text = "Policies for " + chosen.schedule + ", " + text_of(job.objective) + '\n';
+  Table table =
+      Table::of({"policy", "setting", "time s", "slowdown", "energy J", "saving", "gap"}, 2);
+  std::string remarks;
+  bool misses = false;
+  for (const PolicyRow& row : comparison.policies) {
+    if (!row.why_not.empty()) {
+      table.add({row.policy, "-", "-", "-", "-", "-", "-"});
+      remarks += wrapped_text(row.policy + ": " + row.why_not, kTextColumns);
+      continue;
+    }
+    misses = misses || !row.meets_objective;
+    table.add(
+        {row.policy + (row.meets_objective ? "" : " *"), row.setting, fixed(row.cost.time.value, 4),
+         percent_text(100 * against.slowdown(row.cost), 2), grouped(row.cost.energy.value, 1),
+         percent_text(100 * against.saving(row.cost), 2), gap_text(row)},
+        row.policy == "harpe");
+    if (row.planned) remarks += wrapped_text(planned_text(row), kTextColumns);
+    if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
+  }
+  text += table.text(coloured, kTextColumns);
+  if (misses) text += "* does not meet the objective: the setting that comes nearest to it\n";
+  if (const std::string times = computing_times(comparison.policies); !times.empty())
+    remarks += wrapped_text(times, kTextColumns);
+  return text + remarks;
+}
+
+/// The schedule that needs the least energy at the time of the job's own.
+const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
+  const ScheduleRow* least = nullptr;
+  for (const ScheduleRow& row : schedules.rows) {
+    if (!row.at_own || (least != nullptr && row.at_own->energy >= least->at_own->energy)) continue;
+    least = &row;
+  }
+  return least;
+}
+
+/// Schedules that lack the same.
+struct Unpriced {
+  std::string names, why;
+};
+
+void add_unpriced(const ScheduleRow& row, std::vector<Unpriced>& reasons) {
+  std::string why = row.why_not;
+  // Errors of a schedule's own options begin with its name.
+  if (why.starts_with(row.name + ": ")) why.erase(0, row.name.size() + 2);
+  const auto same = std::ranges::find(reasons, why, &Unpriced::why);
+  if (same == reasons.end()) {
+    reasons.push_back({row.name, why});
+  } else {
+    same->names += ", " + row.name;
+  }
+}
+
+/// Returns what the prices of schedules rest on beside the profile, each premise once.
+std::string schedule_premises(const JobComparison& comparison) {
+  std::vector<std::string> premises;
+  const auto add = [&](const std::string& premise) {
+    if (std::ranges::find(premises, premise) == premises.end()) premises.push_back(premise);
+  };
+  for (const ScheduleRow& row : comparison.schedules.rows) {
+    if (!row.is_priced()) continue;
+    if (row.chunks > 1 && comparison.frontier.pipeline().transfers().none()) {
+      add("Transfers are taken as free; schedules with several chunks a stage have more of them "
+          "(--transfer-forward, --transfer-backward)");
+    }
+    for (const std::string& premise : row.premises) add(premise);
+  }
+  std::string text;
+  for (const std::string& premise : premises)
+    text += wrapped_text("note: " + premise, kTextColumns);
+  return text;
+}
+
+std::string schedules_text(const JobComparison& comparison, bool coloured) {
+  const ScheduleComparison& schedules = comparison.schedules;
+  if (schedules.rows.empty()) return "";
+  const std::string own = comparison.planned.chosen.schedule;
+  // Schedules are compared without a straggler, which all-max of `planned` may wait for.
+  const Joules own_all_max = comparison.frontier.all_max().iteration_energy;
+  // Where the own schedule is the fastest, its time is one column, not two.
+  const bool own_is_fastest = schedules.own_time <= schedules.fastest_time;
+  std::vector<std::string> heading = {"schedule",  "all-max s", "all-max J",
+                                      "fastest s", "fastest J", "saving"};
+  if (!own_is_fastest) heading.push_back("J by " + fixed(schedules.fastest_time.value, 3) + " s");
+  heading.push_back("J by " + fixed(schedules.own_time.value, 3) + " s");
+  heading.emplace_back("activations");
+  Table table = Table::of(heading);
+  std::vector<Unpriced> reasons;
+  for (const ScheduleRow& row : schedules.rows) {
+    if (!row.is_priced()) {
+      add_unpriced(row, reasons);
+      continue;
+    }
+    std::vector<std::string> cells = {row.name,
+                                      fixed(row.all_max.time.value, 4),
+                                      grouped(row.all_max.energy.value, 1),
+                                      fixed(row.fastest.time.value, 4),
+                                      grouped(row.fastest.energy.value, 1),
+                                      percent_text(100 * own_saving(row), 2)};
+    if (!own_is_fastest) cells.push_back(joules(row.at_fastest));
+    cells.push_back(joules(row.at_own));
+    cells.push_back(activations(row));
+    table.add(std::move(cells), row.name == own);
+  }
+  std::string text = "Schedules\n";
+  if (!table.rows.empty()) {
+    text += table.text(coloured, kTextColumns);
+    text += '\n' + wrapped_text(
+                       "fastest: Harpe's plan without slowdown, and what it saves against "
+                       "all-max of the same schedule; by: least energy by the time of " +
+                           (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") +
+                           own + "; activations: most that a stage holds at once, in whole stages",
+                       kTextColumns);
+    const ScheduleRow* least = least_at_own(schedules);
+    if (least != nullptr && least->name != own) {
+      text += wrapped_text("As fast as " + own + ", " + least->name + " needs the least energy: " +
+                               percent_text(100 * (1 - least->at_own->energy / own_all_max), 1) +
+                               " less than " + own + " at all-max",
+                           kTextColumns);
+    }
+  }
+  text += schedule_premises(comparison);
+  if (!reasons.empty()) text += "Not priced by this profile:\n";
+  for (const Unpriced& one : reasons)
+    text += wrapped_text("  " + one.names + ": " + one.why, kTextColumns, 4);
+  return text;
+}
+
+Json cost_json(const std::optional<IterationCost>& cost) {
+  if (!cost) return nullptr;
+  return {{"iteration_time_s", cost->time.value}, {"iteration_energy_j", cost->energy.value}};
+}
+
+Json policy_json(const PolicyRow& row, const Against& against) {
+  Json json = {{"policy", row.policy}};
+  if (!row.why_not.empty()) {
+    json["missing"] = row.why_not;
+    return json;
+  }
+  json.update(
+      {{"setting", row.setting.empty() ? Json(nullptr) : Json(row.setting)},
+       {"iteration_time_s", row.cost.time.value},
+       {"iteration_energy_j", row.cost.energy.value},
+       {"slowdown", against.slowdown(row.cost)},
+       {"saving", against.saving(row.cost)},
+       {"meets_objective", row.meets_objective},
+       {"lower_bound_j", row.lower_bound > Joules{0} ? Json(row.lower_bound.value) : Json(nullptr)},
+       {"source", row.source},
+       {"computing_time_s", row.computing_time ? Json(row.computing_time->value) : Json(nullptr)}});
+  if (row.planned) {
+    json["fastest_as_planned"] = cost_json(row.planned);
+    json["fastest"] = cost_json(row.planned_cost);
+  }
+  for (const IterationCost& cost : row.curve) json["curve"].push_back(cost_json(cost));
+  return json;
+}
+
+Json schedule_json_row(const ScheduleRow& row) {
+  Json json = {{"schedule", row.name}};
+  if (!row.is_priced()) {
+    json["missing"] = row.why_not;
+    return json;
+  }
+  json.update({{"all_max", cost_json(row.all_max)},
+               {"fastest", cost_json(row.fastest)},
+               {"saving", own_saving(row)},
+               {"at_fastest_schedule", cost_json(row.at_fastest)},
+               {"at_own_schedule", cost_json(row.at_own)},
+               {"peak_activations", row.peak_activations},
+               {"chunks", row.chunks},
+               {"recomputes", row.recomputes},
+               {"notes", row.premises}});
+  return json;
+}
+
+std::string csv_cost(const std::optional<IterationCost>& cost) {
+  return cost ? shortest(cost->time.value) + ',' + shortest(cost->energy.value) : ",";
+}
+
+std::string schedules_csv(const ScheduleComparison& schedules) {
+  std::string text =
+      "schedule,all_max_s,all_max_j,fastest_s,fastest_j,saving,at_fastest_schedule_s,"
+      "at_fastest_schedule_j,at_own_schedule_s,at_own_schedule_j,peak_activations,chunks,missing\n";
+  for (const ScheduleRow& row : schedules.rows) {
+    text += csv_cell(row.name) + ',';
+    if (!row.is_priced()) {
+      text += std::string(11, ',') + csv_cell(row.why_not) + '\n';
+      continue;
+    }
+    text += csv_cost(row.all_max) + ',' + csv_cost(row.fastest) + ',' + shortest(own_saving(row)) +
+            ',' + csv_cost(row.at_fastest) + ',' + csv_cost(row.at_own) + ',' +
+            std::to_string(row.peak_activations) + ',' + std::to_string(row.chunks) + ",\n";
+  }
+  return text;
+}
+
+/// The curves: what a program draws. The point at the objective is marked.
+std::string policies_csv(const JobComparison& comparison) {
+  const Against against(comparison);
+  std::string text =
+      "policy,source,iteration_time_s,iteration_energy_j,slowdown,saving,at_objective,"
+      "computing_time_s\n";
+  for (const PolicyRow& row : comparison.policies) {
+    const auto add = [&](const IterationCost& cost, bool at_objective) {
+      text += csv_cell(row.policy) + ',' + csv_cell(row.source) + ',' + csv_cost(cost) + ',' +
+              shortest(against.slowdown(cost)) + ',' + shortest(against.saving(cost)) + ',' +
+              (at_objective ? "1," : "0,") +
+              (row.computing_time ? shortest(row.computing_time->value) : "") + '\n';
+    };
+    if (!row.why_not.empty()) continue;
+    add(row.cost, true);
+    for (const IterationCost& cost : row.curve) add(cost, false);
+  }
+  return text;
+}
+
+ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
+  const Plan& chosen = comparison.planned.chosen;
+  ComparisonPicture picture{
+      .title = chosen.job.empty() ? without_gz(job.profile).stem().string() : chosen.job,
+      .subtitle = subtitle_of(chosen, job) + "; " + text_of(job.objective),
+      .schedule = chosen.schedule,
+      .is_synthetic = chosen.synthetic,
+      .policies = {},
+      .schedules = {}};
+  for (const PolicyRow& row : comparison.policies) {
+    if (!row.why_not.empty()) continue;
+    PolicyCurve curve{.name = row.policy == "harpe" ? "Harpe" : row.policy,
+                      .remark = row.source == "profile" ? "" : row.source + ", estimated",
+                      .is_ours = row.policy == "harpe",
+                      .at_objective = {row.cost.time, row.cost.energy},
+                      .points = {}};
+    for (const IterationCost& cost : row.curve) curve.points.emplace_back(cost.time, cost.energy);
+    picture.policies.push_back(std::move(curve));
+  }
+  for (const ScheduleRow& row : comparison.schedules.rows) {
+    if (!row.is_priced()) continue;
+    picture.schedules.push_back(
+        {row.name, row.fastest.time, row.all_max.energy, row.fastest.energy});
+  }
+  return picture;
+}
+
+std::string comparison_text(const JobComparison& comparison, const PlanJob& job, bool coloured) {
+  const Plan& chosen = comparison.planned.chosen;
+  std::string text = synthetic_line(chosen.synthetic, coloured) + subtitle_of(chosen, job) + '\n';
+  for (const std::string& note : comparison.notes)
+    text += painted("note:", Paint::kBold, coloured) +
+            wrapped_text("note: " + note, kTextColumns).substr(std::string_view("note:").size());
+  const std::string policies = policies_text(comparison, job, coloured);
+  const std::string schedules = schedules_text(comparison, coloured);
+  text += policies + (policies.empty() || schedules.empty() ? "" : "\n") + schedules;
+  if (const auto& cluster = comparison.planned.cluster)
+    text += '\n' +
+            wrapped_lines(cluster_text(*cluster, cluster_costs(comparison.planned)), kTextColumns);
+  return text;
+}
+
+/// {"job", "schedule", "objective", "synthetic", "all_max", "policies", "schedules", "notes",
+/// "files"}: see docs/formats.md.
+std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
+                            const std::vector<std::string>& files) {
+  const Against against(comparison);
+  const Plan& chosen = comparison.planned.chosen;
+  Json document = {{"job", chosen.job},
+                   {"synthetic", chosen.synthetic},
+                   {"schedule", chosen.schedule},
+                   {"stages", chosen.stages},
+                   {"microbatches", chosen.micro_batches},
+                   {"objective", text_of(job.objective)},
+                   {"all_max", cost_json(against.all_max)}};
+  document["policies"] = Json::array();
+  for (const PolicyRow& row : comparison.policies)
+    document["policies"].push_back(policy_json(row, against));
+  document["schedules"] = Json::array();
+  for (const ScheduleRow& row : comparison.schedules.rows)
+    document["schedules"].push_back(schedule_json_row(row));
+  document["fastest_schedule"] =
+      comparison.schedules.fastest.empty() ? Json(nullptr) : Json(comparison.schedules.fastest);
+  if (const auto& cluster = comparison.planned.cluster)
+    document["cluster"] = cluster_json(*cluster, cluster_costs(comparison.planned));
+  document["notes"] = comparison.notes;
+  document["files"] = files;
+  return json_text(document);
+}
+
+/// comparison.json, schedules.csv, policies.csv, comparison.svg.
+std::vector<OutputFile> comparison_files(const JobComparison& comparison, const PlanJob& job) {
+  return {{"comparison.json", comparison_json(comparison, job, {})},
+          {"schedules.csv", schedules_csv(comparison.schedules)},
+          {"policies.csv", policies_csv(comparison)},
+          {"comparison.svg", comparison_svg(picture_of(comparison, job))}};
+}
 
 constexpr int kPointsOfCurve = 24;
 

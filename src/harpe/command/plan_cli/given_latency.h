@@ -40,7 +40,7 @@ std::string range_text(const LatencyByClock& latency);
 std::string lateness_text(const GivenLatency& given);
 
 /// Returns a sentence on how late the clocks come and, of a table that was found, how to do without
-/// it. Empty if nobody gave or found any latency.
+/// it. Empty if there is no latency.
 std::string latency_sentence(const GivenLatency& given);
 
 }  // namespace harpe

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Profiles, schedules and plans as a user gives them to a command, plain or compressed by gzip,
-/// and what about them should be said.
+/// and warnings about them.
 
 #include <optional>
 #include <string>
