@@ -1,7 +1,9 @@
 #include "harpe/command/command/quantity_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <span>
 #include <string>
 
