@@ -18,6 +18,18 @@ std::string key_of(int stage, const std::vector<Megahertz>& clocks) {
   return key;
 }
 
+/// Returns the costs with all times and energies multiplied by a factor.
+Profile scaled(const Profile& costs, double factor) {
+  std::vector<InstructionProfile> entries(costs.entries().begin(), costs.entries().end());
+  for (InstructionProfile& entry : entries) {
+    for (OperatingPoint& point : entry.points) {
+      point.time = point.time * factor;
+      point.energy = point.energy * factor;
+    }
+  }
+  return costs.with_entries(std::move(entries));
+}
+
 }  // namespace
 
 int RankAssignments::in_force(std::int64_t iteration) const {
@@ -47,7 +59,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   };
   // Made as long as wanted: the model's own times are those of one forward of 50 ms.
   const double factor = shape.iteration / job.makespan(full());
-  job.profile_ = slowed(job.profile_, std::vector(static_cast<std::size_t>(shape.stages), factor));
+  job.profile_ = scaled(job.profile_, factor);
   job.works_.clear();
   job.makespans_.clear();
   job.all_max_ = full();
