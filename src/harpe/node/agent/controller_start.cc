@@ -52,7 +52,9 @@ Result<std::unique_ptr<Controller>> Controller::start(Devices devices, Policy po
 NodeController::NodeController(Policy policy, ControllerOptions options, Clock& clock)
     : policy_(std::move(policy)), options_(std::move(options)), clock_(clock) {}
 
-void NodeController::operator delete(NodeController* controller, std::destroying_delete_t /*how*/) {
+// Not inlined, as operator new, or g++ 12 compares what both call.
+[[gnu::noinline]] void NodeController::operator delete(NodeController* controller,
+                                                       std::destroying_delete_t /*how*/) {
   if (!controller->end()) {
     // Known to leak checkers: it is meant.
     static std::atomic<NodeController*> left_behind;
