@@ -29,11 +29,12 @@ def functions(file):
 
 @functools.cache
 def functions_of_rooms(build):
-    """{room: its functions} of a build directory."""
+    """{room: its functions} of a build directory; of a room with a second target, also by that one's name."""
+    archives = (build / "src" / "harpe").rglob("libharpe_*.a")
     return {
-        archive.parent.name: functions(archive)
-        for archive in (build / "src" / "harpe").glob("*/libharpe_*.a")
-        if archive.name == f"libharpe_{archive.parent.name}.a"
+        archive.stem.removeprefix("libharpe_"): functions(archive)
+        for archive in archives
+        if not archive.stem.endswith("_testing")
     }
 
 
