@@ -241,7 +241,7 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   EXPECT_NEAR(json["ways"]["all_max"]["cost"]["mean"], 0.0072 * 60, 1e-3);
   const Said cents = run({"--unit", "ct/kWh", "--json"});
   EXPECT_NEAR(Json::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
-  EXPECT_THAT(run({"--unit", "EUR/MWh"}).out, HasSubstr("EUR       kWh"));
+  EXPECT_THAT(run({"--unit", "EUR/MWh"}).out, HasSubstr("EUR  kWh"));
   EXPECT_THAT(run({"--price"}).err, HasSubstr("tell the unit"));
   EXPECT_THAT(run({"--unit", "EUR/MWh", "--kind", "marginal"}).err, HasSubstr("no kind"));
   EXPECT_THAT(run({"--unit", "EUR/MWh", "--embodied", "150kg/5y"}).err, HasSubstr("do not add"));
