@@ -152,7 +152,7 @@ bool Reporter::is_done(Instant now) {
   const MutexLock lock(mutex_);
   if (!stopping_) return false;
   if (ended_.empty()) session_.end();  // behind all that is to be reported
-  const bool sent = ended_.empty() && session_.reports().size() == 0 && session_.ended();
+  const bool sent = ended_.empty() && session_.reports().empty() && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }
 
