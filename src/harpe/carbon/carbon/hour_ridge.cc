@@ -182,7 +182,8 @@ class HourRidge final : public Forecaster {
   double residual_weight_ = 0;
 };
 
-// Of features beside the lags: a feature of this size is shrunk as much as a lag of 20 % swing.
+// Features beside the lags are scaled by this, so that they are shrunk as much as a lag that swings
+// by 20 %.
 constexpr double kTypicalSwing = 0.2;
 constexpr int kWeekWaves = 3;           // as many as seven weekdays can have
 constexpr std::size_t kScaleDays = 28;  // what exogenous values are centred and scaled by
@@ -240,7 +241,7 @@ RidgeFeatures::RidgeFeatures(const HourRidgeOptions& options, const ForecastGrid
     : day_(grid.slots_per_day) {
   for (const int hours : options.lag_hours)
     lags_.push_back(steps_of(static_cast<std::size_t>(hours), day_));
-  // Of steps below an hour, the newest three hours step by step.
+  // If steps are shorter than an hour, every step of the newest three hours is a lag.
   if (day_ > 24) {
     for (std::size_t lag = 0; lag < steps_of(3, day_); ++lag) lags_.push_back(lag);
   }
@@ -273,7 +274,7 @@ void RidgeFeatures::scale_exogenous(std::size_t steps) {
     for (std::size_t i = 0; i < count; ++i) squares += (values[i] - mean) * (values[i] - mean);
     const double deviation = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
     const double factor = kTypicalSwing / (deviation > 0 ? deviation : 1);
-    // What never moved in the first weeks and then does is kept within sense.
+    // A value that was constant in the first weeks has no scale: its later changes are bounded.
     for (double& value : values) value = std::clamp((value - mean) * factor, -10.0, 10.0);
   }
 }

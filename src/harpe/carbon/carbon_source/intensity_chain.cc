@@ -32,8 +32,8 @@ constexpr WholeSeconds kOwnForecastNeeds = whole_days(2);
 constexpr WholeSeconds kOldestPersistence = whole_hours(24);
 constexpr std::size_t kLongestOwnHorizon = 200;  // a week of hours, and what it starts behind
 
-/// From the first to the last known value that has begun, in hours where it comes finer than half
-/// hours, which would cost much and tell little.
+/// Returns the series from its first to its last known value that has begun. Steps below half an
+/// hour are averaged to hours: they would cost much time and improve forecasts little.
 std::optional<IntensitySeries> forecastable(const IntensitySeries& series, UtcTime now) {
   std::size_t last = series.size(), first = 0;
   while (last > 0 && (!series.known(last - 1) || series.start_of(last - 1) > now)) --last;
@@ -60,7 +60,8 @@ std::string names_of(const ExogenousSeries& exogenous) {
   return names;
 }
 
-/// Whether a provider was asked for history within a step: many values came at once.
+/// Returns true if a provider was asked for history within the last step: many values arrived at
+/// once.
 bool filled_lately(const CachedSeries& past, UtcTime now) {
   constexpr std::ptrdiff_t kMany = 12;
   return std::ranges::count_if(past.fetched_at, [&](std::int64_t at) {
@@ -348,7 +349,8 @@ Result<LabelledHistory> IntensityChain::history(UtcTime from, UtcTime to) {
       .series = kept->series, .fetched_at = kept->fetched_at, .notes = take_notes()};
 }
 
-/// What was measured up to now, with the provider asked where little is kept.
+/// Returns the intensities measured up to now. Asks the provider for history if the cache has
+/// little.
 std::optional<CachedSeries> IntensityChain::past_of(UtcTime now) {
   const SourceIdentity& identity = source_.identity();
   const UtcTime from = interval_of(now - options_.backfill, whole_hours(1));

@@ -101,7 +101,7 @@ constexpr const char* kWattTimeUrl = "https://api.watttime.org";
 constexpr WholeSeconds kWattTimeLongest = whole_hours(24 * 32);
 constexpr WholeSeconds kWattTimeStep{300};
 
-/// Of "user:password".
+/// Returns the Base64 form of a text such as "user:password".
 std::string base64(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

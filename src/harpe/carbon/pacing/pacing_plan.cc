@@ -23,7 +23,7 @@ struct SearchTerms {
 
 constexpr std::size_t kNoInterval = std::numeric_limits<std::size_t>::max();
 
-// Of a bisection of the price of work: doubles have 52 bits.
+// Steps of a bisection of the price of work: doubles have 52 bits.
 constexpr int kHalvings = 52, kDoublings = 60;
 
 /// The linear programme of the paces of a job whose pauses are fixed, solved exactly. One interval
@@ -216,9 +216,9 @@ class StructureSearch {
     return is_best;
   }
 
-  /// \param runs  which intervals run, up to the last that does; ended earlier where that is
-  /// cheaper
-  /// As the end moves, cost falls and then rises, or nearly so.
+  /// Considers these runs, ended earlier if that is cheaper. As the end moves, the cost falls and
+  /// then rises, or nearly so, so that its least is found by halving.
+  /// \param runs  which intervals run, up to the last that does
   void from(const std::vector<bool>& runs) {
     if (runs.empty()) return;
     std::size_t low = 1, high = runs.size();
@@ -242,7 +242,7 @@ class StructureSearch {
   }
 
  private:
-  /// None where a run or a pause is too short.
+  /// Returns nullopt if a run or a pause is too short.
   std::optional<std::vector<PacedInterval>> structure(const std::vector<bool>& runs) const {
     std::vector<PacedInterval> paced;
     bool was_running = !state_.is_paused;
@@ -316,16 +316,14 @@ class StructureSearch {
   std::size_t left_;        ///< linear programmes
 };
 
-// Of a bisection of the price of work: doubles have 52 bits.
-constexpr int kPriceHalvings = 52, kPriceDoublings = 60;
-// Where only the first interval is decided.
+// Halvings if only the first interval is decided.
 constexpr int kQuickHalvings = 26;
 // Linear programmes times intervals.
 constexpr std::size_t kThoroughSearch = 200'000;
 // Around the price that does the work: more pauses, or fewer.
 constexpr std::array<double, 4> kOtherPrices{0.6, 0.8, 1.25, 1.7};
 
-/// All intervals at the fastest pace, from the start that it takes on.
+/// Returns all intervals at the fastest pace, after the time that the job takes to start again.
 std::vector<PacedInterval> at_fastest_pace(const PaceCurve& curve, const PacingJob& job,
                                            const PacingState& state,
                                            std::span<const PacingInterval> intervals) {
@@ -346,13 +344,13 @@ struct PriceBracket {
   PricedPath under{}, over{};
 };
 
-PriceBracket price_of_work(PricedPaths& paths, double work, int halvings = kPriceHalvings) {
+PriceBracket price_of_work(PricedPaths& paths, double work, int halvings = kHalvings) {
   PriceBracket found{.under = paths.at(0)};
   found.over = found.under;
   if (found.under.work >= work) return found;
   found.high = 1;
   found.over = paths.at(found.high);
-  for (int i = 0; i < kPriceDoublings && found.over.work < work; ++i) {
+  for (int i = 0; i < kDoublings && found.over.work < work; ++i) {
     found.low = found.high;
     found.under = std::move(found.over);
     found.over = paths.at(found.high *= 2);
@@ -455,8 +453,7 @@ PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const Pacin
   const std::vector<bool> always = runs_of(best.intervals);
   PricedPaths paths(curve, job, state, intervals);
   const bool is_quick = effort == PacingEffort::kQuick;
-  const PriceBracket price =
-      price_of_work(paths, job.work, is_quick ? kQuickHalvings : kPriceHalvings);
+  const PriceBracket price = price_of_work(paths, job.work, is_quick ? kQuickHalvings : kHalvings);
   const std::size_t programmes =
       effort == PacingEffort::kThorough ? kThoroughSearch : kThoroughSearch / 10;
   StructureSearch search(curve, job, state, intervals,

@@ -27,7 +27,7 @@
 namespace harpe {
 namespace {
 
-/// Where values came from that were not on the command line; errors name the place.
+/// A file of options, and the position of each value in it, for errors.
 struct OptionFile {
   std::string name;
   OptionPositions positions;

@@ -24,7 +24,7 @@
 namespace harpe {
 namespace {
 
-/// What a source said.
+/// The intensities of a source, and how it got them.
 struct SourceView {
   std::string source;  ///< as the user wrote it
   SourceIdentity identity;

@@ -24,8 +24,8 @@
 namespace harpe {
 namespace {
 
-// By steps of the golden ratio starts are even over the year, and over the hours of the day
-// whatever their number is.
+// Steps of the golden ratio spread any number of starts evenly over the year and over the hours of
+// the day.
 constexpr double kStartStep = 0.6180339887498949;
 // Enough for a word ahead; they take less time than the forecasts.
 constexpr std::size_t kForeseenStarts = 20;
@@ -77,9 +77,8 @@ Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_
   return prospect;
 }
 
-/// The same job, of as many pieces of work by the same deadline, under another control.
-/// Fails where the fastest of `choices` cannot meet that deadline, or one of them is no number
-/// above 0.
+/// Returns the job, with the same work and deadline, under another control. Fails if the fastest of
+/// `choices` cannot meet the deadline, or if one of them is not above 0.
 /// \param name  of the control, for messages
 Result<CarbonJob> under_control(const CarbonJob& job, const std::vector<PieceCost>& choices,
                                 const std::string& name) {

@@ -48,7 +48,8 @@ struct ControlGain {
   double coarse = 0, fine = 0, grid = 0;
 };
 
-/// Of each start the best static pace of any control, and what savings over it are shares of.
+/// For each start: the grams of the best static pace of all controls, and the amount of which
+/// savings over it are shares.
 struct References {
   std::vector<double> grams, base;
 };

@@ -76,7 +76,8 @@ class JobServer {
   std::string url_;
 };
 
-/// All pages of a list as one. \param path  with a query: "/v1/jobs?activity=active"
+/// Returns all pages of a list as one.
+/// \param path  with a query: "/v1/jobs?activity=active"
 Result<Json> ask_for_pages(JobServer& server, const std::string& path);
 
 /// An error as it is; one by which the server knows no such job, with which one may be meant.

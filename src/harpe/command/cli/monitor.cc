@@ -40,16 +40,16 @@
 namespace harpe {
 namespace {
 
-/// What each GPU showed last. Thread-safe, but `read` of one GPU is for one thread at a time.
+/// The last view of each GPU. Thread-safe, but `read` of one GPU is for one thread at a time.
 class GpuViews {
  public:
   /// \param all  what a terminal's view shows more than lines do, too
   GpuViews(std::size_t gpus, bool all) : all_(all), entries_(gpus) {}
 
-  /// What `MonitorOptions::look` does.
+  /// Reads a GPU; called as `MonitorOptions::look`.
   void read(std::size_t position, Gpu& gpu);
   std::vector<GpuView> get(std::size_t gpus) const;
-  /// By index of the GPU, as they were listed last.
+  /// Returns the processes on each GPU, by its index, as listed last.
   std::map<int, std::vector<std::int64_t>> processes() const;
 
  private:
@@ -227,7 +227,7 @@ class LiveMonitor {
     terminal_.draw(text);
   }
 
-  /// Whether it was ended before.
+  /// Returns true if the user ended the program before `until`.
   bool wait_until(Instant until) {
     for (;;) {
       switch (terminal_.wait(until - clock_.now())) {
@@ -288,7 +288,7 @@ class LiveMonitor {
         state_.help = !state_.help;
         break;
       case 'e':
-        // What is shown is of the time before, until the next look.
+        // Until the next look, the screen shows the time before.
         (void)looker_.restart();
         break;
       case 'j':

@@ -23,7 +23,7 @@ namespace {
 // The rows of devices: a few lines each, whose columns depend on the size of the terminal and never
 // on what devices show, so that nothing jumps.
 
-/// What stands in a row of a device.
+/// A field in the row of a device.
 struct MonitorField {
   enum class What : unsigned char {
     kLabel,
@@ -48,8 +48,9 @@ struct MonitorLayout {
   bool complete = false;  ///< every field has its place
 };
 
-/// What matters most comes first, and what finds no place in so many lines is left out. Lines are
-/// as wide as `columns` where a field can grow. \param label  the widest of the devices' labels
+/// Returns a layout of the most important fields first; those that do not fit are left out. Lines
+/// are as wide as `columns` if a field can grow.
+/// \param label  the widest of the devices' labels
 MonitorLayout monitor_layout(std::size_t columns, std::size_t lines, std::size_t label);
 
 /// The names of the columns, a line for each of the layout's.
@@ -388,7 +389,7 @@ std::string total(const MonitorState& state, std::size_t columns, bool coloured)
       {count > 0 ? painted(counted(count, "GPU") + " " + fixed(gpus, 0) + limit + " W",
                            Paint::kBold, coloured)
                  : "",
-       // Where whole modules are metered, CPUs are in the GPUs' figure already.
+       // If whole modules are metered, the GPUs' figure includes the CPUs.
        has_cpus ? "CPUs " + fixed(cpus, 0) + " W" : "",
        energy + " in " + elapsed_text(look.window.time),
        has_cpus && count > 0 ? "all " + fixed(module ? gpus : gpus + cpus, 0) + " W" : ""},
@@ -416,7 +417,7 @@ std::vector<std::size_t> ordered(const MonitorState& state) {
   return places;
 }
 
-/// What runs where, in at most so many lines.
+/// Returns which processes run on which GPU, in at most `room` lines.
 std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int columns,
                                      std::size_t room, bool coloured) {
   std::vector<std::string> lines;
@@ -445,7 +446,8 @@ std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int colu
   return lines;
 }
 
-/// Where the row of a device that failed has no room for what the driver says.
+/// Returns a line for each device that failed with the driver's message, if its row has no room for
+/// it.
 std::vector<std::string> fault_lines(const Look& look, int columns) {
   std::vector<std::string> lines;
   for (const DeviceEnergy& device : look.window.devices) {

@@ -20,7 +20,7 @@ namespace harpe {
 class PowerHistory {
  public:
   static constexpr Seconds kSpan{300};
-  /// Of samples nearer to each other the first is kept.
+  /// If two samples are nearer to each other, only the first is kept.
   static constexpr Seconds kNearest{0.25};
 
   void add(Instant at, Watts power);

@@ -38,7 +38,7 @@ constexpr Seconds kTimeToEnd{10};
 constexpr std::size_t kLastBytes = 2000;
 constexpr std::string_view kError = "error: ";  // before what commands say of themselves
 
-/// In the new process: nothing of the parent's signals, terminal and streams is left.
+/// Detaches the new process from its parent's signals, terminal and streams.
 void settle(pid_t parent, int log) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -47,7 +47,7 @@
 namespace harpe {
 namespace {
 
-/// What --carbon and --offline said; `source.text` is empty where nothing was asked for.
+/// The options --carbon and --offline; `source.text` is empty if they were not given.
 struct RunCarbon {
   SourceArguments source;
 
@@ -66,7 +66,7 @@ struct FoundIntensity {
 constexpr WholeSeconds kRunStep = whole_minutes(5);
 constexpr std::chrono::milliseconds kAskAgain(50);
 
-/// What the thread that asks and the one that waits have in common.
+/// State shared by the thread that asks the provider and the thread that waits for it.
 struct Asked {
   Mutex mutex;
   CondVar changed;
@@ -91,8 +91,8 @@ bool RunCarbon::is_number() const {
   return source.source.provider == SourceSpecification::Provider::kConstant;
 }
 
-/// Whether its token or file is there: what is missing is better known before the command runs
-/// than after. Asks no provider.
+/// Checks that the source's token or file exists, so that the user learns it before the command
+/// runs and not after. Does not ask the provider.
 Status check_source(const RunCarbon& carbon) {
   if (carbon.asked()) HARPE_TRY(open_source(carbon.source));
   return ok_status();
@@ -146,7 +146,7 @@ struct TuningArguments {
   int batch_size = 1;
 };
 
-/// Of one command, in this order: `prepare`, `start`, `finish`. Not thread-safe.
+/// The tuning of one command. Call `prepare`, `start` and `finish` in this order. Not thread-safe.
 class CommandTuning {
  public:
   /// Checks the arguments, reads the profile, makes the file of steps and names it in this

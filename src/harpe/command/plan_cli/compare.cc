@@ -389,7 +389,7 @@ struct CompareArguments : PlanJobArguments {
   std::string schedules = "all", policies = "all";
 };
 
-/// What is compared of each kind, in the order asked for.
+/// The schedules and policies to compare, in the order given.
 struct Compared {
   std::vector<std::string> schedules, policies;
 };

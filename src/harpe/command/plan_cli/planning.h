@@ -21,7 +21,7 @@
 
 namespace harpe {
 
-/// What such a search came to.
+/// The result of a long search.
 struct SearchOutcome {
   double seconds = 0;
   std::int64_t windows = 0;        ///< with as many the same plan is found again

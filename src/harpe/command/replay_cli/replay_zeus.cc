@@ -277,8 +277,8 @@ std::string zeus_csv(std::span<const ZeusRun> runs) {
   return csv;
 }
 
-/// Of one run: its `gpu`, `eta`, `seeds`, `datasets` and `mean_cost_over_oracle`. Of several:
-/// `runs` with one such document each.
+/// Returns a document with `gpu`, `eta`, `seeds`, `datasets` and `mean_cost_over_oracle` if there
+/// is one run, otherwise a document whose `runs` are such documents.
 std::string zeus_json(std::span<const ZeusRun> runs) {
   if (runs.size() == 1) return json_text(run_json(runs.front()));
   Json list = Json::array();
@@ -340,7 +340,7 @@ Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
                        console);
 }
 
-/// What the page says it was made of: the traces, with their digests.
+/// Returns the sources of the page: the traces, with their digests.
 PageSource page_source(const Commands& commands, const ZeusArguments& arguments) {
   constexpr std::array<std::string_view, 2> kOutputs = {"--csv", "--out"};
   PageSource source{.program = program_version(commands),

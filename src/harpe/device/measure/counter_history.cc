@@ -131,7 +131,7 @@ void CounterHistory::compare(const Knot& before, const Knot& after, SampledPower
                                 (square(std::max(oldest->at.power, after.at.power)) *
                                      (square(oldest->sigma) + square(after.sigma)) +
                                  std::max(0.0, after.at.variance - oldest->at.variance));
-  // Where they do not agree at all, that is no prior.
+  // If they do not agree at all, agreement is not assumed.
   const bool absurd = ratio < kLeastScale || ratio > kMostScale;
   const double prior = absurd ? 1e9 : square(kUnknownScale);
   const double scale = (ratio * prior + ratio_variance) / (prior + ratio_variance);

@@ -47,7 +47,7 @@ struct EstimatorOptions {
   SensorAccuracy accuracy{};
 };
 
-/// What the end of a window is: an instant at which a program reported that something ended, so
+/// Kinds of ends of a window: an instant at which a program reported that something ended, so
 /// that power may well have changed there; or only the instant at which the energy so far was
 /// requested.
 enum class WindowEnd : unsigned char { kOfWork, kLook };

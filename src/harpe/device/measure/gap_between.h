@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What counter and power tell of a gap between two steps of the counter.
+/// Readings of counter and power beside and within a gap between two steps of the counter.
 
 #include <cstddef>
 

@@ -89,7 +89,8 @@ PowerRegression::PowerRegression(std::span<const SpanReading> readings,
   }
 }
 
-/// Of what counters show, because of when their steps came.
+/// Returns the covariance of two counter readings that comes from the uncertain times of their
+/// steps.
 double PowerRegression::noise_covariance(const EnergySpan& a, const EnergySpan& b,
                                          double jitter) const {
   const auto variance = [&](int step) {

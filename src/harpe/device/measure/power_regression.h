@@ -9,8 +9,8 @@
 
 namespace harpe {
 
-/// How power varies around its level: correlation exp(-|t| / length) cos(2 pi frequency t). Times
-/// are in periods of the counter's steps.
+/// The correlation of power around its level: exp(-|t| / length) cos(2 pi frequency t). Times are
+/// in periods of the counter's steps.
 struct PowerKernel {
   double length = 0;
   double frequency = 0;
@@ -26,11 +26,11 @@ struct PowerManner {
 };
 
 std::span<const PowerKernel> power_kernels();
-/// In the order of their kernels.
+/// Returns the manners in the order of their kernels.
 std::span<const PowerManner> power_manners();
 
-/// By how much variances grow where only so many readings tell how rough power is: about what
-/// Student's t is wider than the normal distribution. Steady power is known without.
+/// Returns the factor on variances if only `readings` readings show how rough power is: about the
+/// width of Student's t over that of the normal distribution. 1 for steady power.
 double unsure_amplitude(std::size_t manner, std::size_t readings);
 
 /// Double integral of the correlation: covariances of energies are differences of it.
@@ -39,7 +39,7 @@ class TwiceIntegrated {
   TwiceIntegrated(const PowerKernel& kernel, double period);
   /// The second antiderivative that is 0 and flat at 0.
   double operator()(double time) const;
-  /// Of the differences of all pairs of rising times: a square, row by row.
+  /// Sets the correlations at the differences of all pairs of rising times: a square, row by row.
   void of_differences(std::span<const double> times, std::span<double> values) const;
 
  private:
@@ -51,7 +51,7 @@ class SpanCovariance {
  public:
   /// \param instants  any order; O(instants^2)
   SpanCovariance(const PowerKernel& kernel, double period, std::span<const double> instants);
-  /// From instants a to b, and c to d, by their numbers.
+  /// Returns the covariance of power over the instants a to b and c to d, given by their numbers.
   double operator()(std::size_t a, std::size_t b, std::size_t c, std::size_t d) const {
     return at(b, c) - at(b, d) - at(a, c) + at(a, d);
   }

@@ -29,7 +29,7 @@ class SampledPower {
     double blur = 0;        ///< how far off `time` may be, s
     bool repeats = false;   ///< no new measurement: the value is the one of the point before
   };
-  /// What the power integral says at one instant.
+  /// Power and its integral at one instant.
   struct Integral {
     double power = 0, integral = 0, variance = 0, unobserved = 0;
   };

@@ -41,7 +41,7 @@ struct SideEnergy {
   }
 };
 
-/// All that one side tells.
+/// What the readings on one side of the gap show.
 struct SideAnswer {
   /// Where power runs on from the readings, and where it changed within the nearest so that they
   /// say nothing; what is unlikely is left out.
@@ -54,7 +54,7 @@ struct SideAnswer {
 constexpr double kHazard = 0.03;        // that a run ends, at each reading
 constexpr double kUnlikelySide = 2e-3;  // explanations below are left out
 constexpr double kNegligible = 0.01;    // share of a manner within one
-/// Of readings that belong to other runs: noise around a level, as shares of it.
+/// Noise of readings that belong to other runs, around a level and as shares of it.
 constexpr std::array<double, 3> kRestNoise{0.004, 0.04, 0.25};
 constexpr double kUsualJitter = 0.01;  // of the period
 
@@ -301,7 +301,7 @@ class Gap {
     }
     prior[static_cast<std::size_t>(edge)] += gap_.change_at_edge;
     const double outside = 1 - gap_.change_within - gap_.change_at_edge - prior_of_none();
-    // Where no step came after, a change outside is one that did not come yet.
+    // If the gap is open, a change outside of it has not happened yet.
     if (!gap_.is_open) prior.front() += outside / 2;
     prior.back() += gap_.is_open ? outside : outside / 2;
     return prior;
@@ -368,8 +368,8 @@ class Gap {
     return sum;
   }
 
-  /// What two readings have in common beside power: own noise, and the time of steps within the
-  /// gap.
+  /// Returns the covariance of two readings beside that of power: their noise, and the times of
+  /// steps within the gap.
   double noise_covariance(const SpanReading& a, const SpanReading& b) const {
     double sum = &a == &b ? a.variance + kLeastPairVariance : 0;
     const auto inner = [&](int step) { return step > 0 && step != gap_.right_step; };
@@ -388,7 +388,8 @@ class Gap {
     return sum;
   }
 
-  /// How likely the readings are where power changed so, and what the energy is then.
+  /// Adds the explanation that power changed like this: how likely the readings are, and the
+  /// energy.
   void consider(const Change& change, double prior) {
     double log_weight = std::log(prior);
     const Parts wanted = parts(is_short() ? at(asked_.front()) : 0, at(asked_.back()), change);
@@ -442,7 +443,7 @@ class Gap {
     log_weights_.push_back(log_weight);
   }
 
-  /// Where power runs on through the gap.
+  /// Adds the explanation that power does not change in the gap.
   void consider_none() {
     if (prior_of_none() <= 0 || left_answer_.run == 0 || right_answer_.run == 0) return;
     std::vector<SpanReading> readings = gap_.rises;

@@ -284,7 +284,7 @@ std::unique_ptr<Chooser> chooser_of(const TracedJob& job, const JobGroup& group,
 
 constexpr std::array kColumns{"group", "start_time", "end_time", "dataset", "runtime_ratio"};
 
-// What the draws are for.
+// Purposes of random draws.
 constexpr std::uint64_t kGaps = 3, kRatios = 4;
 constexpr double kMeanRuntime = 3600;  // s
 constexpr double kRuntimeDeviation = 0.5;
@@ -368,7 +368,7 @@ std::vector<JobGroup> synthetic_groups(std::uint64_t seed, const SyntheticGroups
         const double ratio = std::exp(kRuntimeDeviation * normal(mixed(seed, kRatios, number)) -
                                       kRuntimeDeviation * kRuntimeDeviation / 2);
         ++number;
-        // In whole seconds and thousandths, as traces have them.
+        // Rounded as in traces: to whole seconds, and to thousandths.
         const double start = std::round(now),
                      length = std::max(1.0, std::round(ratio * kMeanRuntime));
         group.jobs.push_back({.start = Seconds{start},

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kScratch = 64 * 1024;
 
-/// How long a client may take to read the last response before the connection goes.
+/// The time that a client has to read the last response before the connection is closed.
 constexpr Seconds kLinger{1};
 /// Events sent before others have their turn.
 constexpr int kEventsInARow = 16;
@@ -214,7 +214,7 @@ void Connection::begin_reading() {
     form_.is_head = form_.is_native = false;
   }
   watch_phase();
-  // What TLS has read already shows in no socket.
+  // Bytes that TLS has read already do not make the socket readable.
   if (unread_.empty() && !stream_.is_secure()) return wait(ByteStream::State::kWaitRead);
   read();
 }

@@ -28,8 +28,8 @@ const char* action_of(ClockDomain domain);
 const char* action_of(const Setting& setting);
 /// The policy's no.
 Error denied(const std::string& what, const std::string& allowed);
-/// What became of a setting for whom nothing else will do: an error where it is
-/// not in force, with the line of the policy where that forbids it.
+/// Returns the applied setting, or an error if it is not in force exactly as requested, with the
+/// line of the policy that forbids it.
 Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool dry_run);
 /// A driver that lets not even this process set a GPU says to go through the
 /// agent; here that is no help. Other errors stay as they are.

@@ -19,7 +19,7 @@ struct WattRange {
   Watts lowest, highest;
 };
 
-/// What a GPU can be set to, and what the agent's policy lets this client set.
+/// The settings that a GPU has and that the agent's policy lets this client set.
 struct GpuOffer {
   std::vector<Megahertz> clocks;          ///< graphics clocks that can be locked, rising
   std::optional<PowerLimitRange> limits;  ///< that can be set

@@ -25,8 +25,8 @@ class PipelineBeam {
  public:
   struct Options {
     std::size_t width = 1;  ///< partial answers that are followed
-    /// How long after its relaxed time an event may be, in average steps from one option of an
-    /// instruction to the next.
+    /// The most by which an event may follow its relaxed time, in average steps from one option of
+    /// an instruction to the next.
     double reach = 2;
     double drift = 1;  ///< how much the estimate counts
   };

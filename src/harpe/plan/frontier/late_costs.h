@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What computations take when their setting comes late, see point_costs.h: as tables, for searches
-/// along the list of a stage.
+/// Tables of the time and energy of computations whose setting comes late (point_costs.h), for
+/// searches along the list of a stage.
 
 #include <algorithm>
 #include <array>

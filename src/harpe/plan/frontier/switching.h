@@ -27,18 +27,19 @@ class SwitchingSearch {
   /// setting twice within the minimum dwell.
   std::int64_t makespan(const PointChoices& choices);
 
-  /// Gives every stage in turn, but for some of its first and last instructions, the one
-  /// setting at which the whole costs least and ends by `deadline`, as long as that helps.
+  /// Gives each stage in turn one setting, except some of its first and last instructions: the
+  /// setting with which the plan costs least and ends by `deadline`. Repeats this while the cost
+  /// falls.
   void settle(PointChoices& choices, std::int64_t deadline);
 
-  /// Where a setting that comes late makes the whole too late, takes it a step earlier: gives it to
-  /// the instruction before, too. Until it ends by `deadline`, or nothing helps.
+  /// If a setting that comes late delays the end past `deadline`, also gives it to the instruction
+  /// before. Repeats this until the plan ends by `deadline` or nothing changes.
   void repair(PointChoices& choices, std::int64_t deadline);
 
-  // Both try so many moves that give a run of instructions of one stage one setting.
-  /// Brings the makespan down.
+  // Both try `moves` moves, each of which gives one setting to a run of instructions of a stage.
+  /// Shortens the makespan.
   void shorten(PointChoices& choices, int moves);
-  /// Brings cost plus `price` for every picosecond after `deadline` down.
+  /// Reduces the cost plus `price` for every picosecond after `deadline`.
   void improve(PointChoices& choices, std::int64_t deadline, double price, int moves);
 
  private:
@@ -52,15 +53,15 @@ class SwitchingSearch {
   std::vector<std::int64_t> start_, latest_;  // of each event
 };
 
-/// What to find with a `SwitchingSearch` under a minimum dwell. All times in picoseconds.
+/// A question to a `SwitchingSearch` under a minimum dwell. All times are in picoseconds.
 struct SwitchingTask {
   std::optional<std::int64_t> deadline;  ///< without one, the fastest
   int moves = 0;                         ///< of each local search
   bool thorough = true;
   std::int64_t min_time = 0;  ///< under free switching
-  /// A good assignment under free switching that ends by a time.
+  /// Returns a good assignment under free switching that ends by a time.
   std::function<Assignment(std::int64_t end)> free_plan;
-  /// What a picosecond is worth there, in cost units.
+  /// Returns the price of a picosecond at that time, in cost units.
   std::function<double(std::int64_t end)> price;
 };
 

@@ -72,7 +72,7 @@ struct RankEvent {
   std::uint16_t chunk = 0;
 };
 
-/// From training's thread to the pacer's.
+/// Events from the training thread to the pacer's thread.
 using RankEventQueue = SpscQueue<RankEvent, std::size_t{1} << 14>;
 
 }  // namespace harpe

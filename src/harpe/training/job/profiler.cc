@@ -54,8 +54,8 @@ bool Profiler::done() const {
   return std::ranges::none_of(stages_, &StageProfiling::is_measuring);
 }
 
-/// What of an iteration's time clocks can be the cause of: computations slow down no more than they
-/// do. The rest is none of profiling's doing, such as a checkpoint.
+/// Returns the part of an iteration's time that slow clocks can explain: computations slow down at
+/// most as much as clocks. The rest has other causes, such as a checkpoint.
 Seconds Profiler::explained(Seconds time) const {
   if (account_.full_time == 0) return time;
   double slower = 1;
@@ -66,7 +66,7 @@ Seconds Profiler::explained(Seconds time) const {
   return std::min(time, Seconds{account_.full_time * slower});
 }
 
-/// Slow blocks lose time, all-max earn it.
+/// Adds an iteration to the account: slow blocks lose time, blocks at all-max earn it.
 void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool in_block = iteration.iteration >= from_;
   bool full = in_block;
@@ -112,7 +112,8 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
   }
 }
 
-/// Iterations of the block to come take at most this: computations slow down no more than clocks.
+/// Returns the longest time of iterations of the next block: computations slow down at most as much
+/// as clocks.
 Seconds Profiler::predicted_time() const {
   if (last_block_time_ <= Seconds{0}) return {account_.full_time};
   double slower = 1;
@@ -266,14 +267,13 @@ ProfilingProgress Profiler::progress(int lead) const {
   return progress;
 }
 
-/// Of a clock, as those so far took.
+/// Returns the iterations that a clock takes, as the clocks so far did.
 double Profiler::usual_iterations() const {
   const double usual = closed_ == 0 ? 0 : static_cast<double>(closed_iterations_) / closed_;
   return std::max(usual, static_cast<double>(options_.iterations_per_clock));
 }
 
-/// An iteration of the clocks that are `ahead` of those that are measured now takes at most this:
-/// computations slow down no more than clocks.
+/// Returns the longest time of an iteration at the clocks that are `ahead` of those measured now.
 Seconds Profiler::slowest_time(std::size_t ahead) const {
   double slower = 1;
   for (const StageProfiling& stage : stages_)

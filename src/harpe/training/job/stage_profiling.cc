@@ -12,7 +12,8 @@ namespace {
 constexpr double kFaster = 0.05;  // than at a higher clock: more than noise and throttling do
 constexpr int kMostAnew = 2;
 
-/// Both ends and evenly between.
+/// Returns at most `most_clocks` clocks from the lowest that is wanted: both ends, and evenly
+/// between.
 std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
   const auto below =
       std::ranges::find_if(clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });

@@ -13,7 +13,8 @@
 
 namespace harpe {
 
-/// What one stage's instructions cost at one clock, per GPU, in the order of its work items.
+/// Measured costs of one stage's instructions at one clock, per GPU, in the order of its work
+/// items.
 struct MeasuredClock {
   Megahertz clock;
   std::vector<Seconds> time;
@@ -85,7 +86,7 @@ class StageProfiling {
     std::vector<double> iteration_time;
     std::vector<double> clock;  ///< MHz, of each group and iteration where no clock is asked for
   };
-  /// Whether a pipeline is in what was measured; `kWas`: and was left out since.
+  /// Whether a pipeline's samples are in `measured_`; `kWas`: they were, before it was left out.
   enum class Counted : unsigned char { kNot, kIs, kWas };
 
   const std::vector<WorkItem>& work() const { return work_->stage(stage_); }

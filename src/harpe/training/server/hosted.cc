@@ -42,7 +42,7 @@ JobListener::Interest JobListeners::interest() const {
 }
 
 JobSummary Hosted::summary() const {
-  // What it says of its last moments is not in one that was read any more.
+  // A job that was read from the store lacks the summary of its last moments.
   const bool as_stored = asleep() && !stored_summary.empty();
   JobSummary summary{.job = id,
                      .text = as_stored ? stored_summary : summary_text(),

@@ -142,7 +142,8 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
-  // From 0 in each process: Prometheus would count a restored sum below the last one twice.
+  // The counter starts at 0 in each process: if a restored sum were below the last one, Prometheus
+  // would count it twice.
   each_job(metrics, jobs, "energy_joules_total", MetricType::kCounter,
            "Energy that its ranks have reported since this server has the job.",
            [](const JobSample& job) { return job.energy.value; });

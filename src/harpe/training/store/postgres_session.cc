@@ -87,7 +87,7 @@ ConnectionParameters parameters_of(const StoreUrl& url, Seconds timeout) {
   const auto milliseconds = std::to_string(static_cast<std::int64_t>(timeout.value * 1000));
   all.add("connect_timeout",
           std::to_string(std::max(2, static_cast<int>(std::ceil(timeout.value)))));
-  // Both sides notice within about half a minute that the other's machine is gone, which also
+  // Each side learns within about half a minute that the other's machine has failed. This also
   // frees the jobs that a lost server owned.
   all.add("keepalives_idle", "10");
   all.add("keepalives_interval", "5");

@@ -85,11 +85,11 @@ class PostgresClaims {
   /// \param epoch  of the claim by which it changes the job; nullopt: the last one, or no server's
   Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
 
-  /// To be called before a request that gives the job up: until the database responds, it may
+  /// Call this before a request that gives the job up: until the database responds, it may
   /// execute the request at any time, also long after it seems lost. The next claim raises the
   /// epoch, so that the request no longer finds it.
   void doubt(const std::string& job) { doubtful_.insert(job); }
-  /// To be called after the job was given up.
+  /// Call this after the job was given up.
   void forget(const std::string& job) {
     owned_.erase(job);
     doubtful_.erase(job);

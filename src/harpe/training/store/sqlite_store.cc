@@ -78,7 +78,7 @@ std::string holder(int fd) {
 }
 
 Result<OwnerLock> OwnerLock::take(const std::filesystem::path& database, const std::string& name) {
-  // The same file has the same lock, by whichever path or link it is opened.
+  // A file has one lock, whatever path or link it is opened by.
   std::error_code unresolved;
   std::filesystem::path path = std::filesystem::weakly_canonical(database, unresolved);
   if (unresolved) path = database;

@@ -26,7 +26,7 @@ struct StoreUrl {
   enum class Kind : unsigned char { kSqlite, kPostgresql };
   Kind kind = Kind::kSqlite;
   std::string path = {};  ///< of SQLite
-  /// Of PostgreSQL: parameters of libpq by name, "host" and "password" among them; and "schema".
+  /// Parameters of libpq by name, for PostgreSQL, such as "host" and "password"; and "schema".
   std::map<std::string, std::string> parameters = {};
   std::string text = {};  ///< the URL for messages: a password is shown as `***`
 

@@ -19,7 +19,7 @@
 namespace harpe {
 namespace {
 
-/// What the trials of a job, and another GPU's, show about one batch size.
+/// Evidence about one batch size from the trials of a job and of another GPU.
 struct SizeEvidence {
   int batch_size = 0;
   int runs = 0;                         ///< trials here that converged

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-/// What a number of steps takes under a setting.
+/// Returns the time and energy of a number of steps under a setting.
 Measurement recorded(const RecordedRun& run, std::size_t setting, std::int64_t steps) {
   Measurement one = run.measurements[setting];
   const double share = static_cast<double>(steps) / kRecordedSteps;

@@ -207,7 +207,7 @@ FoundGpu found_here(Gpu& gpu) {
   return found;
 }
 
-// What a forecast says below that is nothing to act upon.
+// A forecast of a smaller gain is not acted upon.
 constexpr double kLeastGain = 0.01;
 
 constexpr const char* kWindow = "harpe tuning";

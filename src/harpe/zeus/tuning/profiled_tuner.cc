@@ -19,7 +19,7 @@ constexpr double kPause = 5;
 // How far an earlier run's figures may be off this one's, where both are the same job.
 constexpr double kKnownError = 0.02;
 
-// As after a switch while profiling: the clock ramps, the limit's controller settles.
+// Steps after a switch that are not measured: the clock ramps, and the limit's controller settles.
 constexpr int kSettlingSteps = 10;
 // Profiling again must not cost more than it can bring: at most a fifth of the time.
 constexpr int kLeastStretch = 4;
@@ -32,7 +32,7 @@ constexpr std::int64_t kReferenceSteps = 30;
 // a look are of its time.
 constexpr std::size_t kWindowSteps = 20;
 constexpr Seconds kWindowTime{4};
-// The same of a look, which ends early where its steps scatter little.
+// Limits of a look, which ends early if its steps scatter little.
 constexpr std::size_t kLookSteps = 10, kMostLookSteps = 40;
 constexpr Seconds kLookTime{2};
 constexpr double kLookPrecision = 0.005;
@@ -446,7 +446,7 @@ bool ProfiledTuner::decides(const StepEvent& event, bool wants_look) {
   return failure_.empty();
 }
 
-/// What one process has noticed holds for all.
+/// Agrees with the other processes: if one has noticed a change, all act on it.
 void ProfiledTuner::meet() {
   const Saving own = account_.saving(own_host_power());
   std::array<double, 3> sums{own.saved.value, own.at_highest.value, std::pow(own.error.value, 2)};
@@ -498,7 +498,7 @@ void ProfiledTuner::watch(Seconds step) {
   } else if (drift_ && drift_->add(step)) {
     has_drifted_ = may_profile();
     if (has_drifted_) return;
-    // Whether the highest setting has drifted, too, is looked at.
+    // A look shows whether the highest setting has drifted, too.
     looks_.want();
     drift_.reset();
   }
@@ -533,7 +533,7 @@ void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
   if (!job_.is_alone() || !failure_.empty() || !lost_.empty()) return;
   trials_ended_.push_back(why);
   const bool tries = !choice_ || looks_.under_way();
-  // What was measured until the last step counts, but no more for a trial.
+  // The window counts up to the last step, but not for a trial.
   if (open_ && !open_->step_times.empty() && (tries || !are_steps_timed)) {
     open_->end = last_event_;
     open_->is_of_profiler = false;

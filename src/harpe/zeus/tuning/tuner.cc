@@ -139,13 +139,13 @@ class OnlineTuner final : public Tuner {
   std::vector<std::string> trials_ended_;
 };
 
-// As many steps as half of Zeus's over twelve settings: knobs here have finer steps than Zeus's,
-// which the model makes up for.
+// The steps are half of Zeus's over twelve settings: knobs have finer steps here than in Zeus, and
+// the model fills in between.
 constexpr double kBudgetSettings = 12;
-// Of a window of a job of several processes, which would have to agree on an end by its scatter:
-// as many as those that are right for a scatter of 2 to 3 %.
+// Steps of a window if a job has several processes, which would have to agree to end by scatter:
+// the number that suits a scatter of 2 to 3 %.
 constexpr int kJobWindow = 22;
-// Of the mean step in such a window, for steps that scatter by 1 %.
+// Relative error of the mean step in such a window, if steps scatter by 1 %.
 constexpr double kJobTimeError = 0.005;
 
 }  // namespace

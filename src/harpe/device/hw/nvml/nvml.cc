@@ -168,8 +168,8 @@ class NvmlLibrary {
     return text.data();
   }
 
-  /// What a response of NVML other than success means: a message of what was attempted, NVML's
-  /// words and what would help.
+  /// Returns the error for a response other than success: what was attempted, NVML's words, and
+  /// what would help.
   Error error(int result, const std::string& attempted) const {
     const char* words = api_.error_string == nullptr ? nullptr : api_.error_string(result);
     std::string message = attempted + ": ";

@@ -220,7 +220,7 @@ std::vector<PackageZone> find_package_zones(const fs::path& root) {
   for (const char* control_type : {"intel-rapl", "intel-rapl-mmio"}) {
     add_zones(root / control_type, zones);
   }
-  // The same package over other registers, or reached on another path, comes once.
+  // A package that is reached by other registers or on another path is listed once.
   std::ranges::sort(zones, {}, [](const PackageZone& zone) {
     return std::tuple{zone.order, !is_readable(zone.directory), preference(zone.directory),
                       zone.directory.native().size(), zone.directory};

@@ -193,7 +193,7 @@ GpuIdentity identity_of(AmdLibrary& library, int number, const std::string& pci,
   GpuIdentity identity{.index = number, .uuid = {}, .pci = pci, .name = {}, .backend = "rocm"};
   identity.name = library.model(number);
   if (identity.name.empty()) identity.name = "AMD GPU";
-  // As ROCm writes it, and ROCR_VISIBLE_DEVICES takes it.
+  // ROCm writes identifiers in this form, and ROCR_VISIBLE_DEVICES accepts it.
   if (const auto id = sysfs.unique_id()) identity.uuid = "GPU-" + *id;
   return identity;
 }
