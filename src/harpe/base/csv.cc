@@ -107,6 +107,21 @@ class LineSplitter {
   std::size_t at_ = 0;
 };
 
+/// A tab is white space: it separates columns or counts as a space.
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f';
+}
+
+/// Reports the first control character of a line. csv_cell() writes spaces for them: two names that
+/// differ in one would become one name.
+void report_control(std::string_view content, int line, Diagnostics& diagnostics) {
+  const auto* control = std::ranges::find_if(content, is_control);
+  if (control == content.end()) return;
+  diagnostics.add(line, static_cast<int>(control - content.begin()) + 1,
+                  "expected text, found a control character (code " +
+                      std::to_string(static_cast<unsigned char>(*control)) + ")");
+}
+
 }  // namespace
 
 CsvForm csv_form(std::string_view text) {
@@ -162,15 +177,17 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
       diagnostics.add(line, static_cast<int>(nul) + 1, "NUL byte: this is not a text file");
       return rows;
     }
-    if (content.ends_with('\r')) content.remove_suffix(1);
+    while (content.ends_with('\r')) content.remove_suffix(1);
     const std::string_view trimmed = trim(content);
     if (trimmed.starts_with('#')) continue;
     if (!trimmed.empty()) {
+      report_control(content, line, diagnostics);
       CsvRow& row =
           rows.emplace_back(LineSplitter(content, line, form.separator, diagnostics).split());
-      if (!form.decimal_comma) continue;
       for (CsvCell& cell : row.cells) {
-        if (has_decimal_comma(cell.text)) cell.text[cell.text.find(',')] = '.';
+        std::ranges::replace(cell.text, '\t', ' ');
+        if (form.decimal_comma && has_decimal_comma(cell.text))
+          cell.text[cell.text.find(',')] = '.';
       }
     } else if (keep_empty_lines) {
       rows.push_back({line, {}});
@@ -181,8 +198,7 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
 
 std::string csv_cell(const std::string& text) {
   std::string clean = text;
-  std::ranges::replace_if(
-      clean, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
+  std::ranges::replace_if(clean, [](char c) { return c == '\t' || is_control(c); }, ' ');
   const bool plain = clean.find_first_of(",\"#") == std::string::npos && trim(clean) == clean &&
                      clean == text && !clean.empty();
   if (plain) return clean;

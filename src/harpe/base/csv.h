@@ -49,8 +49,8 @@ std::optional<OtherForm> other_form(std::string_view text);
 /// Splits the text into rows by the separator of its csv_form(); decimal commas become points.
 /// Accepts LF, CRLF, a UTF-8 byte order mark, and double-quoted cells with `""` for a quote. With
 /// `keep_empty_lines`, an empty line gives a row without cells (schedules count them). Diagnostics:
-/// a quote that does not close on its line, characters after a closing quote, a NUL byte (nothing
-/// after it is read).
+/// a quote that does not close on its line, characters after a closing quote, a control character,
+/// a NUL byte (nothing after it is read). A tab inside a cell is read as a space.
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines = false);
 

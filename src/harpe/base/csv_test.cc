@@ -33,7 +33,7 @@ TEST(SplitCsv, TrimsCellsAndKnowsWhereTheyStart) {
   EXPECT_THAT(rows[0].cells,
               ElementsAre(CellAt(1, "a"), CellAt(4, "bc"), CellAt(8, ""), CellAt(9, "")));
   EXPECT_EQ(rows[1].line, 2);
-  EXPECT_THAT(rows[1].cells, ElementsAre(CellAt(3, "d\te"), CellAt(8, "f")));
+  EXPECT_THAT(rows[1].cells, ElementsAre(CellAt(3, "d e"), CellAt(8, "f")));
 }
 
 TEST(SplitCsv, SkipsCommentsAndEmptyLinesButCountsThem) {
@@ -75,6 +75,15 @@ TEST(SplitCsv, ReportsEveryErrorWithItsPlace) {
 TEST(SplitCsv, RefusesNulBytes) {
   EXPECT_EQ(diagnostics_of(std::string_view("a\nb,\0", 5)),
             "2:3: NUL byte: this is not a text file");
+}
+
+TEST(SplitCsv, RefusesControlCharactersAndReadsTabsAsSpaces) {
+  EXPECT_EQ(diagnostics_of("a,b\nc,\"x\x01\"\n# \x02\nd\re,\x7f\n"),
+            "2:5: expected text, found a control character (code 1)\n"
+            "4:2: expected text, found a control character (code 13)");
+  const auto rows = split("a\tb,\"\tc\"\r\r\n");
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_THAT(rows[0].cells, ElementsAre(CellAt(1, "a b"), CellAt(5, " c")));
 }
 
 TEST(SplitCsv, AnEmptyTextHasNoRows) {
