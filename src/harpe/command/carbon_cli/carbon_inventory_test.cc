@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "harpe/base/csv.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
 
 namespace harpe {
@@ -206,6 +207,20 @@ TEST(CarbonInventory, IsTheSameInEveryForm) {
   EXPECT_THAT(inventory_text(inventory, 80, false),
               AllOf(HasSubstr("Method\n"), HasSubstr("gpt3"), HasSubstr("504 ± 26 g")));
   EXPECT_THAT(inventory_page(inventory), AllOf(HasSubstr("<svg"), HasSubstr("gpt3")));
+}
+
+TEST(CarbonInventory, IsATableWhateverNamesHold) {
+  const auto made = make_inventory(
+      {kilowatt("a \"b\", c", "alice", kMidnight, 1), kilowatt("bell\x07", "bob", kMidnight, 1)},
+      {.unit = {.name = "image, small"}}, hours(), {});
+  ASSERT_TRUE(made.ok()) << made.error().text();
+  Diagnostics diagnostics;
+  const auto rows = split_csv(inventory_csv(*made), diagnostics);
+  EXPECT_TRUE(diagnostics.empty()) << Error::invalid(std::move(diagnostics)).text();
+  ASSERT_EQ(rows.size(), 4U);
+  for (const CsvRow& row : rows) EXPECT_EQ(row.cells.size(), 17U);
+  EXPECT_EQ(rows[0].cells.back().text, "grams_per_image, small");
+  EXPECT_EQ(rows[1].cells[0].text, "a \"b\", c");
 }
 
 TEST(CarbonInventory, FailsWhereThereIsNothing) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/carbon_cli/inventory_table.h"
@@ -94,21 +95,13 @@ Json run_row_json(const LedgerRun& run) {
           {"energy_kwh", run.ledger.total().energy.value / kJoulesInKwh}};
 }
 
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos && text == trim(text)) return text;
-  std::string quoted = "\"";
-  for (const char c : text)
-    quoted += c == '"' ? "\"\"" : std::string(1, c < ' ' && c >= 0 ? ' ' : c);
-  return quoted + "\"";
-}
-
 std::string csv_row(const CarbonInventory& inventory, const std::string& name, std::size_t runs,
                     const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
                     double units) {
   const bool known = has_grams(account);
   const bool per_unit = units > 0 && account.without_intensity().value <= 0;
   const Cells cells = {
-      csv_text(name),
+      csv_cell(name),
       std::to_string(runs),
       utc_text(account.begin),
       utc_text(account.end),
@@ -198,8 +191,8 @@ std::string inventory_csv(const CarbonInventory& inventory) {
   text += std::string(by_word(inventory.terms.by)) +
           ",runs,from,to,energy_kwh,energy_error_kwh,site_kwh,grams,error_grams,grams_per_kwh,"
           "without_intensity_kwh,market_based_grams,embodied_grams,device_hours,"
-          "device_hours_unmeasured,iterations,grams_per_" +
-          csv_text(inventory.terms.unit.name) + "\n";
+          "device_hours_unmeasured,iterations," +
+          csv_cell("grams_per_" + inventory.terms.unit.name) + "\n";
   for (const InventoryRow& row : inventory.rows) {
     text += csv_row(inventory, row.name, row.runs.size(), row.account, row.contract,
                     inventory.units_of(row));
