@@ -162,7 +162,7 @@ def included_from(src, files):
     return found
 
 
-TABLES = {"make_keys", "catalogue"}  # functions that hold little but a table
+TABLES = {"catalogue"}  # functions that hold little but a table
 # Classes over the bars of scripts/sizes.py, and why.
 LARGE_CLASSES = {
     "Job": "the face of a training job, whose state is to be taken apart into the parts that own its data",

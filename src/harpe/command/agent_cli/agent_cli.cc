@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/agent_command.h"
 #include "harpe/command/command/issue_token.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/option_file.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/device/hw/devices.h"
 #include "harpe/net/http/server_socket.h"
 #include "harpe/net/service/server_log.h"

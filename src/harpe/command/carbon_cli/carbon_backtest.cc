@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/backtest.h"
 #include "harpe/carbon/carbon/chase_forecast.h"
@@ -18,7 +19,6 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/cached_series.h"
@@ -18,7 +19,6 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/carbon_cli.h"
@@ -17,7 +18,6 @@
 #include "harpe/command/carbon_cli/simulation_view.h"
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 

@@ -8,11 +8,11 @@
 #include <cmath>
 #include <set>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

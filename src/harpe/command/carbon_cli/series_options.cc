@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "harpe/base/csv.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 
 namespace harpe {

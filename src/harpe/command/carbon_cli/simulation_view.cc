@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/outcome_spread.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/device_setting.h"
 #include "harpe/command/cli/setting_report.h"
 #include "harpe/command/cli/shell_words.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/device/hw/gpu_choice.h"
 #include "harpe/node/node_client/agent_client.h"
 #include "harpe/node/node_client/setting_text.h"

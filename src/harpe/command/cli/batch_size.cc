@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/batch_size_view.h"
 #include "harpe/command/cli/cli.h"
@@ -11,7 +12,6 @@
 #include "harpe/command/cli/job_view.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/net/http_client/percent_encoded.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

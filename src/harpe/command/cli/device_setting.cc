@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/setting_report.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/node/node_client/setting_text.h"
 
 namespace harpe {

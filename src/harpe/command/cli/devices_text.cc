@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/device_view.h"
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/terminal_text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_bill.h"
@@ -14,7 +15,6 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/job_options.h"
 #include "harpe/command/plan_cli/plan_job.h"
@@ -28,11 +28,7 @@ struct JobArguments {
   std::string job;
   std::string pipeline, factor;
   std::optional<Seconds> duration;
-  std::optional<double> slowdown;
-  std::optional<Seconds> deadline;
-  std::optional<TimeOrFactor> straggler;
-  std::optional<Watts> power_cap;
-  bool least_energy = false;
+  std::vector<Objective> objectives;  ///< one for each option that was given
   bool all = false;
   std::vector<JobEntry> cluster;  ///< terms of a bill
 };
@@ -118,25 +114,18 @@ Result<Outcome> heal(const JobArguments& arguments) {
 }
 
 Result<Outcome> objective(const JobArguments& arguments) {
-  using Kind = Objective::Kind;
-  std::vector<Objective> given;
-  if (arguments.slowdown) given.push_back({Kind::kSlowdown, *arguments.slowdown / 100});
-  if (arguments.deadline) given.push_back({Kind::kDeadline, arguments.deadline->value});
-  if (const auto& straggler = arguments.straggler) {
-    given.push_back(straggler->time ? Objective{Kind::kStragglerTime, straggler->time->value}
-                                    : Objective{Kind::kStragglerFactor, *straggler->factor});
+  if (arguments.objectives.size() != 1) {
+    std::string names;
+    for (const ObjectiveOption& option : objective_options())
+      names += (names.empty() ? "--" : ", --") + std::string(option.name);
+    return Error::invalid("give exactly one of " + names);
   }
-  if (arguments.power_cap) given.push_back({Kind::kPowerCap, arguments.power_cap->value});
-  if (arguments.least_energy) given.push_back({Kind::kLeastEnergy});
-  if (given.size() != 1) {
-    return Error::invalid(
-        "give exactly one of --slowdown, --deadline, --straggler, --power-cap, --least-energy");
-  }
+  const Objective& given = arguments.objectives.front();
   const std::string response =
-      HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given.front())));
-  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + plans_text(response) +
-                         warning_text(response),
-                 .json = indented(response)};
+      HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given)));
+  return Outcome{
+      .text = "objective: " + text_of(given) + "\n" + plans_text(response) + warning_text(response),
+      .json = indented(response)};
 }
 
 Result<Outcome> remove_job(const JobArguments& arguments) {
@@ -248,18 +237,20 @@ void add_declaring(Commands& commands, CLI::App& job) {
       "harpe job objective gpt3 --power-cap 40kW",
       [chosen](Console&) { return objective(*chosen); });
   add_server_job_options(objective_app, *chosen);
-  add_parsed(objective_app, "--slowdown", "PERCENT",
-             "At most so much longer than the fastest possible iteration (0%: as at first)",
-             chosen->slowdown, parse_percent);
-  add_parsed(objective_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
-             chosen->deadline, parse_seconds);
-  add_parsed(objective_app, "--straggler", "TIME|FACTORx",
-             "Wait for a pipeline that takes this time, or so many times all-max, such as 1.2x",
-             chosen->straggler, parse_time_or_factor);
-  add_parsed(objective_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
-             chosen->power_cap, parse_watts);
-  objective_app.add_flag("--least-energy", chosen->least_energy,
-                         "The least energy, however long it takes");
+  for (const ObjectiveOption& option : objective_options()) {
+    const std::string name = "--" + std::string(option.name), help(option.help);
+    const auto add = [chosen, &option, name](const std::string& text) {
+      Result<Objective> objective = option.parse(text);
+      if (!objective.ok()) throw CLI::ValidationError(name, objective.error().text());
+      chosen->objectives.push_back(*objective);
+    };
+    if (option.value.empty()) {
+      objective_app.add_flag_callback(name, [add] { add({}); }, help);
+    } else {
+      objective_app.add_option_function<std::string>(name, add, help)
+          ->type_name(std::string(option.value));
+    }
+  }
 }
 
 void add_remove(Commands& commands, CLI::App& job) {

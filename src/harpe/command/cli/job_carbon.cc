@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/carbon_control_view.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/training/wire/carbon_terms.h"
 
 namespace harpe {

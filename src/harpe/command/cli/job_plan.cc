@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/command.h"
@@ -11,7 +12,6 @@
 #include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/plan_output.h"
 #include "harpe/plan/frontier/plan.h"
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/carbon_control_view.h"
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/plan/objective/objective.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/job_view.h"
@@ -13,7 +14,6 @@
 #include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

@@ -1,9 +1,9 @@
 #include <memory>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/device_setting.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -8,13 +8,13 @@
 #include <sstream>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/ranges_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 
 namespace harpe {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "harpe/base/csv.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 

@@ -16,6 +16,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_server.h"
@@ -27,7 +28,6 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/plan/profile/latency_table.h"
 #include "harpe/training/wire/wire.h"

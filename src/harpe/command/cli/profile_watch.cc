@@ -5,9 +5,9 @@
 #include <functional>
 #include <set>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/latency_table.h"
 #include "harpe/plan/schedule/schedule.h"

@@ -19,6 +19,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/mutex.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/random_id.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/energy_ledger.h"
@@ -35,7 +36,6 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/device/measure/energy_log.h"

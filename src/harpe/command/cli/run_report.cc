@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/ledger_json.h"
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 

@@ -4,13 +4,13 @@
 #include <optional>
 #include <thread>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/command/issue_token.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/option_file.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/net/service/server_log.h"
 #include "harpe/training/server/api.h"
 #include "harpe/training/server/training_server.h"

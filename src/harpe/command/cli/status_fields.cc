@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/terminal_text.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

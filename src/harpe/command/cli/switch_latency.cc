@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/device_options.h"
@@ -24,7 +25,6 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/sim/simulation.h"
 #include "harpe/device/hw/system_clock.h"

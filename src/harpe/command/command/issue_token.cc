@@ -4,9 +4,9 @@
 #include <ctime>
 #include <optional>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/net/service/token_keys.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 
 namespace harpe {
 namespace {

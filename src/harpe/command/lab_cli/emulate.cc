@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/statistics.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/option_file.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/lab_cli/emulate_output.h"

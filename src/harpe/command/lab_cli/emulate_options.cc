@@ -4,9 +4,9 @@
 #include <array>
 #include <limits>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/option_file.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/cluster_options.h"
 #include "harpe/plan/policy/plan_choice.h"
 

@@ -5,9 +5,9 @@
 #include <ranges>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/emulate_power.h"
 #include "harpe/command/plan_cli/given_profile.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "harpe/base/parquet.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/profile/profile.h"
 
 namespace harpe {

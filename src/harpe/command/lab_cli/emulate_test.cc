@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/test_directory_testing.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/lab_cli/lab_cli.h"

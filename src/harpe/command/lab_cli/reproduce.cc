@@ -7,11 +7,11 @@
 
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/lab/reproduce/sosp24.h"

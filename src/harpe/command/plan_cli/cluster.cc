@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/cached_series.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/planning.h"
 
 namespace harpe {

@@ -11,11 +11,11 @@
 
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/plan_cli/cluster.h"

@@ -3,8 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/plan/profile/latency_table.h"
 

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "harpe/base/csv.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/plan/profile/profile.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
 namespace harpe {
@@ -194,18 +194,12 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
 
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,
                        Console& console) {
-  switch (job.objective.kind) {
-    case Objective::Kind::kSlowdown:
-    case Objective::Kind::kDeadline:
-      return check_deadline(job, frontier, console);
-    case Objective::Kind::kStragglerTime:
-    case Objective::Kind::kStragglerFactor:
-      return check_straggler(job, frontier, console);
-    case Objective::Kind::kPowerCap:
-      return check_power_cap(job, inputs, frontier, console);
-    case Objective::Kind::kLeastEnergy:
-      break;
-  }
+  const Objective& objective = job.objective;
+  if (objective.is_straggler()) return check_straggler(job, frontier, console);
+  if (time_of(objective, {frontier.min_time(), frontier.min_time()}))
+    return check_deadline(job, frontier, console);
+  if (objective.kind == Objective::Kind::kPowerCap)
+    return check_power_cap(job, inputs, frontier, console);
   return ok_status();
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/temporary_folder.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/plan_cli/cluster.h"
 #include "harpe/command/plan_cli/late_replay.h"
@@ -26,24 +26,10 @@ namespace {
 
 /// Returns the command by which a job gets the objective; empty if jobs find it by themselves.
 std::string objective_command(const Objective& objective, const std::string& job) {
-  const std::string command = "harpe job objective " + job + ' ';
-  const std::string value = shortest(objective.value);
-  switch (objective.kind) {
-    case Objective::Kind::kSlowdown:
-      return objective.value > 0 ? command + "--slowdown " + shortest(100 * objective.value) + "%"
-                                 : std::string();
-    case Objective::Kind::kDeadline:
-      return command + "--deadline " + value + "s";
-    case Objective::Kind::kPowerCap:
-      return command + "--power-cap " + value + "W    # of all pipelines together";
-    case Objective::Kind::kLeastEnergy:
-      return command + "--least-energy";
-    case Objective::Kind::kStragglerFactor:
-      return command + "--straggler " + value + "x";
-    case Objective::Kind::kStragglerTime:
-      return command + "--straggler " + value + "s";
-  }
-  return {};
+  if (objective == Objective{}) return {};
+  const bool is_cap = objective.kind == Objective::Kind::kPowerCap;
+  return "harpe job objective " + job + ' ' + option_text(objective) +
+         (is_cap ? "    # of all pipelines together" : "");
 }
 
 /// Returns the steps: measure one's own profile, look without setting anything, train, and the bill

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <system_error>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/carbon_account.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/schedule/schedule.h"
 
 namespace harpe {
@@ -104,32 +104,16 @@ Status set_transfer_mode(PlanJob& job, Values values) {
   return ok_status();
 }
 
-template <class Unit>
-Status set_objective(PlanJob& job, Values values, Objective::Kind kind,
-                     Result<Unit> (*parse)(std::string_view)) {
-  Unit value{};
-  HARPE_TRY(set_parsed(values, value, parse));
-  job.objective = {kind, value.value};
-  return ok_status();
-}
-
-Status set_slowdown(PlanJob& job, Values values) {
-  double percent = 0;
-  HARPE_TRY(set_parsed(values, percent, parse_percent));
-  if (may_be_fraction(values.front())) {
+Status set_objective(PlanJob& job, Values values, const ObjectiveOption& option) {
+  const bool is_switch = option.value.empty();
+  if (!is_switch) HARPE_TRY(expect_one(values));
+  job.objective = HARPE_TRY(option.parse(is_switch ? std::string_view() : values.front()));
+  if (job.objective.kind == Objective::Kind::kSlowdown && may_be_fraction(values.front())) {
+    const double percent = 100 * job.objective.value;
     job.warnings.push_back("slowdown " + std::string(trim(values.front())) + " is taken as " +
                            shortest(percent, 4) + " %; if it is a fraction, write " +
                            shortest(100 * percent, 4) + "%");
   }
-  job.objective = {Objective::Kind::kSlowdown, percent / 100};
-  return ok_status();
-}
-
-Status set_straggler(PlanJob& job, Values values) {
-  TimeOrFactor wait;
-  HARPE_TRY(set_parsed(values, wait, parse_time_or_factor));
-  job.objective = wait.time ? Objective{Objective::Kind::kStragglerTime, wait.time->value}
-                            : Objective{Objective::Kind::kStragglerFactor, *wait.factor};
   return ok_status();
 }
 
@@ -167,7 +151,7 @@ constexpr std::string_view kEffort = "Effort";
 constexpr std::string_view kCluster = "Cluster: what it draws, emits and pays under the plan";
 constexpr std::string_view kOutputs = "Output";
 
-std::vector<JobKey> make_keys() {
+std::vector<JobKey> keys_of_inputs() {
   return {
       {"profile", "FILE", kInputs,
        "Measured profile: CSV with stage, instruction, frequency (MHz), time (s) and energy (J per "
@@ -219,27 +203,20 @@ std::vector<JobKey> make_keys() {
        [](PlanJob& job, Values v) { return set_list(v, job.reduce, parse_seconds); }},
       {"optimizer", "SECONDS[,...]", kTimes, "Optimizer step at the end of each stage, s", false,
        false, [](PlanJob& job, Values v) { return set_list(v, job.optimizer, parse_seconds); }},
-      {"slowdown", "PERCENT", kObjectives,
-       "Take that many percent longer than the fastest possible iteration: 5% or 5 (default: "
-       "--slowdown 0)",
-       true, false, set_slowdown},
-      {"deadline", "SECONDS", kObjectives, "End the iteration by then, s", true, false,
-       [](PlanJob& job, Values v) {
-         return set_objective(job, v, Objective::Kind::kDeadline, parse_seconds);
-       }},
-      {"straggler", "SECONDS|FACTORx", kObjectives,
-       "Iteration time of a slower pipeline that this one waits for, s, or as a multiple of the "
-       "iteration at all-max, such as 1.2x",
-       true, false, set_straggler},
-      {"power-cap", "WATTS", kObjectives,
-       "Be as fast as an average power of the whole pipeline, W, allows", true, false,
-       [](PlanJob& job, Values v) {
-         return set_objective(job, v, Objective::Kind::kPowerCap, parse_watts);
-       }},
-      {"least-energy", "", kObjectives, "Need the least energy, whatever the time", true, false,
-       [](PlanJob& job, Values) {
-         return job.objective = {Objective::Kind::kLeastEnergy}, ok_status();
-       }},
+  };
+}
+
+std::vector<JobKey> keys_of_objectives() {
+  std::vector<JobKey> keys;
+  for (const ObjectiveOption& option : objective_options()) {
+    keys.push_back({option.name, option.value, kObjectives, option.help, true, false,
+                    [&option](PlanJob& job, Values v) { return set_objective(job, v, option); }});
+  }
+  return keys;
+}
+
+std::vector<JobKey> keys_of_search() {
+  return {
       {"switch-latency", "SECONDS|FILE", kSwitching,
        "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
        "(MHz), latency (s), least_latency (s); changes are then made only where they pay (default: "
@@ -263,6 +240,11 @@ std::vector<JobKey> make_keys() {
        "machine",
        false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.search_windows, 1, kMostWindows); }},
+  };
+}
+
+std::vector<JobKey> keys_of_cluster_and_output() {
+  return {
       {"pipelines", "N", kCluster, "Pipelines that train side by side (default 1)", false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.cluster.pipelines, 1, kMaxCount); }},
       {"hours", "HOURS", kCluster,
@@ -366,7 +348,12 @@ void check_complete(const PlanJob& job, Error& error) {
 }  // namespace
 
 const std::vector<JobKey>& job_keys() {
-  static const std::vector<JobKey> kKeys = make_keys();
+  static const std::vector<JobKey> kKeys = [] {
+    std::vector<JobKey> keys = keys_of_inputs();
+    for (const auto& part : {keys_of_objectives(), keys_of_search(), keys_of_cluster_and_output()})
+      keys.insert(keys.end(), part.begin(), part.end());
+    return keys;
+  }();
   return kKeys;
 }
 

@@ -3,6 +3,7 @@
 /// What `harpe plan` is asked to do, read from a job file, from options, or both.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,7 +70,7 @@ struct JobKey {
   bool is_objective;
   bool is_path;
   /// Puts the values (a switch has none) into the job.
-  Status (*set)(PlanJob& job, std::span<const std::string> values);
+  std::function<Status(PlanJob& job, std::span<const std::string> values)> set;
 };
 const std::vector<JobKey>& job_keys();
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/cluster.h"
 #include "harpe/command/plan_cli/given_profile.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/plan/frontier/fixed_time_rows.h"

@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/plan/schedule/fixed_times.h"

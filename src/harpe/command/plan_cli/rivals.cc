@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/plan/baseline/modelled_limits.h"
 
 namespace harpe {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/given_profile.h"
 #include "harpe/command/plan_cli/plan_cli.h"

@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/replay_cli/replay_cli.h"

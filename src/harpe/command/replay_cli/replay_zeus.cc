@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/command/quantity_text.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/replay_cli/regret_page.h"
 #include "harpe/command/replay_cli/replay_cli.h"

@@ -65,7 +65,7 @@ nlohmann::ordered_json line_of(const AuditEntry& entry) {
   return line;
 }
 
-std::string text_of(nlohmann::ordered_json line, const std::string& result) {
+std::string line_text(nlohmann::ordered_json line, const std::string& result) {
   if (!result.empty()) line["result"] = result;
   return json_line(line) + "\n";
 }
@@ -196,7 +196,7 @@ Status AuditLog::append(const std::string& line, bool must) {
   if (missing_ > 0) {
     nlohmann::ordered_json gap = {
         {"time", time_of_day_text()}, {"action", "audit_log"}, {"count", missing_}};
-    lines = text_of(std::move(gap), "failed: so many lines could not be written");
+    lines = line_text(std::move(gap), "failed: so many lines could not be written");
   }
   lines += line;
   Status status = lines.empty() ? ok_status() : sink_->append(lines);
@@ -213,7 +213,7 @@ Status AuditLog::append(const std::string& line, bool must) {
 Status AuditLog::write(const AuditEntry& entry) {
   const MutexLock lock(mutex_);
   if (sink_ == nullptr) return ok_status();
-  return append(text_of(line_of(entry), entry.result), true);
+  return append(line_text(line_of(entry), entry.result), true);
 }
 
 void AuditLog::refuse(AuditEntry entry, Instant now) {
@@ -231,7 +231,7 @@ void AuditLog::refuse(AuditEntry entry, Instant now) {
     entry.peer = {};
     found = gathered_.find(user);
   } else if (is_new && sink_->has_room() &&
-             append(text_of(line_of(entry), entry.result), false).ok()) {
+             append(line_text(line_of(entry), entry.result), false).ok()) {
     gathered_[user] = {.newest = {}, .count = 0, .since = now};
     return;
   }
@@ -279,7 +279,7 @@ void AuditLog::flush_locked(Instant now, bool all) {
     line["count"] = gathered.count;
     line["for_s"] = std::round((now - gathered.since).value * 1e3) / 1e3;
     const bool written =
-        sink_->has_room() && append(text_of(std::move(line), gathered.newest.result), false).ok();
+        sink_->has_room() && append(line_text(std::move(line), gathered.newest.result), false).ok();
     gathered.since = written ? now : gathered.since;
     if (written) gathered.count = 0;
     ++at;

@@ -7,6 +7,7 @@
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -27,6 +28,39 @@ constexpr std::array<Form, 5> kForms = {{
     {Objective::Kind::kPowerCap, "power_cap_w", 1e-3, 1e12},
 }};
 constexpr const char* kLeastEnergy = "least_energy";
+
+constexpr std::array<ObjectiveOption, 5> kOptions = {{
+    {"slowdown", "PERCENT",
+     "At most so much longer than the fastest possible iteration: 5% or 5 (default of a plan: 0)",
+     [](std::string_view text) -> Result<Objective> {
+       const double percent = HARPE_TRY(parse_percent(text));
+       return Objective{Objective::Kind::kSlowdown, percent / 100};
+     }},
+    {"deadline", "SECONDS", "Iterations of at most this time, such as 1.5s",
+     [](std::string_view text) -> Result<Objective> {
+       const Seconds time = HARPE_TRY(parse_seconds(text));
+       return Objective{Objective::Kind::kDeadline, time.value};
+     }},
+    {"straggler", "SECONDS|FACTORx",
+     "Iteration time of a slower pipeline that the others wait for, or as a multiple of the "
+     "iteration at all-max, such as 1.2x",
+     [](std::string_view text) -> Result<Objective> {
+       const TimeOrFactor wait = HARPE_TRY(parse_time_or_factor(text));
+       return wait.time ? Objective{Objective::Kind::kStragglerTime, wait.time->value}
+                        : Objective{Objective::Kind::kStragglerFactor, *wait.factor};
+     }},
+    {"power-cap", "WATTS",
+     "As fast as this average power allows, such as 40kW: of the pipeline in a plan, of all "
+     "pipelines in a job",
+     [](std::string_view text) -> Result<Objective> {
+       const Watts power = HARPE_TRY(parse_watts(text));
+       return Objective{Objective::Kind::kPowerCap, power.value};
+     }},
+    {"least-energy", "", "The least energy, however long it takes",
+     [](std::string_view) -> Result<Objective> {
+       return Objective{Objective::Kind::kLeastEnergy};
+     }},
+}};
 
 const Form* form_of(Objective::Kind kind) {
   const auto found = std::ranges::find(kForms, kind, &Form::kind);
@@ -114,6 +148,29 @@ Result<Objective> parse_objective(std::string_view text) {
 bool is_valid(const Objective& objective) {
   const Form* form = form_of(objective.kind);
   return form == nullptr || (objective.value >= form->lowest && objective.value <= form->highest);
+}
+
+std::span<const ObjectiveOption> objective_options() {
+  return kOptions;
+}
+
+std::string option_text(const Objective& objective) {
+  const std::string value = shortest(objective.value);
+  switch (objective.kind) {
+    case Objective::Kind::kSlowdown:
+      return "--slowdown " + shortest(100 * objective.value) + "%";
+    case Objective::Kind::kDeadline:
+      return "--deadline " + value + "s";
+    case Objective::Kind::kStragglerTime:
+      return "--straggler " + value + "s";
+    case Objective::Kind::kStragglerFactor:
+      return "--straggler " + value + "x";
+    case Objective::Kind::kPowerCap:
+      return "--power-cap " + value + "W";
+    case Objective::Kind::kLeastEnergy:
+      break;
+  }
+  return "--least-energy";
 }
 
 }  // namespace harpe

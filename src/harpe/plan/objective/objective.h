@@ -14,6 +14,7 @@
 /// "straggler_factor", "power_cap_w", "least_energy": true.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,10 +37,12 @@ struct Objective {
   Kind kind = Kind::kSlowdown;
   double value = 0;  ///< fraction, seconds, factor or watts; not used by `kLeastEnergy`
 
-  /// Whether it waits for a pipeline that is slower than planned.
+  /// Returns true if the objective waits for a pipeline that is slower than planned.
   bool is_straggler() const {
     return kind == Kind::kStragglerTime || kind == Kind::kStragglerFactor;
   }
+  /// Returns true if every frontier has a plan that meets the objective.
+  bool is_always_feasible() const { return kind == Kind::kSlowdown || kind == Kind::kLeastEnergy; }
   friend bool operator==(const Objective&, const Objective&) = default;
 };
 
@@ -48,20 +51,32 @@ struct ReferenceTimes {
   Seconds fastest;  ///< T_min
   Seconds all_max;
 };
-/// When an iteration may end; nothing where the objective bounds no time.
+/// Returns when an iteration may end; nullopt if the objective bounds no time.
 std::optional<Seconds> time_of(const Objective& objective, const ReferenceTimes& reference);
 
-/// For people: "slowdown 5 %", "deadline 16.5 s".
+/// Returns the objective as people read it: "slowdown 5 %", "deadline 16.5 s".
 std::string text_of(const Objective& objective);
 
-/// As JSON, on one line.
+/// Returns the objective as JSON, on one line.
 std::string objective_json(const Objective& objective);
-/// Every member that is wrong is one error.
+/// Reads an objective from JSON. Diagnostics: every member that is wrong.
 Result<Objective> parse_objective(std::string_view text);
-/// The same of an object in a larger document; the errors go to those of `fields`.
+/// Reads an objective from an object in a larger document; errors are added to those of `fields`.
 Objective read_objective(Fields& fields);
 
-/// Whether the value is one that the kind can have: what JSON may say, and nothing else.
+/// Returns true if the value is in the range of its kind, which JSON is held to.
 bool is_valid(const Objective& objective);
+
+/// An option or key that sets an objective. `harpe plan`, job files and `harpe job objective` have
+/// one for each row. Two kinds may share an option: "--straggler 16.5s" and "--straggler 1.2x".
+struct ObjectiveOption {
+  std::string_view name;   ///< "power-cap"
+  std::string_view value;  ///< "WATTS"; empty for a switch
+  std::string_view help;
+  Result<Objective> (*parse)(std::string_view value);  ///< of a switch: of the empty text
+};
+std::span<const ObjectiveOption> objective_options();
+/// Returns the option that sets the objective: "--power-cap 40000W".
+std::string option_text(const Objective& objective);
 
 }  // namespace harpe

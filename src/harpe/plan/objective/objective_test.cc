@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace harpe {
@@ -21,6 +23,29 @@ TEST(Objective, OfEachKindReadsBackFromItsJson) {
     ASSERT_TRUE(read.ok()) << read.error().text();
     EXPECT_EQ(*read, objective) << text_of(objective);
     EXPECT_TRUE(is_valid(objective));
+  }
+}
+
+TEST(Objective, OfEachKindReadsBackFromItsOption) {
+  for (const Objective& objective : kOneOfEachKind) {
+    const std::string text = option_text(objective);
+    const std::size_t space = text.find(' ');
+    const std::string name = text.substr(2, space == std::string::npos ? space : space - 2);
+    const auto options = objective_options();
+    const auto option = std::ranges::find(options, name, &ObjectiveOption::name);
+    ASSERT_NE(option, options.end()) << text;
+    EXPECT_EQ(option->value.empty(), space == std::string::npos) << text;
+    const auto read = option->parse(option->value.empty() ? "" : text.substr(space + 1));
+    ASSERT_TRUE(read.ok()) << read.error().text();
+    EXPECT_EQ(*read, objective) << text;
+  }
+}
+
+TEST(Objective, OnlySomeMayBeInfeasible) {
+  for (const Objective& objective : kOneOfEachKind) {
+    const bool is_always =
+        objective.kind == Kind::kSlowdown || objective.kind == Kind::kLeastEnergy;
+    EXPECT_EQ(objective.is_always_feasible(), is_always) << text_of(objective);
   }
 }
 

@@ -38,7 +38,7 @@ struct Costs {
   double forward = 1, input = 1, weight = 1, recompute = 1;
 };
 
-double makespan(const Schedule& schedule, const Costs& costs) {
+double makespan_at(const Schedule& schedule, const Costs& costs) {
   std::set<std::pair<int, int>> split;
   for (const auto& list : schedule.lists) {
     for (const Instruction& i : list) {
@@ -76,7 +76,7 @@ TEST_P(EveryGenerator, GivesValidListsThatCanRun) {
     EXPECT_EQ(schedule.stages, options.stages);
     EXPECT_EQ(schedule.micro_batches, options.micro_batches);
     EXPECT_EQ(diagnostics_of(validate(schedule)), "");
-    EXPECT_GT(makespan(schedule, Costs{}), 0);
+    EXPECT_GT(makespan_at(schedule, Costs{}), 0);
   });
   EXPECT_GT(made, 20);
 }
@@ -183,7 +183,7 @@ TEST(Makespan, FollowsTheFormulaOfTheSchedule) {
         } else {
           return;
         }
-        EXPECT_EQ(makespan(schedule, costs), expected);
+        EXPECT_EQ(makespan_at(schedule, costs), expected);
       });
     }
   }
@@ -197,7 +197,7 @@ TEST(Makespan, OfFourStagesAndTwelveMicroBatchesIsAsPublished) {
       {"dualpipev", 78}};
   for (const auto& [name, total] : expected) {
     const Schedule schedule = must(make_schedule(name, {.stages = 4, .micro_batches = 12}));
-    EXPECT_EQ(makespan(schedule, Costs{}), total) << name;
+    EXPECT_EQ(makespan_at(schedule, Costs{}), total) << name;
   }
 }
 
@@ -257,7 +257,7 @@ TEST(Interleaved, WithAnotherGroupCanRun) {
       const Schedule schedule = must(interleaved_one_f_one_b(
           {.stages = p, .micro_batches = 2 * group, .chunks = 2, .micro_batch_group = group}));
       EXPECT_EQ(diagnostics_of(validate(schedule)), "");
-      EXPECT_GT(makespan(schedule, Costs{}), 0) << p << ' ' << group;
+      EXPECT_GT(makespan_at(schedule, Costs{}), 0) << p << ' ' << group;
     }
   }
 }

@@ -266,9 +266,7 @@ void change_objective(const JobRequest& asked) {
       asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
   OrderedJson document{{"objective", own_json(objective_json(*objective))}};
   document["plans"] = running_plans_json(asked.job->job);
-  const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
-                               objective->kind != Objective::Kind::kLeastEnergy;
-  if (may_be_too_much && asked.job->job.plans() == nullptr) {
+  if (!objective->is_always_feasible() && asked.job->job.plans() == nullptr) {
     document["warning"] =
         "the job has no plans yet, so it is not known whether one does this: if none does, the "
         "nearest is used, and the job's log says what is possible";

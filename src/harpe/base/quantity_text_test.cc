@@ -1,4 +1,4 @@
-#include "harpe/command/command/quantity_text.h"
+#include "harpe/base/quantity_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
