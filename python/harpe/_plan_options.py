@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -53,26 +54,17 @@ def fraction(slowdown: Any, or_else: str = "") -> float:
     return float(slowdown)
 
 
-# The command's options whose parameters have other names: with the unit of a plain number.
-_PARAMETERS = {
-    "microbatches": "micro_batches",
-    "deadline": "deadline_s",
-    "straggler": "straggler_s",
-    "power-cap": "power_cap_w",
-    "least-energy": "least_energy=True",
-    "switch-latency": "switch_latency_s",
-    "min-dwell": "min_dwell_s",
-    "transfer-forward": "transfer_forward_s",
-    "transfer-backward": "transfer_backward_s",
-    "load": "load_s",
-    "reduce": "reduce_s",
-    "optimizer": "optimizer_s",
-    "search-time": "search_time_s",
-}
-
-
 def _parameter(option: str) -> str:
-    return _PARAMETERS.get(option, option.replace("-", "_"))
+    """The parameter of ``harpe.plan`` for an option: --micro-batches, --deadline (deadline_s)."""
+    from .planning import plan  # which imports this module
+
+    bare = option.replace("-", "")
+    for name, parameter in inspect.signature(plan).parameters.items():
+        words = name.split("_")
+        # A plain number has its unit in the name of its parameter.
+        if bare in ("".join(words), "".join(words[:-1])):
+            return f"{name}=True" if parameter.annotation == "bool" else name
+    return option.replace("-", "_")
 
 
 def in_python(text: str) -> str:

@@ -263,10 +263,7 @@ class Job:
         }
         given = {name: value for name, value in members.items() if value is not None}
         if len(given) != 1:
-            raise InvalidInputError(
-                "give exactly one of slowdown, deadline_s, straggler_s, straggler_factor, "
-                "power_cap_w, least_energy=True"
-            )
+            raise InvalidInputError(f"give exactly one of {', '.join(members)}")
         return self._ask("PUT", "/objective", given)
 
     def straggler(
