@@ -7,10 +7,10 @@
 
 namespace harpe {
 
-Status JobAgreement::exchange(bool lost, std::span<double> sums, std::span<double> maxima) {
+Status JobAgreement::exchange(std::span<double> sums, std::span<double> maxima) {
   if (is_alone()) return ok_status();
   std::vector<double> all(sums.begin(), sums.end());
-  all.push_back(lost ? 1 : 0);
+  all.push_back(is_lost() ? 1 : 0);
   HARPE_TRY(peers_->reduce(Reduction::kSum, all));
   if (!maxima.empty()) HARPE_TRY(peers_->reduce(Reduction::kMax, maxima));
   std::copy_n(all.begin(), sums.size(), sums.begin());
@@ -19,12 +19,12 @@ Status JobAgreement::exchange(bool lost, std::span<double> sums, std::span<doubl
                    "another process of the job could set or measure nothing more");
 }
 
-Result<bool> JobAgreement::same(bool lost, std::span<const double> numbers) {
+Result<bool> JobAgreement::same(std::span<const double> numbers) {
   if (is_alone()) return true;
   // The largest, and the largest of the negatives: the smallest.
   std::vector<double> maxima(numbers.begin(), numbers.end());
   for (const double number : numbers) maxima.push_back(-number);
-  HARPE_TRY(exchange(lost, {}, maxima));
+  HARPE_TRY(exchange({}, maxima));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (maxima[i] != -maxima[i + numbers.size()]) return false;
   }

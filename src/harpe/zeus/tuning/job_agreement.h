@@ -4,6 +4,7 @@
 /// taking part until the others have heard of it: a reduction that one leaves out hangs the job.
 
 #include <span>
+#include <string>
 
 #include "harpe/base/result.h"
 #include "harpe/zeus/power_limit/knob.h"
@@ -18,16 +19,21 @@ class JobAgreement {
 
   bool is_alone() const { return peers_ == nullptr; }
 
-  /// Over all processes, in place. Fails everywhere alike where one of them is lost; with what the
-  /// reduction said where that failed.
-  /// \param lost  this process can go on no longer
-  Status exchange(bool lost, std::span<double> sums, std::span<double> maxima);
+  /// This process can go on no longer. The other processes learn it from the next exchange.
+  void lose(const std::string& why) { lost_ = why; }
+  bool is_lost() const { return !lost_.empty(); }
+  const std::string& why_lost() const { return lost_; }  ///< empty unless it is lost
 
-  /// Whether all processes have the same numbers. Fails as `exchange`.
-  Result<bool> same(bool lost, std::span<const double> numbers);
+  /// Reduces numbers over all processes, in place. Fails in all processes alike if one of them is
+  /// lost, and with the reduction's error if the reduction fails.
+  Status exchange(std::span<double> sums, std::span<double> maxima);
+
+  /// Returns true if all processes have the same numbers. Fails as `exchange`.
+  Result<bool> same(std::span<const double> numbers);
 
  private:
   Peers* peers_;
+  std::string lost_;
 };
 
 /// A number that differs between knobs that differ, as good as ever; exact in a double.

@@ -377,7 +377,9 @@ Status JobTuning::agree_on_objective(Peers& peers) {
   Selector& selector = report_.selector;
   std::array<double, 2> sums{static_cast<double>(selector.gpus), selector.host_power.value};
   std::array<double, 1> highest{selector.max_power.value};
-  HARPE_TRY(JobAgreement(&peers).exchange(meter_ == nullptr, sums, highest));
+  JobAgreement job(&peers);
+  if (meter_ == nullptr) job.lose("this process measures nothing");
+  HARPE_TRY(job.exchange(sums, highest));
   selector.gpus = static_cast<int>(sums[0]);
   selector.host_power = {sums[1]};
   selector.max_power = {highest[0]};

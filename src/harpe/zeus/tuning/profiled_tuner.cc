@@ -14,8 +14,6 @@ namespace {
 
 // A window must end before the samples of its end are forgotten.
 constexpr Seconds kLongestSilence{100};
-// A step so many times the usual is none: a validation, a checkpoint.
-constexpr double kPause = 5;
 // How far an earlier run's figures may be off this one's, where both are the same job.
 constexpr double kKnownError = 0.02;
 
@@ -63,6 +61,71 @@ constexpr std::int64_t kEnough = 10, kInVain = 400;
 // setting, and leaves it below the second. Below 1, as times are estimates.
 constexpr double kGoesBack = 0.97, kLeaves = 0.9;
 
+/// What an earlier run measured at the settings of this knob, and the setting that it chooses.
+struct KnownChoice {
+  std::vector<Measurement> measurements = {};
+  std::vector<std::size_t> positions = {};  ///< of the measurements, in the knob
+  std::size_t choice = 0;                   ///< of the measurements
+};
+
+std::optional<KnownChoice> known_choice(const std::vector<Measurement>& measurements,
+                                        const Knob& knob, const Selector& selector) {
+  KnownChoice known;
+  for (const Measurement& one : measurements) {
+    const auto found = std::ranges::find(knob.settings(), one.setting);
+    if (found == knob.settings().end()) continue;
+    known.measurements.push_back(one);
+    known.positions.push_back(static_cast<std::size_t>(found - knob.settings().begin()));
+  }
+  const Result<std::size_t> choice = choose(known.measurements, selector);
+  // A slowdown and a saving are against the highest setting: without it, all settings are measured
+  // again.
+  if (!choice.ok() || known.positions.front() != 0) return std::nullopt;
+  known.choice = *choice;
+  return known;
+}
+
+DriftDetector drift_from(Seconds step) {
+  return DriftDetector(step, kDrift + kTick / step);
+}
+
+bool is_full(const StepWindow& window, Instant now, bool is_of_look) {
+  const std::size_t steps = window.step_times.size();
+  const Seconds time = now - window.begin;
+  if (!is_of_look) return steps >= kWindowSteps && time >= kWindowTime;
+  if (steps < kLookSteps || time < kLookTime) return false;
+  const MeanWithError step = mean_with_error(window.step_times);
+  return steps >= kMostLookSteps || step.error <= kLookPrecision * step.mean;
+}
+
+/// Returns nullopt if the window could not be measured.
+std::optional<MeasuredSteps> measured_steps(const StepWindow& window, bool are_steps_timed) {
+  const Seconds time = *window.end - window.begin;
+  const std::vector<double>& steps = window.step_times;
+  const auto& [energy, meter_error] = window.metered;
+  if ((steps.empty() && are_steps_timed) || time.value <= 0 || !(energy.value > 0)) {
+    return std::nullopt;
+  }
+  // The errors of the window's mean step: of the meter, and of steps that scatter.
+  const MeanWithError step = mean_with_error(steps);
+  const double scatter = !are_steps_timed ? 0 : steps.size() < 2 ? 1 : step.error / step.mean;
+  return MeasuredSteps{.steps = are_steps_timed ? static_cast<std::int64_t>(steps.size()) : 0,
+                       .time = time,
+                       .energy = energy,
+                       .error = {std::hypot(meter_error.value, energy.value * scatter)},
+                       .time_error = time * scatter};
+}
+
+/// Returns the next higher setting, or one farther up if the choice is surely far from its bound:
+/// as if steps became longer in proportion to the position.
+std::size_t higher_setting(std::size_t choice, SavingAccount::Slowdown slowdown,
+                           double most_slowdown) {
+  const double allowed = most_slowdown - 1;
+  const double surely = std::max(slowdown.ratio - slowdown.error - 1, allowed);
+  const double share = surely > 0 ? allowed / surely : 1;
+  return std::min(choice - 1, static_cast<std::size_t>(share * static_cast<double>(choice)));
+}
+
 }  // namespace
 
 ProfiledTuner::ProfiledTuner(TunerOptions options, ProfilerOptions profiling,
@@ -72,13 +135,20 @@ ProfiledTuner::ProfiledTuner(TunerOptions options, ProfilerOptions profiling,
       profiling_(std::move(profiling)),
       profiler_(std::move(profiler)),
       setter_(setter),
-      meter_(meter),
       job_(peers),
-      ledger_(setter.knob().size()) {}
+      ledger_(setter.knob().size()),
+      window_(meter) {
+  if (!options_.own_host_power) options_.own_host_power = options_.selector.host_power;
+}
 
 void ProfiledTuner::start() {
-  const std::optional<Known> known = this->known();
-  const bool is_known = all_know_the_same(known) && known.has_value();
+  const auto known = known_choice(options_.known, setter_.knob(), options_.selector);
+  std::array<double, 2> chosen{-1, 0};
+  if (known) {
+    chosen = {static_cast<double>(known->positions[known->choice]),
+              known->measurements[known->choice].time.value};
+  }
+  const bool is_known = all_agree_on(chosen) && known.has_value();
   if (!failure_.empty()) return;
   if (!is_known) return begin_profiling();
   from_profile_ = true;
@@ -97,38 +167,17 @@ void ProfiledTuner::start() {
   settle(setting, known->measurements[known->choice].time);
 }
 
-std::optional<ProfiledTuner::Known> ProfiledTuner::known() const {
-  const std::vector<double>& settings = setter_.knob().settings();
-  Known known;
-  for (const Measurement& one : options_.known) {
-    const auto found = std::ranges::find(settings, one.setting);
-    if (found == settings.end()) continue;
-    known.measurements.push_back(one);
-    known.positions.push_back(static_cast<std::size_t>(found - settings.begin()));
-  }
-  const Result<std::size_t> choice = choose(known.measurements, options_.selector);
-  // A slowdown and a saving are against the highest setting: without it, all is measured anew.
-  if (!choice.ok() || known.positions.front() != 0) return std::nullopt;
-  known.choice = *choice;
-  return known;
-}
-
-/// Fails the tuning where processes could not set the same.
-bool ProfiledTuner::all_know_the_same(const std::optional<Known>& known) {
+/// Fails the tuning if the processes cannot set the same.
+bool ProfiledTuner::all_agree_on(std::span<const double> choice) {
   const Knob& knob = setter_.knob();
   const std::array<double, 2> offered{static_cast<double>(knob.size()), digest_of(knob)};
-  const Result<bool> same_knob = job_.same(!lost_.empty(), offered);
+  const Result<bool> same_knob = job_.same(offered);
   if (!same_knob.ok() || !*same_knob) {
     failure_ = !same_knob.ok() ? same_knob.error().text()
                                : "the job's processes may not all set the same on their GPUs";
     return false;
   }
-  std::array<double, 2> chosen{-1, 0};
-  if (known) {
-    chosen = {static_cast<double>(known->positions[known->choice]),
-              known->measurements[known->choice].time.value};
-  }
-  const Result<bool> same_choice = job_.same(!lost_.empty(), chosen);
+  const Result<bool> same_choice = job_.same(choice);
   if (!same_choice.ok()) failure_ = same_choice.error().text();
   return same_choice.ok() && *same_choice;
 }
@@ -137,39 +186,29 @@ void ProfiledTuner::begin_profiling() {
   ++profilings_;
   choice_.reset();
   has_drifted_ = from_profile_ = false;
-  carry_out(profiler_.start(), last_event_);
+  carry_out(profiler_.start(), rhythm_.last_event());
 }
 
 void ProfiledTuner::on(const StepEvent& event) {
   const bool is_step = event.kind == StepEvent::Kind::kStep;
-  ++(is_step ? steps_ : epochs_);
-  std::optional<Seconds> took;
-  if (step_began_) took = event.at - *step_began_;
-  const Instant before = std::exchange(last_event_, event.at);
-  step_began_ = is_step ? std::optional(event.at) : std::nullopt;
-  if (took) usual_step_ = usual_.add(took->value);  // a median: pauses move it little
-  if (!failure_.empty()) return;                    // what is in force now is not known
-  if (is_step && lost_.empty() && setting_ < setter_.knob().size()) ledger_.count(setting_);
-  ended_epoch_ = !is_step;
+  const Instant before = rhythm_.last_event();
+  std::optional<Seconds> took = rhythm_.add(event);
+  if (!failure_.empty()) return;  // the setting in force is not known
+  if (is_step && !job_.is_lost() && setting_ < setter_.knob().size()) ledger_.count(setting_);
   if (!are_steps_timed_) return;
-  if (took && !is_pause(*took)) account_.step(setting_, *took);
+  const bool is_pause = took && rhythm_.is_pause(*took);
+  if (took && !is_pause) account_.step(setting_, *took);
   if (took && choice_) looks_.step();
-  if (closed_) return;
-  if (choice_) {
-    // A pause ends a stretch where the step before it ended.
-    if (open_ && took && is_pause(*took)) {
-      close(before);
-      took.reset();
-    }
-    return on_settled_step(event, took);
+  if (window_.is_closed()) return;
+  // A pause ends the window of a setting chosen where the step before it ended.
+  if (choice_ && is_pause && window_.opened() != nullptr) {
+    close(before);
+    took.reset();
   }
-  if (open_ && took) open_->step_times.push_back(took->value);
+  if (window_.opened() != nullptr && took) window_.opened()->step_times.push_back(took->value);
+  if (choice_) return on_settled_step(event, took);
   const Seconds now = event.at - Instant{};
   carry_out(is_step ? profiler_.on_step_begin(now) : profiler_.on_epoch_end(now), event.at);
-}
-
-bool ProfiledTuner::is_pause(Seconds step) const {
-  return usual_step_ > 0 && step.value > kPause * usual_step_;
 }
 
 void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
@@ -186,7 +225,7 @@ void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
         close(at);
         break;
       case KnobAction::Kind::kCancelWindow:
-        cancel();
+        window_.cancel();
         break;
     }
   }
@@ -199,118 +238,87 @@ void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
 void ProfiledTuner::set(std::size_t setting) {
   if (finished_) return;
   setting_ = setting;
-  if (!lost_.empty()) return;
+  if (job_.is_lost()) return;
   const Status done = setter_.set(setting);
   if (!done.ok()) fail(done.error());
 }
 
 void ProfiledTuner::open(Instant at, bool is_of_profiler) {
-  open_ = Window{.begin = at, .is_of_profiler = is_of_profiler};
-  if (!lost_.empty()) return;
-  const Status begun = meter_.begin(at);
-  is_metering_ = begun.ok();
+  const Status begun = window_.open(at, is_of_profiler, !job_.is_lost());
   if (!begun.ok()) fail(begun.error());
 }
 
-/// With others, its energy is waited for: what comes next is for all of them to know.
+/// With other processes, waits for the energy of the window: they all act on it.
 void ProfiledTuner::close(Instant at) {
-  if (!open_) return;
-  if (open_->step_times.empty() && !open_->is_of_profiler && are_steps_timed_) return cancel();
-  open_->end = at;
-  closed_ = std::exchange(open_, std::nullopt);
+  const StepWindow* window = window_.opened();
+  if (window == nullptr) return;
+  if (window->step_times.empty() && !window->is_of_profiler && are_steps_timed_) {
+    return window_.cancel();
+  }
+  window_.close(at);
   if (job_.is_alone()) return;
-  if (is_metering_) meter_.settle(at);
-  take(*std::exchange(closed_, std::nullopt));
-}
-
-void ProfiledTuner::cancel() {
-  if (std::exchange(is_metering_, false)) meter_.cancel();
-  open_.reset();
-  closed_.reset();
+  window_.settle();
+  take(window_.take());
 }
 
 void ProfiledTuner::poll(Instant now) {
-  const Instant before = std::exchange(polled_, now);
-  if (choice_ && open_ && are_steps_timed_ && now - last_event_ > kLongestSilence)
-    close(last_event_);
-  if (!are_steps_timed_) measure_untimed(before, now);
-  if (is_silent(now)) {
-    end_trials("no step was seen for " + shortest(std::round((now - last_event_).value)) +
+  const Seconds passed = rhythm_.poll(now);
+  const Seconds silence = now - rhythm_.last_event();
+  if (choice_ && are_steps_timed_ && silence > kLongestSilence) close(rhythm_.last_event());
+  if (!are_steps_timed_) measure_untimed(passed, now);
+  if (tries() && job_.is_alone() && !finished_ && rhythm_.is_silent()) {
+    end_trials("no step was seen for " + shortest(std::round(silence.value)) +
                    " s while settings were tried",
                true);
   }
-  if (!closed_ || !failure_.empty()) return;
-  if (!meter_.settled(closed_->end) && now < closed_->end + WindowMeter::kLongestSettling) return;
-  take(*std::exchange(closed_, std::nullopt));
+  if (failure_.empty() && window_.is_settled(now)) take(window_.take());
 }
 
-/// No figures where it could not be measured, and it is measured anew: a reading that failed once
-/// may not fail again.
-void ProfiledTuner::take(const Window& window) {
-  MeteredWindow own{.energy = {std::numeric_limits<double>::quiet_NaN()}, .error = {}};
-  if (std::exchange(is_metering_, false)) {
-    const Result<MeteredWindow> read = meter_.end(window.end);
-    if (read.ok()) own = *read;
-    if (!read.ok()) trouble_ = read.error().text();
+/// A window that could not be measured has no figures and is measured again: a reading that failed
+/// once may not fail again.
+void ProfiledTuner::take(const StepWindow& window) {
+  if (const auto measured = measured_steps(window, are_steps_timed_)) {
+    if (are_steps_timed_) {
+      ledger_.add(setting_, measured->steps, measured->time, measured->energy, measured->error);
+    }
+    account_.add(setting_, *measured);
+    if (looks_.under_way()) looks_.add(measured->steps);
   }
-  const Seconds time = window.end - window.begin;
-  const auto& steps = window.step_times;
-  if ((!steps.empty() || !are_steps_timed_) && time.value > 0 && own.energy.value > 0) {
-    // What the window knows of the mean step: the meter's error, and how steps scatter.
-    const MeanWithError step = mean_with_error(steps);
-    const double scatter = !are_steps_timed_ ? 0 : steps.size() < 2 ? 1 : step.error / step.mean;
-    const Joules error{std::hypot(own.error.value, own.energy.value * scatter)};
-    const auto count = static_cast<std::int64_t>(steps.size());
-    if (are_steps_timed_) ledger_.add(setting_, count, time, own.energy, error);
-    account_.add(setting_, {.steps = are_steps_timed_ ? count : 0,
-                            .time = time,
-                            .energy = own.energy,
-                            .error = error,
-                            .time_error = time * scatter});
-    if (looks_.under_way()) looks_.add(count);
-  }
-  if (!window.is_of_profiler || finished_) {
-    judge();
-    return;
-  }
-  std::array<double, 1> energy{own.energy.value}, longest{time.value};
-  const Status told = job_.exchange(!lost_.empty(), energy, longest);
+  if (!window.is_of_profiler || finished_) return judge();
+  std::array<double, 1> energy{window.metered.energy.value};
+  std::array<double, 1> longest{(*window.end - window.begin).value};
+  const Status told = job_.exchange(energy, longest);
   if (!told.ok()) return lose(told.error());
-  carry_out(profiler_.on_window({longest[0]}, {energy[0]}), window.end);
+  carry_out(profiler_.on_window({longest[0]}, {energy[0]}), *window.end);
   judge();
 }
 
 void ProfiledTuner::finish() {
   finished_ = true;
-  if (!open_) return;
-  if (choice_) return close(are_steps_timed_ ? last_event_ : polled_);
-  cancel();
+  if (choice_) return close(are_steps_timed_ ? rhythm_.last_event() : rhythm_.polled());
+  if (window_.opened() != nullptr) window_.cancel();
 }
 
-/// Others must hear of it first: until then, this process only keeps in step with them.
+/// The other processes must learn of it first: until then, this one only takes part in exchanges.
 void ProfiledTuner::fail(const Error& error) {
-  if (!failure_.empty() || !lost_.empty()) return;
-  lost_ = error.text();
+  if (!failure_.empty() || job_.is_lost()) return;
+  job_.lose(error.text());
   if (job_.is_alone()) return lose(error);
-  if (std::exchange(is_metering_, false)) meter_.cancel();
+  window_.stop_metering();
 }
 
-/// All processes end alike.
+/// Ends the tuning, in all processes alike.
 void ProfiledTuner::lose(const Error& error) {
-  failure_ = lost_.empty() ? error.text() : lost_;
-  cancel();
-  // Others' GPUs are slower than they need be otherwise, until the job ends.
-  if (!job_.is_alone() && lost_.empty()) (void)setter_.set(0).ok();
-}
-
-Watts ProfiledTuner::own_host_power() const {
-  return options_.own_host_power.value_or(options_.selector.host_power);
+  failure_ = job_.is_lost() ? job_.why_lost() : error.text();
+  window_.cancel();
+  // Otherwise the GPUs of this process would stay slower than necessary until the job ends.
+  if (!job_.is_alone() && !job_.is_lost()) (void)setter_.set(0).ok();
 }
 
 TuningResult ProfiledTuner::result() const {
   TuningResult result{.knob = setter_.knob(),
-                      .steps = steps_,
-                      .epochs = epochs_,
+                      .steps = rhythm_.steps(),
+                      .epochs = rhythm_.epochs(),
                       .choice = choice_,
                       .decided = choice_.has_value(),
                       .from_profile = from_profile_,
@@ -319,15 +327,15 @@ TuningResult ProfiledTuner::result() const {
                       .trials_ended = trials_ended_,
                       .costs = ledger_.costs(),
                       .steps_under = ledger_.begun(),
-                      .saving = account_.saving(own_host_power()),
+                      .saving = account_.saving(*options_.own_host_power),
                       .measurements = {},
                       .job_saving = job_saving_,
-                      .failure = failure_.empty() ? lost_ : failure_};
+                      .failure = failure_.empty() ? job_.why_lost() : failure_};
   for (const auto& one : profiler_.measured()) {
     if (one) result.measurements.push_back(*one);
   }
   if (result.measurements.empty() && !from_profile_ && result.failure.empty()) {
-    result.failure = trouble_;
+    result.failure = window_.trouble();
   }
   if (!choice_) result.choice = profiler_.best_so_far();
   if (result.choice) {
@@ -342,61 +350,48 @@ void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected)
   looks_.begin(from_profile_);
   settled_steps_ = 0;
   drift_.reset();
-  if (expected) {
-    expect(*expected);
-    most_between_ = static_cast<std::int64_t>(std::min(std::ceil(kMeetingInterval / *expected),
-                                                       static_cast<double>(kMostBetweenMeetings)));
-  }
-  between_meetings_ = until_meeting_ = kFirstMeeting;
+  if (expected) drift_ = drift_from(*expected);
+  meetings_.begin(expected);
 }
 
 void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Seconds> took) {
-  if (took) {
-    ++settled_steps_;
-    if (open_) open_->step_times.push_back(took->value);
-  }
+  if (took) ++settled_steps_;
   if (looks_.under_way()) return on_look_step(event);
   if (took && looks_.steps() > kSettlingSteps) watch(*took);
-  const bool wants_look = setting_ != 0 && are_steps_timed_ && looks_.is_due();
-  if (decides(event, wants_look) && (has_drifted_ || is_too_slow_ || is_look_due_)) {
-    if (open_) close(event.at);
-    if (!closed_) leave_setting();
-  } else if (event.kind == StepEvent::Kind::kEpochEnd) {
-    if (open_) close(event.at);
-  } else if (open_ && job_.is_alone() && window_is_full(*open_, event.at)) {
+  is_look_due_ = setting_ != 0 && looks_.is_due();
+  if (agree(event) && (has_drifted_ || is_too_slow_ || is_look_due_)) {
     close(event.at);
-  } else if (!open_ && !closed_ && looks_.steps() >= kSettlingSteps) {
-    open(event.at, false);
+    if (!window_.is_closed()) leave_setting();
+  } else if (event.kind == StepEvent::Kind::kEpochEnd) {
+    close(event.at);
+  } else {
+    measure(event.at);
   }
 }
 
 void ProfiledTuner::on_look_step(const StepEvent& event) {
-  const bool is_alone = job_.is_alone();
   if (event.kind == StepEvent::Kind::kEpochEnd) {
-    if (open_) close(event.at);
-  } else if (is_alone ? !open_ && looks_.is_complete() : looks_.steps() >= kJobLook) {
-    if (open_) close(event.at);
-    if (!closed_) end_look();
-  } else if (open_ && is_alone && window_is_full(*open_, event.at)) {
     close(event.at);
-  } else if (!open_ && looks_.steps() >= kSettlingSteps) {
-    open(event.at, false);
+  } else if (job_.is_alone() ? window_.opened() == nullptr && looks_.is_complete()
+                             : looks_.steps() >= kJobLook) {
+    close(event.at);
+    if (window_.is_closed()) return;
+    const auto move = account_.last_move(*choice_, *options_.own_host_power);
+    looks_.end(move && std::abs(move->log_ratio) > move->error);
+    set(*choice_);
+  } else {
+    measure(event.at);
   }
 }
 
-bool ProfiledTuner::window_is_full(const Window& window, Instant now) const {
-  const std::size_t steps = window.step_times.size();
-  const Seconds time = now - window.begin;
-  if (!looks_.under_way()) return steps >= kWindowSteps && time >= kWindowTime;
-  if (steps < kLookSteps || time < kLookTime) return false;
-  const MeanWithError step = mean_with_error(window.step_times);
-  return steps >= kMostLookSteps || step.error <= kLookPrecision * step.mean;
-}
-
-void ProfiledTuner::end_look() {
-  const auto move = account_.last_move(*choice_, own_host_power());
-  looks_.end(move && std::abs(move->log_ratio) > move->error);
-  set(*choice_);
+/// Measures the steps after a setting has settled, in windows that a process alone ends by itself.
+void ProfiledTuner::measure(Instant now) {
+  const StepWindow* window = window_.opened();
+  if (window != nullptr && job_.is_alone() && is_full(*window, now, looks_.under_way())) {
+    close(now);
+  } else if (window == nullptr && !window_.is_closed() && looks_.steps() >= kSettlingSteps) {
+    open(now, false);
+  }
 }
 
 /// Asked after each window: a look may say that the setting does not keep its bound, and trials may
@@ -428,36 +423,32 @@ bool ProfiledTuner::surely_keeps_bound() const {
 
 /// At the best setting known.
 void ProfiledTuner::stop_profiling() {
-  cancel();
+  window_.cancel();
   const std::size_t best = profiler_.best_so_far().value_or(0);
   profiling_steps_ += profiler_.steps();
   settle(best, std::nullopt);
   set(best);
 }
 
-/// Alone at every event, with others where they have met.
-bool ProfiledTuner::decides(const StepEvent& event, bool wants_look) {
-  is_look_due_ = wants_look;
+/// Returns true if this process may act on what it noticed: alone at every event, otherwise when
+/// the processes have met. If one of them has noticed a change, all act on it.
+bool ProfiledTuner::agree(const StepEvent& event) {
   if (job_.is_alone()) return true;
-  if (event.kind != StepEvent::Kind::kStep || --until_meeting_ > 0) return false;
-  between_meetings_ = std::max(kFirstMeeting, std::min(2 * between_meetings_, most_between_));
-  until_meeting_ = between_meetings_;
-  meet();
-  return failure_.empty();
-}
-
-/// Agrees with the other processes: if one has noticed a change, all act on it.
-void ProfiledTuner::meet() {
-  const Saving own = account_.saving(own_host_power());
+  if (event.kind != StepEvent::Kind::kStep || !meetings_.is_due()) return false;
+  const Saving own = account_.saving(*options_.own_host_power);
   std::array<double, 3> sums{own.saved.value, own.at_highest.value, std::pow(own.error.value, 2)};
   std::array<double, 3> noticed{has_drifted_ ? 1.0 : 0.0, is_too_slow_ ? 1.0 : 0.0,
                                 is_look_due_ ? 1.0 : 0.0};
-  const Status met = job_.exchange(!lost_.empty(), sums, noticed);
-  if (!met.ok()) return lose(met.error());
+  const Status met = job_.exchange(sums, noticed);
+  if (!met.ok()) {
+    lose(met.error());
+    return false;
+  }
   job_saving_ = Saving{.saved = {sums[0]}, .error = {std::sqrt(sums[2])}, .at_highest = {sums[1]}};
   has_drifted_ = noticed[0] > 0;
   is_too_slow_ = noticed[1] > 0;
   is_look_due_ = noticed[2] > 0;
+  return true;
 }
 
 void ProfiledTuner::leave_setting() {
@@ -467,7 +458,12 @@ void ProfiledTuner::leave_setting() {
     begin_profiling();
   } else if (is_too_slow_) {
     is_too_slow_ = false;
-    settle(higher_setting(), std::nullopt);
+    const auto slowdown = account_.slowdown(*choice_);
+    // The processes of a job raise their settings alike.
+    const bool is_next = !slowdown || !job_.is_alone();
+    settle(is_next ? *choice_ - 1
+                   : higher_setting(*choice_, *slowdown, *options_.selector.most_slowdown),
+           std::nullopt);
     set(*choice_);
   } else {
     looks_.start();
@@ -475,28 +471,14 @@ void ProfiledTuner::leave_setting() {
   }
 }
 
-/// The next higher setting, or one farther up where the one chosen is surely far from its bound: as
-/// if steps became longer in proportion to the position.
-std::size_t ProfiledTuner::higher_setting() const {
-  const auto slowdown = account_.slowdown(*choice_);
-  // Processes of a job go up alike.
-  if (!slowdown || !job_.is_alone()) return *choice_ - 1;
-  const double allowed = *options_.selector.most_slowdown - 1;
-  const double surely = std::max(slowdown->ratio - slowdown->error - 1, allowed);
-  const double share = surely > 0 ? allowed / surely : 1;
-  return std::min(*choice_ - 1, static_cast<std::size_t>(share * static_cast<double>(*choice_)));
-}
-
-void ProfiledTuner::expect(Seconds step) {
-  drift_.emplace(step, kDrift + kTick / step);
-}
-
 void ProfiledTuner::watch(Seconds step) {
-  if (is_pause(step) || !are_steps_timed_) return;
+  if (rhythm_.is_pause(step)) return;
   if (!drift_ && looks_.steps() >= kReferenceSteps) {
-    expect({usual_step_});
+    drift_ = drift_from(rhythm_.usual_step());
   } else if (drift_ && drift_->add(step)) {
-    has_drifted_ = may_profile();
+    has_drifted_ = trials_ended_.empty() && setter_.knob().size() > 1 && !looks_.owes() &&
+                   settled_steps_ >= kLeastStretch * profiler_.steps() &&
+                   rhythm_.steps() >= (kLeastStretch + 1) * profiling_steps_;
     if (has_drifted_) return;
     // A look shows whether the highest setting has drifted, too.
     looks_.want();
@@ -504,44 +486,32 @@ void ProfiledTuner::watch(Seconds step) {
   }
 }
 
-bool ProfiledTuner::may_profile() const {
-  const std::int64_t most = std::max<std::int64_t>(profiler_.steps(), profiling_steps_);
-  return trials_ended_.empty() && setter_.knob().size() > 1 && !looks_.owes() &&
-         settled_steps_ >= kLeastStretch * std::int64_t{profiler_.steps()} &&
-         steps_ >= (kLeastStretch + 1) * most;
-}
-
-/// The power of the setting chosen, where it is not known when steps begin.
-void ProfiledTuner::measure_untimed(Instant before, Instant now) {
+/// Measures the power of the setting chosen if it is not known when steps begin.
+void ProfiledTuner::measure_untimed(Seconds time, Instant now) {
   if (!failure_.empty() || finished_) return;
-  account_.step(setting_, now - before);
-  if (!open_ && !closed_) {
+  account_.step(setting_, time);
+  const StepWindow* window = window_.opened();
+  if (window == nullptr && !window_.is_closed()) {
     open(now, false);
-  } else if (open_ && now - open_->begin >= kWindowTime) {
+  } else if (window != nullptr && now - window->begin >= kWindowTime) {
     close(now);
   }
 }
 
-bool ProfiledTuner::is_silent(Instant now) const {
-  const bool tries = !choice_ || looks_.under_way();
-  if (!tries || !job_.is_alone() || finished_ || ended_epoch_ || steps_ < kLeastSteps) return false;
-  const Seconds silence = now - last_event_;
-  return silence > kSilence && silence.value > kSilentSteps * usual_step_;
-}
-
 void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
-  if (!job_.is_alone() || !failure_.empty() || !lost_.empty()) return;
+  if (!job_.is_alone() || !failure_.empty() || job_.is_lost()) return;
   trials_ended_.push_back(why);
-  const bool tries = !choice_ || looks_.under_way();
+  const bool ends_window = tries() || !are_steps_timed;
   // The window counts up to the last step, but not for a trial.
-  if (open_ && !open_->step_times.empty() && (tries || !are_steps_timed)) {
-    open_->end = last_event_;
-    open_->is_of_profiler = false;
-    take(*std::exchange(open_, std::nullopt));
+  if (StepWindow* window = window_.opened();
+      ends_window && window != nullptr && !window->step_times.empty()) {
+    window->is_of_profiler = false;
+    window_.close(rhythm_.last_event());
+    take(window_.take());
   }
-  if (tries || !are_steps_timed) cancel();
-  if (!are_steps_timed) account_.step(setting_, polled_ - last_event_);
-  last_event_ = polled_;
+  if (ends_window) window_.cancel();
+  const Seconds silence = rhythm_.end_silence();
+  if (!are_steps_timed) account_.step(setting_, silence);
   has_drifted_ = is_too_slow_ = false;
   are_steps_timed_ = are_steps_timed_ && are_steps_timed;
   if (!choice_) stop_profiling();
@@ -551,6 +521,82 @@ void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
   if (setting == setting_ && !looks_.under_way()) return;
   settle(setting, std::nullopt);
   set(setting);
+}
+
+std::optional<Seconds> StepRhythm::add(const StepEvent& event) {
+  const bool is_step = event.kind == StepEvent::Kind::kStep;
+  ++(is_step ? steps_ : epochs_);
+  std::optional<Seconds> took;
+  if (step_began_) took = event.at - *step_began_;
+  last_event_ = event.at;
+  step_began_ = is_step ? std::optional(event.at) : std::nullopt;
+  if (took) usual_step_ = usual_.add(took->value);
+  return took;
+}
+
+Seconds StepRhythm::poll(Instant now) {
+  return now - std::exchange(polled_, now);
+}
+
+Seconds StepRhythm::end_silence() {
+  return polled_ - std::exchange(last_event_, polled_);
+}
+
+bool StepRhythm::is_silent() const {
+  const Seconds silence = polled_ - last_event_;
+  return step_began_ && steps_ >= kLeastSteps && silence > kSilence &&
+         silence.value > kSilentSteps * usual_step_;
+}
+
+Status WindowRecorder::open(Instant at, bool is_of_profiler, bool is_metered) {
+  window_ = StepWindow{.begin = at, .is_of_profiler = is_of_profiler};
+  if (!is_metered) return ok_status();
+  Status begun = meter_.begin(at);
+  is_metering_ = begun.ok();
+  return begun;
+}
+
+void WindowRecorder::settle() {
+  if (is_metering_) meter_.settle(*window_->end);
+}
+
+bool WindowRecorder::is_settled(Instant now) const {
+  return is_closed() &&
+         (meter_.settled(*window_->end) || now >= *window_->end + WindowMeter::kLongestSettling);
+}
+
+StepWindow WindowRecorder::take() {
+  StepWindow window = *std::exchange(window_, std::nullopt);
+  window.metered.energy = {std::numeric_limits<double>::quiet_NaN()};
+  if (std::exchange(is_metering_, false)) {
+    const Result<MeteredWindow> read = meter_.end(*window.end);
+    if (read.ok()) window.metered = *read;
+    if (!read.ok()) trouble_ = read.error().text();
+  }
+  return window;
+}
+
+void WindowRecorder::cancel() {
+  stop_metering();
+  window_.reset();
+}
+
+void WindowRecorder::stop_metering() {
+  if (std::exchange(is_metering_, false)) meter_.cancel();
+}
+
+void Meetings::begin(std::optional<Seconds> step) {
+  if (step) {
+    most_between_ = static_cast<std::int64_t>(
+        std::min(std::ceil(kMeetingInterval / *step), static_cast<double>(kMostBetweenMeetings)));
+  }
+  between_ = until_next_ = kFirstMeeting;
+}
+
+bool Meetings::is_due() {
+  if (--until_next_ > 0) return false;
+  until_next_ = between_ = std::max(kFirstMeeting, std::min(2 * between_, most_between_));
+  return true;
 }
 
 void Looks::begin(bool by_earlier_run) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,91 @@ class Looks {
   double phase_ = 0;  ///< 0 to 1
 };
 
+/// The steps of a run as they are seen: how many, how long they usually take, and for how long no
+/// event has come. Not thread-safe.
+class StepRhythm {
+ public:
+  /// Returns the duration of the step that the event ends; nullopt if no step was under way.
+  std::optional<Seconds> add(const StepEvent& event);
+  /// Sets the time of now. Returns the time since the last call.
+  Seconds poll(Instant now);
+  /// Ends the time without events. Returns how long it was.
+  Seconds end_silence();
+
+  /// True if a step is so long that it is a pause, such as a validation or a checkpoint.
+  bool is_pause(Seconds step) const { return step.value > kPause * usual_step_ && usual_step_ > 0; }
+  /// True if the steps have ended without the end of an epoch.
+  bool is_silent() const;
+  std::int64_t steps() const { return steps_; }
+  std::int64_t epochs() const { return epochs_; }
+  Seconds usual_step() const { return {usual_step_}; }
+  Instant last_event() const { return last_event_; }
+  Instant polled() const { return polled_; }
+
+ private:
+  static constexpr double kPause = 5;  ///< times the usual step
+
+  std::int64_t steps_ = 0, epochs_ = 0;
+  std::optional<Instant> step_began_;  ///< nullopt after the end of an epoch
+  Instant last_event_{}, polled_{};
+  RunningMedian usual_;    // a median: pauses move it little
+  double usual_step_ = 0;  ///< s
+};
+
+/// Steps under one setting between two instants.
+struct StepWindow {
+  Instant begin{};
+  std::optional<Instant> end{};  ///< nullopt while the window is open
+  std::vector<double> step_times{};
+  bool is_of_profiler = false;
+  MeteredWindow metered{};  ///< NaN until it was read, and if it could not be
+};
+
+/// At most one window of steps at a time, with its energy. A closed window is kept until its energy
+/// is known. Not thread-safe.
+class WindowRecorder {
+ public:
+  /// \param meter  must outlive this
+  explicit WindowRecorder(WindowMeter& meter) : meter_(meter) {}
+
+  /// Opens a window; it is open even if the meter fails.
+  Status open(Instant at, bool is_of_profiler, bool is_metered);
+  /// Returns the open window, or null.
+  StepWindow* opened() { return window_ && !window_->end ? &*window_ : nullptr; }
+  bool is_closed() const { return window_ && window_->end; }
+  /// Closes the open window.
+  void close(Instant at) { window_->end = at; }
+  /// Waits until the energy of the closed window is known.
+  void settle();
+  /// True if there is a closed window whose energy is known.
+  bool is_settled(Instant now) const;
+  /// Removes the closed window. Returns it with its energy.
+  StepWindow take();
+  void cancel();
+  void stop_metering();
+  /// Returns the last error of the meter; empty if there was none.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  WindowMeter& meter_;
+  std::optional<StepWindow> window_;
+  bool is_metering_ = false;
+  std::string trouble_;
+};
+
+/// When the processes of a job meet: after 16 steps, then after twice as many each time, until
+/// about 10 s lie between two meetings. All processes count alike. Not thread-safe.
+class Meetings {
+ public:
+  /// \param step  expected time of a step; nullopt: as before
+  void begin(std::optional<Seconds> step);
+  /// Called at each step. Returns true if the processes meet at this one.
+  bool is_due();
+
+ private:
+  std::int64_t until_next_ = 0, between_ = 0, most_between_ = 0;  ///< steps
+};
+
 class ProfiledTuner final : public Tuner {
  public:
   ProfiledTuner(TunerOptions options, ProfilerOptions profiling, SettingProfiler profiler,
@@ -71,62 +157,38 @@ class ProfiledTuner final : public Tuner {
   void on(const StepEvent& event) override;
   void poll(Instant now) override;
   void finish() override;
-  bool waits() const override { return closed_.has_value(); }
+  bool waits() const override { return window_.is_closed(); }
   bool profiles() const override { return failure_.empty() && !choice_; }
   void end_trials(const std::string& why, bool are_steps_timed) override;
   void fail(const Error& error) override;
   TuningResult result() const override;
 
  private:
-  /// Steps under one setting between two instants.
-  struct Window {
-    Instant begin{}, end{};
-    std::vector<double> step_times{};
-    bool is_of_profiler = false;
-  };
-
-  /// The setting that an earlier run's measurements choose.
-  struct Known {
-    std::vector<Measurement> measurements{};
-    std::vector<std::size_t> positions{};  ///< of them, in the knob
-    std::size_t choice = 0;                ///< of them
-  };
-
-  std::optional<Known> known() const;
-  bool all_know_the_same(const std::optional<Known>& known);
+  bool all_agree_on(std::span<const double> choice);
   void begin_profiling();
   void settle(std::size_t setting, std::optional<Seconds> expected);
   void on_settled_step(const StepEvent& event, std::optional<Seconds> took);
   void on_look_step(const StepEvent& event);
-  void end_look();
+  void measure(Instant now);
   void judge();
   bool surely_keeps_bound() const;
-  void measure_untimed(Instant before, Instant now);
+  void measure_untimed(Seconds time, Instant now);
   void stop_profiling();
-  std::size_t higher_setting() const;
-  bool may_profile() const;
-  bool is_silent(Instant now) const;
-  bool decides(const StepEvent& event, bool wants_look);
+  bool agree(const StepEvent& event);
+  bool tries() const { return !choice_ || looks_.under_way(); }
   void leave_setting();
-  void meet();
   void carry_out(const KnobActions& actions, Instant at);
   void set(std::size_t setting);
   void open(Instant at, bool is_of_profiler);
   void close(Instant at);
-  void cancel();
-  void take(const Window& window);
+  void take(const StepWindow& window);
   void lose(const Error& error);
-  Watts own_host_power() const;
-  void expect(Seconds step);
   void watch(Seconds step);
-  bool window_is_full(const Window& window, Instant now) const;
-  bool is_pause(Seconds step) const;
 
   TunerOptions options_;
   ProfilerOptions profiling_;
   SettingProfiler profiler_;
   KnobSetter& setter_;
-  WindowMeter& meter_;
   JobAgreement job_;
   StepLedger ledger_;  ///< since the last profiling began
   SavingAccount account_;
@@ -135,24 +197,17 @@ class ProfiledTuner final : public Tuner {
   std::optional<std::size_t> choice_;
   bool from_profile_ = false, finished_ = false, has_drifted_ = false, is_too_slow_ = false;
   bool is_look_due_ = false;
-  int profilings_ = 0;
-  std::int64_t steps_ = 0, epochs_ = 0;
-  std::int64_t settled_steps_ = 0;                                            ///< since the choice
-  std::int64_t profiling_steps_ = 0;                                          ///< of all profilings
-  std::int64_t until_meeting_ = 0, between_meetings_ = 0, most_between_ = 0;  ///< steps
-  std::optional<Instant> step_began_;
-  Instant last_event_{}, polled_{};
-  RunningMedian usual_;
-  double usual_step_ = 0;  ///< s
+  StepRhythm rhythm_;
+  WindowRecorder window_;
+  Meetings meetings_;
+  int profilings_ = 0;                ///< begun
+  std::int64_t profiling_steps_ = 0;  ///< of all profilings
+  std::int64_t settled_steps_ = 0;    ///< since the choice
   std::optional<DriftDetector> drift_;
-  std::optional<Window> open_, closed_;
-  bool is_metering_ = false;
   std::string failure_;
-  std::string lost_;     ///< why this process can go on no longer; the others may not know it yet
-  std::string trouble_;  ///< of the meter: the last one
   std::optional<Saving> job_saving_;
   std::vector<std::string> trials_ended_;
-  bool are_steps_timed_ = true, ended_epoch_ = false;
+  bool are_steps_timed_ = true;
 };
 
 }  // namespace harpe
