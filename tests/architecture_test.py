@@ -172,7 +172,7 @@ LARGE_CLASSES = {
     "PlanJob": "a record of the options of a plan",
     "SimulatedGpuSpec": "a record of what a simulated GPU is made of",
 }
-TO_BE_TAKEN_APART = {"Hosting", "NodeController"}
+TO_BE_TAKEN_APART = {"Hosting"}
 
 
 class Size(unittest.TestCase):

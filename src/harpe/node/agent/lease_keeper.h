@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// The leases of a node in force: does what their state machine (node_leases.h) asks for after each
+/// event, and watches what ends them.
+///
+/// Order of locks: that of the leases, then those of queues, logs and events. What ends a lease is
+/// queued to the owners of its GPUs under the lock of the leases, so that no later lease's setting
+/// comes before it.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/mutex.h"
+#include "harpe/net/http/server_loop.h"
+#include "harpe/node/agent/audit_log.h"
+#include "harpe/node/agent/counters.h"
+#include "harpe/node/agent/gpu_owner.h"
+#include "harpe/node/agent/gpu_proof.h"
+#include "harpe/node/agent/node_leases.h"
+#include "harpe/node/agent/process_watch.h"
+
+namespace harpe {
+
+/// Thread-safe. Ends before its loop, on the loop's thread or while the loop does not run.
+class LeaseKeeper {
+ public:
+  /// What it uses, which must outlive it.
+  struct Services {
+    const std::vector<std::unique_ptr<GpuOwner>>& owners;
+    AuditLog& audit;
+    Counters& counters;
+    GpuProver& prover;
+    ServerLoop& loop;
+    Clock& clock;
+    bool dry_run = false;
+    /// Called from any thread when `keep` has something to do, maybe earlier than it returned.
+    std::function<void()> keep_soon = {};
+  };
+
+  LeaseKeeper(NodeLeases leases, Services services)
+      : services_(std::move(services)), leases_(std::move(leases)) {}
+
+  Result<Lease> take(const Peer& peer, const LeaseRequest& request);
+  Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus);
+  Status renew(const Peer& peer, const std::string& lease, Seconds duration);
+  /// Done once everything of the lease is back.
+  void release(const Peer& peer, const std::string& lease, Done<std::monostate> done);
+  void end(const std::string& lease, LeaseEnd why);
+  /// Ends all leases.
+  void stop();
+  /// Logs what is refused for lack of a lease.
+  void refused(const Peer& peer, const std::string& lease, const std::string& what,
+               const Error& error);
+
+  /// Returns the leases that this peer may see.
+  std::vector<Lease> leases(const Peer& peer);
+  /// Returns the leases on a GPU without their ids.
+  std::vector<Lease> holders(int gpu);
+  /// Returns a lease that this peer may use now.
+  Result<Lease> find(const Peer& peer, const std::string& lease);
+  Result<Holder> holder(const Peer& peer, const std::string& lease, int gpu, Control control);
+  /// Returns a slot that the owner of the GPU serves under this lease from now on.
+  Result<std::shared_ptr<ClockSlot>> attach(const Peer& peer, const std::string& lease, int gpu);
+
+  /// Ends leases that have expired, and those whose right is not proven any more. Returns when it
+  /// is to be called again. On the loop's thread.
+  std::optional<Instant> keep(Instant now);
+
+ private:
+  struct WatchedProcess {
+    ProcessWatch process;
+    std::shared_ptr<void> watch;
+  };
+
+  Instant now() const { return services_.clock.now(); }
+  NodeLeases::ProvenOf proven() const;
+  /// Takes or grows a lease by one event, and watches its process if the lease ends with it.
+  Result<Lease> grant(const Peer& peer, bool ends_with_process,
+                      const std::function<Result<LeaseEntry>(Instant)>& event);
+  /// Does what events ask for. Fails if a line that the audit log requires could not be written.
+  /// `done` is called once everything of the leases that ended is back.
+  Status perform(const Done<std::monostate>& done = nullptr) HARPE_REQUIRES(mutex_);
+  void restore(const LeaseEntry& lease, const Done<std::monostate>& done) HARPE_REQUIRES(mutex_);
+  void tick() HARPE_REQUIRES(mutex_);
+  void watch(const std::string& lease, ProcessWatch process);
+  void unwatch_ended();
+
+  const Services services_;
+  Mutex mutex_;
+  NodeLeases leases_ HARPE_GUARDED_BY(mutex_);
+  // On the loop's thread only.
+  Instant next_proof_;
+  std::map<std::string, WatchedProcess> watches_;  ///< by lease
+};
+
+}  // namespace harpe
