@@ -143,8 +143,8 @@ void Cluster::check_end() {
   for (const auto& server : servers_) {
     require(server->is_running(), "a server is there again after all is well");
     const JobRegistry& registry = *server->registry();
-    require(registry.hosting().holds_lease(), "a server has its lease again");
-    require(registry.hosting().count() <= trainings_.size(),
+    require(registry.hosting().claims().is_lease_held(), "a server has its lease again");
+    require(registry.hosting().table().count() <= trainings_.size(),
             "a server holds no more jobs than there are");
     require(registry.planner().waiting() <= trainings_.size(), "no more plans wait than jobs");
   }

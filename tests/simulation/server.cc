@@ -151,7 +151,7 @@ void Server::serve(Life& life) {
     if (life.up) life.owners->tick();
   });
   every(life, kLookAround, [&life] { life.owners->tick(); });
-  every(life, kLookAtLease, [&life] { life.hosting->watch_lease(); });
+  every(life, kLookAtLease, [&life] { life.hosting->claims().watch_lease(); });
   every(life, kPrunePeriod, [&life] { life.hosting->prune(kEventsKept); });
   life.hosting->verifier().verify();
 }

@@ -46,16 +46,16 @@ HttpResponse unauthorized(const std::string& path, const std::string& why) {
 constexpr std::size_t kRefusedShown = 16;
 
 void health(ServerContext& context, const Reply& reply) {
-  const Hosting& hosting = context.registry.hosting();
-  const bool works = hosting.saver().works() && hosting.holds_lease();
+  Hosting& hosting = context.registry.hosting();
+  const bool works = hosting.saver().works() && hosting.claims().is_lease_held();
   const char* store = !hosting.has_store() ? "none" : works ? "ok" : "failing";
   std::vector<std::string> refused = hosting.saver().refused();
   const std::size_t count = refused.size();
   refused.resize(std::min(count, kRefusedShown));
   reply(json_response(200, {{"status", works && count == 0 ? "ok" : "degraded"},
                             {"version", context.options.version},
-                            {"jobs", hosting.count()},
-                            {"jobs_in_memory", hosting.loaded().size()},
+                            {"jobs", hosting.table().count()},
+                            {"jobs_in_memory", hosting.table().loaded().size()},
                             {"store", store},
                             {"store_damage", hosting.verifier().damage().empty()
                                                  ? OrderedJson()
@@ -243,10 +243,11 @@ void ServerApi::respond(HttpRequest request, const Reply& reply,
   }
   Hosting& hosting = context_.registry.hosting();
   const std::optional<std::string> job = job_of(request);
-  const bool is_there = !job || hosting.find(*job) != nullptr || !hosting.holds(*job);
+  const bool is_there =
+      !job || hosting.table().find(*job) != nullptr || !hosting.table().holds(*job);
   if (is_there || !needs_in_memory(request)) return respond_now(request, reply, only_job);
   const auto kept = std::make_shared<HttpRequest>(std::move(request));
-  hosting.load(*job, [this, kept, reply, only_job](const Result<HostedPtr>& loaded) {
+  hosting.memory().load(*job, [this, kept, reply, only_job](const Result<HostedPtr>& loaded) {
     if (loaded.ok()) return respond_now(*kept, reply, only_job);
     const int status = http_status(loaded.error().code);
     const std::string why = loaded.error().text();

@@ -173,7 +173,7 @@ void CarbonPacer::decide(const JobPtr& job) {
   const bool pauses = job->job.pace() && job->job.pace()->pause;
   // One that pauses without ranks has left memory, and is asked for by those who wait for it.
   if (job->asleep() && pauses) registry_.wake(job);
-  const bool trains = registry_.hosting().activity(*job) == Activity::kActive;
+  const bool trains = registry_.hosting().activities().of(*job) == Activity::kActive;
   if (job->asleep() || (!trains && !pauses)) return;
   const std::shared_ptr<const PlanTable> plans = job->job.shared_plans();
   const JobPhase phase = job->job.phase();
@@ -195,7 +195,7 @@ void CarbonPacer::decide(const JobPtr& job) {
                        .pauses_ignored = status.pause.is == PauseState::Is::kNotFollowed};
   job->carbon.deciding = true;
   // On a worker's thread, which may outlast this.
-  registry_.hosting().aside(
+  registry_.hosting().readers().run(
       job->id,
       [this, job, captured = std::move(captured), reading = reading_of(*job),
        revision = job->carbon.revision()]() -> std::function<void()> {

@@ -72,24 +72,25 @@ void respond_with_log(Hosting& hosting, const HostedPtr& hosted, std::string_vie
     }
     after = *number;
   }
-  hosting.log_of(hosted, after, kMostLogged, [reply](Result<std::vector<LoggedEvent>> events) {
-    if (!events.ok()) return reply(native_error(events.error()));
-    OrderedJson list = OrderedJson::array();
-    for (const LoggedEvent& event : *events) {
-      list.push_back({{"sequence", event.sequence},
-                      {"at", event.at},
-                      {"kind", event.kind},
-                      {"text", event.text}});
-    }
-    reply(json_response(200, {{"events", std::move(list)}}));
-  });
+  hosting.job_log().read(hosted, after, kMostLogged,
+                         [reply](Result<std::vector<LoggedEvent>> events) {
+                           if (!events.ok()) return reply(native_error(events.error()));
+                           OrderedJson list = OrderedJson::array();
+                           for (const LoggedEvent& event : *events) {
+                             list.push_back({{"sequence", event.sequence},
+                                             {"at", event.at},
+                                             {"kind", event.kind},
+                                             {"text", event.text}});
+                           }
+                           reply(json_response(200, {{"events", std::move(list)}}));
+                         });
 }
 
 Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded,
                       Reply reply) {
   return [&hosting, hosted, forwarded, reply = std::move(reply)](HttpResponse response) {
     const auto check = [&hosting, hosted, forwarded](HttpResponse& one) {
-      if (hosted->deleted || hosting.commands(*hosted)) return;
+      if (hosted->deleted || hosting.claims().commands(*hosted)) return;
       // Another server asks the next one; a client asks again itself.
       one = native_error(
           forwarded ? 421 : 503, "unavailable",

@@ -1,5 +1,6 @@
 #include "harpe/training/server/hosted_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace harpe {
@@ -36,8 +37,7 @@ void HostedTable::erase(const HostedPtr& hosted) {
   loaded_.erase(hosted->id);
 }
 
-std::vector<std::function<void(const Result<HostedPtr>&)>> HostedTable::erase_stored(
-    const std::string& id) {
+std::vector<HostedTable::Loaded> HostedTable::erase_stored(const std::string& id) {
   return std::move(stored_.extract(id).mapped().waiting);
 }
 
@@ -81,6 +81,75 @@ void HostedTable::visit(
       ++stored;
     }
   }
+}
+
+Activity JobActivities::of(const Hosted& hosted) const {
+  return activity_of(hosted.heard(), hosted.ended(), time_.now(), lifetimes_);
+}
+
+Activity JobActivities::of(const JobSummary& summary) const {
+  const std::optional<Seconds> ended =
+      summary.ended ? std::optional(Seconds{*summary.ended}) : std::nullopt;
+  return activity_of(Seconds{summary.heard}, ended, time_.now(), lifetimes_);
+}
+
+std::map<Activity, std::size_t> JobActivities::count() const {
+  std::map<Activity, std::size_t> counts{
+      {Activity::kActive, 0}, {Activity::kIdle, 0}, {Activity::kEnded, 0}};
+  for (const auto& [id, hosted] : table_.loaded()) ++counts[of(*hosted)];
+  for (const auto& [id, stored] : table_.stored()) ++counts[of(stored.summary)];
+  return counts;
+}
+
+std::vector<std::string> JobActivities::ended_for(Seconds time) const {
+  std::vector<std::pair<Seconds, std::string>> ended;
+  const auto look = [&](const std::string& id, Activity activity, Seconds heard,
+                        std::optional<Seconds> end) {
+    if (activity != Activity::kEnded) return;
+    const Seconds since = std::max(heard, end.value_or(heard));
+    if (time_.now() - since >= time) ended.emplace_back(since, id);
+  };
+  for (const auto& [id, stored] : table_.stored()) {
+    const JobSummary& summary = stored.summary;
+    if (stored.loading) continue;
+    look(id, of(summary), Seconds{summary.heard},
+         summary.ended ? std::optional(Seconds{*summary.ended}) : std::nullopt);
+  }
+  for (const auto& [id, hosted] : table_.loaded()) {
+    if (hosted->listeners.interest() != JobListener::Interest::kNone) continue;
+    look(id, of(*hosted), hosted->heard(), hosted->ended());
+  }
+  std::ranges::sort(ended);
+  std::vector<std::string> ids;
+  for (auto& [since, id] : ended) ids.push_back(std::move(id));
+  return ids;
+}
+
+std::optional<std::string> JobActivities::list(
+    const std::string& after, std::size_t limit, const std::set<Activity>& activities,
+    const std::function<bool(const std::string&)>& wanted,
+    const std::function<void(const Listed&)>& show) const {
+  std::optional<std::string> next;
+  std::size_t count = 0;
+  std::string last;
+  table_.visit(after, [&](const std::string& id, const HostedPtr& hosted,
+                          const HostedTable::Stored* stored) {
+    const Activity now_is = hosted != nullptr ? of(*hosted) : of(stored->summary);
+    if ((wanted && !wanted(id)) || !activities.contains(now_is)) return true;
+    if (count == limit) {
+      next = last;
+      return false;
+    }
+    if (hosted != nullptr) {
+      show({.summary = hosted->summary(), .activity = now_is, .hosted = hosted.get()});
+    } else {
+      show({.summary = stored->summary, .activity = now_is, .hosted = nullptr});
+    }
+    ++count;
+    last = id;
+    return true;
+  });
+  return next;
 }
 
 }  // namespace harpe

@@ -8,23 +8,29 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/training/server/hosted.h"
+#include "harpe/training/server/job_activity.h"
+#include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
 
 namespace harpe {
 
 class HostedTable {
  public:
+  /// Called with a job that was loaded; null: there is none.
+  using Loaded = std::function<void(const Result<HostedPtr>&)>;
   /// A job that is in the store alone.
   struct Stored {
     JobSummary summary;
     JobClaim claim;
     bool loading = false;
-    std::vector<std::function<void(const Result<HostedPtr>&)>> waiting = {};  ///< to be loaded
+    std::vector<Loaded> waiting = {};
   };
 
   HostedPtr find(const std::string& id) const;
@@ -48,7 +54,7 @@ class HostedTable {
   /// It is not here any more.
   void erase(const HostedPtr& hosted);
   /// The same of one that the store alone has, which is there. \returns  those who wait for it
-  std::vector<std::function<void(const Result<HostedPtr>&)>> erase_stored(const std::string& id);
+  std::vector<Loaded> erase_stored(const std::string& id);
   /// It may take more memory than before, or less.
   void measure(Hosted& hosted);
   /// Counts it as the job of this client from now on.
@@ -67,6 +73,41 @@ class HostedTable {
   std::map<std::string, Stored> stored_;
   std::size_t memory_ = 0;
   std::map<std::string, std::size_t> memory_of_;  ///< by client; clients without any are left out
+};
+
+/// The activity of the jobs of a table at the time of a clock, and lists of them.
+class JobActivities {
+ public:
+  /// All must outlive this.
+  JobActivities(const HostedTable& table, const ServiceClock& time, const JobLifetimes& lifetimes)
+      : table_(table), time_(time), lifetimes_(lifetimes) {}
+
+  Activity of(const Hosted& hosted) const;
+  Activity of(const JobSummary& summary) const;
+  /// Returns the number of jobs of each activity.
+  std::map<Activity, std::size_t> count() const;
+  /// Returns the ids of jobs that have ended for so long and that no client looks at, those that
+  /// ended first before the others.
+  std::vector<std::string> ended_for(Seconds time) const;
+
+  /// One of a list. The summary is that of now.
+  struct Listed {
+    const JobSummary& summary;
+    Activity activity;
+    const Hosted* hosted;  ///< null: it is not in memory
+  };
+  /// Shows up to `limit` jobs of these activities behind `after`, by id.
+  /// \param wanted  of these ids alone; empty: of all
+  /// \returns  the last id, where there are more behind it
+  std::optional<std::string> list(const std::string& after, std::size_t limit,
+                                  const std::set<Activity>& activities,
+                                  const std::function<bool(const std::string& id)>& wanted,
+                                  const std::function<void(const Listed&)>& show) const;
+
+ private:
+  const HostedTable& table_;
+  const ServiceClock& time_;
+  const JobLifetimes& lifetimes_;
 };
 
 }  // namespace harpe

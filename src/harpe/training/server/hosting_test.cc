@@ -149,7 +149,7 @@ class HostingTest : public ::testing::Test {
                 }},
         [this](const std::string& line) { log_.push_back(line); });
     registry_ = std::make_unique<JobRegistry>(loop_, *hosting_, JobRegistry::Options{});
-    hosting_->restorer().add(kCounters, Counter::read);
+    hosting_->memory().restorer().add(kCounters, Counter::read);
     ASSERT_TRUE(hosting_->restore().ok());
   }
   void stop() {
@@ -182,37 +182,37 @@ class HostingTest : public ::testing::Test {
   }
 
   CounterPtr host(const std::string& id, const std::string& client = {}) {
-    auto counter = std::make_shared<Counter>(id, hosting_->now());
-    counter->claim = **hosting_->claim(id);
+    auto counter = std::make_shared<Counter>(id, hosting_->time().now());
+    counter->claim = **hosting_->claims().claim(id);
     counter->client = client;
-    hosting_->add(counter);
+    hosting_->jobs().add(counter);
     settle();
     return counter;
   }
   CounterPtr load(const std::string& id) {
     Result<HostedPtr> loaded = Error::invalid("nothing was answered");
-    hosting_->load(id, [&](const Result<HostedPtr>& hosted) { loaded = hosted; });
+    hosting_->memory().load(id, [&](const Result<HostedPtr>& hosted) { loaded = hosted; });
     settle();
     EXPECT_TRUE(loaded.ok()) << loaded.error().text();
     return std::dynamic_pointer_cast<Counter>(*loaded);
   }
   bool raise(const CounterPtr& counter, const std::string& client = "a client") {
-    return hosting_->act(counter, [&](Seconds now) { return counter->raise(client, now); });
+    return hosting_->jobs().act(counter, [&](Seconds now) { return counter->raise(client, now); });
   }
   /// What is answered when all that the counter is has been stored.
   Status stored(const CounterPtr& counter) {
     Status answered = Error::invalid("nothing was answered");
-    hosting_->when_stored(counter, [&](const Status& status) { answered = status; });
+    hosting_->saver().when_stored(counter, [&](const Status& status) { answered = status; });
     settle();
     return answered;
   }
   std::vector<std::string> listed() {
     std::vector<std::string> all;
-    hosting_->list({}, 100, {Activity::kActive, Activity::kIdle}, {},
-                   [&](const Hosting::Listed& one) {
-                     all.push_back(one.summary.job + " " + one.summary.text + " " +
-                                   name_of(one.activity) + (one.hosted ? " here" : " stored"));
-                   });
+    hosting_->activities().list(
+        {}, 100, {Activity::kActive, Activity::kIdle}, {}, [&](const JobActivities::Listed& one) {
+          all.push_back(one.summary.job + " " + one.summary.text + " " + name_of(one.activity) +
+                        (one.hosted ? " here" : " stored"));
+        });
     return all;
   }
 
@@ -236,7 +236,7 @@ TEST_F(HostingTest, RestoresAfterAStartWhatItSaidIsStored) {
   EXPECT_EQ(json::parse((*store_->job("c"))->state)["value"], 2);
   stop();
   start();
-  EXPECT_EQ(hosting_->find("c"), nullptr);
+  EXPECT_EQ(hosting_->table().find("c"), nullptr);
   EXPECT_THAT(listed(), ElementsAre("c \"value\":2 active stored"));
   const CounterPtr again = load("c");
   ASSERT_NE(again, nullptr);
@@ -266,7 +266,7 @@ TEST_F(HostingTest, TicksWhatIsActiveAndKeepsItsEvents) {
   pass(Seconds{2});
   EXPECT_EQ(counter->holder(), "");
   std::vector<std::string> texts;
-  hosting_->log_of(counter, 0, 10, [&](const Result<std::vector<LoggedEvent>>& events) {
+  hosting_->job_log().read(counter, 0, 10, [&](const Result<std::vector<LoggedEvent>>& events) {
     for (const LoggedEvent& event : *events) texts.push_back(event.text);
   });
   settle();
@@ -276,52 +276,52 @@ TEST_F(HostingTest, TicksWhatIsActiveAndKeepsItsEvents) {
 TEST_F(HostingTest, UnloadsWhatIsIdleAndReadsItAgainWhenItIsAskedFor) {
   const CounterPtr counter = host("c");
   EXPECT_TRUE(raise(counter));
-  EXPECT_GT(hosting_->memory(), 0U);
+  EXPECT_GT(hosting_->table().memory(), 0U);
   pass(Seconds{61});
   pass(Seconds{61});
   EXPECT_TRUE(counter->unloaded);
   EXPECT_TRUE(counter->has_left);
-  EXPECT_EQ(hosting_->memory(), 0U);
+  EXPECT_EQ(hosting_->table().memory(), 0U);
   EXPECT_THAT(listed(), ElementsAre("c \"value\":1 idle stored"));
   const CounterPtr again = load("c");
   ASSERT_NE(again, nullptr);
   EXPECT_NE(again, counter);
   EXPECT_EQ(again->value(), 1);
-  EXPECT_EQ(hosting_->counts().loads, 1U);
+  EXPECT_EQ(hosting_->memory().counts().loads, 1U);
 }
 
 TEST_F(HostingTest, GivesAClientHalfOfTheMemoryOrOneLargerJobAlone) {
   const std::size_t share = hosting_->options().most_memory / 2;
-  EXPECT_TRUE(hosting_->make_room(share + 1, "a").ok());  // one alone
+  EXPECT_TRUE(hosting_->memory().make_room(share + 1, "a").ok());  // one alone
   host("c", "a");
-  EXPECT_TRUE(hosting_->make_room(share - 1000, "a").ok());
-  const Status refused = hosting_->make_room(share, "a");
+  EXPECT_TRUE(hosting_->memory().make_room(share - 1000, "a").ok());
+  const Status refused = hosting_->memory().make_room(share, "a");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(refused.error().text(), HasSubstr("jobs of a that train now"));
-  EXPECT_TRUE(hosting_->make_room(share, "b").ok());
-  EXPECT_TRUE(hosting_->make_room(share).ok());
+  EXPECT_TRUE(hosting_->memory().make_room(share, "b").ok());
+  EXPECT_TRUE(hosting_->memory().make_room(share).ok());
 }
 
 TEST_F(HostingTest, GivesMemoryBackToTheClientWhoseJobIsGone) {
   const std::size_t share = hosting_->options().most_memory / 2;
   host("c", "a");
-  hosting_->remove("c", [](const Result<bool>&) {});
+  hosting_->claims().remove("c", [](const Result<bool>&) {});
   settle();
-  EXPECT_TRUE(hosting_->make_room(share + 1, "a").ok());
+  EXPECT_TRUE(hosting_->memory().make_room(share + 1, "a").ok());
 }
 
 TEST_F(HostingTest, LetsTheOnlyJobOfAClientGrowBeyondItsShare) {
   const std::size_t share = hosting_->options().most_memory / 2;
   const CounterPtr counter = host("c", "a");
-  EXPECT_TRUE(hosting_->make_room_in(*counter, share, "a").ok());
-  EXPECT_FALSE(hosting_->make_room_in(*counter, 2 * share, "a").ok());
+  EXPECT_TRUE(hosting_->memory().make_room_in(*counter, share, "a").ok());
+  EXPECT_FALSE(hosting_->memory().make_room_in(*counter, 2 * share, "a").ok());
   host("another", "a");
-  EXPECT_FALSE(hosting_->make_room_in(*counter, share, "a").ok());
+  EXPECT_FALSE(hosting_->memory().make_room_in(*counter, share, "a").ok());
   // What is in memory already takes no room.
-  EXPECT_TRUE(hosting_->make_room_in(*counter, 0, "b").ok());
+  EXPECT_TRUE(hosting_->memory().make_room_in(*counter, 0, "b").ok());
   // A request of another client counts for the client that registered the job, too.
-  EXPECT_FALSE(hosting_->make_room_in(*counter, share, "b").ok());
+  EXPECT_FALSE(hosting_->memory().make_room_in(*counter, share, "b").ok());
   EXPECT_EQ(counter->client, "a");
 }
 
@@ -332,12 +332,12 @@ TEST_F(HostingTest, CountsAJobThatWasReadForTheFirstClientThatTakesPart) {
   start();
   const CounterPtr read = load("c");
   EXPECT_EQ(read->client, "");
-  ASSERT_TRUE(hosting_->make_room_in(*read, 0, "b").ok());
+  ASSERT_TRUE(hosting_->memory().make_room_in(*read, 0, "b").ok());
   EXPECT_EQ(read->client, "b");
   raise(read);  // it is not idle, so it stays in memory
-  EXPECT_TRUE(hosting_->make_room(share, "a").ok());
-  EXPECT_FALSE(hosting_->make_room(share, "b").ok());
-  ASSERT_TRUE(hosting_->make_room_in(*read, 0, "a").ok());
+  EXPECT_TRUE(hosting_->memory().make_room(share, "a").ok());
+  EXPECT_FALSE(hosting_->memory().make_room(share, "b").ok());
+  ASSERT_TRUE(hosting_->memory().make_room_in(*read, 0, "a").ok());
   EXPECT_EQ(read->client, "b");
 }
 
@@ -346,9 +346,10 @@ TEST_F(HostingTest, KeepsTheIdleJobForWhichItMakesRoom) {
   host("another", "a");
   clock_.advance(Seconds{61});  // both are idle
   time_ += 61;
-  EXPECT_TRUE(hosting_->make_room_in(*counter, hosting_->options().most_memory - 1000, "a").ok());
-  EXPECT_EQ(hosting_->find("c"), counter);
-  EXPECT_EQ(hosting_->find("another"), nullptr);
+  EXPECT_TRUE(
+      hosting_->memory().make_room_in(*counter, hosting_->options().most_memory - 1000, "a").ok());
+  EXPECT_EQ(hosting_->table().find("c"), counter);
+  EXPECT_EQ(hosting_->table().find("another"), nullptr);
 }
 
 TEST_F(HostingTest, RemovesWhatIsInMemoryAndWhatIsNot) {
@@ -359,14 +360,14 @@ TEST_F(HostingTest, RemovesWhatIsInMemoryAndWhatIsNot) {
   EXPECT_NE(load("in-memory"), nullptr);
   for (const char* id : {"in-memory", "stored", "nothing"}) {
     bool was_there = id == std::string("nothing");
-    hosting_->remove(id, [&](const Result<bool>& removed) { was_there = *removed; });
+    hosting_->claims().remove(id, [&](const Result<bool>& removed) { was_there = *removed; });
     settle();
     EXPECT_EQ(was_there, id != std::string("nothing")) << id;
-    EXPECT_FALSE(hosting_->holds(id));
+    EXPECT_FALSE(hosting_->table().holds(id));
     EXPECT_FALSE(*store_->job(id));
   }
-  EXPECT_EQ(hosting_->count(), 0U);
-  EXPECT_EQ(hosting_->memory(), 0U);
+  EXPECT_EQ(hosting_->table().count(), 0U);
+  EXPECT_EQ(hosting_->table().memory(), 0U);
 }
 
 TEST_F(HostingTest, RemovesWhatEndedLongAgo) {
@@ -377,7 +378,7 @@ TEST_F(HostingTest, RemovesWhatEndedLongAgo) {
   hosting_->prune(Seconds{1e9});
   settle();
   EXPECT_FALSE(*store_->job("c"));
-  EXPECT_EQ(hosting_->count(), 0U);
+  EXPECT_EQ(hosting_->table().count(), 0U);
 }
 
 TEST_F(HostingTest, LetsGoWhatTheStoreRefusesAndAcknowledgesNothingOfIt) {
@@ -388,36 +389,36 @@ TEST_F(HostingTest, LetsGoWhatTheStoreRefusesAndAcknowledgesNothingOfIt) {
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().text(), HasSubstr("another server has this job now"));
   EXPECT_TRUE(counter->moved);
-  EXPECT_FALSE(hosting_->commands(*counter));
-  EXPECT_FALSE(hosting_->holds("c"));
+  EXPECT_FALSE(hosting_->claims().commands(*counter));
+  EXPECT_FALSE(hosting_->table().holds("c"));
   EXPECT_EQ((*store_->job("c"))->state, "another server's");
 }
 
 TEST_F(HostingTest, LetsGoWhatItHasByAnotherClaimNow) {
   const CounterPtr counter = host("c");
-  EXPECT_TRUE(hosting_->commands(*counter));
+  EXPECT_TRUE(hosting_->claims().commands(*counter));
   const JobClaim claim{.epoch = counter->claim.epoch + 1, .tenure = counter->claim.tenure};
-  EXPECT_TRUE(hosting_->take_up(counter->summary(), claim));
+  EXPECT_TRUE(hosting_->memory().take_up(counter->summary(), claim));
   EXPECT_TRUE(counter->moved);
-  EXPECT_FALSE(hosting_->commands(*counter));
-  EXPECT_TRUE(hosting_->commands("c"));
-  EXPECT_FALSE(hosting_->take_up(counter->summary(), claim));
+  EXPECT_FALSE(hosting_->claims().commands(*counter));
+  EXPECT_TRUE(hosting_->claims().commands("c"));
+  EXPECT_FALSE(hosting_->memory().take_up(counter->summary(), claim));
 }
 
 TEST_F(HostingTest, WritesNothingBehindARemoval) {
   host("c");
   stop();
   start();
-  hosting_->remove("c", [](const Result<bool>& removed) { EXPECT_TRUE(*removed); });
+  hosting_->claims().remove("c", [](const Result<bool>& removed) { EXPECT_TRUE(*removed); });
   CounterPtr counter;
-  hosting_->load("c", [&](const Result<HostedPtr>& loaded) {
+  hosting_->memory().load("c", [&](const Result<HostedPtr>& loaded) {
     counter = std::dynamic_pointer_cast<Counter>(*loaded);
   });
   read_only();
   ASSERT_NE(counter, nullptr);
   EXPECT_TRUE(raise(counter));
   Status answered = ok_status();
-  hosting_->when_stored(counter, [&](const Status& status) { answered = status; });
+  hosting_->saver().when_stored(counter, [&](const Status& status) { answered = status; });
   settle();
   EXPECT_TRUE(counter->deleted);
   EXPECT_EQ(answered.error().code, ErrorCode::kNotFound);
@@ -433,12 +434,12 @@ TEST_F(HostingTest, SaysThatWhatIsDamagedCannotBeReadAndFreesItsId) {
     stop();
     start();
     Result<HostedPtr> loaded = HostedPtr();
-    hosting_->load("c", [&](const Result<HostedPtr>& hosted) { loaded = hosted; });
+    hosting_->memory().load("c", [&](const Result<HostedPtr>& hosted) { loaded = hosted; });
     settle();
     ASSERT_FALSE(loaded.ok()) << state;
     EXPECT_EQ(loaded.error().code, ErrorCode::kUnavailable);
     EXPECT_THAT(loaded.error().text(), HasSubstr("removing it frees its id"));
-    hosting_->remove("c", [](const Result<bool>& removed) { EXPECT_TRUE(*removed); });
+    hosting_->claims().remove("c", [](const Result<bool>& removed) { EXPECT_TRUE(*removed); });
     settle();
   }
 }
@@ -457,7 +458,7 @@ TEST_F(HostingTest, HostsTrainingJobsBesideItAndKeepsTheirIdsApart) {
   ASSERT_TRUE(answers[1].ok()) << answers[1].error().text();
   EXPECT_EQ(registry_->find("c"), nullptr);
   EXPECT_THAT(registry_->jobs(), ElementsAre(answers[1]->job));
-  EXPECT_EQ(hosting_->count(), 2U);
+  EXPECT_EQ(hosting_->table().count(), 2U);
   stop();
   start();
   Result<JobPtr> job = JobPtr();

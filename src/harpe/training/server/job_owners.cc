@@ -182,14 +182,14 @@ void JobOwners::route(const std::string& id, HttpRequest request, Reply reply, H
 }
 
 bool JobOwners::is_here(const std::string& id) const {
-  return hosting_.commands(id);
+  return hosting_.claims().commands(id);
 }
 
 void JobOwners::go(const AskedPtr& asked) {
   if (is_here(asked->id)) return respond_here(asked);
   // Whether another server has it by now, only the database knows: one that was stopped for a
   // while has asked it in a moment, one that is cut off may not for long.
-  if (hosting_.holds(asked->id) && !hosting_.holds_lease()) {
+  if (hosting_.table().holds(asked->id) && !hosting_.claims().is_lease_held()) {
     const std::string why = "this server cannot reach the database";
     if (asked->request.forwarded) return asked->reply(error_of(asked->request.path, 421, why));
     const bool may_wait = waits_for_other_ranks(asked->request);
@@ -236,7 +236,8 @@ Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
 void JobOwners::move_in(Taken job) {
   const std::string id = job.summary.job;
   forget(id);
-  if (hosting_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
+  if (hosting_.memory().take_up(std::move(job.summary), job.claim))
+    log_("job " + id + " has moved here");
 }
 
 void JobOwners::again(const AskedPtr& asked, const std::string& why) {

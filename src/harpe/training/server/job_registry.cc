@@ -50,10 +50,11 @@ JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
                [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
                       const std::string& json,
                       bool better_follow) { deliver(job, ticket, plans, json, better_follow); }) {
-  hosting_.restorer().add("harpe.job/", [this, log = hosting_.log()](
-                                            Store& store, const StoredJob& stored, Seconds at) {
-    return read_hosted_job(store, stored, at, *this, log);
-  });
+  hosting_.memory().restorer().add(
+      "harpe.job/",
+      [this, log = hosting_.log()](Store& store, const StoredJob& stored, Seconds at) {
+        return read_hosted_job(store, stored, at, *this, log);
+      });
 }
 
 JobRegistry::~JobRegistry() {
@@ -64,18 +65,18 @@ JobRegistry::~JobRegistry() {
 }
 
 JobPtr JobRegistry::find(const std::string& id) const {
-  return training_job(hosting_.find(id));
+  return training_job(hosting_.table().find(id));
 }
 
 void JobRegistry::load(const std::string& id, std::function<void(const Result<JobPtr>&)> done) {
-  hosting_.load(id, [done = std::move(done)](const Result<HostedPtr>& hosted) {
+  hosting_.memory().load(id, [done = std::move(done)](const Result<HostedPtr>& hosted) {
     done(hosted.ok() ? Result<JobPtr>(training_job(*hosted)) : hosted.error());
   });
 }
 
 std::vector<JobPtr> JobRegistry::jobs() const {
   std::vector<JobPtr> jobs;
-  for (const auto& [id, hosted] : hosting_.loaded()) {
+  for (const auto& [id, hosted] : hosting_.table().loaded()) {
     if (JobPtr job = training_job(hosted)) jobs.push_back(std::move(job));
   }
   return jobs;
@@ -85,12 +86,12 @@ JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
                                     const std::set<Activity>& activities,
                                     const std::optional<std::string>& only_job) const {
   Page page;
-  page.next = hosting_.list(
+  page.next = hosting_.activities().list(
       after, limit, activities,
       [&](const std::string& id) {
         return only_job ? *only_job == id : !id.starts_with(kRecurringIds);
       },
-      [&](const Hosting::Listed& one) {
+      [&](const JobActivities::Listed& one) {
         if (!page.jobs.empty()) page.jobs += ',';
         page.jobs += listed_text(one.summary, one.activity, hosting_.time(),
                                  dynamic_cast<const HostedJob*>(one.hosted));
@@ -129,10 +130,10 @@ void JobRegistry::put(const std::string& id, std::string specification, const st
 void JobRegistry::put(const IncomingPtr& incoming) {
   const std::string& id = incoming->id;
   const auto again = [this, incoming](const Result<bool>&) { put(incoming); };
-  if (hosting_.removals().wait(id, again)) return;
-  const HostedPtr hosted = hosting_.find(id);
-  if (hosted == nullptr && hosting_.holds(id)) {
-    return hosting_.load(id, [this, incoming](const Result<HostedPtr>& loaded) {
+  if (hosting_.claims().removals().wait(id, again)) return;
+  const HostedPtr hosted = hosting_.table().find(id);
+  if (hosted == nullptr && hosting_.table().holds(id)) {
+    return hosting_.memory().load(id, [this, incoming](const Result<HostedPtr>& loaded) {
       loaded.ok() ? put(incoming) : incoming->done(loaded.error());
     });
   }
@@ -147,18 +148,18 @@ void JobRegistry::put(const IncomingPtr& incoming) {
     return [this, incoming] { take(incoming); };
   };
   if (incoming->body.size() > kSmallBody) {
-    return hosting_.aside(id, read_and_take, Workers::Size::kLarge);
+    return hosting_.readers().run(id, read_and_take, Workers::Size::kLarge);
   }
   incoming->digest = digest_of(incoming->body);
   if (incoming->known.contains(incoming->digest)) {
     incoming->specification = incoming->known.at(incoming->digest);
     return propose(known, incoming);
   }
-  hosting_.aside(id, [this, incoming, read_and_take]() -> std::function<void()> {
+  hosting_.readers().run(id, [this, incoming, read_and_take]() -> std::function<void()> {
     // A few words can ask for a schedule of a hundred thousand instructions.
     if (declared_instructions(incoming->body) < JobPlanner::kLarge) return read_and_take();
     return [this, incoming, read_and_take] {
-      hosting_.aside(incoming->id, read_and_take, Workers::Size::kLarge);
+      hosting_.readers().run(incoming->id, read_and_take, Workers::Size::kLarge);
     };
   });
 }
@@ -187,11 +188,11 @@ void JobRegistry::read(Incoming& incoming, const Hosting& hosting,
         "measure --as-is");
     return;
   }
-  incoming.job = Job::create(*std::move(spec), hosting.now(), incoming.incarnation);
+  incoming.job = Job::create(*std::move(spec), hosting.time().now(), incoming.incarnation);
   if (!incoming.job->ok()) return;
   incoming.specification = (*incoming.job)->specification();
   if (!incoming.is_new) return;
-  const Result<std::optional<JobClaim>> claim = hosting.claim(incoming.id);
+  const Result<std::optional<JobClaim>> claim = hosting.claims().claim(incoming.id);
   if (!claim.ok()) {
     incoming.job = claim.error();
   } else {
@@ -206,18 +207,18 @@ void JobRegistry::take(const IncomingPtr& incoming) {
   if (incoming->is_elsewhere) return incoming->done(Registered{});
   const JobPtr known = find(id);
   // It has left memory, or is being removed, since this was read.
-  if (hosting_.removals().are_under_way(id) ||
-      (known == nullptr && (!incoming->claim || hosting_.holds(id)))) {
+  if (hosting_.claims().removals().are_under_way(id) ||
+      (known == nullptr && (!incoming->claim || hosting_.table().holds(id)))) {
     return put(incoming);
   }
   if (known != nullptr) return propose(known, incoming);
   if (Status allowed = check(*incoming); !allowed.ok()) {
-    hosting_.release(id);
+    hosting_.claims().release(id);
     return incoming->done(allowed.error());
   }
   const std::size_t memory = memory_of((*incoming->job)->spec());
-  if (Status room = hosting_.make_room(memory, incoming->client); !room.ok()) {
-    hosting_.release(id);
+  if (Status room = hosting_.memory().make_room(memory, incoming->client); !room.ok()) {
+    hosting_.claims().release(id);
     return incoming->done(room.error());
   }
   JobServices& services = *this;
@@ -225,7 +226,7 @@ void JobRegistry::take(const IncomingPtr& incoming) {
   job->claim = *incoming->claim;
   job->client = incoming->client;
   job->known_bodies.emplace(incoming->digest, incoming->specification);
-  hosting_.add(job);
+  hosting_.jobs().add(job);
   incoming->done(Registered{.job = job, .created = true, .specification = incoming->specification});
 }
 
@@ -240,7 +241,7 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   if (incoming->job && specification != job->job.specification()) {
     if (Status allowed = check(*incoming); !allowed.ok()) return incoming->done(allowed.error());
     Status room =
-        hosting_.make_room_in(*job, memory_of((*incoming->job)->spec()), incoming->client);
+        hosting_.memory().make_room_in(*job, memory_of((*incoming->job)->spec()), incoming->client);
     if (!room.ok()) return incoming->done(room.error());
   }
   std::optional<Job::Proposed> proposed = Job::Proposed::kSame;
@@ -262,7 +263,7 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
 
 Result<RankEntry> JobRegistry::register_rank(const JobPtr& job, const RankRegistration& rank,
                                              const std::string& client) {
-  HARPE_TRY(hosting_.make_room_in(*job, job->job.memory_to_register(rank, now()), client));
+  HARPE_TRY(hosting_.memory().make_room_in(*job, job->job.memory_to_register(rank, now()), client));
   return act(job, [&](Job& one, Seconds at) { return one.register_rank(rank, at); });
 }
 

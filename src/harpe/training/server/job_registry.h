@@ -77,12 +77,12 @@ class JobRegistry final : private JobServices {
   void put(const std::string& id, std::string specification, const std::string& client,
            std::function<void(Result<Registered>)> done);
   /// Lets a rank take its place, if there is memory for it: else `kUnavailable`.
-  /// \param client  as in `Hosting::make_room_in`
+  /// \param client  as in `JobMemory::make_room_in`
   Result<RankEntry> register_rank(const JobPtr& job, const RankRegistration& rank,
                                   const std::string& client);
   /// The job, if it is in memory.
   JobPtr find(const std::string& id) const;
-  /// `Hosting::load` of a training job; null also where the id is that of another kind.
+  /// `JobMemory::load` of a training job; null also where the id is that of another kind.
   void load(const std::string& id, std::function<void(const Result<JobPtr>&)> done);
   /// Those in memory, by id.
   std::vector<JobPtr> jobs() const;
@@ -98,18 +98,18 @@ class JobRegistry final : private JobServices {
   /// Lets `event` happen to a job and does what follows from it.
   template <class Event>
   auto act(const JobPtr& job, Event event) {
-    return hosting_.act(job, [&](Seconds at) { return event(job->job, at); });
+    return hosting_.jobs().act(job, [&](Seconds at) { return event(job->job, at); });
   }
 
   // Of hosting, what each route needs.
   Hosting& hosting() const { return hosting_; }
-  bool commands(const HostedJob& job) const { return hosting_.commands(job); }
-  void wake(const JobPtr& job) { hosting_.wake(job); }
+  bool commands(const HostedJob& job) const { return hosting_.claims().commands(job); }
+  void wake(const JobPtr& job) { hosting_.jobs().wake(job); }
   void when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
-    hosting_.when_stored(job, std::move(done));
+    hosting_.saver().when_stored(job, std::move(done));
   }
   Clock& clock() const { return hosting_.clock(); }
-  Seconds now() const { return hosting_.now(); }
+  Seconds now() const { return hosting_.time().now(); }
   const ServiceClock& time() const override { return hosting_.time(); }
 
   RegistryCounts& counts() { return counts_; }

@@ -286,7 +286,7 @@ void change_pace(const JobRequest& asked) {
 }
 
 void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
-  context.registry.hosting().remove(id, [reply, id](const Result<bool>& removed) {
+  context.registry.hosting().claims().remove(id, [reply, id](const Result<bool>& removed) {
     if (!removed.ok()) return reply(native_error(removed.error()));
     reply(*removed ? json_response(200, {{"deleted", true}}) : no_such_job(id));
   });
@@ -371,7 +371,7 @@ std::string status_text(const ServerContext& context, const HostedJob& job) {
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = own_json(characterization_text(job));
   document["search"] = own_json(search_text(job));
-  const Activity activity = registry.hosting().activity(job);
+  const Activity activity = registry.hosting().activities().of(job);
   document.update(
       own_json("{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
   document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));

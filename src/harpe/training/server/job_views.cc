@@ -33,7 +33,7 @@ constexpr const char* kJson = "application/json";
 /// Writes a response where it delays no other job.
 void respond_aside(const JobRequest& asked, std::string content_type,
                    std::function<Result<std::string>()> write) {
-  asked.context.registry.hosting().aside(
+  asked.context.registry.hosting().readers().run(
       asked.job->id,
       [reply = asked.reply, content_type = std::move(content_type),
        write = std::move(write)]() -> std::function<void()> {
@@ -100,7 +100,7 @@ void give_frontier(const JobRequest& asked) {
 void give_plans(const JobRequest& asked) {
   const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
-  asked.context.registry.hosting().aside(
+  asked.context.registry.hosting().readers().run(
       asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
         // All who ask at once share one text; the pieces of work of a job follow each other.
         std::shared_ptr<const std::string> text;
@@ -205,7 +205,7 @@ void give_pause(const JobRequest& asked) {
   const PauseState pause = asked.job->job.pause();
   OrderedJson document{{"job", asked.job->id},
                        {"asked", pause.is != PauseState::Is::kNone},
-                       {"activity", name_of(registry.hosting().activity(*asked.job))}};
+                       {"activity", name_of(registry.hosting().activities().of(*asked.job))}};
   document["pause"] = pause_json(asked.job->job, pause,
                                  [&registry](Seconds at) { return registry.time().shown(at); });
   asked.reply(json_response(200, document));

@@ -1,12 +1,14 @@
 #pragma once
 /// \file
-/// Work that other threads hand to a loop, left out once the one it is for has gone.
+/// Work that other threads hand to a loop, left out once the object that it is for has gone.
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "harpe/base/loop.h"
+#include "harpe/training/server/workers.h"
 
 namespace harpe {
 
@@ -28,6 +30,23 @@ class LoopWork {
  private:
   Loop& loop_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+/// Threads for work whose results a loop handles.
+class SideWorkers {
+ public:
+  SideWorkers(Loop& loop, std::unique_ptr<Workers> workers)
+      : work_(loop), workers_(std::move(workers)) {}
+
+  /// Runs `work` on one of the threads, then what it returns on the loop's. As `Workers::run`.
+  void run(const std::string& owner, std::function<std::function<void()>()> work,
+           Workers::Size size = Workers::Size::kSmall) {
+    workers_->run(owner, [this, work = std::move(work)] { work_.post(work()); }, size);
+  }
+
+ private:
+  LoopWork work_;
+  std::unique_ptr<Workers> workers_;  // last: its threads end before what they work on goes
 };
 
 }  // namespace harpe

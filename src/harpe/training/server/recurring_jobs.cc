@@ -177,10 +177,10 @@ struct RecurringJobs::Incoming {
 
 RecurringJobs::RecurringJobs(Hosting& hosting, std::function<std::int64_t()> new_seed)
     : hosting_(hosting), new_seed_(std::move(new_seed)) {
-  hosting_.restorer().add("harpe.batch-size/",
-                          [](Store& /*store*/, const StoredJob& stored, Seconds /*at*/) {
-                            return HostedRecurringJob::read(stored);
-                          });
+  hosting_.memory().restorer().add("harpe.batch-size/",
+                                   [](Store& /*store*/, const StoredJob& stored, Seconds /*at*/) {
+                                     return HostedRecurringJob::read(stored);
+                                   });
 }
 
 std::int64_t RecurringJobs::random_seed() {
@@ -195,7 +195,7 @@ bool RecurringJobs::is_id(std::string_view job_id) {
 }
 
 RecurringJobPtr RecurringJobs::find(const std::string& job_id) const {
-  return std::dynamic_pointer_cast<HostedRecurringJob>(hosting_.find(hosted_id(job_id)));
+  return std::dynamic_pointer_cast<HostedRecurringJob>(hosting_.table().find(hosted_id(job_id)));
 }
 
 void RecurringJobs::put(RecurringJob job, const std::string& client,
@@ -208,21 +208,22 @@ void RecurringJobs::put(RecurringJob job, const std::string& client,
 void RecurringJobs::put(const IncomingPtr& incoming) {
   const std::string& id = incoming->id;
   const auto again = [this, incoming](const Result<bool>&) { put(incoming); };
-  if (hosting_.removals().wait(id, again)) return;
+  if (hosting_.claims().removals().wait(id, again)) return;
   if (const RecurringJobPtr known = find(incoming->job.id)) {
     if (known->job() == incoming->job) return incoming->done(Registered{.job = known});
     return incoming->done(Error::of(ErrorCode::kConflict, "there is a job " + incoming->job.id +
                                                               " with other parameters; its results "
                                                               "would not count for these"));
   }
-  if (hosting_.holds(id)) {
-    return hosting_.load(id, [this, incoming](const Result<HostedPtr>& loaded) {
+  if (hosting_.table().holds(id)) {
+    return hosting_.memory().load(id, [this, incoming](const Result<HostedPtr>& loaded) {
       loaded.ok() ? put(incoming) : incoming->done(loaded.error());
     });
   }
   // On a worker's thread, which may outlast this: claims are made in the store.
-  hosting_.aside(id, [this, incoming, &hosting = hosting_]() -> std::function<void()> {
-    return [this, incoming, claim = hosting.claim(incoming->id)] { take(incoming, claim); };
+  hosting_.readers().run(id, [this, incoming, &hosting = hosting_]() -> std::function<void()> {
+    return
+        [this, incoming, claim = hosting.claims().claim(incoming->id)] { take(incoming, claim); };
   });
 }
 
@@ -231,20 +232,21 @@ void RecurringJobs::take(const IncomingPtr& incoming,
   if (!claim.ok()) return incoming->done(claim.error());
   if (!*claim) return incoming->done(Registered{});
   // It was registered, or is being removed, since it was looked for.
-  if (hosting_.removals().are_under_way(incoming->id) || hosting_.holds(incoming->id)) {
+  if (hosting_.claims().removals().are_under_way(incoming->id) ||
+      hosting_.table().holds(incoming->id)) {
     return put(incoming);
   }
   BatchSizeOptimizer optimizer(incoming->job,
                                {.seed = incoming->job.seed ? *incoming->job.seed : new_seed_()},
-                               hosting_.now());
+                               hosting_.time().now());
   const auto job = std::make_shared<HostedRecurringJob>(incoming->job.id, std::move(optimizer));
-  if (Status room = hosting_.make_room(job->memory(), incoming->client); !room.ok()) {
-    hosting_.release(incoming->id);
+  if (Status room = hosting_.memory().make_room(job->memory(), incoming->client); !room.ok()) {
+    hosting_.claims().release(incoming->id);
     return incoming->done(room.error());
   }
   job->claim = **claim;
   job->client = incoming->client;
-  hosting_.add(job);
+  hosting_.jobs().add(job);
   incoming->done(Registered{.job = job, .created = true});
 }
 

@@ -92,7 +92,7 @@ class RecurringJobs {
   /// Lets `event(job, now)` happen to a job and does what follows from it.
   template <class Event>
   auto act(const RecurringJobPtr& job, Event event) {
-    return hosting_.act(job, [&](Seconds now) { return event(*job, now); });
+    return hosting_.jobs().act(job, [&](Seconds now) { return event(*job, now); });
   }
   Hosting& hosting() const { return hosting_; }
 

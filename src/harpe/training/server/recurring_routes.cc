@@ -102,10 +102,10 @@ OrderedJson sizes_json(const BatchSizeOptimizer& optimizer) {
 }
 
 OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
-  return own_json(
-      "{" +
-      activity_text(hosting.activity(hosted), hosted.heard(), hosted.ended(), hosting.time()) +
-      "}");
+  return own_json("{" +
+                  activity_text(hosting.activities().of(hosted), hosted.heard(), hosted.ended(),
+                                hosting.time()) +
+                  "}");
 }
 
 void give_status(const RecurringRequest& asked) {
@@ -145,7 +145,7 @@ void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Re
         if (registered->job == nullptr) {
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
-        jobs.hosting().when_stored(
+        jobs.hosting().saver().when_stored(
             registered->job,
             [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
              job = registered->job, created = registered->created](const Status& stored) {
@@ -161,27 +161,28 @@ void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const 
   const Hosting& hosting = jobs.hosting();
   OrderedJson list = OrderedJson::array();
   const auto is_recurring = [](const std::string& id) { return id.starts_with(kRecurringIds); };
-  const auto next =
-      hosting.list(RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities,
-                   is_recurring, [&](const Hosting::Listed& one) {
-                     OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
-                     job.update(own_json("{" + one.summary.text + "}"));
-                     job.update(own_json("{" +
-                                         activity_text(one.activity, Seconds{one.summary.heard},
-                                                       std::nullopt, hosting.time()) +
-                                         "}"));
-                     list.push_back(std::move(job));
-                   });
+  const auto next = hosting.activities().list(
+      RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities, is_recurring,
+      [&](const JobActivities::Listed& one) {
+        OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
+        job.update(own_json("{" + one.summary.text + "}"));
+        job.update(own_json(
+            "{" +
+            activity_text(one.activity, Seconds{one.summary.heard}, std::nullopt, hosting.time()) +
+            "}"));
+        list.push_back(std::move(job));
+      });
   OrderedJson document{{"jobs", std::move(list)}};
   if (next) document["next"] = next->substr(kRecurringIds.size());
   reply(json_response(200, document));
 }
 
 void delete_recurring_job(RecurringJobs& jobs, const Reply& reply, const std::string& id) {
-  jobs.hosting().remove(RecurringJobs::hosted_id(id), [reply, id](const Result<bool>& removed) {
-    if (!removed.ok()) return reply(native_error(removed.error()));
-    reply(*removed ? json_response(200, {{"deleted", true}}) : no_recurring_job(id));
-  });
+  jobs.hosting().claims().remove(
+      RecurringJobs::hosted_id(id), [reply, id](const Result<bool>& removed) {
+        if (!removed.ok()) return reply(native_error(removed.error()));
+        reply(*removed ? json_response(200, {{"deleted", true}}) : no_recurring_job(id));
+      });
 }
 
 void begin(const RecurringRequest& asked) {
@@ -241,7 +242,7 @@ void handle_trial(const RecurringRequest& asked, std::string_view rest) {
   const Status retracted = asked.jobs.act(
       asked.job, [&](HostedRecurringJob& one, Seconds now) { return one.retract(*number, now); });
   if (!retracted.ok()) return respond(retracted);
-  asked.jobs.hosting().when_stored(asked.job, respond);
+  asked.jobs.hosting().saver().when_stored(asked.job, respond);
 }
 
 void handle_job(const RecurringRequest& asked) {
@@ -260,7 +261,7 @@ void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
                  std::function<void(const Result<BatchSizeOptimizer::Given>&)> done) {
   auto given = jobs.act(job, [](HostedRecurringJob& one, Seconds now) { return one.next(now); });
   if (!given.ok()) return done(given);
-  jobs.hosting().when_stored(
+  jobs.hosting().saver().when_stored(
       job, [&jobs, job, given = *std::move(given), done = std::move(done)](const Status& stored) {
         if (stored.ok()) return done(given);
         // Its client does not hear of it, and asks again: it would be waited for as long as its
@@ -276,7 +277,7 @@ void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job, const Tr
   auto verdict =
       jobs.act(job, [&](HostedRecurringJob& one, Seconds now) { return one.report(report, now); });
   if (!verdict.ok()) return done(verdict);
-  jobs.hosting().when_stored(
+  jobs.hosting().saver().when_stored(
       job, [verdict = *std::move(verdict), done = std::move(done)](const Status& stored) {
         stored.ok() ? done(verdict) : done(stored.error());
       });
@@ -288,7 +289,7 @@ void give_trial_up(RecurringJobs& jobs, const RecurringJobPtr& job, int trial, i
     return one.give_up(trial, batch_size, now);
   });
   if (!given_up.ok()) return done(given_up);
-  jobs.hosting().when_stored(job, std::move(done));
+  jobs.hosting().saver().when_stored(job, std::move(done));
 }
 
 std::optional<std::string> recurring_job_of_path(std::string_view path) {

@@ -157,12 +157,12 @@ class Server {
                              .boot = "one"}},
                  [](const std::string&) {}) {
     require(hosting_.restore().ok(), "what is stored is taken up");
-    if (!hosting_.holds(kJob)) return;
+    if (!hosting_.table().holds(kJob)) return;
     bool is_there = false;
     registry_.load(kJob, [&](const Result<JobPtr>& job) {
       is_there = job.ok() && *job != nullptr;
       require(is_there, "a stored job is read", job.ok() ? "" : job.error().text());
-      hosting_.wake(*job);
+      hosting_.jobs().wake(*job);
     });
     while (!is_there) loop_.context().run_one();
   }
@@ -444,7 +444,7 @@ void run(std::string_view input) {
   for (const JobPtr& hosted : server.registry().jobs()) {
     check_snapshot(*hosted, server.registry().now());
   }
-  for (const auto& [id, hosted] : server.registry().hosting().loaded()) {
+  for (const auto& [id, hosted] : server.registry().hosting().table().loaded()) {
     const auto recurring = std::dynamic_pointer_cast<HostedRecurringJob>(hosted);
     if (recurring != nullptr) check_snapshot(*recurring);
   }

@@ -184,7 +184,7 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
   std::size_t ranks = 0, listeners = 0, active = 0;
   for (const JobPtr& job : registry.jobs()) {
     listeners += job->listeners.size();
-    if (registry.hosting().activity(*job) != Activity::kActive) continue;
+    if (registry.hosting().activities().of(*job) != Activity::kActive) continue;
     ++active;
     ++in_phase[static_cast<std::size_t>(job->job.phase())];
     ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
@@ -195,14 +195,14 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
   }
   metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
                  "All jobs, by what is heard of them.");
-  for (const auto& [activity, number] : registry.hosting().activities()) {
+  for (const auto& [activity, number] : registry.hosting().activities().count()) {
     metrics.sample(count(number), {{"activity", name_of(activity)}});
   }
   one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
-      count(registry.hosting().loaded().size()));
+      count(registry.hosting().table().loaded().size()));
   one(metrics, "jobs_memory_bytes", MetricType::kGauge,
       "What those take, by their specifications and ranks that have registered.",
-      count(registry.hosting().memory()));
+      count(registry.hosting().table().memory()));
   one(metrics, "jobs_without_series", MetricType::kGauge,
       "Jobs whose training goes on, but for which there is no room here.",
       count(active - std::min(active, kMostJobMetrics)));
@@ -237,9 +237,9 @@ void store_families(MetricsText& metrics, const JobRegistry& registry) {
   one(metrics, "jobs_refused", MetricType::kGauge, "Jobs that the store refuses.",
       count(registry.hosting().saver().refused().size()));
   one(metrics, "job_loads_total", MetricType::kCounter, "Jobs read from the store.",
-      count(registry.hosting().counts().loads));
+      count(registry.hosting().memory().counts().loads));
   one(metrics, "job_unloads_total", MetricType::kCounter, "Idle jobs that have left memory.",
-      count(registry.hosting().counts().unloads));
+      count(registry.hosting().memory().counts().unloads));
 }
 
 /// The intensity that decisions use now. If no decision is possible, the newest known intensity.
@@ -365,16 +365,16 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
   one(metrics, "lease_held", MetricType::kGauge,
       "Whether this server may command its jobs: 0 while it cannot reach the database that it "
       "shares.",
-      registry.hosting().holds_lease() ? 1 : 0);
+      registry.hosting().claims().is_lease_held() ? 1 : 0);
   store_families(metrics, registry);
   carbon_families(metrics, context.options.carbon, registry.time().wall());
   std::vector<JobSample> jobs;
   for (const JobPtr& job : registry.jobs()) {
     if (jobs.size() == kMostJobMetrics) break;
-    if (registry.hosting().activity(*job) == Activity::kActive)
+    if (registry.hosting().activities().of(*job) == Activity::kActive)
       jobs.emplace_back(*job, registry.time().wall());
   }
-  registry.hosting().aside(
+  registry.hosting().readers().run(
       {}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
         write_job_metrics(metrics, jobs);
         return [reply, text = metrics.text()] {

@@ -259,7 +259,7 @@ Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, Ser
   HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
   auto owners = std::make_unique<JobOwners>(
       loop, hosting, store,
-      JobOwners::Options{.url = hosting.url(),
+      JobOwners::Options{.url = hosting.options().url,
                          .forward =
                              [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
                                  const std::string& url, const HttpRequest& request,
@@ -355,12 +355,12 @@ Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, Serve
   if (shares_store(options)) {
     auto owners = HARPE_TRY(open_owners(options, loop, hosting, store, keys,
                                         [&log](const std::string& line) { log.write(line); }));
-    log.write("other servers of this database find this one at " + hosting.url());
+    log.write("other servers of this database find this one at " + hosting.options().url);
     return owners;
   }
   HARPE_TRY(hosting.restore());
-  if (hosting.count() > 0) {
-    log.write("the store has " + std::to_string(hosting.count()) + " jobs");
+  if (hosting.table().count() > 0) {
+    log.write("the store has " + std::to_string(hosting.table().count()) + " jobs");
   }
   return std::unique_ptr<JobOwners>();
 }
@@ -426,7 +426,7 @@ void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting
   if (owners != nullptr) {
     owners->tick();
     loop.every(kLookAround, [owners] { owners->tick(); });
-    loop.every(kLookAtLease, [&hosting] { hosting.watch_lease(); });
+    loop.every(kLookAtLease, [&hosting] { hosting.claims().watch_lease(); });
   }
   // Those that are kept for a short time are soon gone, too.
   const Seconds kept = options.lifetimes.keep_ended;

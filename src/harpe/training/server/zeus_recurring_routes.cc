@@ -95,7 +95,7 @@ void register_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& 
         if (registered->job == nullptr) {
           return reply(zeus_recurring_error(421, "another server has the job now"));
         }
-        jobs.hosting().when_stored(
+        jobs.hosting().saver().when_stored(
             registered->job,
             [reply, job = registered->job, created = registered->created](const Status& stored) {
               if (!stored.ok()) return reply(failed(stored.error()));
@@ -169,11 +169,11 @@ void end_trial(RecurringJobs& jobs, const HttpRequest& request, const Reply& rep
 void delete_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {
   const Result<std::string> id = job_of_query(request);
   if (!id.ok()) return reply(invalid("query", id.error()));
-  jobs.hosting().remove(RecurringJobs::hosted_id(*id),
-                        [reply, id = *id](const Result<bool>& removed) {
-                          if (!removed.ok()) return reply(failed(removed.error()));
-                          reply(*removed ? json_response(200, nullptr) : unknown_job(404, id));
-                        });
+  jobs.hosting().claims().remove(
+      RecurringJobs::hosted_id(*id), [reply, id = *id](const Result<bool>& removed) {
+        if (!removed.ok()) return reply(failed(removed.error()));
+        reply(*removed ? json_response(200, nullptr) : unknown_job(404, id));
+      });
 }
 
 struct ZeusRoute {

@@ -1,0 +1,99 @@
+#pragma once
+/// \file
+/// Which jobs a server has and may command, and how it gives them up: because a client removes
+/// them, because they ended long ago, or because another server has them, or may have them.
+///
+/// All jobs, in memory or not, are this server's by claims in the store, and are let go together
+/// when its lease is lost.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/training/server/hosted.h"
+#include "harpe/training/server/hosting_services.h"
+#include "harpe/training/server/job_removals.h"
+#include "harpe/training/server/loaded_jobs.h"
+#include "harpe/training/store/store.h"
+
+namespace harpe {
+
+/// The lease that all claims of a server depend on: whether it holds, and whether it has changed.
+/// On the loop's thread.
+class LeaseWatch {
+ public:
+  /// \param store  must outlive this; null: nothing is shared, and every claim holds
+  LeaseWatch(Store* store, std::function<void(const std::string&)> log);
+
+  bool is_held() const { return store_ == nullptr || store_->lease().held; }
+  /// Returns true if a job may be commanded by this claim. To be called right before it is
+  /// commanded.
+  bool covers(const JobClaim& claim) const;
+
+  /// Reads the lease again. Returns true if it was lost, is held again, or is another one.
+  bool look();
+  /// Returns true if the claim is of the lease that was read last, held or not; otherwise the claim
+  /// is lost for good.
+  bool has(const JobClaim& claim) const { return claim.tenure == seen_.tenure; }
+
+ private:
+  Store* store_;
+  std::function<void(const std::string&)> log_;
+  LeaseState seen_;
+};
+
+/// On the loop's thread but for `claim`.
+class JobClaims {
+ public:
+  /// Both must outlive this.
+  JobClaims(const HostingServices& services, LoadedJobs& jobs)
+      : services_(services), jobs_(jobs), lease_(services.store, services.log) {}
+
+  /// Claims the right to host a new job of this id. Returns nullopt if another server has one. From
+  /// any thread.
+  Result<std::optional<JobClaim>> claim(const std::string& id) const;
+  /// Gives up what was claimed for a job that is not hosted after all.
+  void release(const std::string& id);
+
+  /// Returns true if this server may tell clients what a job does: to be asked right before it
+  /// does. Otherwise another server may have the job.
+  bool commands(const Hosted& hosted) const;
+  /// The same of a job in memory or not; false if it is not here.
+  bool commands(const std::string& id) const;
+  /// Returns true if this server holds the lease that all claims depend on.
+  bool is_lease_held() const { return lease_.is_held(); }
+  /// Lets jobs go that were lost with their claims, and calls the listeners of jobs that may not be
+  /// commanded now. To be called several times a second.
+  void watch_lease();
+
+  /// Lets go a job that another server has, or may have.
+  void let_go(const std::string& id);
+  /// Called when the store refuses what was written by a claim of this epoch.
+  void lose(const std::string& id, std::int64_t epoch);
+
+  /// Removes a job, in memory or not. Answers when the store has forgotten it, too: false if there
+  /// is none.
+  void remove(const std::string& id, const JobRemovals::Done& done);
+  /// Begins to remove the job that ended first. Returns false if none has ended.
+  bool remove_first_ended();
+  /// Removes jobs that ended long ago.
+  void remove_old();
+  JobRemovals& removals() { return removals_; }
+
+ private:
+  bool is_in_doubt(const std::string& id) const;
+  void settle_doubts();
+  std::vector<std::string> ended_for(Seconds time) const;
+  void remove_all(const std::vector<std::string>& ids);
+  void finish_removal(const std::string& id, bool gone, const Status& status);
+
+  const HostingServices& services_;
+  LoadedJobs& jobs_;
+  LeaseWatch lease_;
+  JobRemovals removals_;
+};
+
+}  // namespace harpe
