@@ -47,7 +47,7 @@ class LeaseKeeper {
   Result<Lease> take(const Peer& peer, const LeaseRequest& request);
   Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus);
   Status renew(const Peer& peer, const std::string& lease, Seconds duration);
-  /// Done once everything of the lease is back.
+  /// Calls `done` once all settings of the lease are restored.
   void release(const Peer& peer, const std::string& lease, Done<std::monostate> done);
   void end(const std::string& lease, LeaseEnd why);
   /// Ends all leases.
@@ -82,7 +82,7 @@ class LeaseKeeper {
   Result<Lease> grant(const Peer& peer, bool ends_with_process,
                       const std::function<Result<LeaseEntry>(Instant)>& event);
   /// Does what events ask for. Fails if a line that the audit log requires could not be written.
-  /// `done` is called once everything of the leases that ended is back.
+  /// `done` is called once all settings of the leases that ended are restored.
   Status perform(const Done<std::monostate>& done = nullptr) HARPE_REQUIRES(mutex_);
   void restore(const LeaseEntry& lease, const Done<std::monostate>& done) HARPE_REQUIRES(mutex_);
   void tick() HARPE_REQUIRES(mutex_);

@@ -29,7 +29,7 @@
 
 namespace harpe {
 
-/// Those who listen to the power of GPUs. Owners poll it only while there are any. Thread-safe.
+/// Listeners to the power of GPUs, which owners poll only while there is a listener. Thread-safe.
 class PowerListeners {
  public:
   /// \param owners  of all GPUs, by their index; must outlive this, and be complete before `add`

@@ -18,20 +18,14 @@ std::optional<ClockMark> kept_clock(Store* store,
 
 }  // namespace
 
-StoreVerifier::StoreVerifier(Loop& loop, Store* store, std::function<void(const std::string&)> log,
-                             const MakeWorkers& make_workers)
-    : store_(store),
-      log_(std::move(log)),
-      worker_(loop, make_workers({.threads = 1, .nice = 10})) {}
-
 void StoreVerifier::verify() {
-  if (store_ == nullptr) return;
+  if (services_.store == nullptr) return;
   worker_.run({}, [this]() -> std::function<void()> {
-    const Status whole = store_->verify();
-    if (whole.ok()) return [] {};
+    const Status whole = services_.store->verify();
+    if (whole.ok()) return nullptr;
     return [this, why = whole.error().text()] {
       damage_ = why;
-      log_("the store is damaged: " + why);
+      services_.log("the store is damaged: " + why);
     };
   });
 }
@@ -56,7 +50,7 @@ Hosting::Hosting(Loop& loop, Clock& clock, Store* store, Options options,
            .make_workers = options_.make_workers,
            .lost = [this](const std::string& id, std::int64_t epoch) { claims_.lose(id, epoch); }}),
       job_log_(services_),
-      verifier_(loop, store, log_, options_.make_workers),
+      verifier_(loop, services_),
       readers_(loop, options_.make_workers({.threads = 3, .for_small = 1})) {}
 
 Hosting::~Hosting() {

@@ -24,17 +24,17 @@ namespace harpe {
 /// thread.
 class StoreVerifier {
  public:
-  /// \param store  null: there is no store
-  StoreVerifier(Loop& loop, Store* store, std::function<void(const std::string&)> log,
-                const MakeWorkers& make_workers);
+  /// \param services  must outlive this
+  StoreVerifier(Loop& loop, const HostingServices& services)
+      : services_(services),
+        worker_(loop, services.options.make_workers({.threads = 1, .nice = 10})) {}
 
   void verify();
   /// Returns the damage that was found; empty if none was found so far.
   const std::string& damage() const { return damage_; }
 
  private:
-  Store* store_;
-  std::function<void(const std::string&)> log_;
+  const HostingServices& services_;
   std::string damage_;
   SideWorkers worker_;  // last: its thread ends before what it works on goes
 };

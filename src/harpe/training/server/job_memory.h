@@ -35,7 +35,7 @@ class JobMemory {
   JobMemory(const HostingServices& services, LoadedJobs& jobs, JobClaims& claims)
       : services_(services), jobs_(jobs), claims_(claims) {}
 
-  /// How stored jobs of each kind are read: to be set up before the first is.
+  /// Reads stored jobs of each kind. The kinds are added before the first job is read.
   JobRestorer& restorer() { return restorer_; }
   /// Takes up a job of the store that this server has just claimed, or had by this claim before.
   /// Returns true if it is new here.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The jobs in memory: what happens to them, and what follows from it.
+/// The jobs in memory, the events that change them, and the effects of these events.
 ///
 /// On the loop's thread.
 
@@ -10,9 +10,9 @@
 
 namespace harpe {
 
-/// A job that was read and only looked at stays as it was stored: `act` is what makes it go on.
-/// After each event its memory is measured, its events are logged, it is saved where it has to be,
-/// and its listeners are called.
+/// A job that was read from the store stays as it was stored until `act` or `wake`. After each
+/// event the job's memory is measured, its log entries are written, it is saved if it must be, and
+/// its listeners are called.
 class LoadedJobs {
  public:
   /// Both must outlive this.
@@ -21,7 +21,7 @@ class LoadedJobs {
 
   /// Adds a job, new or read from the store, under its claim.
   void add(const HostedPtr& hosted);
-  /// Lets `event` happen to a job, which goes on, and does what follows from it.
+  /// Applies `event` to a job, which is awake from then on, and handles its effects.
   template <class Event>
   auto act(const HostedPtr& hosted, Event event) {
     wake(hosted);
@@ -30,12 +30,13 @@ class LoadedJobs {
     follow(hosted);
     return outcome;
   }
-  /// Makes a job go on, because a client that takes part listens to it.
+  /// Wakes a job because a client that takes part listens to it.
   void wake(const HostedPtr& hosted);
   void save(const HostedPtr& hosted);
   /// Writes the summary of a job with the next save.
   void refresh_summary(const Hosted& hosted);
-  /// Ends a job that is over, which is already said in it.
+  /// Removes a job from memory after it was marked as deleted, moved or unloaded. Calls all who
+  /// wait for it with `why`.
   void drop(const HostedPtr& hosted, const Status& why);
   /// Called once a second.
   void tick();

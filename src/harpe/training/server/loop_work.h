@@ -38,10 +38,16 @@ class SideWorkers {
   SideWorkers(Loop& loop, std::unique_ptr<Workers> workers)
       : work_(loop), workers_(std::move(workers)) {}
 
-  /// Runs `work` on one of the threads, then what it returns on the loop's. As `Workers::run`.
+  /// Runs `work` on one of the threads, then what it returns, if anything, on the loop's. As
+  /// `Workers::run`.
   void run(const std::string& owner, std::function<std::function<void()>()> work,
            Workers::Size size = Workers::Size::kSmall) {
-    workers_->run(owner, [this, work = std::move(work)] { work_.post(work()); }, size);
+    workers_->run(
+        owner,
+        [this, work = std::move(work)] {
+          if (std::function<void()> result = work()) work_.post(std::move(result));
+        },
+        size);
   }
 
  private:
