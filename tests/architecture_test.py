@@ -97,7 +97,7 @@ def violations(src):
 
 
 # One that is defined, not only named, in the one namespace of the house.
-TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?=[ :{](?!:))[^;{]*\{", re.MULTILINE)
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?= |\{|:[^:])[^;{]*\{", re.MULTILINE)
 
 
 def types_defined_twice(src):
@@ -334,8 +334,10 @@ class Checker(unittest.TestCase):
 
     def test_a_name_of_two_types_is_found(self):
         files = {"base/a.h": "struct Lease {\n};\nclass Named;\n", "plan/flow/b.h": "class Lease final : public A {\n};\n",
-                 "plan/flow/c.h": "class Named {\n};\n"}
-        self.assertEqual(self.house(files, types_defined_twice), {"Lease": ["base/a.h", "plan/flow/b.h"]})
+                 "plan/flow/c.h": "class Named {\n};\nenum class Kind : char { kA };\nstruct Job::State {\n};\n",
+                 "plan/profile/d.h": "class Kind : public A {\n};\nstruct Job {\n};\n"}
+        self.assertEqual(self.house(files, types_defined_twice),
+                         {"Lease": ["base/a.h", "plan/flow/b.h"], "Kind": ["plan/flow/c.h", "plan/profile/d.h"]})
 
     def test_a_lower_room_may_be_included(self):
         files = {"plan/flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",

@@ -54,19 +54,19 @@ Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Plann
   const StragglerWait wait = wait_of(planned);
   std::vector<NamedRivals> found;
   const auto add = [&](const std::string& name, const std::string& source,
-                       const std::vector<OneSettingPoint>& points, Knob knob) {
+                       const std::vector<OneSettingPoint>& points, VariedKnob knob) {
     std::vector<OneSettingPoint> curve = one_setting_curve(points, knob, wait);
     const Rivals rivals = rivals_of(curve, chosen.iteration_time, chosen.iteration_energy,
                                     planned.all_max.iteration_energy);
     if (!curve.empty()) found.push_back({name, source, std::move(curve), rivals});
   };
   const std::vector<OneSettingPoint> settings = frontier.one_setting();
-  add("one clock", "profile", settings, Knob::kClock);
-  if (gpu != nullptr && one_setting_curve(settings, Knob::kPowerLimit).empty()) {
+  add("one clock", "profile", settings, VariedKnob::kClock);
+  if (gpu != nullptr && one_setting_curve(settings, VariedKnob::kPowerLimit).empty()) {
     add("one power limit", "model of " + std::string(gpu->name),
-        HARPE_TRY(modelled_limits(frontier, *gpu)), Knob::kPowerLimit);
+        HARPE_TRY(modelled_limits(frontier, *gpu)), VariedKnob::kPowerLimit);
   } else {
-    add("one power limit", "profile", settings, Knob::kPowerLimit);
+    add("one power limit", "profile", settings, VariedKnob::kPowerLimit);
   }
   return found;
 }

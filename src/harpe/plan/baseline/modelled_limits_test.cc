@@ -60,7 +60,7 @@ TEST(ModelledLimitsOfAPipeline, SlowDownAsTheyFall) {
   ASSERT_TRUE(frontier.ok());
   const auto limits = modelled_limits(*frontier, *find_gpu_model("a100-sxm"));
   ASSERT_TRUE(limits.ok()) << limits.error().text();
-  const auto curve = one_setting_curve(*limits, Knob::kPowerLimit);
+  const auto curve = one_setting_curve(*limits, VariedKnob::kPowerLimit);
   ASSERT_GE(curve.size(), 10U);
   EXPECT_GT(curve.front().setting.knobs.power_limit, curve.back().setting.knobs.power_limit);
   const Plan all_max = frontier->all_max();

@@ -12,8 +12,8 @@ namespace {
 constexpr double kAlike = 1e-3;
 
 /// Returns the points that differ in that knob alone; of each power limit one.
-std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, Knob knob) {
-  if (knob == Knob::kClock) {
+std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, VariedKnob knob) {
+  if (knob == VariedKnob::kClock) {
     std::erase_if(points, [](const auto& point) { return !point.setting.knobs.empty(); });
     return points;
   }
@@ -52,7 +52,7 @@ std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
   return points;
 }
 
-std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, VariedKnob knob,
                                                const StragglerWait& wait) {
   return best_points(differing_in(std::move(points), knob), wait);
 }

@@ -3,7 +3,7 @@
 /// The alternatives to a plan: one clock, or one power limit, for all GPUs of the job and all
 /// instructions. Pure.
 ///
-///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), Knob::kClock);
+///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), VariedKnob::kClock);
 ///   const auto rivals = harpe::rivals_of(clocks, time, energy, all_max);
 ///   if (rivals.no_slower) compare(plan, *rivals.no_slower);
 ///
@@ -19,7 +19,7 @@
 namespace harpe {
 
 /// The control that the whole job sets. All other controls keep their values.
-enum class Knob : unsigned char { kClock, kPowerLimit };
+enum class VariedKnob : unsigned char { kClock, kPowerLimit };
 
 /// The wait of an iteration for a straggler.
 struct StragglerWait {
@@ -34,7 +34,7 @@ std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
 
 /// Returns the `best_points` among those that differ in that knob alone. Of the clocks of a power
 /// limit it takes the highest: a limit leaves the choice of the clock to the GPU. O(n log n).
-std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, Knob knob,
+std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, VariedKnob knob,
                                                const StragglerWait& wait = {});
 
 /// The points of a curve that a plan is compared with.

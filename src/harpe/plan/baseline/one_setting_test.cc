@@ -20,7 +20,7 @@ TEST(OneSetting, KeepsTheClocksThatNoOtherBeats) {
   const auto curve =
       one_setting_curve({point(1400, 1.0, 100), point(1300, 1.1, 80), point(1200, 1.2, 85),
                          point(1100, 1.3, 70), point(1400, 1.0, 60, 300)},
-                        Knob::kClock);
+                        VariedKnob::kClock);
   ASSERT_THAT(curve, SizeIs(3));
   EXPECT_EQ(curve[0].setting.clock, Megahertz{1400});
   EXPECT_EQ(curve[2].setting.clock, Megahertz{1100});
@@ -29,11 +29,11 @@ TEST(OneSetting, KeepsTheClocksThatNoOtherBeats) {
 TEST(OneSetting, ALimitLeavesTheClockToTheGpu) {
   const auto curve = one_setting_curve({point(1400, 1.0, 100, 400), point(1300, 1.1, 70, 400),
                                         point(1300, 1.2, 80, 300), point(1400, 1.0, 100)},
-                                       Knob::kPowerLimit);
+                                       VariedKnob::kPowerLimit);
   ASSERT_THAT(curve, SizeIs(2));
   EXPECT_EQ(curve[0].iteration_time, Seconds{1.0}) << "400 W at its highest clock";
   EXPECT_EQ(curve[1].setting.knobs.power_limit, Watts{300});
-  EXPECT_THAT(one_setting_curve({point(1400, 1.0, 100)}, Knob::kPowerLimit), IsEmpty());
+  EXPECT_THAT(one_setting_curve({point(1400, 1.0, 100)}, VariedKnob::kPowerLimit), IsEmpty());
 }
 
 TEST(OneSetting, RivalsAreNoSlowerOrTheNextThatSaves) {
@@ -65,15 +65,16 @@ TEST(OneSetting, WhatSavesAsMuchAsThePlanIsTheFastestThatDoes) {
 TEST(OneSetting, AllWaitForAStraggler) {
   const auto waits =
       one_setting_curve({point(1400, 1.0, 100), point(1300, 1.1, 80), point(1100, 1.3, 70)},
-                        Knob::kClock, {.until = Seconds{1.2}, .power = Watts{50}});
+                        VariedKnob::kClock, {.until = Seconds{1.2}, .power = Watts{50}});
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_EQ(waits[0].setting.clock, Megahertz{1300});
   EXPECT_NEAR(waits[0].iteration_energy.value, 85, 1e-9);
 }
 
 TEST(OneSetting, ASlowerClockMayBeTheBestThatWaits) {
-  const auto waits = one_setting_curve({point(1400, 1.0, 80), point(1300, 1.1, 82)}, Knob::kClock,
-                                       {.until = Seconds{1.2}, .power = Watts{50}});
+  const auto waits =
+      one_setting_curve({point(1400, 1.0, 80), point(1300, 1.1, 82)}, VariedKnob::kClock,
+                        {.until = Seconds{1.2}, .power = Watts{50}});
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_EQ(waits[0].setting.clock, Megahertz{1300}) << "it needs more, but waits for less";
 }
@@ -84,7 +85,7 @@ TEST(OneSetting, IsNeverBetterThanThePlan) {
   const auto profile = synthesize({.gpu = "h100-sxm", .stages = 4, .seed = 3});
   const auto frontier = characterize(schedule, *profile, {.blocking_power = Watts{80}});
   ASSERT_TRUE(frontier.ok());
-  const auto curve = one_setting_curve(frontier->one_setting(), Knob::kClock);
+  const auto curve = one_setting_curve(frontier->one_setting(), VariedKnob::kClock);
   ASSERT_GE(curve.size(), 10U);
   for (const OneSettingPoint& clock : curve) {
     const Joules bound = frontier->lower_bound(clock.iteration_time);

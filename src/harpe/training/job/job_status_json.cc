@@ -74,7 +74,7 @@ Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
 Json one_clock_json(const Job& job, const JobStatus& status, const TablePlan& plan) {
   if (!status.stragglers.empty() || status.objective.is_straggler()) return nullptr;
   const PlanTable& table = *job.plans();
-  const auto curve = one_setting_curve(table.one_clock(), Knob::kClock);
+  const auto curve = one_setting_curve(table.one_clock(), VariedKnob::kClock);
   const auto best = rivals_of(curve, plan.time, plan.energy, table.all_max().energy).no_slower;
   if (!best) return nullptr;
   return {{"frequency_mhz", best->setting.clock.value},
