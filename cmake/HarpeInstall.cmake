@@ -1,7 +1,7 @@
 # What `cmake --install` copies, by component:
 #   command         harpe, its man pages and completions, the server's unit and user, the demonstrations
 #   agent           harpe-agent, its man page, unit, example of a policy, log rotation
-#   lab             harpe-lab and its man pages
+#   lab             harpe-lab, the man pages of its commands
 #   client          libharpe_client.so.1
 #   development     the public headers, the rooms they need as harpe::<room>, what find_package(harpe) and pkg-config read
 #   simulated_nvml  the look-alike libnvidia-ml.so.1, in a folder of its own
@@ -131,15 +131,17 @@ if(TARGET harpe)
   install(FILES ${packaging}/logrotate/harpe-agent DESTINATION ${CMAKE_INSTALL_DOCDIR}
           RENAME logrotate-harpe-agent COMPONENT agent)
 
+  # Commands of harpe-lab, as users type them.
+  set(pages_of_lab "/harpe-(lab|replay|carbon-backtest|carbon-simulate)(-[a-z0-9-]+)?[.]1$")
   harpe_install_needs(lab harpe-lab harpe_pages)
   install(TARGETS harpe-lab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT lab)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT lab
-          FILES_MATCHING PATTERN "harpe-lab*.1")
+          FILES_MATCHING REGEX ${pages_of_lab})
 
   harpe_install_needs(command harpe harpe_pages)
   install(TARGETS harpe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT command
-          PATTERN harpe-agent.1 EXCLUDE PATTERN "harpe-lab*.1" EXCLUDE)
+          PATTERN harpe-agent.1 EXCLUDE REGEX ${pages_of_lab} EXCLUDE)
   harpe_install_text(${packaging}/systemd/harpe-server.service ${units} command)
   install(FILES ${packaging}/sysusers/harpe.conf DESTINATION lib/sysusers.d COMPONENT command)
   install(FILES ${packaging}/server.toml DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)

@@ -31,13 +31,13 @@ set(CPACK_HARPE_SOURCE_DIR ${PROJECT_SOURCE_DIR})
 
 #   harpe_package(COMPONENT agent NAME harpe-agent SECTION admin SUMMARY "..." DESCRIPTION "..." [DEPENDS ...])
 function(harpe_package)
-  cmake_parse_arguments(PACKAGE "" "COMPONENT;NAME;SECTION;SUMMARY;DESCRIPTION;DEPENDS;RECOMMENDS;SUGGESTS" "" ${ARGN})
+  cmake_parse_arguments(PACKAGE "" "COMPONENT;NAME;SECTION;SUMMARY;DESCRIPTION;DEPENDS;RECOMMENDS;SUGGESTS;BREAKS;REPLACES" "" ${ARGN})
   string(TOUPPER ${PACKAGE_COMPONENT} component)
   set(prefix CPACK_DEBIAN_${component}_PACKAGE)
   set(${prefix}_NAME ${PACKAGE_NAME} PARENT_SCOPE)
   set(${prefix}_SECTION ${PACKAGE_SECTION} PARENT_SCOPE)
   set(CPACK_DEBIAN_${component}_DESCRIPTION "${PACKAGE_SUMMARY}\n${PACKAGE_DESCRIPTION}" PARENT_SCOPE)
-  foreach(relation DEPENDS RECOMMENDS SUGGESTS)
+  foreach(relation DEPENDS RECOMMENDS SUGGESTS BREAKS REPLACES)
     if(PACKAGE_${relation})
       set(${prefix}_${relation} "${PACKAGE_${relation}}" PARENT_SCOPE)
     endif()
@@ -47,7 +47,8 @@ function(harpe_package)
   set(CPACK_HARPE_${component}_PACKAGE ${PACKAGE_NAME} PARENT_SCOPE)
 endfunction()
 
-set(version "= ${PROJECT_VERSION}-${HARPE_PACKAGE_RELEASE}")
+set(older "${PROJECT_VERSION}-${HARPE_PACKAGE_RELEASE}")  # than this, harpe had man pages that harpe-lab has now
+set(version "= ${older}")
 # Makes the user of the unit.
 set(sysusers "systemd | systemd-standalone-sysusers | systemd-sysusers")
 harpe_package(COMPONENT command NAME harpe SECTION science
@@ -74,10 +75,12 @@ The policy that comes along lets everybody read, and root alone set."
 harpe_package(COMPONENT lab NAME harpe-lab SECTION science
   SUMMARY "experiments with energy plans for large-model training"
   DESCRIPTION
-"Recomputes the published tables of the systems that Harpe implements, from
-their public data. Nothing of it touches a GPU, an agent or a server, and no
-operator needs it; `harpe lab` starts it."
-  SUGGESTS harpe)
+"Emulates clusters that train, runs recorded jobs again over carbon
+intensities and batch sizes, and recomputes the published tables of the
+systems that Harpe implements, from their public data. Nothing of it touches
+a GPU, an agent or a server, and no operator needs it. `harpe lab`, `harpe
+replay`, `harpe carbon simulate` and `harpe carbon backtest` start it."
+  SUGGESTS harpe BREAKS "harpe (<< ${older})" REPLACES "harpe (<< ${older})")
 harpe_package(COMPONENT client NAME libharpe-client1 SECTION libs
   SUMMARY "what a training rank links to take part in Harpe's jobs"
   DESCRIPTION

@@ -50,10 +50,11 @@ def helps(harpe, words=()):
 
 
 def page(harpe):
-    parts = [HEAD]
-    for words, text in helps(harpe):
-        parts.append(f"## {' '.join(('harpe', *words))}\n\n```text\n{text}```\n")
-    return "\n".join(parts)
+    found = list(helps(harpe))
+    names = {words for words, _ in found}
+    # `harpe lab replay` is `harpe replay`.
+    shown = [(words, text) for words, text in found if words[:1] != ("lab",) or words[1:2] == ("man",) or words[1:] not in names]
+    return "\n".join([HEAD, *(f"## {' '.join(('harpe', *words))}\n\n```text\n{text}```\n" for words, text in shown)])
 
 
 def main():

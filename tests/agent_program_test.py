@@ -11,11 +11,17 @@ import unittest
 
 import linked_parts
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.dont_write_bytecode = True
+import house  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv.pop())
 PROGRAM = BUILD / "src" / "harpe" / "command" / "cli" / "harpe-agent"
 MAY_HOLD = {"base", "gpu_model", "hw", "service", "http", "node_client", "agent", "command", "agent_cli"}
 # OpenSSL: TLS, the signatures of tokens, and digests.
 MAY_NEED = linked_parts.COMPILERS | {"libssl.so.3", "libcrypto.so.3"}
+LAB = [room.name for room in house.read_house()[1] if room.wing == "lab"]
 MOST_BYTES = 5 * 512 * 1024
 
 
@@ -27,11 +33,13 @@ class AgentProgram(unittest.TestCase):
         self.assertGreater(len(linked_parts.functions(PROGRAM) & rooms["agent"]), 5)
         self.assertEqual(linked_parts.functions_of_others(PROGRAM, BUILD, MAY_HOLD), {})
 
-    def test_the_big_program_has_no_daemon(self):
+    def test_the_big_program_has_neither_daemon_nor_experiments(self):
         rooms = linked_parts.functions_of_rooms(BUILD)
         held = linked_parts.functions(PROGRAM.parent / "harpe")
         self.assertGreater(len(held & rooms["frontier"]), 5)
-        self.assertEqual(sorted(held & (rooms["agent"] | rooms["agent_cli"]))[:5], [])
+        for room in ("agent", "agent_cli", "lab_cli", *LAB):
+            self.assertGreater(len(rooms[room]), 0, room)
+            self.assertEqual(sorted(held & rooms[room])[:5], [], room)
 
     def test_it_needs_openssl_and_the_compilers_libraries_alone(self):
         self.assertEqual(linked_parts.needed_libraries(PROGRAM) - MAY_NEED, set())

@@ -96,6 +96,20 @@ def violations(src):
     return found
 
 
+def linked_rooms(src, name):
+    """The room and all that it links, directly or not."""
+    _, rooms = house.read_house(src / "floors.txt")
+    cmake = {room.name: (src / room.folder / "CMakeLists.txt").read_text() for room in rooms}
+    room_of_target = {target: room for room, text in cmake.items() for target in named_targets(text, "NAME")}
+    found, to_read = set(), [name]
+    while to_read:
+        room = to_read.pop()
+        if room not in found:
+            found.add(room)
+            to_read += [room_of_target[target] for target in named_targets(cmake[room])]
+    return found
+
+
 # One that is defined, not only named, in the one namespace of the house.
 TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?= |\{|:[^:])[^;{]*\{", re.MULTILINE)
 
@@ -231,6 +245,13 @@ class Architecture(unittest.TestCase):
 
     def test_every_room_keeps_to_its_walls(self):
         self.assertEqual(violations(ROOT / "src" / "harpe"), [])
+
+    def test_the_program_of_operators_links_no_experiment(self):
+        experiments = {"lab_cli", *(room.name for room in house.read_house()[1] if room.wing == "lab")}
+        self.assertGreater(len(experiments & linked_rooms(ROOT / "src" / "harpe", "lab_cli")), 4)
+        linked = linked_rooms(ROOT / "src" / "harpe", "cli")
+        self.assertIn("frontier", linked)
+        self.assertEqual(linked & experiments, set())
 
     def test_types_are_named_by_using(self):
         # In place of clang-tidy's modernize-use-using, which took a third of its time. Headers for C have no other word.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harpe/command/cli/cli.h"
+#include "harpe/command/lab_cli/lab_cli.h"
 
 namespace harpe {
 
@@ -21,11 +22,14 @@ struct Said {
   std::string out, err;
 };
 
-/// What `harpe ARGUMENTS` says.
+/// What `harpe ARGUMENTS` says, also where it becomes harpe-lab.
 inline Said harpe_says(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
-  const int status = run_harpe(arguments, console);
+  const auto lab = lab_call(arguments);
+  const int status =
+      lab ? run_program([&] { return lab_commands(lab->name); }, lab->arguments, console)
+          : run_harpe(arguments, console);
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 

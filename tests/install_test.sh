@@ -92,7 +92,21 @@ cp "$harpe" "$work/harpe"
 said=$(PATH=/usr/bin:/bin "$work/harpe" lab reproduce sosp24 "$work" --out "$work/none.csv" 2>&1) && exit 1
 grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }
 
-for command in "" plan schedule verify profile synth predict agent lab lab-emulate lab-reproduce-sosp24; do
+# So does a command of harpe-lab that is typed without `lab`.
+said=$(PATH=/usr/bin:/bin "$harpe" replay zeus --help)
+grep -q "Usage: harpe replay zeus" <<<"$said" || { echo "installed harpe replay: $said"; exit 1; }
+said=$(PATH=/usr/bin:/bin "$work/harpe" carbon simulate --series none.csv 2>&1) && exit 1
+grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }
+cmake --install "$build" --prefix "$work/lab" --component lab >/dev/null
+pages=$(cd "$work/lab/share/man/man1" && echo harpe-*)
+expected="harpe-carbon-backtest.1 harpe-carbon-simulate.1 harpe-lab-emulate.1 harpe-lab-reproduce-sosp24.1 harpe-lab-reproduce.1"
+expected+=" harpe-lab.1 harpe-replay-groups.1 harpe-replay-power-limit.1 harpe-replay-zeus.1 harpe-replay.1"
+[ "$pages" = "$expected" ] || { echo "man pages of harpe-lab: $pages"; exit 1; }
+cmake --install "$build" --prefix "$work/command" --component command >/dev/null
+both=$(cd "$work/command" && find share/man -name '*.1' | while read -r page; do [ ! -e "$work/lab/$page" ] || echo "$page"; done)
+[ -z "$both" ] || { echo "of two packages: $both"; exit 1; }
+
+for command in "" plan schedule verify profile synth predict agent lab lab-emulate lab-reproduce-sosp24 replay-zeus carbon-simulate; do
   page=$work/installed/share/man/man1/harpe${command:+-$command}.1
   [ -s "$page" ] || { echo "missing: $page"; exit 1; }
   if command -v man >/dev/null; then

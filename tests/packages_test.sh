@@ -84,6 +84,7 @@ use_command() {
   in_root ldconfig -p | grep libharpe_client.so.1 >/dev/null || fail "libharpe_client.so.1 is not found"
   in_root sh -c 'test -f "$(harpe --help | tail -1 | tr -d " ")/tutorial.md"' || fail "harpe --help names no pages"
   [[ $(in_root harpe lab --version) = "harpe-lab "* ]] || fail "harpe lab"
+  [[ $(in_root harpe replay zeus --help) = "harpe replay zeus: "* ]] || fail "harpe replay"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
   # A program against libharpe-dev.

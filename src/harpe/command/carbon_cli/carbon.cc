@@ -11,8 +11,6 @@ void add_carbon_command(Commands& commands) {
   add_carbon_history_command(commands, carbon);
   add_carbon_forecast_command(commands, carbon);
   add_carbon_prices_command(commands, carbon);
-  add_carbon_backtest_command(commands, carbon);
-  add_carbon_simulate_command(commands, carbon);
 }
 
 }  // namespace harpe

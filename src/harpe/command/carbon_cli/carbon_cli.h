@@ -14,7 +14,5 @@ void add_carbon_now_command(Commands& commands, CLI::App& carbon);
 void add_carbon_history_command(Commands& commands, CLI::App& carbon);
 void add_carbon_forecast_command(Commands& commands, CLI::App& carbon);
 void add_carbon_prices_command(Commands& commands, CLI::App& carbon);
-void add_carbon_backtest_command(Commands& commands, CLI::App& carbon);
-void add_carbon_simulate_command(Commands& commands, CLI::App& carbon);
 
 }  // namespace harpe

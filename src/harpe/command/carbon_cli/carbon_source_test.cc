@@ -12,6 +12,7 @@
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/open_source.h"
 #include "harpe/command/carbon_cli/carbon_cli.h"
+#include "harpe/command/carbon_cli/prices_testing.h"
 #include "harpe/command/command/said_testing.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
@@ -122,25 +123,7 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   EXPECT_THAT(text.out, HasSubstr("80 % of what comes"));
 }
 
-/// Hours that cost what their number in the day is, less 5.
-std::string prices_answer(const std::string& request) {
-  if (request.find("documentType=A44") == std::string::npos) return scripted_response(404, "");
-  std::string points;
-  for (int i = 1; i <= 24 * 20; ++i) {
-    points += "<Point><position>" + std::to_string(i) + "</position><price.amount>" +
-              std::to_string((i - 1) % 24 - 5) + "</price.amount></Point>";
-  }
-  return scripted_response(
-      200,
-      "<Publication_MarketDocument><TimeSeries><currency_Unit.name>EUR</currency_Unit.name>"
-      "<price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03</curveType><Period>"
-      "<timeInterval><start>2026-01-01T00:00Z</start><end>2026-01-21T00:00Z</end></timeInterval>"
-      "<resolution>PT60M</resolution>" +
-          points + "</Period></TimeSeries></Publication_MarketDocument>",
-      "Content-Type: application/xml\r\n");
-}
-
-TEST_F(CarbonSourceCommands, PricesAreWhatSimulatePacesAJobBy) {
+TEST_F(CarbonSourceCommands, PricesArePrintedAndWrittenAsATable) {
   ::setenv("HARPE_ENTSOE_TOKEN", "s3cret", 1);
   ScriptedHttpServer server(prices_answer);
   const std::string source = "entsoe:10Y1001A1001A82H?url=" + server.url();
@@ -158,20 +141,6 @@ TEST_F(CarbonSourceCommands, PricesAreWhatSimulatePacesAJobBy) {
   EXPECT_EQ(json["kind"], "price");
   EXPECT_EQ(json["values"].size(), 24U);
   EXPECT_EQ(json["values"][1]["price"], -4);
-
-  const std::string frontier = (directory / "frontier.json").string();
-  ASSERT_TRUE(write_file(frontier, R"({"format": "harpe.frontier/1", "points": [
-      {"iteration_time_s": 1.0, "iteration_energy_j": 300}]})")
-                  .ok());
-  std::vector<std::string> simulate = {"simulate", "--series", csv,        "--frontier", frontier,
-                                       "--hours",  "24",       "--starts", "1",          "--json"};
-  const Said grams = harpe_carbon(simulate);
-  EXPECT_EQ(grams.status, 2) << "prices are no intensities";
-  simulate.emplace_back("--price");
-  const Said money = harpe_carbon(simulate);
-  ASSERT_EQ(money.status, 0) << money.out;
-  EXPECT_EQ(TestJson::parse(money.out)["money"], "EUR");
-  EXPECT_NEAR(TestJson::parse(money.out)["ways"]["all_max"]["cost"]["mean"], 0.0072 * 6.5, 1e-9);
 }
 
 TEST_F(CarbonSourceCommands, PricesThatCannotBeHadAreSaidSo) {

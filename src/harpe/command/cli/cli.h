@@ -2,6 +2,7 @@
 /// \file
 /// The `harpe` command: its subcommands beside those that plan.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ void add_carbon_report_command(Commands& commands);    ///< below `carbon`
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
 void add_agent_command(Commands& commands);
-void add_lab_command(Commands& commands);
+void add_lab_commands(Commands& commands);  ///< those of harpe-lab, below the root and `carbon`
 void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
@@ -26,12 +27,21 @@ void add_job_command(Commands& commands);
 void add_batch_size_command(Commands& commands);
 void add_completion_command(Commands& commands);
 
-/// The subcommand that is a program of its own, for experiments.
-inline constexpr const char* kLab = "lab";
-/// Replaces this process by `harpe-lab` with the arguments after `lab`.
+/// A command line of `harpe` whose command is in the program `harpe-lab`.
+struct LabCall {
+  std::string name;                    ///< of the program in help and errors
+  std::vector<std::string> arguments;  ///< of harpe-lab
+  std::vector<std::string> command;    ///< its words in `harpe`: {"carbon", "simulate"}
+};
+/// Returns nullopt if the command is in `harpe` itself.
+/// \param given  arguments of `harpe`: `lab emulate`, `replay zeus`, `help replay`, `man replay`
+std::optional<LabCall> lab_call(const std::vector<std::string>& given);
+/// Replaces this process by `harpe-lab`.
 /// \returns  only if that program cannot be started: the reason, and which package has it
-/// \param given  arguments of `harpe`, beginning with `lab`
-Error become_lab(const std::vector<std::string>& given);
+Error become_lab(const LabCall& call);
+/// Returns the commands and options of `harpe-lab` as its `man --json` prints them; empty if that
+/// program is not installed.
+std::string description_of_lab();
 
 /// Runs `harpe` with these arguments; returns the exit status. Nothing is thrown.
 int run_harpe(const std::vector<std::string>& arguments, Console& console);

@@ -52,6 +52,43 @@ Result<std::vector<std::string>> completion_words(std::string_view list) {
   return ids(list == kJobs ? "/v1/jobs?activity=active,idle" : "/v1/recurring-jobs?limit=1000");
 }
 
+CLI::App* subcommand_named(CLI::App& command, const std::string& name) {
+  const auto found =
+      command.get_subcommands([&](const CLI::App* app) { return app->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+/// Adds the options and subcommands that `command` lacks.
+/// \param described  as `man --json` describes a command
+void add_described(CLI::App& command, const Json& described) {
+  for (const Json& option : described.value("options", Json::array())) {
+    const auto names = option.value("names", std::vector<std::string>{});
+    if (names.empty() || command.get_option_no_throw(names.front()) != nullptr) continue;
+    const std::string value = option.value("value", ""), name = joined(names, ",");
+    CLI::Option& added = value.empty() ? *command.add_flag(name) : *command.add_option(name);
+    added.description(option.value("description", ""));
+    if (!value.empty()) added.type_name(value);
+  }
+  for (const Json& sub : described.value("commands", Json::array())) {
+    const std::string name = sub.value("name", "");
+    CLI::App* known = subcommand_named(command, name);
+    if (known == nullptr) known = command.add_subcommand(name, sub.value("brief", ""));
+    add_described(*known, sub);
+  }
+}
+
+/// Adds the commands of harpe-lab: to `lab`, or where `harpe` has a command of that name.
+void add_commands_of_lab(CLI::App& root) {
+  const Json document = json_or_discarded(description_of_lab());
+  if (!document.is_object()) return;
+  const Json lab = document.value("command", Json::object());
+  for (const Json& sub : lab.value("commands", Json::array())) {
+    const bool is_shared = subcommand_named(root, sub.value("name", "")) != nullptr;
+    add_described(is_shared ? root : *root.get_subcommand("lab"),
+                  {{"commands", Json::array({sub})}});
+  }
+}
+
 /// Every command, each before its subcommands.
 void walk(const CLI::App& command, std::vector<const CLI::App*>& found) {
   found.push_back(&command);
@@ -304,6 +341,7 @@ void add_completion_command(Commands& commands) {
           for (const std::string& word : words) text += word + "\n";
           return Outcome{.text = text, .json = json_text({{"words", words}})};
         }
+        add_commands_of_lab(commands.root());
         auto script = HARPE_TRY(completion_script(commands.root(), *shell));
         return Outcome{.text = script, .json = json_text({{"script", script}})};
       });

@@ -34,7 +34,7 @@ Result<Outcome> become_demo(const std::string& script, const std::string& comman
   if (!arguments.out.empty()) words.insert(words.end(), {"--out", arguments.out});
   if (arguments.check) words.emplace_back("--check");
   if (json) words.emplace_back("--json");
-  return become(std::move(words));
+  return become(parts.python, std::move(words));
 }
 
 CLI::App& add_demo(Commands& commands, CLI::App& parent, const std::string& name,

@@ -52,14 +52,14 @@ Result<std::filesystem::path> find_program(const std::string& name, const Progra
                        (looked.empty() ? "any folder: PATH is empty" : joined(looked)));
 }
 
-Error become(std::vector<std::string> words) {
+Error become(const std::filesystem::path& program, std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  ::execv(words.front().c_str(), pointers.data());
+  ::execv(program.c_str(), pointers.data());
   const int why = errno;
-  return Error::of(ErrorCode::kUnavailable,
-                   words.front() + " cannot be started: " + std::generic_category().message(why));
+  return Error::of(ErrorCode::kUnavailable, program.string() + " cannot be started: " +
+                                                std::generic_category().message(why));
 }
 
 }  // namespace harpe

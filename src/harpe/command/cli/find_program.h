@@ -27,7 +27,8 @@ Result<std::filesystem::path> find_program(const std::string& name, const Progra
 
 /// Replaces this process by a program: the same process id, so that signals and the exit status are
 /// the program's own. Returns only if the program cannot be started.
-/// \param words  absolute path of the program, then its arguments
-Error become(std::vector<std::string> words);
+/// \param program  absolute path
+/// \param words    the name that the program sees as its own, then its arguments
+Error become(const std::filesystem::path& program, std::vector<std::string> words);
 
 }  // namespace harpe

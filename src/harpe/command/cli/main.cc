@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -6,11 +7,13 @@
 int main(int argc, char** argv) {
   harpe::Console console = harpe::Console::of_process();
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  // Another program has the options and subcommands of `harpe lab`. If it cannot be started, the
-  // subcommand reports why, whatever follows it.
-  if (!arguments.empty() && arguments.front() == harpe::kLab) {
-    (void)harpe::become_lab(arguments);
-    arguments.resize(1);
+  // Another program has the options and subcommands of these commands. If it cannot be started, the
+  // command reports why, whatever follows it.
+  if (const auto call = harpe::lab_call(arguments)) {
+    (void)harpe::become_lab(*call);
+    const bool wants_json = std::ranges::count(arguments, "--json") > 0;
+    arguments = call->command;
+    if (wants_json) arguments.emplace_back("--json");
   }
   return harpe::run_harpe(arguments, console);
 }

@@ -1,52 +1,128 @@
-// `harpe agent` and `harpe lab`, which are programs of their own: `harpe` finds them and becomes
-// them, so that signals, sockets that systemd hands over and the exit status are theirs.
+// Commands that are in programs of their own, `harpe-agent` and `harpe-lab`: `harpe` finds the
+// program and becomes it, so that signals, sockets that systemd hands over and the exit status are
+// its own.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/find_program.h"
+#include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/agent_command.h"
 
 namespace harpe {
 namespace {
 
-/// Replaces this process by the program, with the arguments that follow `subcommand`.
-/// \returns  only if it cannot be started: the reason, and what would help
-Error become_program(const std::string& program, const std::string& subcommand,
-                     const std::vector<std::string>& given, const std::string& remedy) {
+using Words = std::vector<std::string>;
+
+constexpr const char* kLab = "lab";
+
+/// The path of a program; an error ends with the remedy.
+Result<std::filesystem::path> find(const std::string& program, const std::string& remedy) {
   Result<std::filesystem::path> found = find_program(program, ProgramPlaces::of_process());
-  if (!found.ok()) {
-    Error error = found.error();
-    error.diagnostics.push_back({.message = remedy});
-    return error;
-  }
-  std::vector<std::string> words{found->string()};
-  const auto at = std::ranges::find(given, subcommand);
+  if (found.ok()) return found;
+  Error error = found.error();
+  error.diagnostics.push_back({.message = remedy});
+  return error;
+}
+
+Result<std::filesystem::path> find_lab() {
+  return find("harpe-lab",
+              "this command is one of the experiments, which are a program of their own: install "
+              "the package harpe-lab (cmake --build BUILD --target harpe-lab builds it)");
+}
+
+/// Replaces this process by the agent, with the arguments after `agent`.
+/// \returns  only if it cannot be started: the reason, and what would help
+Error become_agent(const Words& given) {
+  const Result<std::filesystem::path> found =
+      find("harpe-agent",
+           "`harpe agent` starts it: install it beside harpe (cmake --install installs both; cmake "
+           "--build BUILD --target harpe-agent builds it)");
+  if (!found.ok()) return found.error();
+  Words words{found->string()};
+  const auto at = std::ranges::find(given, "agent");
   if (at != given.end()) words.insert(words.end(), std::next(at), given.end());
-  return become(std::move(words));
+  return become(*found, std::move(words));
+}
+
+/// A command that users type as one of `harpe` and that is in harpe-lab. `brief` is the first line
+/// of its help there.
+struct CommandOfLab {
+  Words words;
+  std::string brief, examples;
+};
+
+const std::array<CommandOfLab, 4>& commands_of_lab() {
+  static const std::array<CommandOfLab, 4> kCommands = {{
+      {{kLab},
+       "experiments: clusters that are emulated, published tables recomputed",
+       "harpe lab --help\n"
+       "harpe lab emulate --config cluster.toml\n"
+       "harpe lab reproduce sosp24 DIRECTORY"},
+      {{"replay"},
+       "drive optimizers of one job over recorded runs",
+       "harpe replay --help\n"
+       "harpe replay zeus traces --gpu v100 --seeds 20"},
+      {{"carbon", "backtest"},
+       "how good forecasts of recorded series would have been",
+       "harpe carbon backtest --help\n"
+       "harpe carbon backtest ES_2022_hourly.csv --train ES_2021_hourly.csv"},
+      {{"carbon", "simulate"},
+       "what a job would emit if its speed followed the grid",
+       "harpe carbon simulate --help\n"
+       "harpe carbon simulate --series ES_2022_hourly.csv --frontier plan/frontier.json"},
+  }};
+  return kCommands;
 }
 
 }  // namespace
 
-Error become_lab(const std::vector<std::string>& given) {
-  return become_program(
-      "harpe-lab", kLab, given,
-      "the experiments of `harpe lab` are a program of their own: install the package harpe-lab "
-      "(cmake --build BUILD --target harpe-lab builds it)");
+std::optional<LabCall> lab_call(const Words& given) {
+  const bool asks_for_page = !given.empty() && (given.front() == "help" || given.front() == "man");
+  const auto words = std::span(given).subspan(asks_for_page ? 1 : 0);
+  for (const CommandOfLab& command : commands_of_lab()) {
+    const std::size_t length = command.words.size();
+    if (words.size() < length || !std::ranges::equal(command.words, words.first(length))) continue;
+    if (command.words.front() != kLab) return LabCall{"harpe", given, command.words};
+    if (!asks_for_page) return LabCall{"harpe-lab", {words.begin() + 1, words.end()}, {kLab}};
+  }
+  return std::nullopt;
+}
+
+Error become_lab(const LabCall& call) {
+  const Result<std::filesystem::path> found = find_lab();
+  if (!found.ok()) return found.error();
+  Words words{call.name};
+  words.insert(words.end(), call.arguments.begin(), call.arguments.end());
+  return become(*found, std::move(words));
+}
+
+std::string description_of_lab() {
+  const Result<std::filesystem::path> found = find_lab();
+  if (!found.ok()) return "";
+  const std::string line = shell_text({found->string(), "man", "--json"}) + " 2>/dev/null";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (std::size_t size = 1; pipe && size > 0;) {
+    size = std::fread(buffer.data(), 1, buffer.size(), pipe.get());
+    text.append(buffer.data(), size);
+  }
+  return text;
 }
 
 void add_agent_command(Commands& commands) {
   const auto start = [&commands](Console&) -> Result<Outcome> {
-    return become_program(
-        "harpe-agent", "agent", commands.arguments(),
-        "`harpe agent` starts it: install it beside harpe (cmake --install installs both; cmake "
-        "--build BUILD --target harpe-agent builds it)");
+    return become_agent(commands.arguments());
   };
   CLI::App& app = commands.add(commands.root(), "agent", agent_description(),
                                agent_examples("harpe agent"), start);
@@ -54,18 +130,21 @@ void add_agent_command(Commands& commands) {
   add_agent_options(commands, app, std::make_shared<AgentArguments>(), start);
 }
 
-/// Adds `lab` to the list of subcommands, the manual page and completion. `main` becomes the other
-/// program before it reads options, so that the action runs only if it could not.
-void add_lab_command(Commands& commands) {
-  commands.add(
-      commands.root(), kLab,
-      "experiments: clusters that are emulated, published tables recomputed\n"
-      "A program of its own, harpe-lab: operators never need it. `harpe lab --help` lists its "
-      "subcommands.",
-      "harpe lab --help\n"
-      "harpe lab emulate --config cluster.toml\n"
-      "harpe lab reproduce sosp24 DIRECTORY",
-      [](Console&) -> Result<Outcome> { return become_lab({kLab}); });
+/// `main` becomes harpe-lab before it reads options, so that the actions run only if that failed.
+void add_lab_commands(Commands& commands) {
+  for (const auto& [words, brief, examples] : commands_of_lab()) {
+    CLI::App* parent = &commands.root();
+    std::string name = "harpe";
+    for (const std::string& word : words) {
+      name += " " + word;
+      if (&word != &words.back()) parent = parent->get_subcommand(word);
+    }
+    commands.add(*parent, words.back(),
+                 brief + "\nIn a program of its own, harpe-lab, which operators never need: `" +
+                     name + " --help` shows its help.",
+                 examples,
+                 [&words](Console&) -> Result<Outcome> { return become_lab(*lab_call(words)); });
+  }
 }
 
 }  // namespace harpe

@@ -404,7 +404,8 @@ void add_emulate_command(Commands& commands) {
       "    --gpus-per-stage 8 --pipelines 16 --carbon DE --price '0.20 EUR/kWh' \\\n"
       "    --straggler 20%,every=3d,for=1d --out saved\n"
       "harpe lab emulate --config cluster.toml\n"
-      "harpe lab emulate job.toml --pipelines 256 --noise 1% --iterations 1000 --jobs 2",
+      "harpe lab emulate job.toml --pipelines 256 --noise 1% --iterations 1000 \\\n"
+      "  --jobs 2",
       [arguments, &commands](Console& console) {
         return run_emulate(*arguments, commands, console);
       });

@@ -22,7 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -47,11 +47,11 @@ class Emulate : public testing::Test {
     arguments.insert(arguments.end(), options.begin(), options.end());
     return harpe_with(add_emulate_command, arguments);
   }
-  Json document(std::vector<std::string> options) {
+  TestJson document(std::vector<std::string> options) {
     options.emplace_back("--json");
     const Said said = emulate(options);
     EXPECT_EQ(said.status, 0) << said.err << said.out;
-    return Json::parse(said.out);
+    return TestJson::parse(said.out);
   }
 
   TestDirectory directory_;
@@ -59,7 +59,7 @@ class Emulate : public testing::Test {
 };
 
 TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
-  const Json result =
+  const TestJson result =
       document({"--carbon", "DE", "--price", "0.20 EUR/kWh", "--straggler", "20%,every=3d,for=1d"});
   EXPECT_EQ(result["gpus"], 512);
   EXPECT_GT(result["saved"]["all_max"]["percent"].get<double>(), 5);
@@ -68,7 +68,7 @@ TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
   EXPECT_NEAR(slow, 1 / (1 + 2 * 1.2), 0.01);
   EXPECT_GT(result["deviation_percent"], 0);
   EXPECT_LT(result["deviation_percent"], 0.5);
-  const Json& cluster = result["cluster"];
+  const TestJson& cluster = result["cluster"];
   EXPECT_EQ(cluster["hours"], 720);
   EXPECT_EQ(cluster["carbon"]["zone"], "DE");
   EXPECT_NEAR(cluster["saved"]["money"].get<double>(), 0.2 * cluster["saved"]["kwh"].get<double>(),
@@ -79,8 +79,8 @@ TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
 }
 
 TEST_F(Emulate, AnswersPerToken) {
-  const Json result = document({"--iterations", "10", "--tokens", "2e6"});
-  const Json& harpe = result["policies"][0];
+  const TestJson result = document({"--iterations", "10", "--tokens", "2e6"});
+  const TestJson& harpe = result["policies"][0];
   EXPECT_NEAR(harpe["kwh_per_million_tokens"].get<double>(),
               harpe["energy_kwh"].get<double>() / 10 / 2, 1e-9);
   EXPECT_THAT(emulate({"--iterations", "10", "--tokens", "2e6"}).out,
@@ -132,7 +132,7 @@ TEST_F(Emulate, ThePageSaysTheShareOfTheSiteWhoseAmountsItShows) {
   EXPECT_THAT(page,
               AllOf(HasSubstr("less than the site uses with all GPUs at their highest clocks"),
                     HasSubstr("of the GPUs alone,"), HasSubstr("It takes")));
-  const Json json = Json::parse(read_file(path("site/emulation.json")).value());
+  const TestJson json = TestJson::parse(read_file(path("site/emulation.json")).value());
   const double percent = json["cluster"]["saved"]["percent"].get<double>();
   EXPECT_THAT(page, HasSubstr(percent_text(percent, 2).substr(0, 5)));
 }
@@ -154,8 +154,8 @@ TEST_F(Emulate, KeepsThePowerOfAnEarlierRunAside) {
 TEST_F(Emulate, ARealJobComesToTheSameSavingAndKnowsIt) {
   const std::vector<std::string> options = {"--iterations", "400", "--through-job",
                                             "--power-spread", "0"};
-  const Json result = document(options);
-  const Json& job = result["through_job"];
+  const TestJson result = document(options);
+  const TestJson& job = result["through_job"];
   EXPECT_EQ(job["iterations"], 400);
   const double saved = job["saved_j"].get<double>();
   const double percent = 100 * saved / job["all_max_energy_j"].get<double>();
@@ -199,7 +199,7 @@ TEST_F(Emulate, WritesAPageAndThePowerOfEachIteration) {
   const std::string power = read_file(path("saved/power.csv")).value();
   EXPECT_THAT(power, testing::StartsWith("time_s,job_w,job_all_max_w,node_0_w,"));
   EXPECT_GT(std::count(power.begin(), power.end(), '\n'), 1000);
-  EXPECT_TRUE(Json::accept(read_file(path("saved/emulation.json")).value()));
+  EXPECT_TRUE(TestJson::accept(read_file(path("saved/emulation.json")).value()));
 }
 
 TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
@@ -229,7 +229,7 @@ TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
       sum += std::stod(split(rows[1 + step * kGpus + gpu], ',')[4]);
     EXPECT_NEAR(sum, std::stod(split(table[1 + step], ',')[3]), 0.5) << step;
   }
-  const Json metadata = Json::parse(read_file(path("catalogue/metadata.json")).value());
+  const TestJson metadata = TestJson::parse(read_file(path("catalogue/metadata.json")).value());
   EXPECT_EQ(metadata["emulated"], true);
   EXPECT_EQ(metadata["run_id"], "emulated-profile-seed-1");
   EXPECT_EQ(metadata["gpu_type"], "a100-sxm");
@@ -279,14 +279,15 @@ TEST_F(Emulate, TakesAllOptionsFromAFile) {
 TEST_F(Emulate, FollowsTracesOfStragglersAndCaps) {
   const std::string slow =
       file("slow.csv", "pipeline,begin_iteration,end_iteration,slowdown\n3,5,15,1.3\n7,0,10,1.1\n");
-  const Json straggling =
+  const TestJson straggling =
       document({"--iterations", "20", "--straggler-trace", slow, "--reaction", "0"});
   EXPECT_EQ(straggling["straggling"], 15);
   EXPECT_EQ(straggling["plan_changes"], 3);
   const double usual = straggling["policies"][0]["power_w"].get<double>();
   const std::string caps =
       file("caps.csv", "time_s,watts\n0," + std::to_string(0.8 * usual) + "\n");
-  const Json capped = document({"--iterations", "20", "--power-cap", caps, "--power-spread", "0"});
+  const TestJson capped =
+      document({"--iterations", "20", "--power-cap", caps, "--power-spread", "0"});
   EXPECT_LE(capped["policies"][0]["power_w"].get<double>(), 0.8 * usual * (1 + 1e-6));
   EXPECT_EQ(capped["above_cap"], 0);
 }

@@ -3,6 +3,7 @@
 /// The `harpe-lab` command: experiments, as a program of its own that operators never need.
 
 #include <memory>
+#include <string>
 
 #include "harpe/command/command/command.h"
 
@@ -11,8 +12,19 @@ namespace harpe {
 // One function a subcommand, each in the file of its name.
 void add_emulate_command(Commands& commands);
 void add_reproduce_command(Commands& commands);
+void add_replay_command(Commands& commands);              ///< with its subcommands
+void add_carbon_experiment_commands(Commands& commands);  ///< `carbon` with its subcommands
 
-/// The command line of `harpe-lab`.
-std::unique_ptr<Commands> lab_commands();
+// Below `replay`.
+void add_replay_power_limit_command(Commands& commands, CLI::App& replay);
+void add_replay_groups_command(Commands& commands, CLI::App& replay);
+void add_replay_zeus_command(Commands& commands, CLI::App& replay);
+// Below `carbon`.
+void add_carbon_backtest_command(Commands& commands, CLI::App& carbon);
+void add_carbon_simulate_command(Commands& commands, CLI::App& carbon);
+
+/// Returns the command line of `harpe-lab`.
+/// \param name  of the program in help and errors: "harpe" if `harpe replay` became this program
+std::unique_ptr<Commands> lab_commands(const std::string& name = "harpe-lab");
 
 }  // namespace harpe

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -5,6 +6,9 @@
 
 int main(int argc, char** argv) {
   harpe::Console console = harpe::Console::of_process();
-  return harpe::run_program(harpe::lab_commands, std::vector<std::string>(argv + 1, argv + argc),
-                            console);
+  // `harpe replay` becomes this program and passes its own name, under which users know the
+  // command.
+  const bool is_harpe = argc > 0 && std::filesystem::path(argv[0]).filename() == "harpe";
+  const auto commands = [&] { return harpe::lab_commands(is_harpe ? "harpe" : "harpe-lab"); };
+  return harpe::run_program(commands, std::vector<std::string>(argv + 1, argv + argc), console);
 }

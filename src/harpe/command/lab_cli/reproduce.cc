@@ -208,7 +208,7 @@ void add_reproduce_command(Commands& commands) {
   const auto arguments = std::make_shared<ReproduceArguments>();
   CLI::App& app = commands.add(
       group, "sosp24",
-      "recompute the tables of Perseus's evaluation (SOSP'24)\n"
+      "recompute the tables of Perseus's SOSP'24 evaluation\n"
       "Reads the profiles of its public data and puts side by side: the published value, the one "
       "that Perseus's published algorithm gives for the profile alone, and Harpe's. A part that "
       "DIRECTORY lacks is left out: emulation/WORKLOAD_GPU.csv, emulation/published_frontiers/, "

@@ -21,7 +21,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
 class Reproduce : public testing::Test {
  protected:
@@ -48,9 +48,9 @@ TEST_F(Reproduce, RecomputesTheTablesOfAProfileThatWasNeverPublished) {
   const std::string out = (folder_ / "rows.csv").string();
   const Said said = reproduce({"--unit", "1ms", "--json", "--out", out});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  const Json rows = Json::parse(said.out)["rows"];
+  const TestJson rows = TestJson::parse(said.out)["rows"];
   int savings = 0;
-  for (const Json& row : rows) {
+  for (const TestJson& row : rows) {
     EXPECT_EQ(row["workload"], "new-7b");
     EXPECT_EQ(row["gpu"], "a40");
     EXPECT_EQ(row["gpus"].get<int>() * row["micro_batches"].get<int>(), 1024 * 96);

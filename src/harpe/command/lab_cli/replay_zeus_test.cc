@@ -13,8 +13,8 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/input/gzip_testing.h"
-#include "harpe/command/replay_cli/replay_cli.h"
-#include "harpe/command/replay_cli/zeus_runs.h"
+#include "harpe/command/lab_cli/lab_cli.h"
+#include "harpe/command/lab_cli/zeus_runs.h"
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
 class ReplayZeus : public ::testing::Test {
  protected:
@@ -79,7 +79,8 @@ class ReplayZeus : public ::testing::Test {
 };
 
 TEST_F(ReplayZeus, SaysFirstHowFarEachIsFromTheOracle) {
-  const Json means = Json::parse(replay({"--seeds", "2", "--json"}).out)["mean_cost_over_oracle"];
+  const TestJson means =
+      TestJson::parse(replay({"--seeds", "2", "--json"}).out)["mean_cost_over_oracle"];
   const auto beyond = [&means](const char* way) {
     const double percent = 100 * (means[way].get<double>() - 1);
     return grouped(std::abs(percent), std::abs(percent) < 100 ? 1 : 0) +
@@ -94,12 +95,12 @@ TEST_F(ReplayZeus, SaysFirstHowFarEachIsFromTheOracle) {
 TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
   const Said heard = replay({"--gpu", "v100", "--seeds", "2", "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
-  const Json document = Json::parse(heard.out);
+  const TestJson document = TestJson::parse(heard.out);
   EXPECT_EQ(document["gpu"], "v100");
   EXPECT_EQ(document["eta"], 0.5);
   EXPECT_EQ(document["seeds"], 2);
   ASSERT_EQ(document["datasets"].size(), traced_datasets().size());
-  for (const Json& one : document["datasets"]) {
+  for (const TestJson& one : document["datasets"]) {
     EXPECT_TRUE(one["dataset"].is_string());
     EXPECT_TRUE(one["settles_on"]["zeus"][0]["batch_size"].is_number());
     EXPECT_TRUE(one["settles_on"]["harpe"][0]["power_limit_w"].is_number());
@@ -115,14 +116,14 @@ TEST_F(ReplayZeus, OfSeveralHasOneSuchDocumentForEach) {
   const Said heard = replay(
       {"--gpu", "v100,a40", "--eta", "0,1", "--seeds", "2", "--csv", csv, "--out", page, "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
-  const Json document = Json::parse(heard.out);
+  const TestJson document = TestJson::parse(heard.out);
   ASSERT_EQ(document["runs"].size(), 4U);
   EXPECT_EQ(document["runs"][1]["gpu"], "v100");
   EXPECT_EQ(document["runs"][1]["eta"], 1);
   EXPECT_EQ(document["runs"][2]["gpu"], "a40");
   EXPECT_EQ(document["runs"][2]["eta"], 0);
-  const Json alone =
-      Json::parse(replay({"--gpu", "a40", "--eta", "0", "--seeds", "2", "--json"}).out);
+  const TestJson alone =
+      TestJson::parse(replay({"--gpu", "a40", "--eta", "0", "--seeds", "2", "--json"}).out);
   EXPECT_EQ(document["runs"][2], alone);
 
   const std::string lines = read_file(csv).value();
@@ -156,8 +157,8 @@ TEST_F(ReplayZeus, ReadsTracesCompressedByGzip) {
   const std::string page = path_of("page.html");
   const Said compressed = replay({"--seeds", "2", "--json", "--out", page});
   ASSERT_EQ(compressed.status, 0) << compressed.err;
-  EXPECT_EQ(Json::parse(compressed.out)["mean_cost_over_oracle"],
-            Json::parse(plain.out)["mean_cost_over_oracle"]);
+  EXPECT_EQ(TestJson::parse(compressed.out)["mean_cost_over_oracle"],
+            TestJson::parse(plain.out)["mean_cost_over_oracle"]);
   EXPECT_THAT(read_file(page).value(), HasSubstr("summary_power_v100.csv.gz"));
 }
 
@@ -179,9 +180,9 @@ TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
   const std::string csv = path_of("seeds.csv");
   const Said heard = replay({"--targets", "--seeds", "2", "--csv", csv, "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
-  const Json document = Json::parse(heard.out);
+  const TestJson document = TestJson::parse(heard.out);
   std::vector<double> squad;
-  for (const Json& one : document["datasets"]) {
+  for (const TestJson& one : document["datasets"]) {
     if (one["dataset"] == "squad") squad.push_back(one["target"].get<double>());
   }
   EXPECT_THAT(squad, ElementsAre(83, 84));
@@ -192,9 +193,10 @@ TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
 
 TEST_F(ReplayZeus, TellsHarpeTheHorizonThatIsAskedFor) {
   const auto datasets = [&](const char* horizon) {
-    return Json::parse(replay({"--seeds", "2", "--horizon", horizon, "--json"}).out)["datasets"];
+    return TestJson::parse(
+        replay({"--seeds", "2", "--horizon", horizon, "--json"}).out)["datasets"];
   };
-  const Json unknown = Json::parse(replay({"--seeds", "2", "--json"}).out)["datasets"];
+  const TestJson unknown = TestJson::parse(replay({"--seeds", "2", "--json"}).out)["datasets"];
   EXPECT_EQ(datasets("unknown"), unknown);
   EXPECT_NE(datasets("1"), unknown) << "nothing pays back in one recurrence";
   ASSERT_EQ(unknown[0]["recurrences"], 2 * 2 * 3);
@@ -212,7 +214,7 @@ TEST_F(ReplayZeus, PrintsTheRestWhereZeusPrunesEverySize) {
   const std::string csv = path_of("seeds.csv");
   const Said heard = replay({"--targets", "--seeds", "20", "--csv", csv, "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
-  const Json row = Json::parse(heard.out)["datasets"][0];
+  const TestJson row = TestJson::parse(heard.out)["datasets"][0];
   ASSERT_EQ(row["target"], 0.5);
   EXPECT_LT(row["zeus_seeds"], 20);
   EXPECT_GT(row["cost_over_oracle"]["harpe"], 0);

@@ -9,7 +9,7 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
-#include "harpe/command/replay_cli/replay_cli.h"
+#include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/zeus/power_limit/limit_replay.h"
 
 namespace harpe {

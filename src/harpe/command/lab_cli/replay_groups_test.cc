@@ -9,16 +9,16 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/command/command/said_testing.h"
-#include "harpe/command/replay_cli/replay_cli.h"
+#include "harpe/command/lab_cli/lab_cli.h"
 
 namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
-Said harpe(const std::vector<std::string>& arguments) {
+Said replay_groups(const std::vector<std::string>& arguments) {
   return harpe_with(add_replay_command, arguments);
 }
 
@@ -29,26 +29,27 @@ class ReplayGroups : public ::testing::Test {
 };
 
 TEST_F(ReplayGroups, WritesThatTheyAreSynthetic) {
-  const Said said = harpe({"replay", "groups", "--out", path("groups.csv"), "--groups", "2",
-                           "--jobs", "5", "--seed", "7", "--json"});
+  const Said said = replay_groups({"replay", "groups", "--out", path("groups.csv"), "--groups", "2",
+                                   "--jobs", "5", "--seed", "7", "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  EXPECT_EQ(Json::parse(said.out)["jobs"], 60);
+  EXPECT_EQ(TestJson::parse(said.out)["jobs"], 60);
   EXPECT_THAT(read_file(path("groups.csv")).value(), StartsWith("# Synthetic groups"));
 }
 
 TEST_F(ReplayGroups, ComparesTheWaysOverWhatWasWritten) {
   const std::filesystem::path traces = measured_data() / "zeus" / "traces";
   if (!exists(traces)) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
-  ASSERT_EQ(harpe({"replay", "groups", "--out", path("groups.csv"), "--groups", "1", "--jobs", "30",
-                   "--in-flight", "1.5"})
+  ASSERT_EQ(replay_groups({"replay", "groups", "--out", path("groups.csv"), "--groups", "1",
+                           "--jobs", "30", "--in-flight", "1.5"})
                 .status,
             0);
-  const Said said = harpe({"replay", "zeus", traces.string(), "--groups", path("groups.csv"),
-                           "--seeds", "2", "--csv", path("out.csv"), "--json"});
+  const Said said =
+      replay_groups({"replay", "zeus", traces.string(), "--groups", path("groups.csv"), "--seeds",
+                     "2", "--csv", path("out.csv"), "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  const Json document = Json::parse(said.out);
+  const TestJson document = TestJson::parse(said.out);
   ASSERT_EQ(document["groups"].size(), 6U);
-  for (const Json& group : document["groups"]) {
+  for (const TestJson& group : document["groups"]) {
     EXPECT_EQ(group["jobs"], 30);
     for (const char* way : {"default", "zeus", "harpe"}) {
       const double cost = group["cost_over_oracle"][way];
@@ -66,14 +67,15 @@ TEST_F(ReplayGroups, RefusesWhatItCannotReplay) {
   ASSERT_TRUE(write_file(path("groups.csv"),
                          "group,start_time,end_time,dataset,runtime_ratio\na,0,1,mnist,1\n")
                   .ok());
-  const Said with_page = harpe(
+  const Said with_page = replay_groups(
       {"replay", "zeus", path(""), "--groups", path("groups.csv"), "--out", path("page.html")});
   EXPECT_EQ(with_page.status, 2);
   EXPECT_THAT(with_page.err, HasSubstr("--groups goes with neither"));
-  EXPECT_EQ(harpe({"replay", "zeus", path(""), "--groups", path("nothing.csv")}).status, 2);
+  EXPECT_EQ(replay_groups({"replay", "zeus", path(""), "--groups", path("nothing.csv")}).status, 2);
   const std::filesystem::path traces = measured_data() / "zeus" / "traces";
   if (!exists(traces)) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
-  const Said unknown = harpe({"replay", "zeus", traces.string(), "--groups", path("groups.csv")});
+  const Said unknown =
+      replay_groups({"replay", "zeus", traces.string(), "--groups", path("groups.csv")});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, HasSubstr("'mnist'"));
 }

@@ -1,4 +1,4 @@
-#include "harpe/command/carbon_cli/pace_choices.h"
+#include "harpe/command/lab_cli/pace_choices.h"
 
 #include "harpe/base/json_fields.h"
 #include "harpe/plan/policy/plan_table.h"

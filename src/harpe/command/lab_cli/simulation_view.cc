@@ -1,4 +1,4 @@
-#include "harpe/command/carbon_cli/simulation_view.h"
+#include "harpe/command/lab_cli/simulation_view.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,9 @@
 
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/carbon_cli/outcome_spread.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/text_layout.h"
+#include "harpe/command/lab_cli/outcome_spread.h"
 
 namespace harpe {
 namespace {

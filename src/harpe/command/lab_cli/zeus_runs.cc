@@ -1,4 +1,4 @@
-#include "harpe/command/replay_cli/zeus_runs.h"
+#include "harpe/command/lab_cli/zeus_runs.h"
 
 #include <algorithm>
 #include <cstddef>

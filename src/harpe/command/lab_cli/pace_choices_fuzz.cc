@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "harpe/command/carbon_cli/pace_choices.h"
+#include "harpe/command/lab_cli/pace_choices.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto choices = harpe::parse_pace_choices(

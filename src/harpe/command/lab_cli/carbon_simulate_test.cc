@@ -16,19 +16,19 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
-#include "harpe/command/carbon_cli/carbon_cli.h"
-#include "harpe/command/carbon_cli/pace_choices.h"
 #include "harpe/command/command/said_testing.h"
+#include "harpe/command/lab_cli/lab_cli.h"
+#include "harpe/command/lab_cli/pace_choices.h"
 
 namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
 Said run_simulate(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"carbon", "simulate"});
-  return harpe_with(add_carbon_command, arguments);
+  return harpe_with(add_carbon_experiment_commands, arguments);
 }
 
 constexpr const char* kFrontier =
@@ -62,7 +62,7 @@ TEST_F(CarbonSimulate, WhereDaysSwingAForecastIsNearHindsight) {
       {"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier), "--hours", "24",
        "--deadline-factor", "1.5", "--pause", "--idle-power", "30W", "--starts", "12", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
-  const Json json = Json::parse(said.out);
+  const TestJson json = TestJson::parse(said.out);
   EXPECT_EQ(json["starts"], 12);
   EXPECT_EQ(json["all_max_known"], false) << "a frontier has no all-max";
   EXPECT_EQ(json["ways"]["harpe"]["late"], 0);
@@ -95,13 +95,13 @@ TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
                       "--hours", "8", "--deadline-factor", "2", "--pause", "--idle-power", "0W",
                       "--starts", "21", "--json"});
     EXPECT_EQ(said.status, 0) << said.err;
-    const Json json = Json::parse(said.out);
+    const TestJson json = TestJson::parse(said.out);
     EXPECT_EQ(json["foreseen"]["starts"], 20);
     EXPECT_EQ(json["foreseen"]["nothing_to_gain"], json.contains("warnings"));
     return json["foreseen"];
   };
   EXPECT_EQ(foreseen(2)["nothing_to_gain"], true);
-  const Json swinging = foreseen(120);
+  const TestJson swinging = foreseen(120);
   EXPECT_EQ(swinging["nothing_to_gain"], false);
   EXPECT_GT(swinging["bound"], 0.05);
 }
@@ -138,21 +138,21 @@ TEST_F(CarbonSimulate, TakesAGainApartByControls) {
                  {"--compare", file("twice.json", R"({"format": "harpe.frontier/1", "points": [
                                    {"iteration_time_s": 1.2, "iteration_energy_j": 480}]})"),
                   "--json"});
-  const Json json = Json::parse(run_simulate(in_json).out);
+  const TestJson json = TestJson::parse(run_simulate(in_json).out);
   ASSERT_EQ(json["controls"].size(), 3U);
-  const Json& one = json["controls"][0]["ways"];
-  const Json& own = json["controls"][2]["ways"];
+  const TestJson& one = json["controls"][0]["ways"];
+  const TestJson& own = json["controls"][2]["ways"];
   EXPECT_NEAR(own["static"]["grams"], json["ways"]["static"]["grams"]["mean"], 1e-9);
   EXPECT_NEAR(own["harpe"]["grams"], json["ways"]["harpe"]["grams"]["mean"], 1e-9);
   EXPECT_EQ(own["static"]["saving"]["highest"], 0) << "it is what savings are shares of";
   EXPECT_LT(one["static"]["saving"]["mean"], -0.03);
   EXPECT_EQ(one["harpe"]["late"], 0);
   EXPECT_GT(one["hindsight"]["saving"]["mean"], one["static"]["saving"]["mean"]);
-  const Json& twice = json["controls"][1]["ways"];
+  const TestJson& twice = json["controls"][1]["ways"];
   EXPECT_NEAR(twice["static"]["hours"], 12 * 1.2, 1e-9) << "as many pieces of work";
   EXPECT_NEAR(twice["static"]["kwh"], 43200 * 480 / 3.6e6, 1e-9);
   const double all_max = json["ways"]["all_max"]["grams"]["mean"];
-  for (const Json& gain : json["gain_over_all_max"]) {
+  for (const TestJson& gain : json["gain_over_all_max"]) {
     EXPECT_NEAR(gain["by_control"].get<double>() + gain["by_finer_choices"].get<double>() +
                     gain["by_forecast"].get<double>(),
                 all_max - own["harpe"]["grams"].get<double>(), 1e-6);
@@ -180,7 +180,7 @@ TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {
       {"--series", series(120, 40), "--frontier", file("frontier.json", kFrontier), "--hours", "24",
        "--deadline-factor", "1.5", "--pause", "--guard", "2%", "--starts", "12", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
-  const Json json = Json::parse(said.out);
+  const TestJson json = TestJson::parse(said.out);
   EXPECT_EQ(json["guard"], 0.02);
   EXPECT_LE(json["worst_over_static"], 0.03);
 }
@@ -191,7 +191,7 @@ TEST_F(CarbonSimulate, OfUnknownLengthItIsNotTold) {
                     "--hours", "48", "--deadline-factor", "1.8", "--pause", "--idle-power", "0W",
                     "--unknown-length", "--slack", "10h", "--starts", "8", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
-  const Json json = Json::parse(said.out);
+  const TestJson json = TestJson::parse(said.out);
   EXPECT_EQ(json["slack_hours"], 10);
   EXPECT_EQ(json["ways"]["harpe"]["late"], 0);
   EXPECT_GT(json["saving_over_static"]["harpe"], 0.03);
@@ -233,14 +233,14 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   };
   const Said said = run({"--price", "--unit", "EUR/MWh", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
-  const Json json = Json::parse(said.out);
+  const TestJson json = TestJson::parse(said.out);
   EXPECT_EQ(json["money"], "EUR");
   EXPECT_FALSE(json["ways"]["harpe"].contains("grams"));
   EXPECT_GT(json["share_of_hindsight"], 0.7);
   // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole days.
   EXPECT_NEAR(json["ways"]["all_max"]["cost"]["mean"], 0.0072 * 60, 1e-3);
   const Said cents = run({"--unit", "ct/kWh", "--json"});
-  EXPECT_NEAR(Json::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
+  EXPECT_NEAR(TestJson::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
   EXPECT_THAT(run({"--unit", "EUR/MWh"}).out, HasSubstr("EUR  kWh"));
   EXPECT_THAT(run({"--price"}).err, HasSubstr("tell the unit"));
   EXPECT_THAT(run({"--unit", "EUR/MWh", "--kind", "marginal"}).err, HasSubstr("no kind"));
@@ -266,7 +266,7 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Said said = run_simulate(arguments);
     EXPECT_EQ(said.status, 0) << said.err;
-    return Json::parse(said.out)["share_of_hindsight"].get<double>();
+    return TestJson::parse(said.out)["share_of_hindsight"].get<double>();
   };
   const double without = share({});
   EXPECT_GT(share({"--exogenous", file("wind.csv", wind), "--known-ahead", "24h"}), without + 0.05);
@@ -286,7 +286,8 @@ std::string recorded_limits(const std::filesystem::path& traces, int batch) {
     int limit = 0;
     double time = 0, power = 0;
     EXPECT_EQ(std::sscanf(line.c_str() + key.size(), "%d,%lf,%lf", &limit, &time, &power), 3);
-    limits[limit] = Json{{"power_limit", limit}, {"energy", time * power}, {"time", time}}.dump();
+    limits[limit] =
+        TestJson{{"power_limit", limit}, {"energy", time * power}, {"time", time}}.dump();
   }
   std::string profile;
   for (const auto& [limit, entry] : limits) profile += (profile.empty() ? "" : ",") + entry;
@@ -301,7 +302,7 @@ class ChasesTrace : public CarbonSimulate {
       GTEST_SKIP() << "no data (HARPE_SHARED)";
     }
   }
-  Json ways(const std::string& gpu, int batch, const std::string& deadline_factor) {
+  TestJson ways(const std::string& gpu, int batch, const std::string& deadline_factor) {
     const auto traces = data_ / "zeus" / "traces" / ("summary_power_" + gpu + ".csv");
     const Said said =
         run_simulate({"--series", (data_ / "carbon" / "miso_2022-10_half-hourly.csv").string(),
@@ -309,7 +310,7 @@ class ChasesTrace : public CarbonSimulate {
                       "24", "--deadline-factor", deadline_factor, "--chase-eta", "0.24",
                       "--chase-power", "300W", "--starts", "40", "--json"});
     EXPECT_EQ(said.status, 0) << said.err;
-    return Json::parse(said.out)["ways"];
+    return TestJson::parse(said.out)["ways"];
   }
   std::filesystem::path data_ = measured_data();
 };
@@ -325,7 +326,7 @@ TEST_F(ChasesTrace, ItsGainIsThatOfAPowerLimit) {
        {Row{128, -10.0, 1.7, -10.0}, Row{192, -10.7, 1.5, -8.7}, Row{256, -15.2, 1.6, -15.2},
         Row{360, 0, 0, 0}, Row{512, -10.4, 0.6, -10.4}}) {
     SCOPED_TRACE("batch size " + std::to_string(row.batch));
-    const Json found = ways("a40", row.batch, "1.05");
+    const TestJson found = ways("a40", row.batch, "1.05");
     EXPECT_NEAR(found["chase"]["over_all_max"]["emissions"], row.emissions / 100, 1e-3);
     EXPECT_NEAR(found["chase"]["over_all_max"]["time"], row.time / 100, 1e-3);
     EXPECT_NEAR(found["chase_static"]["over_all_max"]["emissions"], row.limit_emissions / 100,
@@ -337,7 +338,7 @@ TEST_F(ChasesTrace, ItsGainIsThatOfAPowerLimit) {
 // V100 the rule with the published weight stays at the highest, and no limits chosen with hindsight
 // save as much in that time.
 TEST_F(ChasesTrace, OnAV100TheRuleStaysAtTheHighestLimit) {
-  const Json found = ways("v100", 256, "1.025");
+  const TestJson found = ways("v100", 256, "1.025");
   EXPECT_EQ(found["chase"]["over_all_max"]["emissions"], 0);
   EXPECT_EQ(found["chase"]["over_all_max"]["time"], 0);
   EXPECT_NEAR(found["static"]["over_all_max"]["emissions"], -0.0600, 1e-3);

@@ -1,4 +1,4 @@
-#include "harpe/command/replay_cli/regret_page.h"
+#include "harpe/command/lab_cli/regret_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

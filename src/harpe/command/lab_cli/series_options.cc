@@ -1,4 +1,4 @@
-#include "harpe/command/carbon_cli/series_options.h"
+#include "harpe/command/lab_cli/series_options.h"
 
 #include <cmath>
 

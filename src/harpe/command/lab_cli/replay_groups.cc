@@ -1,4 +1,4 @@
-#include "harpe/command/replay_cli/replay_groups.h"
+#include "harpe/command/lab_cli/replay_groups.h"
 
 #include <algorithm>
 #include <map>
@@ -15,8 +15,8 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
-#include "harpe/command/replay_cli/replay_cli.h"
-#include "harpe/command/replay_cli/zeus_runs.h"
+#include "harpe/command/lab_cli/lab_cli.h"
+#include "harpe/command/lab_cli/zeus_runs.h"
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/concurrent_recurrences.h"
 

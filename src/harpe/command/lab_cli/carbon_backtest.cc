@@ -13,13 +13,13 @@
 #include "harpe/carbon/carbon/exogenous.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
-#include "harpe/command/carbon_cli/carbon_cli.h"
-#include "harpe/command/carbon_cli/series_options.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
+#include "harpe/command/lab_cli/lab_cli.h"
+#include "harpe/command/lab_cli/series_options.h"
 
 namespace harpe {
 namespace {
@@ -276,7 +276,7 @@ void add_carbon_backtest_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<BacktestArguments>();
   CLI::App& app = commands.add(
       carbon, "backtest",
-      "how good forecasts of a recorded series would have been\n"
+      "how good forecasts of recorded series would have been\n"
       "Rolls over the series, makes a forecast of the next 96 hours each hour from what was known "
       "then, and compares it with what came: the error by horizon over that of the value 24 hours "
       "before, and how often the 80 % interval held, by month. Reads downloads of Electricity "
@@ -284,8 +284,8 @@ void add_carbon_backtest_command(Commands& commands, CLI::App& carbon) {
       "ENTSO-E derived files, Chase's, and other tables by their columns.",
       "harpe carbon backtest ES_2022_hourly.csv --train ES_2021_hourly.csv\n"
       "harpe carbon backtest ES_2022.csv --exogenous wind.csv --known-ahead 24h\n"
-      "harpe carbon backtest moer.csv --time-column t --value-column v --unit lb/MWh \\\n"
-      "  --kind marginal --average 1h --json",
+      "harpe carbon backtest moer.csv --time-column t --value-column v \\\n"
+      "  --unit lb/MWh --kind marginal --average 1h --json",
       [arguments](Console& console) { return run_backtest(*arguments, console); });
   app.add_option("SERIES", arguments->file, "Carbon intensities over time")
       ->type_name("SERIES.csv")

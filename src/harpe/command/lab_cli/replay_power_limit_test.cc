@@ -8,13 +8,13 @@
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/command/command/said_testing.h"
-#include "harpe/command/replay_cli/replay_cli.h"
+#include "harpe/command/lab_cli/lab_cli.h"
 
 namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
 Said replay_power_limit(const std::vector<std::string>& arguments) {
   return harpe_with(add_replay_command, arguments);
@@ -41,9 +41,9 @@ class ReplayPowerLimit : public ::testing::Test {
 TEST_F(ReplayPowerLimit, PrintsTheChoiceAndTheSetCalls) {
   const Said said = replay_power_limit({"replay", "power-limit", run(), "--eta", "0.5", "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  const Json document = Json::parse(said.out);
+  const TestJson document = TestJson::parse(said.out);
   EXPECT_EQ(document["power_limit_w"], 250);
-  EXPECT_EQ(document["set_calls"], Json::parse("[[0,300],[52,250],[102,200],[152,250]]"));
+  EXPECT_EQ(document["set_calls"], TestJson::parse("[[0,300],[52,250],[102,200],[152,250]]"));
   EXPECT_EQ(document["done_step"], 152);
   EXPECT_LE(document["harpe"]["done_step"], 76);
   EXPECT_EQ(document["settings"].size(), 3U);
@@ -54,7 +54,7 @@ TEST_F(ReplayPowerLimit, TakesEachSelector) {
     std::vector<std::string> arguments = {"replay", "power-limit", run(), "--json"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Said said = replay_power_limit(arguments);
-    return said.status == 0 ? Json::parse(said.out)["power_limit_w"].get<int>() : -1;
+    return said.status == 0 ? TestJson::parse(said.out)["power_limit_w"].get<int>() : -1;
   };
   EXPECT_EQ(chosen({"--selector", "energy"}), 200);
   EXPECT_EQ(chosen({"--selector", "time"}), 300);

@@ -11,14 +11,14 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
-#include "harpe/command/carbon_cli/carbon_cli.h"
-#include "harpe/command/carbon_cli/outcome_spread.h"
-#include "harpe/command/carbon_cli/pace_choices.h"
-#include "harpe/command/carbon_cli/series_options.h"
-#include "harpe/command/carbon_cli/simulation_view.h"
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/input/input_file.h"
+#include "harpe/command/lab_cli/lab_cli.h"
+#include "harpe/command/lab_cli/outcome_spread.h"
+#include "harpe/command/lab_cli/pace_choices.h"
+#include "harpe/command/lab_cli/series_options.h"
+#include "harpe/command/lab_cli/simulation_view.h"
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 
 namespace harpe {
@@ -290,7 +290,7 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
                       arguments.slack, parse_seconds));
 }
 
-Result<double> parse_share(std::string_view text) {
+Result<double> parse_percent_share(std::string_view text) {
   const double share = HARPE_TRY(parse_percent(text)) / 100;
   if (share > 1) return Error::invalid("expected at most 100 %");
   return share;
@@ -309,13 +309,13 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
                       "With so many of the errors that past forecasts made (default 99); 100: "
                       "whatever is forecast, within what four weeks have seen",
                       arguments.job.guard_share, [](std::string_view text) -> Result<double> {
-                        return 1 - HARPE_TRY(parse_share(text));
+                        return 1 - HARPE_TRY(parse_percent_share(text));
                       }));
   add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
   in_group(add_parsed(app, "--error-share", "PERCENT",
                       "What if forecasts erred by so much of what they do (default 100): what a "
                       "better one, such as of weather, would bring",
-                      arguments.error_share, parse_share));
+                      arguments.error_share, parse_percent_share));
   const auto set_eta = [&arguments](double eta) {
     arguments.job.chase.eta = eta;
     arguments.shows_chase = true;

@@ -9,17 +9,17 @@
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
-#include "harpe/command/carbon_cli/carbon_cli.h"
 #include "harpe/command/command/said_testing.h"
+#include "harpe/command/lab_cli/lab_cli.h"
 
 namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
+using TestJson = nlohmann::json;
 
-Said harpe(const std::vector<std::string>& arguments) {
-  return harpe_with(add_carbon_command, arguments);
+Said carbon_backtest(const std::vector<std::string>& arguments) {
+  return harpe_with(add_carbon_experiment_commands, arguments);
 }
 
 class CarbonBacktest : public ::testing::Test {
@@ -45,11 +45,11 @@ class CarbonBacktest : public ::testing::Test {
 
 TEST_F(CarbonBacktest, PrintsRatiosCoverageAndTheirMean) {
   const std::string csv = (directory_.path() / "figures.csv").string();
-  const Said said =
-      harpe({"carbon", "backtest", series("b.csv", "2022-01-31", 30), "--train",
-             series("a.csv", "2022-01-01", 30), "--horizons", "48", "--csv", csv, "--json"});
+  const Said said = carbon_backtest({"carbon", "backtest", series("b.csv", "2022-01-31", 30),
+                                     "--train", series("a.csv", "2022-01-01", 30), "--horizons",
+                                     "48", "--csv", csv, "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  const Json document = Json::parse(said.out);
+  const TestJson document = TestJson::parse(said.out);
   double mean = 0;
   for (const char* hours : {"1", "3", "6", "12", "18", "24"}) {
     mean += document["error_over_same_hour"][hours].get<double>() / 6;
@@ -66,18 +66,19 @@ TEST_F(CarbonBacktest, PrintsRatiosCoverageAndTheirMean) {
 
 TEST_F(CarbonBacktest, JudgesWithAndWithoutExogenousValues) {
   const std::string path = series("s.csv", "2022-01-01", 40);
-  const Said said = harpe({"carbon", "backtest", path, "--exogenous", path, "--exogenous-columns",
-                           "Carbon Intensity", "--known-ahead", "24h", "--json"});
+  const Said said =
+      carbon_backtest({"carbon", "backtest", path, "--exogenous", path, "--exogenous-columns",
+                       "Carbon Intensity", "--known-ahead", "24h", "--json"});
   ASSERT_EQ(said.status, 0) << said.err << said.out;
-  const Json document = Json::parse(said.out);
+  const TestJson document = TestJson::parse(said.out);
   EXPECT_TRUE(document["members_error_over_same_hour"].contains("narrow-ridge-exogenous"));
   EXPECT_TRUE(document["without_exogenous"].contains("mean"));
-  const Said table = harpe({"carbon", "backtest", path, "--exogenous", path});
+  const Said table = carbon_backtest({"carbon", "backtest", path, "--exogenous", path});
   EXPECT_THAT(table.out, HasSubstr("without exogenous values"));
 }
 
 TEST_F(CarbonBacktest, ShowsATableForPeople) {
-  const Said said = harpe(
+  const Said said = carbon_backtest(
       {"carbon", "backtest", series("s.csv", "2022-01-01", 10), "--chase", "24", "--every", "6"});
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("kind not stated, 2022-01-01T00:00:00Z to 2022-01-11T00:00:00Z"));
@@ -101,13 +102,13 @@ TEST_F(CarbonBacktest, ReadsAnyTableAndAveragesIt) {
                                               "lb/MWh",
                                               "--kind",
                                               "marginal"};
-  EXPECT_THAT(harpe(arguments).err, HasSubstr("15 min to 6 h"));
+  EXPECT_THAT(carbon_backtest(arguments).err, HasSubstr("15 min to 6 h"));
   std::vector<std::string> averaged = arguments;
   averaged.insert(averaged.end(), {"--average", "1h", "--json"});
-  const Said said = harpe(averaged);
+  const Said said = carbon_backtest(averaged);
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_EQ(Json::parse(said.out)["kind"], "marginal");
-  EXPECT_EQ(Json::parse(said.out)["step_s"], 3600);
+  EXPECT_EQ(TestJson::parse(said.out)["kind"], "marginal");
+  EXPECT_EQ(TestJson::parse(said.out)["step_s"], 3600);
 }
 
 TEST_F(CarbonBacktest, RefusesBadInput) {
@@ -129,10 +130,10 @@ TEST_F(CarbonBacktest, RefusesBadInput) {
            {"--zone", "ES", "--any-value", "--time-column", "x"}}) {
     std::vector<std::string> arguments = {"carbon", "backtest", path};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    EXPECT_EQ(harpe(arguments).status, 2) << options[0] << " " << options[1];
+    EXPECT_EQ(carbon_backtest(arguments).status, 2) << options[0] << " " << options[1];
   }
-  EXPECT_EQ(harpe({"carbon", "backtest", "nowhere.csv"}).status, 2);
-  const Said said = harpe({"carbon", "backtest", file("x.csv", "a,b\n1,2\n")});
+  EXPECT_EQ(carbon_backtest({"carbon", "backtest", "nowhere.csv"}).status, 2);
+  const Said said = carbon_backtest({"carbon", "backtest", file("x.csv", "a,b\n1,2\n")});
   EXPECT_EQ(said.status, 2);
   EXPECT_THAT(said.err, HasSubstr("no layout that is known"));
 }
