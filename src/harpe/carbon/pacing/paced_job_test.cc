@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "harpe/carbon/pacing/chase_rule.h"
-
 namespace harpe {
 namespace {
 
@@ -212,18 +210,6 @@ TEST(PacedJob, PastItsDeadlineItRunsAsFastAsItCan) {
     ASSERT_LT(++hours, 6);
   }
   EXPECT_EQ(hours, 3);
-}
-
-TEST(PacedChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
-  // V100, ResNet-50: at 250 W, 200 W and 150 W, an epoch's seconds and joules (made up).
-  const std::vector<PieceCost> limits = {{{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
-  const ChaseTerms terms{.eta = 0.5, .highest_power = {250}};
-  const std::size_t clean = chase_choice(limits, 50, terms);
-  const std::size_t dirty = chase_choice(limits, 700, terms);
-  EXPECT_EQ(clean, 0U);
-  EXPECT_GT(dirty, clean);
-  EXPECT_EQ(chase_choice(limits, 700, {.eta = 0, .highest_power = {250}}), 0U);
-  EXPECT_EQ(chase_choice(limits, 700, {.eta = 1, .highest_power = {250}}), 2U);
 }
 
 }  // namespace

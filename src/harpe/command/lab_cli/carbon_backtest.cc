@@ -8,8 +8,6 @@
 #include "harpe/base/file.h"
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/carbon/carbon/backtest.h"
-#include "harpe/carbon/carbon/chase_forecast.h"
 #include "harpe/carbon/carbon/exogenous.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
@@ -20,6 +18,8 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/command/lab_cli/series_options.h"
+#include "harpe/lab/carbon_replay/backtest.h"
+#include "harpe/lab/carbon_replay/chase_forecast.h"
 
 namespace harpe {
 namespace {

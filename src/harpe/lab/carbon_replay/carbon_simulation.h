@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/pacing/chase_rule.h"
 #include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/carbon/pacing/paced_job.h"
 #include "harpe/carbon/pacing/pacing_plan.h"
+#include "harpe/lab/carbon_replay/chase_rule.h"
 #include "harpe/lab/carbon_replay/forecast_table.h"
 
 namespace harpe {

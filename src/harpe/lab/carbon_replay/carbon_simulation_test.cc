@@ -9,7 +9,7 @@
 namespace harpe {
 namespace {
 
-IntensitySeries series_of(int hours, double (*value)(int)) {
+IntensitySeries simulated_series(int hours, double (*value)(int)) {
   IntensitySeries series;
   for (int i = 0; i < hours; ++i) series.values.push_back(value(i));
   series.estimated.assign(series.values.size(), 0);
@@ -24,7 +24,7 @@ CarbonJob some_job() {
 }
 
 TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
-  const IntensitySeries series = series_of(24 * 10, [](int) { return 360.0; });
+  const IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
@@ -42,7 +42,7 @@ TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
 
 TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
   const IntensitySeries series =
-      series_of(24 * 20, [](int i) { return i % 24 < 12 ? 100.0 : 400.0; });
+      simulated_series(24 * 20, [](int i) { return i % 24 < 12 ? 100.0 : 400.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
@@ -62,7 +62,7 @@ TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
 
 TEST(CarbonSimulation, ForeseesWithoutAForecastWhatNoPlanCanBeat) {
   const IntensitySeries series =
-      series_of(24 * 10, [](int i) { return 200.0 + 90 * (i % 24 < 7) + i * 31 % 17; });
+      simulated_series(24 * 10, [](int i) { return 200.0 + 90 * (i % 24 < 7) + i * 31 % 17; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
@@ -78,7 +78,7 @@ TEST(CarbonSimulation, ForeseesWithoutAForecastWhatNoPlanCanBeat) {
 }
 
 TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
-  const IntensitySeries series = series_of(24 * 10, [](int) { return 360.0; });
+  const IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.embodied = 1;  // far more than the energy of any pace
@@ -88,7 +88,7 @@ TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
 }
 
 TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
-  const IntensitySeries series = series_of(24 * 10, [](int i) { return 200.0 + i % 24; });
+  const IntensitySeries series = simulated_series(24 * 10, [](int i) { return 200.0 + i % 24; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.deadline_factor = 1.13;
@@ -105,7 +105,7 @@ TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
 }
 
 TEST(SimulatedForecasts, KnowsNothingButThePast) {
-  IntensitySeries series = series_of(24 * 30, [](int i) { return 200.0 + (i * 37 % 101); });
+  IntensitySeries series = simulated_series(24 * 30, [](int i) { return 200.0 + (i * 37 % 101); });
   const ForecastTable one = ForecastTable::make(series, nullptr).take();
   for (std::size_t i = 500; i < series.size(); ++i) series.values[i] = 5;
   const ForecastTable other = ForecastTable::make(series, nullptr).take();

@@ -5,8 +5,8 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/carbon/carbon/backtest.h"
 #include "harpe/carbon/carbon/intensity_csv.h"
+#include "harpe/lab/carbon_replay/backtest.h"
 
 namespace harpe {
 namespace {

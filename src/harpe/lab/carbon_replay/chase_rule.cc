@@ -1,4 +1,4 @@
-#include "harpe/carbon/pacing/chase_rule.h"
+#include "harpe/lab/carbon_replay/chase_rule.h"
 
 #include <algorithm>
 

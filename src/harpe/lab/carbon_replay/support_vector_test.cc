@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "harpe/carbon/carbon/chase_forecast.h"
+#include "harpe/lab/carbon_replay/chase_forecast.h"
 
 namespace harpe {
 namespace {

@@ -1,4 +1,4 @@
-#include "harpe/carbon/carbon/backtest.h"
+#include "harpe/lab/carbon_replay/backtest.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "harpe/carbon/pacing/chase_rule.h"
+#include "harpe/lab/carbon_replay/chase_rule.h"
 
 #include <gtest/gtest.h>
 
@@ -29,6 +29,18 @@ TEST(ChaseRule, WithThePublishedWeightAV100StaysAtItsHighestLimit) {
   for (const double intensity : {100.0, 680.0}) {
     EXPECT_EQ(chase_choice(resnet_on_v100(), intensity, {.eta = 1}), 4U) << intensity;
   }
+}
+
+TEST(ChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
+  // V100, ResNet-50: at 250 W, 200 W and 150 W, an epoch's seconds and joules (made up).
+  const std::vector<PieceCost> limits = {{{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
+  const ChaseTerms terms{.eta = 0.5, .highest_power = {250}};
+  const std::size_t clean = chase_choice(limits, 50, terms);
+  const std::size_t dirty = chase_choice(limits, 700, terms);
+  EXPECT_EQ(clean, 0U);
+  EXPECT_GT(dirty, clean);
+  EXPECT_EQ(chase_choice(limits, 700, {.eta = 0, .highest_power = {250}}), 0U);
+  EXPECT_EQ(chase_choice(limits, 700, {.eta = 1, .highest_power = {250}}), 2U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harpe/carbon/carbon/chase_forecast.h"
+#include "harpe/lab/carbon_replay/chase_forecast.h"
 
 #include <gtest/gtest.h>
 
