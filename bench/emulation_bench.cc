@@ -27,8 +27,8 @@ struct Size {
   double bar;                     ///< seconds
 };
 
-EmulationTerms terms_of(const Size& size) {
-  EmulationTerms terms{.iterations = kIterations};
+lab::EmulationTerms terms_of(const Size& size) {
+  lab::EmulationTerms terms{.iterations = kIterations};
   for (std::size_t i = 0; i < size.slowdowns.size(); ++i) {
     terms.stragglers.recurring.push_back({.slowdown = size.slowdowns[i],
                                           .pipeline = static_cast<int>(i),
@@ -38,17 +38,19 @@ EmulationTerms terms_of(const Size& size) {
   return terms;
 }
 
-bool measure(const Frontier& frontier, const PlanTable& table, const Size& size, Seconds late) {
-  EmulatedPipeline pipeline(frontier.pipeline(), frontier.profile(),
-                            std::vector<Watts>(kStages, kBlocking), LatencyByClock(late));
+bool measure(const Frontier& frontier, const plan::PlanTable& table, const Size& size,
+             Seconds late) {
+  lab::EmulatedPipeline pipeline(frontier.pipeline(), frontier.profile(),
+                                 std::vector<Watts>(kStages, kBlocking), LatencyByClock(late));
   const bench::Stopwatch watch;
-  EmulatedCluster cluster = EmulatedCluster::make({.pipelines = size.pipelines,
-                                                   .gpus_per_stage = kGpusPerStage,
-                                                   .noise = size.noise,
-                                                   .power_spread = 0.007},
-                                                  std::move(pipeline))
-                                .value();
-  const EmulationOutcome outcome = emulate(cluster, {.table = table}, terms_of(size), {}).value();
+  lab::EmulatedCluster cluster = lab::EmulatedCluster::make({.pipelines = size.pipelines,
+                                                             .gpus_per_stage = kGpusPerStage,
+                                                             .noise = size.noise,
+                                                             .power_spread = 0.007},
+                                                            std::move(pipeline))
+                                     .value();
+  const lab::EmulationOutcome outcome =
+      lab::emulate(cluster, {.table = table}, terms_of(size), {}).value();
   const double seconds = watch.seconds();
   const double saves = 1 - table.plans().front().energy / table.all_max().energy;
   const double saved = outcome.saving(outcome.all_max);
@@ -66,7 +68,7 @@ int run(bool small) {
   const Profile profile = bench::base_profile("gpt3-175b");
   std::vector<double> ten;
   for (int i = 1; i <= 9; ++i) ten.push_back(1 + 0.04 * i);
-  StragglerTerms all;
+  lab::StragglerTerms all;
   for (const double slowdown : ten) all.recurring.push_back({.slowdown = slowdown});
   const auto schedule = one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches});
   const Frontier frontier =
@@ -79,11 +81,11 @@ int run(bool small) {
     std::printf("clocks %g ms late\n", 1e3 * late.value);
     const PlanOptions quick{.effort = Effort::kQuick, .switch_latency = LatencyByClock(late)};
     const Seconds fastest = frontier.fastest_plan(quick)->iteration_time;
-    const PlanTable table =
-        PlanTable::build(frontier,
-                         {.plans = 0,
-                          .times = waits_for(all, fastest, frontier.all_max(quick).iteration_time),
-                          .plan = quick})
+    const plan::PlanTable table =
+        plan::PlanTable::build(frontier, {.plans = 0,
+                                          .times = lab::waits_for(
+                                              all, fastest, frontier.all_max(quick).iteration_time),
+                                          .plan = quick})
             .value();
     std::vector<Size> sizes = {{"all alike", 16, 0, {}, 1},
                                {"one straggler that comes and goes", 16, 0, {1.2}, 1},

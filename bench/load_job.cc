@@ -71,7 +71,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   spec.schedule = std::move(schedule);
   spec.blocking_power = job.blocking_power_;
   spec.profile = job.profile_;
-  job.spec_json_ = job_spec_json(spec);
+  job.spec_json_ = training::job_spec_json(spec);
   return job;
 }
 
@@ -79,11 +79,11 @@ Result<const RankAssignments*> LoadJob::assignments(std::string_view text, int s
   std::string key = std::to_string(stage) + std::string(text);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
-  RankResponse read = HARPE_TRY(parse_rank_response(text));
+  training::RankResponse read = HARPE_TRY(training::parse_rank_response(text));
   auto assignments = std::make_unique<RankAssignments>();
   assignments->assignments = std::move(read.assignments);
-  std::ranges::sort(assignments->assignments, {}, &StageAssignment::version);
-  for (const StageAssignment& one : assignments->assignments)
+  std::ranges::sort(assignments->assignments, {}, &training::StageAssignment::version);
+  for (const training::StageAssignment& one : assignments->assignments)
     assignments->work.push_back(work(stage, one.clocks));
   return known_.emplace(std::move(key), std::move(assignments)).first->second.get();
 }
@@ -94,13 +94,15 @@ const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) 
   slot = std::make_unique<StageWork>();
   const Schedule& schedule = pipeline_.front().schedule();
   const Megahertz highest = profile_.entries().front().points.back().clock;
-  const StageRun run = run_stage(schedule, profile_, stage, clocks, {.clock = {highest}});
+  const training::StageRun run =
+      training::run_stage(schedule, profile_, stage, clocks, {.clock = {highest}});
   for (const OperatingPoint& point : run.instructions) {
     slot->durations.push_back(point.time);
     slot->time += point.time;
     slot->energy += point.energy;
   }
-  for (const InstructionTotals& sum : totals_of(schedule, stage, run.instructions)) {
+  for (const training::InstructionTotals& sum :
+       training::totals_of(schedule, stage, run.instructions)) {
     slot->totals +=
         (slot->totals.empty() ? "[" : ",") + std::string("{\"name\":\"") +
         std::string(name(sum.kind)) + "\",\"chunk\":0,\"count\":" + std::to_string(sum.count) +

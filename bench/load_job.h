@@ -34,7 +34,7 @@ struct StageWork {
 
 /// Assignments as one rank got them. Ranks of a stage get the same text, which is read once.
 struct RankAssignments {
-  std::vector<StageAssignment> assignments;  ///< by version
+  std::vector<training::StageAssignment> assignments;  ///< by version
   std::vector<const StageWork*> work;
   std::uint64_t newest() const { return assignments.empty() ? 0 : assignments.back().version; }
   /// The last that holds in the iteration, or none.

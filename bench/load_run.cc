@@ -142,9 +142,9 @@ Status LoadRun::subscribe_all() {
 Status LoadRun::wait_for_plans() {
   const Time begin = Clock::now();
   const auto planned = [](const Rank& rank) {
-    return rank.events < 0 ||
-           (!rank.assignments->assignments.empty() &&
-            rank.assignments->assignments.back().purpose == StageAssignment::Purpose::kPlan);
+    return rank.events < 0 || (!rank.assignments->assignments.empty() &&
+                               rank.assignments->assignments.back().purpose ==
+                                   training::StageAssignment::Purpose::kPlan);
   };
   while (!std::ranges::all_of(ranks_, planned) && since(begin) < kPatience) connections_.poll(10);
   result_.plan_s = since(begin);
@@ -340,7 +340,7 @@ void LoadRun::got_assignments(int number, std::string_view text) {
   const std::uint64_t before = rank.assignments == nullptr ? 0 : rank.assignments->newest();
   if ((*assignments)->newest() < before) return;  // a response that an event has overtaken
   rank.assignments = *assignments;
-  for (const StageAssignment& one : rank.assignments->assignments) {
+  for (const training::StageAssignment& one : rank.assignments->assignments) {
     if (one.version > before && one.from_iteration <= under_way_.number) ++result_.assignments_late;
   }
   if (rank.assignments->newest() > before) note_arrival(number, rank.assignments->newest());

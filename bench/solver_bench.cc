@@ -19,11 +19,11 @@
 namespace harpe {
 namespace {
 
-Problem problem_of(const Profile& profile, int stages, int micro_batches, bool unequal) {
+plan::Problem problem_of(const Profile& profile, int stages, int micro_batches, bool unequal) {
   const Result<Schedule> schedule = one_f_one_b({.stages = stages, .micro_batches = micro_batches});
   const Result<Pipeline> pipeline = Pipeline::build(*schedule);
-  return make_problem(*pipeline, bench::stretched(profile, stages, unequal),
-                      {.blocking_power = 83.64_W})
+  return plan::make_problem(*pipeline, bench::stretched(profile, stages, unequal),
+                            {.blocking_power = 83.64_W})
       .value();
 }
 
@@ -39,22 +39,22 @@ struct Size {
 };
 
 bool compare(const Profile& profile, const Size& size) {
-  const Problem problem = problem_of(profile, size.stages, size.micro_batches, size.unequal);
-  const flow::Network& network = problem.network;
-  const flow::State start = flow::slowest(network);
+  const plan::Problem problem = problem_of(profile, size.stages, size.micro_batches, size.unequal);
+  const plan::flow::Network& network = problem.network;
+  const plan::flow::State start = plan::flow::slowest(network);
   const bench::Stopwatch textbook_watch;
-  const flow::TextbookResult expected = flow::textbook_cut(network, start);
+  const plan::flow::TextbookResult expected = plan::flow::textbook_cut(network, start);
   const double textbook = textbook_watch.seconds();
   double best = 1e300;
-  flow::CostCurve curve;
+  plan::flow::CostCurve curve;
   for (int repeat = 0; repeat < 3; ++repeat) {
     const bench::Stopwatch watch;
-    curve = flow::sweep(network);
+    curve = plan::flow::sweep(network);
     best = std::min(best, watch.seconds());
   }
   const bool right = curve.breakpoints == expected.breakpoints &&
                      curve.shortest == expected.state.horizon(network) &&
-                     flow::is_optimal(network, curve.checkpoints.back());
+                     plan::flow::is_optimal(network, curve.checkpoints.back());
   std::printf("%3d x %-5d%-8s%8d%10lld%12.4f%12.4f%9.1f   %s\n", size.stages, size.micro_batches,
               size.unequal ? " unequal" : "", 2 * size.stages * size.micro_batches,
               static_cast<long long>(curve.steps), textbook, best, textbook / best,
@@ -64,12 +64,12 @@ bool compare(const Profile& profile, const Size& size) {
 
 bool grow(const Profile& profile, const Size& size) {
   const bench::Stopwatch watch;
-  const Problem problem = problem_of(profile, size.stages, size.micro_batches, size.unequal);
+  const plan::Problem problem = problem_of(profile, size.stages, size.micro_batches, size.unequal);
   const double built = watch.seconds();
   const bench::Stopwatch sweep_watch;
-  const flow::CostCurve curve = flow::sweep(problem.network);
+  const plan::flow::CostCurve curve = plan::flow::sweep(problem.network);
   const double seconds = sweep_watch.seconds();
-  const bool right = flow::is_optimal(problem.network, curve.checkpoints.back());
+  const bool right = plan::flow::is_optimal(problem.network, curve.checkpoints.back());
   std::printf("%3d x %-5d%8d%10zu%10lld%12.3f%12.3f%10.1f%10.2f   %s\n", size.stages,
               size.micro_batches, 2 * size.stages * size.micro_batches, curve.breakpoints.size(),
               static_cast<long long>(curve.steps), built, seconds,

@@ -110,19 +110,29 @@ def linked_rooms(src, name):
     return found
 
 
-# One that is defined, not only named, in the one namespace of the house.
-TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?= |\{|:[^:])[^;{]*\{", re.MULTILINE)
+# Each block of a namespace at the start of a line, which clang-format closes with its name.
+NAMESPACE = re.compile(r"^namespace (harpe[\w:]*) \{\n(.*?)^\}  // namespace \1$", re.DOTALL | re.MULTILINE)
+FORWARD_DECLARATIONS = re.compile(r"\s*(?:(?:class|struct|enum class) \w+(?: : [\w:]+)?;\s*)+")
+PART_OF_A_CLASS = re.compile(r"^(?:class|struct) \w+::\w+", re.MULTILINE)
 
 
-def types_defined_twice(src):
-    """Names that stand for two types: a program that links both has undefined behaviour."""
-    where = {}
-    for file in sorted(src.rglob("*.h")):
-        if re.search(r"(^test_|_testing\.h$|_fixture\.h$)", file.name):
-            continue
-        for name in TYPE.findall(file.read_text(encoding="utf-8")):
-            where.setdefault(name, []).append(str(file.relative_to(src)))
-    return {name: files for name, files in where.items() if len(files) > 1}
+def namespaces_of_other_wings(src, public):
+    """Files whose namespace is not that of their wing: `harpe` for `base` and what public headers name, `harpe::<wing>` for the rest."""
+    wings, _ = house.read_house(src / "floors.txt")
+    found = []
+    for wing in wings:
+        own = "harpe" if wing.name == "base" else f"harpe::{wing.name}"
+        for file in sorted([*(src / wing.name).rglob("*.h"), *(src / wing.name).rglob("*.cc")]):
+            where = str(file.relative_to(src))
+            for name, body in NAMESPACE.findall(file.read_text(encoding="utf-8")):
+                is_own = name == own or name.startswith(own + "::")
+                # A source file defines what a public header declares, a header the inner class of a public one.
+                is_root = name == "harpe" and (file.suffix == ".cc" or where in public or PART_OF_A_CLASS.search(body))
+                if not is_own and not is_root and not FORWARD_DECLARATIONS.fullmatch(body):
+                    found.append(f"{where}: namespace {name} is not {own}")
+                elif where in public and name != "harpe":
+                    found.append(f"{where}: namespace {name} is not harpe, as of a public header")
+    return found
 
 
 MOST_PUBLIC_HEADERS = 40
@@ -267,8 +277,9 @@ class Architecture(unittest.TestCase):
                  for line in re.findall(r"^\s*if \(.*\)\s+(?:EXPECT|ASSERT)_.*", file.read_text(encoding="utf-8"), re.MULTILINE)]
         self.assertEqual(found, [])
 
-    def test_no_name_stands_for_two_types(self):
-        self.assertEqual(types_defined_twice(ROOT / "src" / "harpe"), {})
+    def test_namespaces_follow_wings(self):
+        public = {name.removeprefix("harpe/") for name in public_headers(ROOT)}
+        self.assertEqual(namespaces_of_other_wings(ROOT / "src" / "harpe", public), [])
 
     def test_each_wing_has_a_page_that_names_its_rooms_and_files_that_are_there(self):
         wings, rooms = house.read_house()
@@ -353,12 +364,18 @@ class Checker(unittest.TestCase):
             (src / name).write_text(text)
         return find(src)
 
-    def test_a_name_of_two_types_is_found(self):
-        files = {"base/a.h": "struct Lease {\n};\nclass Named;\n", "plan/flow/b.h": "class Lease final : public A {\n};\n",
-                 "plan/flow/c.h": "class Named {\n};\nenum class Kind : char { kA };\nstruct Job::State {\n};\n",
-                 "plan/profile/d.h": "class Kind : public A {\n};\nstruct Job {\n};\n"}
-        self.assertEqual(self.house(files, types_defined_twice),
-                         {"Lease": ["base/a.h", "plan/flow/b.h"], "Kind": ["plan/flow/c.h", "plan/profile/d.h"]})
+    def test_a_namespace_of_another_wing_is_found(self):
+        def block(name, body):
+            return f"namespace {name} {{\n{body}\n}}  // namespace {name}\n"
+
+        files = {"base/a.h": block("harpe", "int a;"), "plan/flow/a.h": block("harpe", "int a;"),
+                 "plan/flow/b.h": block("harpe", "class A;\nenum class B : char;") + block("harpe::plan::flow", "int b;"),
+                 "plan/flow/c.h": block("harpe", "struct A::Data {\n};"), "plan/flow/c.cc": block("harpe", "int c;"),
+                 "plan/flow/d.cc": block("harpe::base", "int d;"), "plan/profile/public.h": block("harpe", "int a;"),
+                 "plan/profile/other.h": block("harpe::plan", "int a;")}
+        self.assertEqual(self.house(files, lambda src: namespaces_of_other_wings(src, {"plan/profile/public.h", "plan/profile/other.h"})),
+                         ["plan/flow/a.h: namespace harpe is not harpe::plan", "plan/flow/d.cc: namespace harpe::base is not harpe::plan",
+                          "plan/profile/other.h: namespace harpe::plan is not harpe, as of a public header"])
 
     def test_a_lower_room_may_be_included(self):
         files = {"plan/flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",

@@ -25,11 +25,11 @@ struct Said {
 /// What `harpe ARGUMENTS` says, also where it becomes harpe-lab.
 inline Said harpe_says(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto lab = lab_call(arguments);
-  const int status =
-      lab ? run_program([&] { return lab_commands(lab->name); }, lab->arguments, console)
-          : run_harpe(arguments, console);
+  command::Console console{.out = out, .err = err};
+  const auto lab = command::lab_call(arguments);
+  const int status = lab ? command::run_program([&] { return command::lab_commands(lab->name); },
+                                                lab->arguments, console)
+                         : command::run_harpe(arguments, console);
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 

@@ -36,20 +36,23 @@ class CompareCommand : public CommandTest {
                 {command, path(profile), "--micro-batches", "6", "--blocking-power", "80"});
     return harpe_says(more);
   }
-  Json compare(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
+  command::Json compare(std::vector<std::string> more,
+                        const std::string& profile = "profile.csv") const {
     more.emplace_back("--json");
     const Said said = says("compare", more, profile);
     EXPECT_EQ(said.status, 0) << said.err;
-    return Json::parse(said.out);
+    return command::Json::parse(said.out);
   }
-  Json plan(std::vector<std::string> more, const std::string& profile = "profile.csv") const {
+  command::Json plan(std::vector<std::string> more,
+                     const std::string& profile = "profile.csv") const {
     more.emplace_back("--json");
     const Said said = says("plan", more, profile);
     EXPECT_EQ(said.status, 0) << said.err;
-    return Json::parse(said.out);
+    return command::Json::parse(said.out);
   }
-  static Json row(const Json& rows, const std::string& key, const std::string& name) {
-    for (const Json& one : rows) {
+  static command::Json row(const command::Json& rows, const std::string& key,
+                           const std::string& name) {
+    for (const command::Json& one : rows) {
       if (one[key] == name) return one;
     }
     ADD_FAILURE() << name << " has no row";
@@ -59,12 +62,12 @@ class CompareCommand : public CommandTest {
 
 /// The oracle of every schedule's row is a plan for that schedule alone.
 TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
-  const Json rows = compare({"--policies", "none"})["schedules"];
+  const command::Json rows = compare({"--policies", "none"})["schedules"];
   EXPECT_EQ(rows.size(), schedule_generators().size());
   const double own = row(rows, "schedule", "1f1b")["fastest"]["iteration_time_s"];
-  for (const Json& one : rows) {
+  for (const command::Json& one : rows) {
     const std::string name = one["schedule"];
-    const Json plans = plan({"--schedule", name})["plans"];
+    const command::Json plans = plan({"--schedule", name})["plans"];
     EXPECT_EQ(one["all_max"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"]) << name;
     EXPECT_EQ(one["fastest"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]) << name;
     if (one["at_own_schedule"].is_null()) {
@@ -89,11 +92,11 @@ TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
     SCOPED_TRACE(goal[1]);
     std::vector<std::string> options = {"--schedules", "none"};
     options.insert(options.end(), goal.begin(), goal.end());
-    const Json rows = compare(options, "plain.csv")["policies"];
+    const command::Json rows = compare(options, "plain.csv")["policies"];
     for (const char* const policy :
          {"one clock per stage", "envpipe", "envpipe emulated", "perseus"}) {
       SCOPED_TRACE(policy);
-      const Json one = row(rows, "policy", policy);
+      const command::Json one = row(rows, "policy", policy);
       ASSERT_FALSE(one.contains("missing")) << one["missing"];
       ASSERT_GT(one["curve"].size(), 0U);
       const double energy = one["iteration_energy_j"], time = one["iteration_time_s"];
@@ -103,15 +106,15 @@ TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
       std::vector<std::string> as_soon = {"--deadline", shortest(time * (1 + 1e-9)) + "s"};
       if (goal[0] == "--straggler") as_soon = goal;
       if (goal.size() > 2) as_soon.insert(as_soon.end(), goal.begin() + 2, goal.end());
-      const Json plans = plan(as_soon, "plain.csv")["plans"];
+      const command::Json plans = plan(as_soon, "plain.csv")["plans"];
       EXPECT_LE(plans["chosen"]["iteration_energy_j"].get<double>(), energy * (1 + 1e-6));
     }
-    const Json perseus = row(rows, "policy", "perseus");
+    const command::Json perseus = row(rows, "policy", "perseus");
     EXPECT_LT(perseus["fastest_as_planned"]["iteration_time_s"],
               perseus["fastest"]["iteration_time_s"])
         << "its times are rounded down";
   }
-  const Json zero_bubble =
+  const command::Json zero_bubble =
       compare({"--schedules", "none", "--schedule", "zb-h1", "--policies", "envpipe"})["policies"];
   EXPECT_THAT(zero_bubble[0]["missing"].get<std::string>(), HasSubstr("EnvPipe is for"));
 }
@@ -123,13 +126,13 @@ TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
     if (profile[0] == 's') options.emplace_back("--split-backward");
     if (profile[0] == 'c') options.insert(options.end(), {"--chunks", "2", "--split-backward"});
     synth(profile, options);
-    const Json rows = compare({"--policies", "none", "--quick"}, profile)["schedules"];
+    const command::Json rows = compare({"--policies", "none", "--quick"}, profile)["schedules"];
     int priced = 0;
     double first = 0;
-    for (const Json& one : rows) {
+    for (const command::Json& one : rows) {
       if (one.contains("missing")) continue;
       ++priced;
-      const Json& all_max = one["all_max"];
+      const command::Json& all_max = one["all_max"];
       // Effective energy: the iteration's without 80 W of each GPU all along.
       const double work = all_max["iteration_energy_j"].get<double>() -
                           3 * 80 * all_max["iteration_time_s"].get<double>();
@@ -145,21 +148,21 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
                                                     {"--least-energy"},
                                                     {"--straggler", "1.2x"},
                                                     {"--power-cap", "900"}}) {
-    const Json said = compare([&] {
+    const command::Json said = compare([&] {
       auto all = objective;
       all.insert(all.end(), {"--schedules", "none", "--gpu", "a100-sxm"});
       return all;
     }());
-    const Json planned = plan(objective);
-    const Json harpe = row(said["policies"], "policy", "harpe");
-    const Json& chosen = planned["plans"]["chosen"];
+    const command::Json planned = plan(objective);
+    const command::Json harpe = row(said["policies"], "policy", "harpe");
+    const command::Json& chosen = planned["plans"]["chosen"];
     EXPECT_EQ(harpe["iteration_energy_j"], chosen["iteration_energy_j"]) << objective[0];
     EXPECT_NEAR(harpe["saving"].get<double>(), chosen["saving_percent"].get<double>() / 100, 1e-9);
     EXPECT_NEAR(harpe["slowdown"].get<double>(), chosen["slowdown_percent"].get<double>() / 100,
                 1e-9);
     EXPECT_GT(harpe["curve"].size(), 10U);
     for (const char* const rival : {"one clock", "one power limit"}) {
-      const Json one = row(said["policies"], "policy", rival);
+      const command::Json one = row(said["policies"], "policy", rival);
       EXPECT_EQ(one["source"], rival[4] == 'c' ? "profile" : "model of a100-sxm");
       // Harpe's own measure: no rival that meets the objective needs less.
       if (one["meets_objective"] == true && objective[0] != "--power-cap") {
@@ -175,7 +178,8 @@ TEST_F(CompareCommand, LinesOfSummariesFitATerminal) {
   const auto expect_fits = [](const Said& said) {
     EXPECT_EQ(said.status, 0) << said.err;
     std::istringstream lines(said.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(command::display_width(line), 80U) << line;
   };
   const Said compared = says("compare", {"--schedules", "1f1b,gpipe,zb-h1"});
   expect_fits(compared);
@@ -200,7 +204,7 @@ TEST_F(CompareCommand, LinesOfSummariesFitATerminal) {
 
 TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   synth("whole.csv", {});
-  const Json rows = compare({"--policies", "none"}, "whole.csv")["schedules"];
+  const command::Json rows = compare({"--policies", "none"}, "whole.csv")["schedules"];
   EXPECT_THAT(std::string(row(rows, "schedule", "zb-h1")["missing"]), HasSubstr("weight"));
   EXPECT_FALSE(row(rows, "schedule", "gpipe").contains("missing"));
   const Said said = says("compare", {"--schedules", "1f1b,zb-h1,interleaved-1f1b"}, "whole.csv");
@@ -230,7 +234,7 @@ TEST_F(CompareCommand, OthersAreOfTheSizeOfAScheduleInAFile) {
   const Said said = harpe_says({"compare", path("profile.csv"), "--blocking-power", "80",
                                 "--schedule", path("own.json"), "--schedules", "gpipe", "--json"});
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_EQ(Json::parse(said.out)["schedules"],
+  EXPECT_EQ(command::Json::parse(said.out)["schedules"],
             compare({"--policies", "none", "--schedules", "gpipe"})["schedules"]);
 }
 
@@ -244,9 +248,9 @@ TEST_F(CompareCommand, TakesALimitOfTheProfileBeforeAModels) {
     }
   }
   write("limited.csv", limited);
-  const Json said =
+  const command::Json said =
       compare({"--schedules", "none", "--least-energy", "--gpu", "a100-sxm"}, "limited.csv");
-  const Json one = row(said["policies"], "policy", "one power limit");
+  const command::Json one = row(said["policies"], "policy", "one power limit");
   EXPECT_EQ(one["source"], "profile");
   EXPECT_EQ(one["setting"], "300 W");
 }
@@ -259,7 +263,7 @@ TEST_F(CompareCommand, WritesATableAndAPicture) {
   EXPECT_THAT(read("out/comparison.svg"), AllOf(HasSubstr("Harpe"), HasSubstr("zb-h1")));
   EXPECT_THAT(read("out/schedules.csv"), AllOf(HasSubstr("\n1f1b,"), HasSubstr("\nzb-h1,")));
   EXPECT_THAT(read("out/policies.csv"), HasSubstr("\nharpe,profile,"));
-  EXPECT_EQ(Json::parse(read("out/comparison.json"))["schedules"].size(), 2U);
+  EXPECT_EQ(command::Json::parse(read("out/comparison.json"))["schedules"].size(), 2U);
 }
 
 TEST_F(CompareCommand, WritesOverNothingThatItReads) {
@@ -284,11 +288,11 @@ TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
 
 /// As `harpe plan` says: nothing that is slower than the straggler, whose factor counts once.
 TEST_F(CompareCommand, RivalsAreNoSlowerThanTheStraggler) {
-  const Json rows =
+  const command::Json rows =
       compare({"--schedules", "none", "--gpu", "a100-sxm", "--straggler", "1.1x"})["policies"];
   const double until = row(rows, "policy", "harpe")["iteration_time_s"];
   for (const char* const rival : {"one clock", "one power limit"}) {
-    const Json one = row(rows, "policy", rival);
+    const command::Json one = row(rows, "policy", rival);
     EXPECT_EQ(one["meets_objective"], true) << rival;
     EXPECT_LE(one["iteration_time_s"].get<double>(), until * 1.001) << rival;
     EXPECT_GE(one["iteration_energy_j"].get<double>(),

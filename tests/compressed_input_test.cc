@@ -34,7 +34,7 @@ class CompressedInput : public CommandTest {
     compress(name, content);
   }
   std::string compress(const std::string& name, const std::string& content) const {
-    return write(name + ".gz", gzipped(content));
+    return write(name + ".gz", command::gzipped(content));
   }
 
   /// Runs a command, in which "@NAME" is the file of that name, on plain files and on compressed
@@ -146,7 +146,7 @@ TEST_F(CompressedInput, OfARecordedRunIsReplayed) {
 }
 
 TEST_F(CompressedInput, ThatIsDamagedEndsInOneLineWithItsName) {
-  const std::string whole = gzipped(kProfile);
+  const std::string whole = command::gzipped(kProfile);
   write("p.csv.gz", whole.substr(0, whole.size() / 2));
   const Said said = plan(path("p.csv.gz"), {"--out", path("out")});
   EXPECT_EQ(said.status, 2);

@@ -13,7 +13,7 @@
 
 namespace {
 
-using harpe::Selector;
+using harpe::zeus::Selector;
 
 int fail(const harpe::Error& error) {
   std::fprintf(stderr, "%s\n", error.text().c_str());
@@ -39,17 +39,17 @@ int main(int count, char** arguments) {
   if (count != 4) return 2;
   const auto text = harpe::read_file(arguments[1]);
   if (!text.ok()) return fail(text.error());
-  auto profile = harpe::parse_limit_profile(*text, arguments[1]);
+  auto profile = harpe::zeus::parse_limit_profile(*text, arguments[1]);
   if (!profile.ok()) return fail(profile.error());
   for (const auto& [name, selector] : selectors(std::atoi(arguments[2]))) {
-    const auto choice = harpe::choose(profile->measurements, selector);
+    const auto choice = harpe::zeus::choose(profile->measurements, selector);
     if (!choice.ok()) return fail(choice.error());
     const double parameter =
         selector.kind == Selector::Kind::kMaxSlowdown ? selector.slowdown : selector.eta;
     std::printf("%s %g %g\n", name, parameter, profile->measurements[*choice].setting);
   }
-  profile->key = harpe::ProfileKey{"NVIDIA A40", 256, "resnet50"};
+  profile->key = harpe::zeus::ProfileKey{"NVIDIA A40", 256, "resnet50"};
   profile->measured_at = 1.7e9;
-  const auto written = harpe::write_file(arguments[3], harpe::limit_profile_json(*profile));
+  const auto written = harpe::write_file(arguments[3], harpe::zeus::limit_profile_json(*profile));
   return written.ok() ? 0 : fail(written.error());
 }

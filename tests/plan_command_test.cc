@@ -407,8 +407,8 @@ class PlanCommandWithATableBeside : public PlanCommandWithLateClocks {
  protected:
   PlanCommandWithATableBeside() {
     const LatencyByClock latency({{{210}, Seconds{0.03}}, {{1410}, Seconds{0.01}}});
-    write("profile.latency.csv", latency_table_csv(latency));
-    EXPECT_EQ(latency_table_of(path("profile.csv")), path("profile.latency.csv"));
+    write("profile.latency.csv", plan::latency_table_csv(latency));
+    EXPECT_EQ(plan::latency_table_of(path("profile.csv")), path("profile.latency.csv"));
   }
 };
 
@@ -504,7 +504,7 @@ TEST_F(PlanCommandWithATableBeside, ABrokenOneIsNamedWithWhatToDo) {
 
 TEST_F(PlanCommandWithATableBeside, ClocksMayOutlastComputationsAndMillisecondsAreDoubted) {
   write("profile.latency.csv",
-        latency_table_csv(LatencyByClock({{{210}, Seconds{0.9}}, {{1410}, Seconds{0.002}}})));
+        plan::latency_table_csv(LatencyByClock({{{210}, Seconds{0.9}}, {{1410}, Seconds{0.002}}})));
   const Said late =
       plan({"--quick", "--slowdown", "2%", "--certificate", "--points", "0", "--out", path("out")});
   EXPECT_EQ(late.err, "");
@@ -883,21 +883,21 @@ TEST_F(PlanCommand, SaysWhatItSavesIfTheChangesThatItTakesAsFreeComeLate) {
   EXPECT_THAT(said.out, HasSubstr(" clock changes " + of("this plan") + "; --switch-latency"));
   EXPECT_THAT(read("out/report.html"), HasSubstr(of("the chosen plan")));
 
-  const Profile profile = must(read_profile(path("profile.csv")));
-  const Frontier frontier = must(characterize(one_f_one_b({.stages = 4, .micro_batches = 6}),
-                                              profile, {.blocking_power = Watts{83.64}}));
+  const Profile profile = plan::must(read_profile(path("profile.csv")));
+  const Frontier frontier = plan::must(characterize(one_f_one_b({.stages = 4, .micro_batches = 6}),
+                                                    profile, {.blocking_power = Watts{83.64}}));
   std::vector<std::vector<Megahertz>> clocks;
-  for (const auto& list : must(read_plan(path("out/plan.json"))).instructions) {
+  for (const auto& list : plan::must(read_plan(path("out/plan.json"))).instructions) {
     clocks.emplace_back();
     for (const PlannedInstruction& one : list) clocks.back().push_back(one.clock);
   }
   const PlanOptions options{.switch_latency = Seconds{0.01}};
-  const Plan replayed = must(frontier.plan_of_clocks(clocks, Seconds{0}, options));
+  const Plan replayed = plan::must(frontier.plan_of_clocks(clocks, Seconds{0}, options));
   EXPECT_NEAR(late["iteration_energy_j"].get<double>(), replayed.iteration_energy.value, 1e-6);
   EXPECT_NEAR(late["iteration_time_s"].get<double>(), replayed.iteration_time.value, 1e-9);
   write("late.json", plan_json(replayed));
   write("late_certificate.json",
-        certificate_json(must(frontier.certificate(replayed.iteration_time, options))));
+        certificate_json(plan::must(frontier.certificate(replayed.iteration_time, options))));
   const Said verified = harpe_says({"verify", path("late.json"), "--profile", path("profile.csv"),
                                     "--certificate", path("late_certificate.json")});
   EXPECT_EQ(verified.status, 0) << verified.err;

@@ -46,8 +46,8 @@ class Meter {
     meter->devices_ = HARPE_TRY(open_devices(DeviceOptions::of_environment()));
     std::vector<GpuIdentity> identities;
     for (const auto& gpu : meter->devices_.gpus) identities.push_back(gpu->identity());
-    GpuChoice choice =
-        HARPE_TRY(choose_gpus(gpus, identities, VisibilityVariables::of_environment()));
+    device::GpuChoice choice = HARPE_TRY(
+        device::choose_gpus(gpus, identities, device::VisibilityVariables::of_environment()));
     if (gpus.empty()) std::ranges::sort(choice.gpus);
     std::vector<Gpu*> chosen;
     for (const int gpu : choice.gpus) {

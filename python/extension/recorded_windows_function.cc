@@ -27,7 +27,8 @@ std::optional<std::vector<Item>> unpack(const char* bytes, Py_ssize_t size, cons
   return items;
 }
 
-static_assert(sizeof(RecordedReading) == 24 && sizeof(TimeSpan) == 16, "as struct packs them");
+static_assert(sizeof(device::RecordedReading) == 24 && sizeof(TimeSpan) == 16,
+              "as struct packs them");
 
 PyObject* measure(PyObject* /*module*/, PyObject* arguments) {
   const char *counter = nullptr, *power = nullptr, *spans = nullptr;
@@ -39,17 +40,18 @@ PyObject* measure(PyObject* /*module*/, PyObject* arguments) {
                        &power_size, &is_average, &highest_power, &spans, &spans_size, &settles,
                        &seed) == 0)
     return nullptr;
-  auto counter_readings = unpack<RecordedReading>(counter, counter_size, "counter");
-  auto power_readings = unpack<RecordedReading>(power, power_size, "power");
+  auto counter_readings = unpack<device::RecordedReading>(counter, counter_size, "counter");
+  auto power_readings = unpack<device::RecordedReading>(power, power_size, "power");
   const auto windows = unpack<TimeSpan>(spans, spans_size, "windows");
   if (!counter_readings || !power_readings || !windows) return nullptr;
-  const SensorRecording recording{.counter = *std::move(counter_readings),
-                                  .power = *std::move(power_readings),
-                                  .power_is_average = is_average != 0,
-                                  .highest_power = {highest_power}};
+  const device::SensorRecording recording{.counter = *std::move(counter_readings),
+                                          .power = *std::move(power_readings),
+                                          .power_is_average = is_average != 0,
+                                          .highest_power = {highest_power}};
   std::optional<Result<std::vector<EnergyEstimate>>> estimates;
   Py_BEGIN_ALLOW_THREADS  // NOLINT
-      estimates = measure_recorded(recording, *windows, {.settles = settles != 0, .seed = seed});
+      estimates =
+          device::measure_recorded(recording, *windows, {.settles = settles != 0, .seed = seed});
   Py_END_ALLOW_THREADS  // NOLINT
       if (!estimates->ok()) {
     set_error(estimates->error());

@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-int clock_of(const SimulatedGpuSpec& spec, ClockDomain domain, unsigned int mhz) {
+int clock_of(const device::SimulatedGpuSpec& spec, ClockDomain domain, unsigned int mhz) {
   const int highest =
       domain == ClockDomain::kMemory ? spec.memory_clocks.back() : spec.gpu.max_clock.value;
   if (mhz == NVML_CLOCK_LIMIT_ID_TDP || mhz == NVML_CLOCK_LIMIT_ID_UNLIMITED) return highest;
@@ -17,15 +17,15 @@ int clock_of(const SimulatedGpuSpec& spec, ClockDomain domain, unsigned int mhz)
 
 nvmlReturn_t lock(nvmlDevice_t device, ClockDomain domain, unsigned int lowest,
                   unsigned int highest) {
-  return with_device(device, [&](SimulationCore& core, int gpu) {
-    const SimulatedGpuSpec& spec = core.spec(gpu);
+  return with_device(device, [&](device::SimulationCore& core, int gpu) {
+    const device::SimulatedGpuSpec& spec = core.spec(gpu);
     return code_of(core.lock_clocks(
         gpu, domain, {true, clock_of(spec, domain, lowest), clock_of(spec, domain, highest)}));
   });
 }
 
 nvmlReturn_t unlock(nvmlDevice_t device, ClockDomain domain) {
-  return with_device(device, [&](SimulationCore& core, int gpu) {
+  return with_device(device, [&](device::SimulationCore& core, int gpu) {
     return code_of(core.lock_clocks(gpu, domain, {}));
   });
 }
@@ -34,8 +34,8 @@ nvmlReturn_t unlock(nvmlDevice_t device, ClockDomain domain) {
 }  // namespace harpe
 
 using harpe::ClockDomain;
-using harpe::SimulationCore;
 using harpe::with_device;
+using harpe::device::SimulationCore;
 
 // NOLINTBEGIN(readability-identifier-naming)
 

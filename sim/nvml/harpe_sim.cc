@@ -19,7 +19,7 @@ class Workbench {
     return *kBench;
   }
 
-  Result<std::shared_ptr<SimulationCore>> core() {
+  Result<std::shared_ptr<device::SimulationCore>> core() {
     const MutexLock lock(mutex_);
     if (!core_) {
       core_ = HARPE_TRY(open_named_simulation());
@@ -48,7 +48,7 @@ class Workbench {
 
  private:
   Mutex mutex_;
-  std::shared_ptr<SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
+  std::shared_ptr<device::SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
   std::map<std::string, Profile> profiles_ HARPE_GUARDED_BY(mutex_);
 };
 
@@ -73,7 +73,7 @@ int with_simulation(const Call& call) noexcept {
   });
 }
 
-Result<Simulation::Span> run(SimulationCore& core, int gpu, const SimulatedWork& work,
+Result<Simulation::Span> run(device::SimulationCore& core, int gpu, const SimulatedWork& work,
                              harpe_sim_span* span) {
   Result<Simulation::Span> ran = core.run(gpu, work);
   if (ran.ok() && span != nullptr) {
@@ -83,7 +83,7 @@ Result<Simulation::Span> run(SimulationCore& core, int gpu, const SimulatedWork&
   return ran;
 }
 
-Status check_gpu(SimulationCore& core, int gpu) {
+Status check_gpu(device::SimulationCore& core, int gpu) {
   if (gpu >= 0 && gpu < core.gpus()) return ok_status();
   return Error::of(ErrorCode::kNotFound, "no simulated GPU " + std::to_string(gpu));
 }
@@ -93,8 +93,8 @@ Status check_gpu(SimulationCore& core, int gpu) {
 
 using harpe::Error;
 using harpe::Result;
-using harpe::SimulationCore;
 using harpe::Status;
+using harpe::device::SimulationCore;
 
 const char* harpe_sim_error(void) {
   return harpe::last_error().c_str();

@@ -32,14 +32,14 @@ bool parse_place(const char* text, PciPlace& place) {
          text[used] == '\0';
 }
 
-PciPlace place_of(const SimulatedGpuSpec& spec) {
+PciPlace place_of(const device::SimulatedGpuSpec& spec) {
   PciPlace place;
   parse_place(spec.pci.c_str(), place);
   return place;
 }
 
 template <class Info>
-void fill_pci(const SimulatedGpuSpec& spec, Info& info) {
+void fill_pci(const device::SimulatedGpuSpec& spec, Info& info) {
   const PciPlace place = place_of(spec);
   info.domain = place.domain;
   info.bus = place.bus;
@@ -49,7 +49,7 @@ void fill_pci(const SimulatedGpuSpec& spec, Info& info) {
 }
 
 template <std::size_t kSize>
-void write_place(const SimulatedGpuSpec& spec, const char* format, char (&text)[kSize]) {
+void write_place(const device::SimulatedGpuSpec& spec, const char* format, char (&text)[kSize]) {
   const PciPlace place = place_of(spec);
   std::snprintf(text, kSize, format, place.domain & 0xffffu, place.bus & 0xffu,
                 place.device & 0xffu, place.function & 0xfu);
@@ -58,7 +58,7 @@ void write_place(const SimulatedGpuSpec& spec, const char* format, char (&text)[
 /// Fills `info` for a GPU that is not lost.
 template <class Info, class Fill>
 nvmlReturn_t fill_info(nvmlDevice_t device, Info* info, const Fill& fill) {
-  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
+  return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     if (const auto state = core.read(gpu); !state.ok()) return code_of(state.error());
     return fill(core.spec(gpu), *info);
@@ -67,7 +67,7 @@ nvmlReturn_t fill_info(nvmlDevice_t device, Info* info, const Fill& fill) {
 
 /// The first GPU for which `is_it(spec)` holds.
 template <class IsIt>
-nvmlReturn_t find(SimulationCore& core, nvmlDevice_t* device, const IsIt& is_it) {
+nvmlReturn_t find(device::SimulationCore& core, nvmlDevice_t* device, const IsIt& is_it) {
   if (device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   for (int gpu = 0; gpu < core.gpus(); ++gpu) {
     if (!is_it(core.spec(gpu))) continue;
@@ -81,10 +81,10 @@ nvmlReturn_t find(SimulationCore& core, nvmlDevice_t* device, const IsIt& is_it)
 }  // namespace harpe
 
 using harpe::constant_into;
-using harpe::SimulatedGpuSpec;
-using harpe::SimulationCore;
 using harpe::with_device;
 using harpe::with_library;
+using harpe::device::SimulatedGpuSpec;
+using harpe::device::SimulationCore;
 
 // NOLINTBEGIN(readability-identifier-naming)
 

@@ -16,7 +16,7 @@ NvmlLibrary& NvmlLibrary::instance() {
 nvmlReturn_t NvmlLibrary::start() {
   const MutexLock lock(mutex_);
   if (users_ == 0) {
-    Result<std::shared_ptr<SimulationCore>> opened = open_named_simulation();
+    Result<std::shared_ptr<device::SimulationCore>> opened = open_named_simulation();
     if (!opened.ok()) {
       std::fprintf(stderr, "simulated libnvidia-ml: %s\n", opened.error().text().c_str());
       return opened.error().code == ErrorCode::kUnavailable ? NVML_ERROR_DRIVER_NOT_LOADED
@@ -35,26 +35,26 @@ nvmlReturn_t NvmlLibrary::stop() {
   return NVML_SUCCESS;
 }
 
-std::shared_ptr<SimulationCore> NvmlLibrary::core() {
+std::shared_ptr<device::SimulationCore> NvmlLibrary::core() {
   const MutexLock lock(mutex_);
   return core_;
 }
 
 int NvmlLibrary::index(nvmlDevice_t handle) const {
-  for (int gpu = 0; gpu < kMaxSimulatedGpus; ++gpu) {
+  for (int gpu = 0; gpu < device::kMaxSimulatedGpus; ++gpu) {
     if (handle == &devices_[gpu]) return gpu;
   }
   return -1;
 }
 
-Result<std::shared_ptr<SimulationCore>> open_named_simulation() {
+Result<std::shared_ptr<device::SimulationCore>> open_named_simulation() {
   const char* file = std::getenv("HARPE_SIMULATION");
   if (file == nullptr || *file == '\0') {
     return Error::of(ErrorCode::kUnavailable,
                      "HARPE_SIMULATION names no simulation: set it to a TOML file such as "
                      "share/doc/harpe/simulations/a100x4.toml");
   }
-  return open_simulation(file);
+  return device::open_simulation(file);
 }
 
 nvmlReturn_t code_of(const Error& error) {

@@ -24,7 +24,7 @@ class NvmlLibrary {
   nvmlReturn_t start();
   nvmlReturn_t stop();
   /// Null: not initialised.
-  std::shared_ptr<SimulationCore> core();
+  std::shared_ptr<device::SimulationCore> core();
 
   nvmlDevice_t handle(int gpu) { return &devices_[gpu]; }
   /// -1: no handle of this library.
@@ -33,12 +33,12 @@ class NvmlLibrary {
  private:
   Mutex mutex_;
   int users_ HARPE_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
-  nvmlDevice_st devices_[kMaxSimulatedGpus];
+  std::shared_ptr<device::SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
+  nvmlDevice_st devices_[device::kMaxSimulatedGpus];
 };
 
 /// The simulation that HARPE_SIMULATION names, opened; null after saying on standard error why not.
-Result<std::shared_ptr<SimulationCore>> open_named_simulation();
+Result<std::shared_ptr<device::SimulationCore>> open_named_simulation();
 
 nvmlReturn_t code_of(const Error& error);
 inline nvmlReturn_t code_of(const Status& status) {
@@ -60,7 +60,7 @@ nvmlReturn_t guarded(const Call& call) noexcept {
 template <class Call>
 nvmlReturn_t with_library(const Call& call) noexcept {
   return guarded([&]() -> nvmlReturn_t {
-    const std::shared_ptr<SimulationCore> core = NvmlLibrary::instance().core();
+    const std::shared_ptr<device::SimulationCore> core = NvmlLibrary::instance().core();
     return core ? call(*core) : NVML_ERROR_UNINITIALIZED;
   });
 }
@@ -68,7 +68,7 @@ nvmlReturn_t with_library(const Call& call) noexcept {
 /// Calls `call(core, gpu)` when the handle is one.
 template <class Call>
 nvmlReturn_t with_device(nvmlDevice_t device, const Call& call) noexcept {
-  return with_library([&](SimulationCore& core) -> nvmlReturn_t {
+  return with_library([&](device::SimulationCore& core) -> nvmlReturn_t {
     const int gpu = NvmlLibrary::instance().index(device);
     return gpu >= 0 && gpu < core.gpus() ? call(core, gpu) : NVML_ERROR_INVALID_ARGUMENT;
   });
@@ -77,9 +77,9 @@ nvmlReturn_t with_device(nvmlDevice_t device, const Call& call) noexcept {
 /// Writes what `reading(spec, state)` makes of a GPU's state now to `place`.
 template <class T, class Reading>
 nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) noexcept {
-  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
+  return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (place == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    const Result<SimulatedGpuState> state = core.read(gpu);
+    const Result<device::SimulatedGpuState> state = core.read(gpu);
     if (!state.ok()) return code_of(state.error());
     *place = static_cast<T>(reading(core.spec(gpu), *state));
     return NVML_SUCCESS;
@@ -89,9 +89,10 @@ nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) no
 /// Writes a constant of a GPU to `place`, when the GPU is not lost.
 template <class T, class Constant>
 nvmlReturn_t constant_into(nvmlDevice_t device, T* place, const Constant& constant) noexcept {
-  return read_into(device, place, [&](const SimulatedGpuSpec& spec, const SimulatedGpuState&) {
-    return constant(spec);
-  });
+  return read_into(device, place,
+                   [&](const device::SimulatedGpuSpec& spec, const device::SimulatedGpuState&) {
+                     return constant(spec);
+                   });
 }
 
 /// Copies a text with its terminator.

@@ -8,11 +8,11 @@
 namespace harpe {
 namespace {
 
-constexpr unsigned long long kReserved = kSimulatedReservedBytes;
-constexpr unsigned long long kPerProcess = kSimulatedProcessBytes;
+constexpr unsigned long long kReserved = device::kSimulatedReservedBytes;
+constexpr unsigned long long kPerProcess = device::kSimulatedProcessBytes;
 constexpr unsigned int kNoInstance = 0xffffffff;
 
-std::vector<unsigned int> users(const SimulatedGpuState& state) {
+std::vector<unsigned int> users(const device::SimulatedGpuState& state) {
   std::vector<unsigned int> pids;
   for (const int pid : state.process) {
     if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
@@ -22,7 +22,7 @@ std::vector<unsigned int> users(const SimulatedGpuState& state) {
   return pids;
 }
 
-unsigned long long used_memory(const SimulatedGpuState& state) {
+unsigned long long used_memory(const device::SimulatedGpuState& state) {
   return users(state).size() * kPerProcess;
 }
 
@@ -46,9 +46,9 @@ void fill(nvmlProcessDetail_v1_t& info, unsigned int pid) {
 /// As NVML does, `count` takes the room there is and gives the number.
 template <class Info>
 nvmlReturn_t list(nvmlDevice_t device, bool compute, unsigned int* count, Info* infos) {
-  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
+  return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (count == nullptr || (infos == nullptr && *count > 0)) return NVML_ERROR_INVALID_ARGUMENT;
-    const Result<SimulatedGpuState> state = core.read(gpu);
+    const Result<device::SimulatedGpuState> state = core.read(gpu);
     if (!state.ok()) return code_of(state.error());
     const std::vector<unsigned int> pids = compute ? users(*state) : std::vector<unsigned int>();
     const auto number = static_cast<unsigned int>(pids.size());
@@ -62,8 +62,8 @@ nvmlReturn_t list(nvmlDevice_t device, bool compute, unsigned int* count, Info* 
 
 template <class Fill>
 nvmlReturn_t memory_info(nvmlDevice_t device, const Fill& fill) {
-  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
-    const Result<SimulatedGpuState> state = core.read(gpu);
+  return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
+    const Result<device::SimulatedGpuState> state = core.read(gpu);
     if (!state.ok()) return code_of(state.error());
     fill(core.spec(gpu).memory_bytes, used_memory(*state));
     return NVML_SUCCESS;

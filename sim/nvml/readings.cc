@@ -19,15 +19,18 @@ nvmlReturn_t read_clock(nvmlDevice_t device, unsigned int type, unsigned int* mh
                         const Reading& reading) {
   if (type > NVML_CLOCK_VIDEO) return NVML_ERROR_INVALID_ARGUMENT;
   if (type == NVML_CLOCK_VIDEO) {
-    return with_device(device, [](SimulationCore&, int) { return NVML_ERROR_NOT_SUPPORTED; });
+    return with_device(device,
+                       [](device::SimulationCore&, int) { return NVML_ERROR_NOT_SUPPORTED; });
   }
   const ClockDomain domain = type == NVML_CLOCK_MEM ? ClockDomain::kMemory : ClockDomain::kGraphics;
-  return read_into(device, mhz, [&](const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
-    return reading(spec, state, domain);
-  });
+  return read_into(
+      device, mhz,
+      [&](const device::SimulatedGpuSpec& spec, const device::SimulatedGpuState& state) {
+        return reading(spec, state, domain);
+      });
 }
 
-int highest_clock(const SimulatedGpuSpec& spec, ClockDomain domain) {
+int highest_clock(const device::SimulatedGpuSpec& spec, ClockDomain domain) {
   return domain == ClockDomain::kMemory ? spec.memory_clocks.back() : spec.gpu.max_clock.value;
 }
 
@@ -44,7 +47,7 @@ nvmlReturn_t copy_clocks(std::vector<int> clocks, unsigned int* count, unsigned 
 }
 
 /// On a module that is metered as a whole, nothing gives the GPU's part.
-nvmlReturn_t scope_code(const SimulatedGpuSpec& spec, unsigned int scope) {
+nvmlReturn_t scope_code(const device::SimulatedGpuSpec& spec, unsigned int scope) {
   const unsigned int metered = spec.module_scope ? NVML_POWER_SCOPE_MODULE : NVML_POWER_SCOPE_GPU;
   return scope == metered ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
@@ -52,7 +55,7 @@ nvmlReturn_t scope_code(const SimulatedGpuSpec& spec, unsigned int scope) {
 /// Reads what only exists where the GPU itself is metered.
 template <class T, class Reading>
 nvmlReturn_t read_metered(nvmlDevice_t device, T* place, const Reading& reading) {
-  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
+  return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (place == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const nvmlReturn_t scope = scope_code(core.spec(gpu), NVML_POWER_SCOPE_GPU);
     return scope == NVML_SUCCESS ? read_into(device, place, reading) : scope;
@@ -65,20 +68,21 @@ void set_watts(nvmlFieldValue_t& field, double watts) {
 }
 
 /// Fills one field from the state; returns what becomes its own result.
-nvmlReturn_t fill_field(const SimulatedGpuSpec& spec, const SimulatedGpuState& state,
-                        nvmlFieldValue_t& field) {
+nvmlReturn_t fill_field(const device::SimulatedGpuSpec& spec,
+                        const device::SimulatedGpuState& state, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
     case NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
     case NVML_FI_DEV_ENERGY:
       if (!spec.has_counter) return NVML_ERROR_NOT_SUPPORTED;
       field.valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
-      field.value.ullVal = static_cast<unsigned long long>(milli(visible_energy(spec, state)));
+      field.value.ullVal =
+          static_cast<unsigned long long>(milli(device::visible_energy(spec, state)));
       return scope_code(spec, field.scopeId);
     case NVML_FI_DEV_POWER_AVERAGE:
-      set_watts(field, visible_average_power(spec, state));
+      set_watts(field, device::visible_average_power(spec, state));
       return scope_code(spec, field.scopeId);
     case NVML_FI_DEV_POWER_INSTANT:
-      set_watts(field, visible_instant_power(spec, state));
+      set_watts(field, device::visible_instant_power(spec, state));
       return scope_code(spec, field.scopeId);
     case NVML_FI_DEV_POWER_MIN_LIMIT:
       set_watts(field, spec.lowest_limit_w);
@@ -90,7 +94,7 @@ nvmlReturn_t fill_field(const SimulatedGpuSpec& spec, const SimulatedGpuState& s
       set_watts(field, spec.gpu.power_limit.value);
       return NVML_SUCCESS;
     case NVML_FI_DEV_POWER_CURRENT_LIMIT:
-      set_watts(field, enforced_limit(spec, state));
+      set_watts(field, device::enforced_limit(spec, state));
       return NVML_SUCCESS;
     case NVML_FI_DEV_POWER_REQUESTED_LIMIT:
       set_watts(field, state.limit_w);
@@ -104,7 +108,7 @@ constexpr std::uint64_t kSimulatedReasons =
     EventReasons::kIdle | EventReasons::kPowerCap | EventReasons::kHardwareSlowdown |
     EventReasons::kSoftwareThermal | EventReasons::kHardwareThermal | EventReasons::kPowerBrake;
 
-int fan_percent(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
+int fan_percent(const device::SimulatedGpuSpec& spec, const device::SimulatedGpuState& state) {
   const double share = (state.temperature_c - spec.ambient_c) / (spec.slowdown_c - spec.ambient_c);
   return static_cast<int>(std::clamp(30 + 70 * share, 30.0, 100.0));
 }
@@ -114,15 +118,15 @@ int fan_percent(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
 
 using harpe::constant_into;
 using harpe::read_into;
-using harpe::SimulatedGpuSpec;
-using harpe::SimulatedGpuState;
-using harpe::SimulationCore;
 using harpe::with_device;
+using harpe::device::SimulatedGpuSpec;
+using harpe::device::SimulatedGpuState;
+using harpe::device::SimulationCore;
 
 // NOLINTBEGIN(readability-identifier-naming)
 
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int type, unsigned int* mhz) {
-  return harpe::read_clock(device, type, mhz, harpe::visible_clock);
+  return harpe::read_clock(device, type, mhz, harpe::device::visible_clock);
 }
 nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int type, unsigned int* mhz) {
   return harpe::read_clock(device, type, mhz, [](const auto& spec, const auto&, auto domain) {
@@ -161,7 +165,7 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
       return NVML_ERROR_NOT_FOUND;
     }
     return harpe::copy_clocks(
-        harpe::supported_clocks(core.spec(gpu), harpe::ClockDomain::kGraphics), count, mhz);
+        harpe::device::supported_clocks(core.spec(gpu), harpe::ClockDomain::kGraphics), count, mhz);
   });
 }
 
@@ -191,8 +195,9 @@ nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t device,
 
 nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* mw) {
   return harpe::read_metered(device, mw, [](const auto& spec, const auto& state) {
-    return harpe::milli(spec.power_usage_is_average ? harpe::visible_average_power(spec, state)
-                                                    : harpe::visible_instant_power(spec, state));
+    return harpe::milli(spec.power_usage_is_average
+                            ? harpe::device::visible_average_power(spec, state)
+                            : harpe::device::visible_instant_power(spec, state));
   });
 }
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* mj) {
@@ -200,7 +205,7 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
     if (mj == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     if (!core.spec(gpu).has_counter) return NVML_ERROR_NOT_SUPPORTED;
     return harpe::read_metered(device, mj, [](const auto& spec, const auto& state) {
-      return harpe::milli(harpe::visible_energy(spec, state));
+      return harpe::milli(harpe::device::visible_energy(spec, state));
     });
   });
 }
@@ -227,7 +232,7 @@ nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device,
 }
 nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int* mw) {
   return read_into(device, mw, [](const auto& spec, const auto& state) {
-    return harpe::milli(harpe::enforced_limit(spec, state));
+    return harpe::milli(harpe::device::enforced_limit(spec, state));
   });
 }
 
@@ -278,7 +283,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   if (utilization == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   return read_into(
       device, &utilization->gpu, [&](const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
-        const double share = harpe::visible_utilisation(state);
+        const double share = harpe::device::visible_utilisation(state);
         utilization->memory =
             static_cast<unsigned int>(std::lround(100 * share * spec.gpu.memory_bound));
         return std::lround(100 * share);

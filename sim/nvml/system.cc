@@ -66,15 +66,17 @@ const char* nvmlErrorString(nvmlReturn_t result) {
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned int length) {
-  return with_library(
-      [&](harpe::SimulationCore&) { return copy_text("575.0.0-harpe-sim", version, length); });
+  return with_library([&](harpe::device::SimulationCore&) {
+    return copy_text("575.0.0-harpe-sim", version, length);
+  });
 }
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned int length) {
-  return with_library(
-      [&](harpe::SimulationCore&) { return copy_text("12.575.0-harpe-sim", version, length); });
+  return with_library([&](harpe::device::SimulationCore&) {
+    return copy_text("12.575.0-harpe-sim", version, length);
+  });
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
-  return with_library([&](harpe::SimulationCore&) -> nvmlReturn_t {
+  return with_library([&](harpe::device::SimulationCore&) -> nvmlReturn_t {
     if (version == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     *version = 12090;
     return NVML_SUCCESS;
@@ -85,7 +87,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
 }
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* name, unsigned int length) {
-  return with_library([&](harpe::SimulationCore&) -> nvmlReturn_t {
+  return with_library([&](harpe::device::SimulationCore&) -> nvmlReturn_t {
     if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;
     const auto line = harpe::read_file("/proc/" + std::to_string(pid) + "/cmdline", 1 << 20);
     if (!line.ok()) return NVML_ERROR_NOT_FOUND;

@@ -72,10 +72,10 @@ void Cluster::note_jobs() {
   if (!options_.trace) return;
   for (const auto& server : servers_) {
     if (server->registry() == nullptr) continue;
-    for (const JobPtr& job : server->registry()->jobs()) {
+    for (const training::JobPtr& job : server->registry()->jobs()) {
       note(server->url() + " has " + job->id + ": " +
-           json_line(job_status_json(job->job, [](Seconds at) { return at; })));
-      for (const LoggedEvent& event : job->events) note(job->id + " told: " + event.text);
+           json_line(training::job_status_json(job->job, [](Seconds at) { return at; })));
+      for (const training::LoggedEvent& event : job->events) note(job->id + " told: " + event.text);
     }
   }
 }
@@ -83,7 +83,7 @@ void Cluster::note_jobs() {
 void Cluster::build() {
   Random random(options_.seed, "cluster");
   network_.quality = {.latest = random.around(Seconds{1e-3}, Seconds{0.05})};
-  network_.watch = [this](const std::string& server, const HttpRequest& request, int status,
+  network_.watch = [this](const std::string& server, const net::HttpRequest& request, int status,
                           const std::string& bytes, bool handed_on) {
     if (options_.trace) {
       note(server + (handed_on ? " hands on to " : " to ") + request.client + ": " +
@@ -92,7 +92,7 @@ void Cluster::build() {
     }
     history_.sent(server, request, status, bytes, handed_on);
   };
-  database_.on_call = [this](const StoreCall& call) { return fault_of(call); };
+  database_.on_call = [this](const training::StoreCall& call) { return fault_of(call); };
   database_.listener_pause = Seconds{0.1};
   machines_.resize(kServers);
   std::vector<std::string> addresses;
@@ -142,7 +142,7 @@ Figures Cluster::run() {
 void Cluster::check_end() {
   for (const auto& server : servers_) {
     require(server->is_running(), "a server is there again after all is well");
-    const JobRegistry& registry = *server->registry();
+    const training::JobRegistry& registry = *server->registry();
     require(registry.hosting().claims().is_lease_held(), "a server has its lease again");
     require(registry.hosting().table().count() <= trainings_.size(),
             "a server holds no more jobs than there are");

@@ -46,7 +46,7 @@ class Cluster {
   void build();
 
   // What goes wrong: nemesis.cc.
-  StoreFault fault_of(const StoreCall& call);
+  training::StoreFault fault_of(const training::StoreCall& call);
   void break_something();
   void trouble_server(Random& random);
   void trouble_database(Random& random);
@@ -83,7 +83,7 @@ class Cluster {
   const Options options_;
   Scheduler scheduler_;
   Random random_, noise_, energies_;
-  SimulatedDatabase database_;
+  training::SimulatedDatabase database_;
   Network network_;
   History history_;
   std::vector<MachineTime> machines_;

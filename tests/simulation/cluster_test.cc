@@ -46,7 +46,7 @@ TEST(Process, WorkersOfOneThatIsKilledEndWithoutAnEffect) {
           process.clock().sleep_until(process.clock().now() + 10_s);
           done += process.dead() ? 0 : 1;
         },
-        Workers::Size::kSmall);
+        training::Workers::Size::kSmall);
   }
   scheduler.after(15_s, [&] {
     process.kill();
@@ -85,13 +85,14 @@ TEST(Network, WhatIsSentOverACutWayArrivesWhenItIsHealedUnlessItsClientHasGivenU
   Process client(scheduler, "client", machine, 1), server(scheduler, "server", machine, 2);
   Network network(scheduler, 1);
   int served = 0;
-  network.serve("server", &server, [&](const HttpRequest&, const Reply& reply) {
+  network.serve("server", &server, [&](const net::HttpRequest&, const net::Reply& reply) {
     ++served;
     reply({.status = 200});
   });
   std::vector<int> statuses;
   const auto ask = [&] {
-    network.ask(client, "server", {}, 10_s, {.answered = [&](const Result<HttpResponse>& response) {
+    network.ask(client, "server", {}, 10_s,
+                {.answered = [&](const Result<net::HttpResponse>& response) {
                   statuses.push_back(response.ok() ? response->status : 0);
                 }});
   };
@@ -137,15 +138,16 @@ TEST(Cluster, ASeedIsOneLife) {
 class BrokenHistory : public ::testing::Test {
  protected:
   BrokenHistory() {
-    database_.step(
-        [](SimulatedTables& tables) { tables.join("a", {.url = "http://a", .machine = {}}); });
+    database_.step([](training::SimulatedTables& tables) {
+      tables.join("a", {.url = "http://a", .machine = {}});
+    });
   }
 
   void claim(const std::string& job) {
-    database_.step([&](SimulatedTables& tables) { tables.add_owner(job, "a"); });
+    database_.step([&](training::SimulatedTables& tables) { tables.add_owner(job, "a"); });
   }
   void respond(const std::string& server, const std::string& incarnation, int epoch) {
-    HttpRequest request;
+    net::HttpRequest request;
     request.path = "/v1/jobs/j/reports";
     history_.sent(server, request, 200,
                   R"({"version":1,"incarnation":")" + incarnation + R"(","epoch":)" +
@@ -170,7 +172,7 @@ class BrokenHistory : public ::testing::Test {
   }
 
   Scheduler scheduler_;
-  SimulatedDatabase database_;
+  training::SimulatedDatabase database_;
   History history_{scheduler_, database_, {}};
   std::int64_t number_ = 0;
   Seconds unconfirmed_{};  ///< for how long a rank has not heard of its server

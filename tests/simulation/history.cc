@@ -62,7 +62,7 @@ void Figures::add(const Figures& other) {
   longest_mixed = std::max(longest_mixed, other.longest_mixed);
 }
 
-void History::sent(const std::string& server, const HttpRequest& request, int status,
+void History::sent(const std::string& server, const net::HttpRequest& request, int status,
                    const std::string& bytes, bool handed_on) {
   if (!handed_on) ++figures_.requests;
   const std::string id = job_in(request.path);
@@ -86,7 +86,7 @@ void History::check_commander(const std::string& server, const std::string& job,
     std::string url;
     std::int64_t epoch = 0;
   };
-  const auto claim = database_.step([&](SimulatedTables& tables) -> std::optional<Claim> {
+  const auto claim = database_.step([&](training::SimulatedTables& tables) -> std::optional<Claim> {
     const auto owner = tables.owner(job);
     if (!owner) return std::nullopt;
     const auto row = tables.server(owner->server);

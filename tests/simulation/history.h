@@ -66,7 +66,7 @@ class History {
     /// Iterations until a straggler is found and responded to.
     int settling = 20;
   };
-  History(Scheduler& scheduler, SimulatedDatabase& database, Options options)
+  History(Scheduler& scheduler, training::SimulatedDatabase& database, Options options)
       : scheduler_(scheduler), database_(database), options_(options) {}
 
   /// Called with every iteration; empty: not.
@@ -74,7 +74,7 @@ class History {
 
   // What happens.
   /// A server sends something to a client: of its own, or handed on.
-  void sent(const std::string& server, const HttpRequest& request, int status,
+  void sent(const std::string& server, const net::HttpRequest& request, int status,
             const std::string& bytes, bool handed_on);
   void iteration(PlayedIteration iteration);
   /// Ranks pause before an iteration, all or some.
@@ -111,7 +111,7 @@ class History {
   void check_promise(JobHistory& job, const PlayedIteration& iteration);
 
   Scheduler& scheduler_;
-  SimulatedDatabase& database_;
+  training::SimulatedDatabase& database_;
   const Options options_;
   std::map<std::string, JobHistory> jobs_;
   std::optional<Instant> calm_since_ = Instant{};

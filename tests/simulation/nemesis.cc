@@ -12,8 +12,8 @@ constexpr const char* kDatabase = "database";
 
 }  // namespace
 
-StoreFault Cluster::fault_of(const StoreCall& call) {
-  using Outcome = StoreFault::Outcome;
+training::StoreFault Cluster::fault_of(const training::StoreCall& call) {
+  using Outcome = training::StoreFault::Outcome;
   const Seconds before = noise_.around(Seconds{2e-4}, Seconds{0.01});
   const Seconds after = noise_.around(Seconds{1e-4}, Seconds{0.01});
   if (database_state_ == Database::kRefuses) return {Outcome::kRefused, before, after};

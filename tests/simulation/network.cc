@@ -45,8 +45,8 @@ void Network::carry(const std::string& from, const std::string& to, Instant& las
   });
 }
 
-Network::ExchangePtr Network::ask(Process& client, const std::string& address, HttpRequest request,
-                                  Seconds timeout, Client hears) {
+Network::ExchangePtr Network::ask(Process& client, const std::string& address,
+                                  net::HttpRequest request, Seconds timeout, Client hears) {
   request.client = client.name();
   const auto exchange = std::make_shared<Exchange>(*this, ++last_number_, client, address,
                                                    std::move(request), std::move(hears));
@@ -70,19 +70,20 @@ void Network::arrive(const ExchangePtr& exchange) {
   }
   served.open.emplace(exchange->number_, exchange);
   exchange->arrived_ = true;
-  exchange->presence_ = std::make_shared<ClientPresence>();
+  exchange->presence_ = std::make_shared<net::ClientPresence>();
   // Read when the server gets to it.
   served.process->loop().post([this, exchange, handler = served.handler] {
     if (exchange->closed_) return;
-    HttpRequest request = exchange->request_;
+    net::HttpRequest request = exchange->request_;
     request.presence = exchange->presence_;
-    handler(std::move(request),
-            [this, exchange](HttpResponse response) { respond(exchange, std::move(response)); });
+    handler(std::move(request), [this, exchange](net::HttpResponse response) {
+      respond(exchange, std::move(response));
+    });
   });
 }
 
 /// On the server's loop.
-void Network::respond(const ExchangePtr& exchange, HttpResponse response) {
+void Network::respond(const ExchangePtr& exchange, net::HttpResponse response) {
   if (exchange->closed_) return;
   if (response.before_sending) std::exchange(response.before_sending, nullptr)(response);
   exchange->handed_on_ = std::ranges::any_of(
@@ -115,7 +116,7 @@ void Network::respond(const ExchangePtr& exchange, HttpResponse response) {
 
 void Network::drain(const ExchangePtr& exchange) {
   if (exchange->closed_) return;
-  const std::shared_ptr<EventStream> stream = exchange->stream_;
+  const std::shared_ptr<net::EventStream> stream = exchange->stream_;
   const bool ended = stream->ended();
   std::string bytes = stream->take();
   if (!bytes.empty()) {

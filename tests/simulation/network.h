@@ -34,10 +34,10 @@ class Network {
   };
 
   /// What a server does with requests, on its loop.
-  using Handler = std::function<void(HttpRequest, Reply)>;
+  using Handler = std::function<void(net::HttpRequest, net::Reply)>;
   /// Sees every response, and every piece of a stream, at the moment when a server sends it, and
   /// whether it is another server's, which it hands on.
-  using Watch = std::function<void(const std::string& server, const HttpRequest& request,
+  using Watch = std::function<void(const std::string& server, const net::HttpRequest& request,
                                    int status, const std::string& bytes, bool handed_on)>;
 
   Network(Scheduler& scheduler, std::uint64_t seed) : scheduler_(scheduler), random_(seed, "net") {}
@@ -57,15 +57,15 @@ class Network {
   /// What a client hears, on its loop. After the first `answered`, bytes if the response is a
   /// stream; `ended` then comes last, unless the client has left.
   struct Client {
-    std::function<void(Result<HttpResponse>)> answered;
+    std::function<void(Result<net::HttpResponse>)> answered;
     std::function<void(std::string)> bytes = [](const std::string&) {};
     std::function<void(std::string why)> ended = [](const std::string&) {};
   };
   class Exchange;
   using ExchangePtr = std::shared_ptr<Exchange>;
   /// \param timeout  until the response, or its head, is there, by the client's clock
-  ExchangePtr ask(Process& client, const std::string& address, HttpRequest request, Seconds timeout,
-                  Client hears);
+  ExchangePtr ask(Process& client, const std::string& address, net::HttpRequest request,
+                  Seconds timeout, Client hears);
 
  private:
   struct Served {
@@ -78,7 +78,7 @@ class Network {
     return a < b ? Way(a, b) : Way(b, a);
   }
   void arrive(const ExchangePtr& exchange);
-  void respond(const ExchangePtr& exchange, HttpResponse response);
+  void respond(const ExchangePtr& exchange, net::HttpResponse response);
   void drain(const ExchangePtr& exchange);
   void carry(const std::string& from, const std::string& to, Instant& last,
              std::function<void()> arrives);
@@ -101,7 +101,7 @@ class Network {
 class Network::Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(Network& network, std::uint64_t number, Process& client, std::string address,
-           HttpRequest request, Client hears)
+           net::HttpRequest request, Client hears)
       : network_(network),
         number_(number),
         client_(client),
@@ -117,10 +117,10 @@ class Network::Exchange : public std::enable_shared_from_this<Exchange> {
   const std::uint64_t number_;
   Process& client_;
   const std::string address_;
-  HttpRequest request_;
+  net::HttpRequest request_;
   Client hears_;
-  std::shared_ptr<ClientPresence> presence_;  ///< at the server
-  std::shared_ptr<EventStream> stream_;
+  std::shared_ptr<net::ClientPresence> presence_;  ///< at the server
+  std::shared_ptr<net::EventStream> stream_;
   Instant last_to_server_{}, last_to_client_{};
   bool arrived_ = false, answered_ = false;
   bool over_ = false;    ///< for the client

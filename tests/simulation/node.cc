@@ -23,13 +23,13 @@ constexpr Seconds kLease{60}, kRetry{0.5};
 Node::Node(Scheduler& scheduler, std::string name)
     : scheduler_(scheduler),
       name_(std::move(name)),
-      node_(1, *Policy::parse(kPolicy, "policy"), {}),
+      node_(1, *node::Policy::parse(kPolicy, "policy"), {}),
       found_(node_.gpu(0).state()) {
   start_agent();
 }
 
-Peer Node::peer(std::int64_t process) const {
-  Peer peer;
+net::Peer Node::peer(std::int64_t process) const {
+  net::Peer peer;
   peer.uid = kUser;
   peer.pid = process;
   peer.start_ticks = 1;
@@ -42,7 +42,7 @@ void Node::act(const std::function<void()>& work) {
   try {
     work();
     settle();
-  } catch (const SimulatedNode::Crash&) {
+  } catch (const node::SimulatedNode::Crash&) {
     node_.crash();
   }
 }
@@ -79,7 +79,7 @@ void Node::process_ended(std::int64_t process) {
 }
 
 std::optional<Megahertz> Node::locked() {
-  const TestGpu::State state = node_.gpu(0).state();
+  const node::TestGpu::State state = node_.gpu(0).state();
   return state.graphics ? std::optional(state.graphics->highest) : std::nullopt;
 }
 
@@ -91,7 +91,7 @@ Node::Clock Node::want(std::int64_t process, std::optional<Megahertz> clock) {
     if (lease_.empty()) {
       if (now < next_try_) return;
       next_try_ = now + kRetry;
-      LeaseRequest request;
+      node::LeaseRequest request;
       request.gpus = {0};
       request.duration = kLease;
       request.ends_with_process = true;
@@ -107,14 +107,14 @@ Node::Clock Node::want(std::int64_t process, std::optional<Megahertz> clock) {
   bool done = false;
   if (!lease_.empty()) {
     act([&] {
-      Setting setting;
+      node::Setting setting;
       if (clock) {
         setting.clocks = {*clock, *clock};
       } else {
-        setting.kind = Setting::Kind::kResetClocks;
+        setting.kind = node::Setting::Kind::kResetClocks;
       }
       node_.apply(peer(process), lease_, 0, setting,
-                  [&done](const Result<Applied>& applied) { done = applied.ok(); });
+                  [&done](const Result<node::Applied>& applied) { done = applied.ok(); });
     });
   }
   if (!node_.runs()) {

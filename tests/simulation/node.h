@@ -36,7 +36,7 @@ class Node {
   void tick();
 
  private:
-  Peer peer(std::int64_t process) const;
+  net::Peer peer(std::int64_t process) const;
   std::optional<Megahertz> locked();
   /// Lets the agent act, which may be killed meanwhile.
   void act(const std::function<void()>& work);
@@ -45,8 +45,8 @@ class Node {
 
   Scheduler& scheduler_;
   const std::string name_;
-  SimulatedNode node_;
-  const TestGpu::State found_;
+  node::SimulatedNode node_;
+  const node::TestGpu::State found_;
   // Of the client.
   std::string lease_;
   std::int64_t holder_ = 0;

@@ -10,13 +10,13 @@
 namespace harpe::simulation {
 void Cluster::ask(const std::string& method, const std::string& path, const std::string& body,
                   const Heard& heard, std::optional<std::size_t> server) {
-  HttpRequest request;
+  net::HttpRequest request;
   request.method = method;
   request.path = path;
   request.body = body;
   const std::size_t number = server.value_or(random_.below(servers_.size()));
   network_.ask(*people_, servers_[number]->url(), std::move(request), Seconds{30},
-               {.answered = [this, method, path, heard](const Result<HttpResponse>& response) {
+               {.answered = [this, method, path, heard](const Result<net::HttpResponse>& response) {
                  note("people: " + method + " " + path + ": " +
                       (response.ok() ? std::to_string(response->status) : response.error().text()));
                  heard(response.ok() ? response->status : 0, response.ok() ? response->body : "");

@@ -88,7 +88,7 @@ void Process::ProcessLoop::after(Seconds delay, std::function<void()> work) {
 
 // --- Workers ------------------------------------------------------------------------------------
 
-class Process::ProcessWorkers final : public Workers {
+class Process::ProcessWorkers final : public training::Workers {
  public:
   ProcessWorkers(Process& process, const Options& options)
       : process_(process), threads_(std::max(1, options.threads)), for_small_(options.for_small) {}
@@ -124,7 +124,7 @@ class Process::ProcessWorkers final : public Workers {
       process_.start_thread([this, piece = queue_.take(only_small)]() mutable { serve(piece); });
     }
   }
-  void serve(WorkQueue::Piece& piece) {
+  void serve(training::WorkQueue::Piece& piece) {
     process_.clock().sleep_until(process_.clock().now() +
                                  process_.random_.around(kSoonest, kLatest));
     if (!process_.dead()) piece.work();
@@ -136,13 +136,13 @@ class Process::ProcessWorkers final : public Workers {
 
   Process& process_;
   const int threads_, for_small_;
-  WorkQueue queue_;
+  training::WorkQueue queue_;
   int running_ = 0;
   bool closed_ = false;
 };
 
-MakeWorkers Process::make_workers() {
-  return [this](const Workers::Options& options) -> std::unique_ptr<Workers> {
+training::MakeWorkers Process::make_workers() {
+  return [this](const training::Workers::Options& options) -> std::unique_ptr<training::Workers> {
     return std::make_unique<ProcessWorkers>(*this, options);
   };
 }

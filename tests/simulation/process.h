@@ -48,7 +48,7 @@ class Process {
   Clock& clock() { return clock_; }
   const Clock& clock() const { return clock_; }
   Loop& loop() { return loop_; }
-  MakeWorkers make_workers();
+  training::MakeWorkers make_workers();
   /// Runs `body` as a thread of this process.
   void start_thread(std::function<void()> body);
 

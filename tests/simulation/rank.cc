@@ -14,8 +14,8 @@ constexpr Seconds kShortestPause{1e-3};
 
 }  // namespace
 
-Rank::Rank(Process& process, Network& network, std::string address, ServerSessionOptions options,
-           std::size_t instructions)
+Rank::Rank(Process& process, Network& network, std::string address,
+           training::ServerSessionOptions options, std::size_t instructions)
     : process_(process),
       link_(*this, network, std::move(address)),
       book_(instructions),
@@ -23,10 +23,10 @@ Rank::Rank(Process& process, Network& network, std::string address, ServerSessio
   process_.loop().post([this] { move_on(); });
 }
 
-ServerSession::Listener Rank::listener() {
+training::ServerSession::Listener Rank::listener() {
   return {.assignments =
-              [this](const std::vector<StageAssignment>& assignments) {
-                for (const StageAssignment& one : assignments) {
+              [this](const std::vector<training::StageAssignment>& assignments) {
+                for (const training::StageAssignment& one : assignments) {
                   (void)book_.add(one);
                   pauses_.take(one);
                 }
@@ -46,7 +46,7 @@ ServerSession::Listener Rank::listener() {
           .reached = [this] { return reached_; }};
 }
 
-void Rank::pause(const PauseRequest& pause, std::int64_t iteration) {
+void Rank::pause(const training::PauseRequest& pause, std::int64_t iteration) {
   pauses_.follow(pause);
   paused_ = pause;
   paused_before_ = iteration;
@@ -59,7 +59,8 @@ void Rank::pause(const PauseRequest& pause, std::int64_t iteration) {
 /// As the client decides (pause_board.h).
 bool Rank::is_pausing() {
   if (!paused_) return false;
-  const bool is_alone = !governed_ && process_.clock().now() - alone_since_ >= PauseBoard::kAlone;
+  const bool is_alone =
+      !governed_ && process_.clock().now() - alone_since_ >= training::PauseBoard::kAlone;
   if (!is_alone && pauses_.lasts(*paused_, paused_before_)) return true;
   paused_.reset();
   reached_ = paused_before_;
@@ -67,8 +68,8 @@ bool Rank::is_pausing() {
   return false;
 }
 
-std::optional<StageAssignment> Rank::in_force(std::int64_t iteration) const {
-  const StageAssignment* assignments = governed_ ? book_.in_force(iteration) : nullptr;
+std::optional<training::StageAssignment> Rank::in_force(std::int64_t iteration) const {
+  const training::StageAssignment* assignments = governed_ ? book_.in_force(iteration) : nullptr;
   return assignments != nullptr ? std::optional(*assignments) : std::nullopt;
 }
 
@@ -76,7 +77,7 @@ Seconds Rank::unconfirmed() const {
   return process_.clock().now() - std::max(heard_, went_on_);
 }
 
-void Rank::report(IterationReport report, Instant began) {
+void Rank::report(training::IterationReport report, Instant began) {
   if (began < forgotten_) report.version = 0;
   const std::int64_t iteration = report.iteration;
   session_.report(std::move(report));
@@ -103,14 +104,14 @@ void Rank::move_on() {
 struct Rank::Link::Stream {
   std::weak_ptr<Network::Exchange> exchange;  ///< which owns this
   std::function<void(std::string_view)> bytes;
-  std::function<void(HttpResult)> ended;
+  std::function<void(net::HttpResult)> ended;
   Instant heard;
   bool over = false;
 };
 
-HttpRequest Rank::Link::request(const std::string& method, const std::string& target,
-                                std::string body) const {
-  HttpRequest request;
+net::HttpRequest Rank::Link::request(const std::string& method, const std::string& target,
+                                     std::string body) const {
+  net::HttpRequest request;
   request.method = method;
   const std::size_t query = target.find('?');
   request.path = target.substr(0, query);
@@ -120,28 +121,29 @@ HttpRequest Rank::Link::request(const std::string& method, const std::string& ta
 }
 
 void Rank::Link::send(const std::string& method, const std::string& path, std::string body,
-                      std::function<void(HttpResult)> done) {
-  network_.ask(rank_.process_, address_, request(method, path, std::move(body)), kResponseTimeout,
-               {.answered = [this, done = std::move(done)](const Result<HttpResponse>& response) {
-                 if (response.ok()) {
-                   if (response->status < 300) rank_.heard_ = rank_.process_.clock().now();
-                   done({.status = response->status, .body = response->body, .failure = {}});
-                 } else {
-                   done({.status = 0, .body = {}, .failure = response.error().text()});
-                 }
-                 rank_.move_on();
-               }});
+                      std::function<void(net::HttpResult)> done) {
+  network_.ask(
+      rank_.process_, address_, request(method, path, std::move(body)), kResponseTimeout,
+      {.answered = [this, done = std::move(done)](const Result<net::HttpResponse>& response) {
+        if (response.ok()) {
+          if (response->status < 300) rank_.heard_ = rank_.process_.clock().now();
+          done({.status = response->status, .body = response->body, .failure = {}});
+        } else {
+          done({.status = 0, .body = {}, .failure = response.error().text()});
+        }
+        rank_.move_on();
+      }});
 }
 
 void Rank::Link::listen(const std::string& path, std::function<void(std::string_view)> bytes,
-                        std::function<void(HttpResult)> ended) {
+                        std::function<void(net::HttpResult)> ended) {
   stop_listening();
   const auto stream = std::make_shared<Stream>();
   stream->bytes = std::move(bytes);
   stream->ended = std::move(ended);
   stream->heard = rank_.process_.clock().now();
   stream_ = stream;
-  const auto end = [this, stream](HttpResult response) {
+  const auto end = [this, stream](net::HttpResult response) {
     if (std::exchange(stream->over, true)) return;
     stream->ended(std::move(response));
     rank_.move_on();
@@ -149,7 +151,7 @@ void Rank::Link::listen(const std::string& path, std::function<void(std::string_
   stream->exchange = network_.ask(
       rank_.process_, address_, request("GET", path, {}), kSilence,
       {.answered =
-           [end](const Result<HttpResponse>& response) {
+           [end](const Result<net::HttpResponse>& response) {
              if (!response.ok())
                return end({.status = 0, .body = {}, .failure = response.error().text()});
              if (response->content_type != "text/event-stream") {

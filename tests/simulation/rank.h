@@ -19,15 +19,15 @@ namespace harpe::simulation {
 class Rank {
  public:
   /// \param address  of the server that it was given
-  Rank(Process& process, Network& network, std::string address, ServerSessionOptions options,
-       std::size_t instructions);
+  Rank(Process& process, Network& network, std::string address,
+       training::ServerSessionOptions options, std::size_t instructions);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
   Process& process() { return process_; }
   const Process& process() const { return process_; }
   /// By what it runs an iteration that begins now; none: its clocks are free.
-  std::optional<StageAssignment> in_force(std::int64_t iteration) const;
+  std::optional<training::StageAssignment> in_force(std::int64_t iteration) const;
   bool governed() const { return governed_; }
   /// The life of the job in which it registered.
   const std::string& incarnation() const { return session_.incarnation(); }
@@ -38,30 +38,30 @@ class Rank {
   void go_on() { went_on_ = process_.clock().now(); }
 
   /// Whether training is asked to pause before this iteration.
-  std::optional<PauseRequest> pause_before(std::int64_t iteration) {
+  std::optional<training::PauseRequest> pause_before(std::int64_t iteration) {
     auto asked = pauses_.before(iteration);
     reached_ = asked ? iteration - 1 : iteration;
     return asked;
   }
   /// Follows that.
-  void pause(const PauseRequest& pause, std::int64_t iteration);
+  void pause(const training::PauseRequest& pause, std::int64_t iteration);
   /// Whether it still does.
   bool is_pausing();
 
   /// An iteration has ended. \param report  of it, by the assignments that held
-  void report(IterationReport report, Instant began);
+  void report(training::IterationReport report, Instant began);
   /// Training has ended in order.
   void end();
 
  private:
-  class Link final : public HttpLink {
+  class Link final : public net::HttpLink {
    public:
     Link(Rank& rank, Network& network, std::string address)
         : rank_(rank), network_(network), address_(std::move(address)) {}
     void send(const std::string& method, const std::string& path, std::string body,
-              std::function<void(HttpResult)> done) override;
+              std::function<void(net::HttpResult)> done) override;
     void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-                std::function<void(HttpResult)> ended) override;
+                std::function<void(net::HttpResult)> ended) override;
     void stop_listening() override;
     bool renew_token() override { return false; }
     void step(Seconds) override {}
@@ -69,8 +69,8 @@ class Rank {
 
    private:
     struct Stream;
-    HttpRequest request(const std::string& method, const std::string& target,
-                        std::string body) const;
+    net::HttpRequest request(const std::string& method, const std::string& target,
+                             std::string body) const;
     void watch_silence(const std::shared_ptr<Stream>& stream);
     Rank& rank_;
     Network& network_;
@@ -78,23 +78,23 @@ class Rank {
     std::shared_ptr<Stream> stream_;
   };
 
-  ServerSession::Listener listener();
+  training::ServerSession::Listener listener();
   /// Does what is due, and comes back when something is.
   void move_on();
 
   Process& process_;
   Link link_;
-  AssignmentBook book_;
-  PauseBook pauses_;
-  std::optional<PauseRequest> paused_;  ///< by which it waits
-  std::int64_t paused_before_ = 0;      ///< iteration
-  std::int64_t reached_ = -1;           ///< `PauseBoard::reached`
-  Instant alone_since_{};               ///< where it is not governed
+  training::AssignmentBook book_;
+  training::PauseBook pauses_;
+  std::optional<training::PauseRequest> paused_;  ///< by which it waits
+  std::int64_t paused_before_ = 0;                ///< iteration
+  std::int64_t reached_ = -1;                     ///< `PauseBoard::reached`
+  Instant alone_since_{};                         ///< where it is not governed
   bool governed_ = false;
   Instant forgotten_{};
   Instant heard_{};    ///< a success, or anything on a stream
   Instant went_on_{};  ///< after it was stopped
-  ServerSession session_;
+  training::ServerSession session_;
   std::uint64_t turn_ = 0;  ///< a timer that was set before does nothing
 };
 

@@ -17,7 +17,7 @@ constexpr Seconds kRestart{1};
 constexpr Seconds kLook{0.01};
 
 /// Events of another server, handed on.
-class HandedOnEvents final : public EventStream {
+class HandedOnEvents final : public net::EventStream {
  public:
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
@@ -77,7 +77,7 @@ void Server::open(Life& life) {
 
 bool Server::try_open(Life& life) {
   Process& process = life.process;
-  Result<std::unique_ptr<Store>> store = SimulatedStore::open(
+  Result<std::unique_ptr<training::Store>> store = training::SimulatedStore::open(
       world_.database, {.name = name_, .url = url_, .clock = &process.clock()},
       {.start_thread =
            [&process](std::function<void()> body) { process.start_thread(std::move(body)); },
@@ -85,9 +85,9 @@ bool Server::try_open(Life& life) {
   if (!store.ok()) return false;
   life.store = *std::move(store);
   const auto log = [this](const std::string& line) { world_.log(name_ + ": " + line); };
-  life.hosting = std::make_unique<Hosting>(
+  life.hosting = std::make_unique<training::Hosting>(
       process.loop(), process.clock(), life.store.get(),
-      Hosting::Options{
+      training::Hosting::Options{
           .clocks = {.boot_time = [&process] { return (process.clock().now() - Instant{}).value; },
                      .wall =
                          [this, &process] {
@@ -97,23 +97,24 @@ bool Server::try_open(Life& life) {
           .url = url_,
           .make_workers = process.make_workers()},
       log);
-  life.registry = std::make_unique<JobRegistry>(
+  life.registry = std::make_unique<training::JobRegistry>(
       process.loop(), *life.hosting,
-      JobRegistry::Options{.workers = 1, .new_incarnation = [&process] {
-                             std::string text;
-                             while (text.size() < 16) {
-                               text += static_cast<char>('a' + process.random().below(26));
-                             }
-                             return text;
-                           }});
-  life.recurring_jobs = std::make_unique<RecurringJobs>(*life.hosting);
-  life.owners = std::make_unique<JobOwners>(
+      training::JobRegistry::Options{.workers = 1, .new_incarnation = [&process] {
+                                       std::string text;
+                                       while (text.size() < 16) {
+                                         text +=
+                                             static_cast<char>('a' + process.random().below(26));
+                                       }
+                                       return text;
+                                     }});
+  life.recurring_jobs = std::make_unique<training::RecurringJobs>(*life.hosting);
+  life.owners = std::make_unique<training::JobOwners>(
       process.loop(), *life.hosting, *life.store,
-      JobOwners::Options{
+      training::JobOwners::Options{
           .url = url_,
           .forward =
-              [this, &life](const std::string& url, const HttpRequest& request,
-                            const std::function<void(Result<HttpResponse>)>& answered) {
+              [this, &life](const std::string& url, const net::HttpRequest& request,
+                            const std::function<void(Result<net::HttpResponse>)>& answered) {
                 forward(life, url, request, answered);
               },
           .make_workers = process.make_workers()},
@@ -136,11 +137,11 @@ void Server::every(Life& life, Seconds period, const std::function<void()>& work
 }
 
 void Server::serve(Life& life) {
-  life.api =
-      std::make_unique<ServerApi>(*life.registry, *life.recurring_jobs,
-                                  ServerApiOptions{.version = "simulated"}, life.owners.get());
+  life.api = std::make_unique<training::ServerApi>(
+      *life.registry, *life.recurring_jobs, training::ServerApiOptions{.version = "simulated"},
+      life.owners.get());
   life.up = true;
-  world_.network.serve(url_, &life.process, [&life](HttpRequest request, Reply reply) {
+  world_.network.serve(url_, &life.process, [&life](net::HttpRequest request, net::Reply reply) {
     if (life.up) life.api->handle(std::move(request), std::move(reply));
   });
   every(life, kTick, [&life] {
@@ -192,12 +193,12 @@ void Server::go_on() {
   }
 }
 
-void Server::forward(Life& life, const std::string& url, const HttpRequest& request,
-                     const std::function<void(Result<HttpResponse>)>& answered) {
-  HttpRequest asked = request;
+void Server::forward(Life& life, const std::string& url, const net::HttpRequest& request,
+                     const std::function<void(Result<net::HttpResponse>)>& answered) {
+  net::HttpRequest asked = request;
   asked.presence = nullptr;
   asked.forwarded = true;
-  const Seconds timeout = waits_for_other_ranks(request) ? kWaitsForOthers : kPeerTimeout;
+  const Seconds timeout = training::waits_for_other_ranks(request) ? kWaitsForOthers : kPeerTimeout;
   const auto events = std::make_shared<HandedOnEvents>();
   const std::weak_ptr<HandedOnEvents> listening = events;
   const auto has_left = [presence = request.presence] {
@@ -206,7 +207,7 @@ void Server::forward(Life& life, const std::string& url, const HttpRequest& requ
   const auto exchange = world_.network.ask(
       life.process, url, std::move(asked), timeout,
       {.answered =
-           [answered, events = events, has_left](Result<HttpResponse> response) mutable {
+           [answered, events = events, has_left](Result<net::HttpResponse> response) mutable {
              if (has_left()) return;
              if (response.ok()) {
                response->headers.emplace_back(kHandedOn, "1");

@@ -22,7 +22,7 @@ class Server {
   struct World {
     Scheduler& scheduler;
     Network& network;
-    SimulatedDatabase& database;
+    training::SimulatedDatabase& database;
     std::uint64_t seed = 0;
     std::function<void(const std::string& text)> log;
   };
@@ -42,7 +42,7 @@ class Server {
 
   bool is_running() const { return life_ != nullptr && life_->up && !life_->process.dead(); }
   /// Null where it does not run.
-  JobRegistry* registry() { return is_running() ? life_->registry.get() : nullptr; }
+  training::JobRegistry* registry() { return is_running() ? life_->registry.get() : nullptr; }
 
  private:
   /// From a start to its end.
@@ -51,12 +51,12 @@ class Server {
          std::uint64_t seed)
         : process(scheduler, name, machine, seed) {}
     Process process;
-    std::unique_ptr<Store> store;
-    std::unique_ptr<Hosting> hosting;
-    std::unique_ptr<JobRegistry> registry;
-    std::unique_ptr<RecurringJobs> recurring_jobs;
-    std::unique_ptr<JobOwners> owners;
-    std::unique_ptr<ServerApi> api;
+    std::unique_ptr<training::Store> store;
+    std::unique_ptr<training::Hosting> hosting;
+    std::unique_ptr<training::JobRegistry> registry;
+    std::unique_ptr<training::RecurringJobs> recurring_jobs;
+    std::unique_ptr<training::JobOwners> owners;
+    std::unique_ptr<training::ServerApi> api;
     bool starting = true, up = false, gone = false;
   };
   void open(Life& life);
@@ -65,8 +65,8 @@ class Server {
   void end(bool at_once);
   void take_down(Life& life);
   static void every(Life& life, Seconds period, const std::function<void()>& work);
-  void forward(Life& life, const std::string& url, const HttpRequest& request,
-               const std::function<void(Result<HttpResponse>)>& answered);
+  void forward(Life& life, const std::string& url, const net::HttpRequest& request,
+               const std::function<void(Result<net::HttpResponse>)>& answered);
 
   World world_;
   const std::string name_, url_;

@@ -21,11 +21,11 @@ constexpr const char* kSpecification =
 class TwoServers : public ::testing::Test {
  protected:
   TwoServers() {
-    database_.on_call = [this](const StoreCall& call) {
-      using Kind = StoreCall::Kind;
-      if (call.kind == Kind::kRemoveJob) return StoreFault{removal_, 1e-3_s, kLate};
-      return StoreFault{StoreFault::Outcome::kDone,
-                        call.kind == Kind::kWrite ? writes_after_ : 1e-3_s, 1e-3_s};
+    database_.on_call = [this](const training::StoreCall& call) {
+      using Kind = training::StoreCall::Kind;
+      if (call.kind == Kind::kRemoveJob) return training::StoreFault{removal_, 1e-3_s, kLate};
+      return training::StoreFault{training::StoreFault::Outcome::kDone,
+                                  call.kind == Kind::kWrite ? writes_after_ : 1e-3_s, 1e-3_s};
     };
     for (int i = 0; i < 2; ++i) {
       servers_.push_back(std::make_unique<Server>(
@@ -43,13 +43,13 @@ class TwoServers : public ::testing::Test {
   /// \returns  where the status of the response will be; 0: there is none
   std::shared_ptr<int> ask(std::size_t server, const std::string& method, const std::string& path,
                            const std::string& body = {}) {
-    HttpRequest request;
+    net::HttpRequest request;
     request.method = method;
     request.path = path;
     request.body = body;
     const auto status = std::make_shared<int>(0);
     network_.ask(client_, servers_[server]->url(), std::move(request), 60_s,
-                 {.answered = [status](const Result<HttpResponse>& response) {
+                 {.answered = [status](const Result<net::HttpResponse>& response) {
                    *status = response.ok() ? response->status : 0;
                  }});
     return status;
@@ -63,12 +63,12 @@ class TwoServers : public ::testing::Test {
 
   static constexpr Seconds kLate{8};
   Scheduler scheduler_;
-  SimulatedDatabase database_;
+  training::SimulatedDatabase database_;
   Network network_{scheduler_, 1};
   const MachineTime machine_;
   Process client_{scheduler_, "client", machine_, 1};
   std::vector<std::unique_ptr<Server>> servers_;
-  StoreFault::Outcome removal_ = StoreFault::Outcome::kDone;
+  training::StoreFault::Outcome removal_ = training::StoreFault::Outcome::kDone;
   Seconds writes_after_{1e-3};
 };
 
@@ -92,7 +92,8 @@ TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
 TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
   for (const bool was_done : {true, false}) {
     SCOPED_TRACE(was_done);
-    removal_ = was_done ? StoreFault::Outcome::kLostAfter : StoreFault::Outcome::kLostBefore;
+    removal_ = was_done ? training::StoreFault::Outcome::kLostAfter
+                        : training::StoreFault::Outcome::kLostBefore;
     ASSERT_EQ(respond(0, "PUT", kJob, kSpecification), 201);
     writes_after_ = 3_s;
     const auto removed = ask(0, "DELETE", kJob);
@@ -105,7 +106,7 @@ TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
     run(10_s);
     EXPECT_EQ(respond(0, "GET", kJob), was_done ? 404 : 200);
     EXPECT_EQ(respond(1, "GET", kJob), was_done ? 404 : 200);
-    removal_ = StoreFault::Outcome::kDone;
+    removal_ = training::StoreFault::Outcome::kDone;
     respond(0, "DELETE", kJob);
     run(kLate);
   }

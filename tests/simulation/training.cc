@@ -25,7 +25,7 @@ Training::Training(World world, std::string id, JobSpec spec, const Profile& tru
     : world_(std::move(world)),
       id_(std::move(id)),
       spec_(std::move(spec)),
-      spec_text_(job_spec_json(spec_)),
+      spec_text_(training::job_spec_json(spec_)),
       machines_(spec_, truth, {.overhead = Seconds{0.2}, .seed = world_.seed}) {
   for (std::size_t i = 0; i < ranks(); ++i) {
     nodes_.push_back(std::make_unique<Node>(world_.scheduler, rank_name(i)));
@@ -42,13 +42,14 @@ std::int64_t Training::process_id(std::size_t index) const {
   return static_cast<std::int64_t>(start_ * 1000 + index + 1);
 }
 
-std::optional<StageAssignment> Training::obeyed(std::size_t index,
-                                                std::optional<StageAssignment> assignments) {
+std::optional<training::StageAssignment> Training::obeyed(
+    std::size_t index, std::optional<training::StageAssignment> assignments) {
   const auto first = assignments ? std::optional(assignments->clocks.front()) : std::nullopt;
   const Node::Clock clock = nodes_[index]->want(process_id(index), first);
   if (clock.obeyed || !clock.locked) return clock.obeyed ? assignments : std::nullopt;
   // It is as an agent left it that is gone.
-  return StageAssignment{.purpose = StageAssignment::Purpose::kAllMax, .clocks = {*clock.locked}};
+  return training::StageAssignment{.purpose = training::StageAssignment::Purpose::kAllMax,
+                                   .clocks = {*clock.locked}};
 }
 
 Rank* Training::rank(std::size_t index) {
@@ -63,14 +64,15 @@ void Training::start(const std::string& run) {
     processes_.push_back(
         std::make_unique<Process>(world_.scheduler, rank_name(i), machine_, world_.seed + start_));
     const std::string session = rank_name(i) + "-" + std::to_string(start_);
-    ServerSessionOptions options{.job = id_,
-                                 .spec = spec_text_,
-                                 .registration = {.coordinates = places[i],
-                                                  .session = session,
-                                                  .run = run,
-                                                  .gpu = "simulated",
-                                                  .clocks = machines_.clocks(places[i].stage)},
-                                 .patience = kPatience};
+    training::ServerSessionOptions options{
+        .job = id_,
+        .spec = spec_text_,
+        .registration = {.coordinates = places[i],
+                         .session = session,
+                         .run = run,
+                         .gpu = "simulated",
+                         .clocks = machines_.clocks(places[i].stage)},
+        .patience = kPatience};
     ranks_.push_back(std::make_unique<Rank>(
         *processes_.back(), world_.network, world_.addresses[i % world_.addresses.size()],
         std::move(options), instructions_of_stage(spec_.schedule, places[i].stage)));
@@ -92,7 +94,7 @@ bool Training::pauses() {
   if (std::exchange(looked_before_, next_) != next_) {
     std::size_t asked = 0;
     for (const auto& rank : ranks_) {
-      const std::optional<PauseRequest> pause = rank->pause_before(next_);
+      const std::optional<training::PauseRequest> pause = rank->pause_before(next_);
       if (pause) rank->pause(*pause, next_);
       asked += pause ? 1 : 0;
     }
@@ -109,7 +111,7 @@ void Training::begin_iteration() {
       if (start == start_ && is_running()) begin_iteration();
     });
   }
-  std::vector<std::optional<StageAssignment>> by;
+  std::vector<std::optional<training::StageAssignment>> by;
   for (const auto& rank : ranks_) {
     by.push_back(rank->in_force(next_));
     if (by.back() && rank->unconfirmed() > kPatience + kBetweenLooks) {
@@ -118,7 +120,7 @@ void Training::begin_iteration() {
           " runs by assignments, unconfirmed for " + shortest(rank->unconfirmed().value) + " s");
     }
   }
-  std::vector<std::optional<StageAssignment>> obeyed_by;
+  std::vector<std::optional<training::StageAssignment>> obeyed_by;
   for (std::size_t i = 0; i < by.size(); ++i) obeyed_by.push_back(obeyed(i, by[i]));
   const Instant began = world_.scheduler.now();
   PlayedIteration played{.job = id_, .number = next_, .began = began, .confirmed_since = began};
@@ -126,8 +128,8 @@ void Training::begin_iteration() {
     played.confirmed_since = std::min(played.confirmed_since, began + -rank->unconfirmed());
   played.is_planned = true;
   for (std::size_t i = 0; i < by.size(); ++i) {
-    played.is_planned &= by[i] && by[i]->purpose == StageAssignment::Purpose::kPlan;
-    played.is_profiled |= by[i] && by[i]->purpose == StageAssignment::Purpose::kProfile;
+    played.is_planned &= by[i] && by[i]->purpose == training::StageAssignment::Purpose::kPlan;
+    played.is_profiled |= by[i] && by[i]->purpose == training::StageAssignment::Purpose::kProfile;
     played.by.push_back(
         by[i] ? std::optional(RanBy{ranks_[i]->incarnation(), by[i]->epoch, by[i]->version})
               : std::nullopt);
@@ -148,7 +150,7 @@ void Training::begin_iteration() {
 }
 
 void Training::end_iteration(Instant began, PlayedIteration played,
-                             std::vector<IterationReport> reports) {
+                             std::vector<training::IterationReport> reports) {
   if (!all_run()) {
     return world_.scheduler.after(kBetweenLooks,
                                   [this, start = start_, began, played = std::move(played),
@@ -161,7 +163,7 @@ void Training::end_iteration(Instant began, PlayedIteration played,
   const Seconds time = world_.scheduler.now() - began;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = *ranks_[i];
-    IterationReport report = std::move(reports[i]);
+    training::IterationReport report = std::move(reports[i]);
     report.time = time;
     if (const auto wrong = wrong_energies.find(i); wrong != wrong_energies.end())
       report.energy = wrong->second;

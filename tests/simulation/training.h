@@ -34,7 +34,7 @@ class Training {
 
   const std::string& id() const { return id_; }
   const JobSpec& spec() const { return spec_; }
-  EmulatedMachines& machines() { return machines_; }
+  training::EmulatedMachines& machines() { return machines_; }
   std::size_t ranks() const { return static_cast<std::size_t>(spec_.shape.ranks()); }
   /// Null where it is not running.
   Rank* rank(std::size_t index);
@@ -58,20 +58,21 @@ class Training {
 
  private:
   void begin_iteration();
-  void end_iteration(Instant began, PlayedIteration played, std::vector<IterationReport> reports);
+  void end_iteration(Instant began, PlayedIteration played,
+                     std::vector<training::IterationReport> reports);
   bool all_run() const;
   bool pauses();
   void tick();
   /// By what a rank's GPU runs: by assignments, or as it is.
-  std::optional<StageAssignment> obeyed(std::size_t index,
-                                        std::optional<StageAssignment> assignments);
+  std::optional<training::StageAssignment> obeyed(
+      std::size_t index, std::optional<training::StageAssignment> assignments);
   std::int64_t process_id(std::size_t index) const;
 
   World world_;
   const std::string id_;
   const JobSpec spec_;
   const std::string spec_text_;
-  EmulatedMachines machines_;
+  training::EmulatedMachines machines_;
   const MachineTime machine_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;  ///< kept: events of the past refer to them

@@ -133,12 +133,9 @@ class ComparisonDrawing {
 };
 
 }  // namespace
-}  // namespace harpe::report
-
-namespace harpe {
 
 std::string comparison_svg(const ComparisonPicture& picture) {
   return report::ComparisonDrawing(picture).draw();
 }
 
-}  // namespace harpe
+}  // namespace harpe::report

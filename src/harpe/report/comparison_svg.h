@@ -9,7 +9,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::report {
 
 /// One way to set the GPUs.
 struct PolicyCurve {
@@ -38,4 +38,4 @@ struct ComparisonPicture {
 /// without rows is left out.
 std::string comparison_svg(const ComparisonPicture& picture);
 
-}  // namespace harpe
+}  // namespace harpe::report

@@ -105,9 +105,6 @@ class PowerDrawing {
 };
 
 }  // namespace
-}  // namespace harpe::report
-
-namespace harpe {
 
 std::string power_chart_svg(const PowerChart& chart) {
   return report::PowerDrawing(chart, report::Ground::kWhite).draw();
@@ -117,4 +114,4 @@ std::string power_chart_figure(const PowerChart& chart) {
   return report::PowerDrawing(chart, report::Ground::kPage).draw();
 }
 
-}  // namespace harpe
+}  // namespace harpe::report

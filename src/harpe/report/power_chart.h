@@ -8,7 +8,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::report {
 
 struct PowerCurve {
   std::string name;
@@ -30,4 +30,4 @@ std::string power_chart_svg(const PowerChart& chart);
 /// Returns the same as a part of a page, in the colours of the page, without title and subtitle.
 std::string power_chart_figure(const PowerChart& chart);
 
-}  // namespace harpe
+}  // namespace harpe::report

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::report {
 namespace {
 
 using testing::AllOf;
@@ -36,4 +36,4 @@ TEST(PowerChart, OfNothingIsStillADocument) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::report

@@ -282,9 +282,6 @@ std::string charts_markup(const UsagePageInput& input) {
 }
 
 }  // namespace
-}  // namespace harpe::report
-
-namespace harpe {
 
 std::string usage_page(const UsagePageInput& input) {
   using report::concat;
@@ -311,4 +308,4 @@ std::string usage_page(const UsagePageInput& input) {
                               .source = input.source});
 }
 
-}  // namespace harpe
+}  // namespace harpe::report

@@ -10,7 +10,7 @@
 
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::report {
 
 /// One job, or whatever rows are of, over time.
 struct UsageSeries {
@@ -50,4 +50,4 @@ struct UsagePageInput {
 
 std::string usage_page(const UsagePageInput& input);
 
-}  // namespace harpe
+}  // namespace harpe::report

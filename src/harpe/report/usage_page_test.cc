@@ -5,7 +5,7 @@
 
 #include "harpe/report/test_markup.h"
 
-namespace harpe {
+namespace harpe::report {
 namespace {
 
 using ::testing::AllOf;
@@ -111,4 +111,4 @@ TEST(UsagePage, ShowsManySeriesAndNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::report

@@ -8,7 +8,7 @@
 #include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kJoulesPerKilowattHour = 3.6e6;
@@ -219,4 +219,4 @@ std::vector<AccountedInterval> account_by_interval(const EnergyLedger& ledger,
   return intervals;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -22,7 +22,7 @@
 #include "harpe/carbon/carbon/energy_ledger.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// What the intensity of an interval stands on, best first: the steps of the ladder, as reports of
 /// the past go down it.
@@ -108,4 +108,4 @@ std::vector<AccountedInterval> account_by_interval(const EnergyLedger& ledger,
                                                    const AccountedSeries& intensity,
                                                    const AccountTerms& terms);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using namespace harpe::literals;
@@ -207,4 +207,4 @@ TEST(CarbonAccount, EachIntervalSaysTheWorstItStandsOn) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// row[j] -= factor * other[j]
@@ -41,4 +41,4 @@ bool solve_positive_definite(std::vector<double>& a, std::size_t n, std::vector<
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

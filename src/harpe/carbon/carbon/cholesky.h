@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Solves A X = B by Cholesky's factors, A of `n` rows and B of n rows with `columns` values each,
 /// both row by row, of A the upper triangle alone; A is overwritten by its factor, B by X. Plain
@@ -14,4 +14,4 @@ namespace harpe {
 bool solve_positive_definite(std::vector<double>& a, std::size_t n, std::vector<double>& b,
                              std::size_t columns);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

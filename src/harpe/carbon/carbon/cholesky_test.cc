@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 TEST(Cholesky, SolvesWhatItWasGiven) {
@@ -47,4 +47,4 @@ TEST(Cholesky, RefusesWhatIsNotPositiveDefinite) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

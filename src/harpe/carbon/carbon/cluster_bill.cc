@@ -1,6 +1,6 @@
 #include "harpe/carbon/carbon/cluster_bill.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// Returns `from - of`, or nullopt if either is unknown.
@@ -36,4 +36,4 @@ ClusterSaving saving(const ClusterBill& bill, const ClusterBill& instead) {
           .money = difference(instead.money, bill.money)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -22,7 +22,7 @@
 #include "harpe/carbon/carbon/energy_price.h"
 #include "harpe/carbon/carbon/intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 inline constexpr Joules kKilowattHour{3.6e6};
 inline constexpr Seconds kMonth{720 * 3600.0};
@@ -70,4 +70,4 @@ struct ClusterSaving {
 };
 ClusterSaving saving(const ClusterBill& bill, const ClusterBill& instead);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

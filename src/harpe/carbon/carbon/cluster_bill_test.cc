@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// 16 pipelines of 64 GPUs, in 128 nodes of 8.
@@ -91,4 +91,4 @@ TEST(ClusterBill, WithoutPriceAndIntensityIsEnergyAlone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::size_t kFewestErrorDays = 1;
@@ -84,4 +84,4 @@ std::span<const double> Combination::member_forecast(std::size_t member) const {
   return issues_[(steps_ - 1) % grid_.horizon].ahead[member];
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct CombinationOptions {
   double half_life_days = 30;  ///< of an error's weight
@@ -64,4 +64,4 @@ class Combination final : public Forecaster {
   std::size_t steps_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::size_t kMostScores = 2016;    // more tell little and cost time
@@ -134,4 +134,4 @@ void ConformalIntervals::issue(const LogHistory& history, std::span<const double
   issue.upper.assign(upper.begin(), upper.end());
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

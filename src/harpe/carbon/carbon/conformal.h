@@ -22,7 +22,7 @@
 
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct ConformalOptions {
   double coverage = 0.8;
@@ -70,4 +70,4 @@ class ConformalIntervals {
   std::size_t steps_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr ForecastGrid kConformalGrid{.slots_per_day = 24, .horizon = 24};
@@ -95,4 +95,4 @@ TEST(Conformal, SaysNothingBeforeItHasErrors) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -7,7 +7,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kEnd = 7'258'118'400;  // of the year 2199
@@ -132,4 +132,4 @@ EnergyLedger EnergyLedger::part(UtcTime from, UtcTime to) const {
   return result;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -15,7 +15,7 @@
 #include "harpe/base/units.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// All members add up: uses of parts of a time, or of several devices, sum to that of the whole.
 struct EnergyUse {
@@ -82,4 +82,4 @@ class EnergyLedger {
   std::map<UtcTime, EnergyUse> uses_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using namespace harpe::literals;
@@ -136,4 +136,4 @@ TEST(EnergyLedger, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

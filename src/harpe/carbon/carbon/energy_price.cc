@@ -9,7 +9,7 @@
 #include "harpe/base/decimal_comma.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 struct MoneyWord {
@@ -121,4 +121,4 @@ std::string money_text(double money, std::string_view currency) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

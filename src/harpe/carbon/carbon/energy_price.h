@@ -9,7 +9,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct EnergyPrice {
   double per_kwh = 0;         ///< in `currency`, not negative
@@ -25,4 +25,4 @@ Result<EnergyPrice> parse_energy_price(std::string_view text);
 /// "12 345.60 EUR", "0.04 EUR", "12 346" of no stated currency.
 std::string money_text(double money, std::string_view currency);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

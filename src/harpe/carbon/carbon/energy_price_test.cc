@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using testing::AllOf;
@@ -74,4 +74,4 @@ TEST(EnergyPrice, MoneyHasItsCurrencyIfThatIsStated) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

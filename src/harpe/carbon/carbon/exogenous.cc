@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kMostNumber = 1e12;
@@ -160,4 +160,4 @@ Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::st
   return series;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Columns on the grid of the intensities they go with. A forecaster at step i reads values up to
 /// step i + known_ahead and no later one, so `known_ahead` is what keeps a backtest honest: 0 for
@@ -42,4 +42,4 @@ Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::st
 /// Each costs a forecaster some features.
 inline constexpr std::size_t kMostExogenousColumns = 16;
 
-}  // namespace harpe
+}  // namespace harpe::carbon

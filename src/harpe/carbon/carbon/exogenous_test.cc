@@ -7,7 +7,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using ::testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(Exogenous, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

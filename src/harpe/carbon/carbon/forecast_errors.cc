@@ -4,7 +4,7 @@
 
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 double with_error(double expected, double came, double said) {
   constexpr double kFarFromZero = 20;  // there to_log() is a logarithm
@@ -21,4 +21,4 @@ std::vector<std::size_t> taken_of(std::size_t count) {
   return positions;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Earlier forecasts are of the year before, at one time of the day, so many at most.
 inline constexpr std::size_t kErrorDays = 365, kMostOutlooks = 200;
@@ -23,4 +23,4 @@ double with_error(double expected, double came, double said);
 /// all.
 std::vector<std::size_t> taken_of(std::size_t count);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

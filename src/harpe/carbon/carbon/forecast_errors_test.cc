@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 TEST(ForecastErrors, AreRelativeButForAFewGrams) {
@@ -24,4 +24,4 @@ TEST(ForecastErrors, OfManyAreTakenFromAllTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 
 #include "harpe/carbon/carbon/same_hour.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 class Persistence final : public Forecaster {
@@ -82,4 +82,4 @@ std::unique_ptr<Forecaster> make_weekly_profile() {
   return std::make_unique<WeeklyProfile>();
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// asinh(g / 2): the natural logarithm of g/kWh, but for |g| of a few grams, where it passes
 /// through 0, so that marginal intensities may be negative.
@@ -72,4 +72,4 @@ std::unique_ptr<Forecaster> make_same_hour();
 /// The mean of yesterday's value and of that hour's mean over the six days before, half each.
 std::unique_ptr<Forecaster> make_weekly_profile();
 
-}  // namespace harpe
+}  // namespace harpe::carbon

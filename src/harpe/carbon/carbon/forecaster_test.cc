@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/same_hour.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr ForecastGrid kForecasterGrid{.slots_per_day = 24, .horizon = 48};
@@ -128,4 +128,4 @@ TEST(IntensityForecaster, KeepsIntervalsAroundAndAboveNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -7,7 +7,7 @@
 #include "harpe/carbon/carbon/cholesky.h"
 #include "harpe/carbon/carbon/same_hour.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kHalfLifeDays = 730;       // of m
@@ -306,4 +306,4 @@ void RidgeFeatures::write(const LogHistory& history, std::size_t i, std::span<do
   x[at] = kTypicalSwing;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -34,7 +34,7 @@
 #include "harpe/carbon/carbon/exogenous.h"
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct HourRidgeOptions {
   std::string name = "ridge";
@@ -80,4 +80,4 @@ std::unique_ptr<Forecaster> make_hour_ridge(const HourRidgeOptions& options,
                                             const ForecastGrid& grid,
                                             const ExogenousSeries* exogenous = nullptr);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/same_hour.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr ForecastGrid kRidgeGrid{.slots_per_day = 24, .horizon = 24};
@@ -165,4 +165,4 @@ TEST(HourRidge, LearnsLittleOfGaps) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

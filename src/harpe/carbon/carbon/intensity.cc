@@ -94,7 +94,7 @@ Result<CarbonIntensity> parse_intensity(std::string_view text) {
     return given_intensity(*number, text);
   }
   if (const auto given = number_and_unit(trim(text))) {
-    if (const auto grams = parse_intensity_unit(given->second); grams.ok()) {
+    if (const auto grams = carbon::parse_intensity_unit(given->second); grams.ok()) {
       return given_intensity(given->first * *grams, text);
     }
   }

@@ -15,7 +15,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// The time of a row and its position in the file.
@@ -464,4 +464,4 @@ Result<IntensitySeries> parse_intensity_csv(std::string_view text, const std::st
   return *std::move(series);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

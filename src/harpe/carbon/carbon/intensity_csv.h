@@ -24,7 +24,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct IntensityCsvOptions {
   std::string time_column = {};   ///< empty: by the layout
@@ -60,4 +60,4 @@ Result<IntensityKind> parse_intensity_kind(std::string_view text);
 Result<IntensitySeries> parse_intensity_csv(std::string_view text, const std::string& file,
                                             const IntensityCsvOptions& options = {});
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -7,7 +7,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using ::testing::HasSubstr;
@@ -248,4 +248,4 @@ TEST(PriceUnit, IsMoneyForEnergy) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

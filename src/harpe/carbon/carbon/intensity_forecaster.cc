@@ -4,7 +4,7 @@
 
 #include "harpe/carbon/carbon/hour_ridge.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// In the order in which they are trusted unseen.
@@ -53,4 +53,4 @@ void IntensityForecaster::observe(double grams_per_kwh) {
   forecast_ = IntensityForecast{std::move(ahead), std::move(lower), std::move(upper)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -15,7 +15,7 @@
 #include "harpe/carbon/carbon/exogenous.h"
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Of step k + 1 after the newest value: the median, and an interval of 80 % of what comes. g/kWh.
 struct IntensityForecast {
@@ -55,4 +55,4 @@ class IntensityForecaster {
   bool seen_negative_ = false;  ///< else no forecast is below 0
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 std::size_t IntensitySeries::gaps() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(values, [](double value) { return std::isnan(value); }));
@@ -96,4 +96,4 @@ IntensitySeries with_gaps_filled(IntensitySeries series) {
   return series;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -15,7 +15,7 @@
 #include "harpe/carbon/carbon/intensity.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// `values[i]` is the mean over [start + i * step, start + (i + 1) * step), in gCO2eq/kWh.
 ///
@@ -61,4 +61,4 @@ Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds st
 /// them. Nothing is filled where no value is known.
 IntensitySeries with_gaps_filled(IntensitySeries series);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

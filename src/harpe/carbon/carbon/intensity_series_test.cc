@@ -5,7 +5,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(IntensitySeries, GapsAreFilledFromTheDayBefore) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST(Embodied, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using LedgerJson = nlohmann::ordered_json;
@@ -307,4 +307,4 @@ Result<std::vector<LedgerRun>> parse_ledger(std::string_view text, const std::st
   return runs;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -21,7 +21,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon/energy_ledger.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// One command, or one start of training of a job.
 struct LedgerRun {
@@ -58,4 +58,4 @@ std::string intervals_json(const EnergyLedger& ledger);
 /// out.
 Result<std::vector<LedgerRun>> parse_ledger(std::string_view text, const std::string& file);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,16 +10,16 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto runs = harpe::parse_ledger(text, "fuzz.json");
+  const auto runs = harpe::carbon::parse_ledger(text, "fuzz.json");
   if (!runs.ok()) return 0;
-  for (const harpe::LedgerRun& run : *runs) {
-    HARPE_CHECK(run.ledger.size() <= harpe::EnergyLedger::kMost, "it is within the limit");
+  for (const harpe::carbon::LedgerRun& run : *runs) {
+    HARPE_CHECK(run.ledger.size() <= harpe::carbon::EnergyLedger::kMost, "it is within the limit");
     for (const auto& [start, use] : run.ledger.uses()) {
       HARPE_CHECK(use.sound(), "what is read is sound");
       HARPE_CHECK(start.since_1970 % run.ledger.step().count() == 0, "it is on the grid");
     }
   }
-  const auto again = harpe::parse_ledger(harpe::ledger_json(*runs), "again.json");
+  const auto again = harpe::carbon::parse_ledger(harpe::carbon::ledger_json(*runs), "again.json");
   HARPE_CHECK(again.ok() && again->size() == runs->size(), "what is written can be read");
   for (std::size_t i = 0; i < runs->size(); ++i) {
     const double before = (*runs)[i].ledger.total().energy.value;

@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using namespace harpe::literals;
@@ -152,4 +152,4 @@ TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -6,7 +6,7 @@
 
 #include "harpe/carbon/carbon/forecaster.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Where, `ahead` steps after `newest`, the same hour of the newest day lies of which it is known:
 /// a day before the target for up to a day ahead, else as many whole days as it takes to be at or
@@ -30,4 +30,4 @@ inline double weekly_profile(const LogHistory& history, std::size_t newest, std:
   return 0.5 * history[last] + 0.5 * sum / static_cast<double>(kProfileDays - 1);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -4,7 +4,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::int64_t kDay = 86'400;
@@ -150,4 +150,4 @@ std::string month_text(UtcTime time) {
   return utc_text(time).substr(0, 7);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

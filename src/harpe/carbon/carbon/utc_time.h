@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Length of an interval, in whole seconds, as grids need them.
 class WholeSeconds {
@@ -70,4 +70,4 @@ std::string month_text(UtcTime time);
 /// "30 min", of an interval.
 std::string minutes_text(WholeSeconds step);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 TEST(UtcTime, ReadsEveryWayThatFilesWriteIt) {
@@ -58,4 +58,4 @@ TEST(UtcTime, RefusesWhatIsNoTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 IntensityBasis basis_of(LadderStep step) {
@@ -124,4 +124,4 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
   return result;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon/carbon_account.h"
 #include "harpe/carbon/carbon_source/open_source.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct AccountingIntensity {
   AccountedSeries intensity = {};
@@ -29,4 +29,4 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
                                                  const SourceSpecification& specification,
                                                  UtcTime from, UtcTime to);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using ::testing::Each;
@@ -161,4 +161,4 @@ TEST(AccountingIntensity, OfAFileReadsItsRows) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

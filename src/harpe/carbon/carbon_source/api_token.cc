@@ -7,7 +7,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::size_t kLongestApiToken = 8192;
@@ -76,4 +76,4 @@ Result<std::string> find_api_token(const ApiTokenNames& names,
                                                  names.advice);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// A variable of the environment; nullopt: not set.
 using EnvironmentVariable = std::function<std::optional<std::string>(const std::string& name)>;
@@ -32,4 +32,4 @@ Result<std::string> find_api_token(const ApiTokenNames& names, const Environment
 /// $XDG_CONFIG_HOME/harpe or ~/.config/harpe; empty where neither is known.
 std::filesystem::path harpe_config_directory(const EnvironmentVariable& variable);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 const ApiTokenNames kNames{.variable = "HARPE_EXAMPLE_TOKEN",
@@ -85,4 +85,4 @@ TEST(ApiToken, WhatCannotBeSentIsRefusedWithoutRepeatingIt) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::string_view kCacheFormat = "harpe.carbon-cache/1 ";
@@ -158,4 +158,4 @@ Result<CachedSeries> parse_cached_series(std::string_view text, const std::strin
   return read_document<CachedSeries>(body, file, read_cached);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

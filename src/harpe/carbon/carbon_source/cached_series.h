@@ -17,7 +17,7 @@
 
 #include "harpe/carbon/carbon_source/intensity_source.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct CachedSeries {
   SourceIdentity identity;
@@ -39,4 +39,4 @@ Result<CachedSeries> parse_cached_series(std::string_view text, const std::strin
 std::string_view kind_word(IntensityKind kind);
 std::optional<IntensityKind> kind_of_word(std::string_view word);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -11,7 +11,7 @@
 #include "harpe/carbon/carbon_source/provider_sources.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr const char* kElectricityMaps = "Electricity Maps";
@@ -148,8 +148,8 @@ class ElectricityMapsSource final : public IntensitySource {
       return day;
     }
     return fetch_in_parts(from, to, kLongestPastRange, [&](UtcTime begin, UtcTime end) {
-      return measured("past-range", "&start=" + percent_encoded(utc_text(begin)) +
-                                        "&end=" + percent_encoded(utc_text(end)));
+      return measured("past-range", "&start=" + net::percent_encoded(utc_text(begin)) +
+                                        "&end=" + net::percent_encoded(utc_text(end)));
     });
   }
 
@@ -177,11 +177,11 @@ class ElectricityMapsSource final : public IntensitySource {
     // The zone is the user's word: the provider must not take that of the caller's address.
     const std::string url =
         access_.url + "/" + options_.version + "/carbon-intensity/" + what +
-        "?zone=" + percent_encoded(options_.zone) +
+        "?zone=" + net::percent_encoded(options_.zone) +
         "&emissionFactorType=" + (direct ? "direct" : "lifecycle") +
         "&temporalGranularity=" + std::string(electricity_maps_granularity(options_.step)) +
         "&disableCallerLookup=true" + query;
-    HttpHeaders headers;
+    net::HttpHeaders headers;
     if (!access_.token.empty()) headers.emplace_back("auth-token", access_.token);
     const std::string body = HARPE_TRY(link_.get(url, headers, {access_.token}));
     ProviderIntensity answer = HARPE_TRY(parse_electricity_maps(
@@ -224,4 +224,4 @@ std::unique_ptr<IntensitySource> make_electricity_maps(SourceLink& link, Provide
   return std::make_unique<ElectricityMapsSource>(link, std::move(access), std::move(options));
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

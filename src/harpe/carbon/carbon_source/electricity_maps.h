@@ -16,7 +16,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// What was asked for. An answer of another zone or emission factor type is an error: what was
 /// asked for has one kind, and kinds never mix.
@@ -32,4 +32,4 @@ Result<ProviderIntensity> parse_electricity_maps(std::string_view json,
 /// "hourly", "15_minutes" or "5_minutes": what the API calls a step; "" where it has no word.
 std::string_view electricity_maps_granularity(WholeSeconds step);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

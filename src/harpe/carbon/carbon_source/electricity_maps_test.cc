@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 const ElectricityMapsAsked kGermany{.zone = "DE"};
@@ -133,4 +133,4 @@ TEST(ElectricityMaps, SaysWhatIsWrongWithAnAnswer) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

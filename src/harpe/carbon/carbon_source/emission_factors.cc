@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 std::vector<EmissionFactor> default_emission_factors() {
   return {{"B01", "biomass", 230},
@@ -82,4 +82,4 @@ std::string emission_factors_text(const std::vector<EmissionFactor>& factors) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct EmissionFactor {
   std::string type = {};  ///< production type of ENTSO-E: "B04"
@@ -31,4 +31,4 @@ Result<std::vector<EmissionFactor>> parse_emission_factors(std::string_view text
 /// "B04 fossil gas 490, ...", for reports.
 std::string emission_factors_text(const std::vector<EmissionFactor>& factors);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

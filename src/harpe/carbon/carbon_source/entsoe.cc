@@ -11,7 +11,7 @@
 #include "harpe/carbon/carbon_source/provider_sources.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kMostMegawatts = 1e7;  // no zone comes near
@@ -123,8 +123,9 @@ std::string entsoe_time(UtcTime time) {
 std::string entsoe_url(const ProviderAccess& access, const std::string& what, UtcTime from,
                        UtcTime to) {
   const std::string base = access.url.empty() ? kEntsoeUrl : access.url;
-  return base + "/api?securityToken=" + percent_encoded(access.token) + "&documentType=" + what +
-         "&periodStart=" + entsoe_time(from) + "&periodEnd=" + entsoe_time(to);
+  return base + "/api?securityToken=" + net::percent_encoded(access.token) +
+         "&documentType=" + what + "&periodStart=" + entsoe_time(from) +
+         "&periodEnd=" + entsoe_time(to);
 }
 
 class Entsoe final : public EntsoeSource {
@@ -177,10 +178,10 @@ class Entsoe final : public EntsoeSource {
  private:
   Result<PowerSeries> ask(const std::string& document, const std::string& process,
                           const std::string& domain, UtcTime from, UtcTime to) {
-    const std::string url = entsoe_url(
-        access_,
-        document + "&processType=" + process + "&" + domain + "=" + percent_encoded(identity_.zone),
-        from, to);
+    const std::string url = entsoe_url(access_,
+                                       document + "&processType=" + process + "&" + domain + "=" +
+                                           net::percent_encoded(identity_.zone),
+                                       from, to);
     const std::string body = HARPE_TRY(link_.get(url, {}, {access_.token}));
     return parse_entsoe(body, identity_.step);
   }
@@ -258,7 +259,7 @@ std::unique_ptr<EntsoeSource> make_entsoe(SourceLink& link, ProviderAccess acces
 Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAccess& access,
                                            const std::string& zone, WholeSeconds step, UtcTime from,
                                            UtcTime to) {
-  const std::string area = percent_encoded(zone);
+  const std::string area = net::percent_encoded(zone);
   DayAheadPrices all;
   const auto part_of = [&](UtcTime begin, UtcTime end) -> Result<ProviderIntensity> {
     const std::string url = entsoe_url(
@@ -281,4 +282,4 @@ Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAcces
   return all;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

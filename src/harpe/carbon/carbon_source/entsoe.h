@@ -21,7 +21,7 @@
 #include "harpe/carbon/carbon_source/emission_factors.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Megawatts by name, all on one grid.
 struct PowerSeries {
@@ -46,4 +46,4 @@ Result<ProviderIntensity> intensity_of_generation(const PowerSeries& generation,
                                                   const std::vector<EmissionFactor>& factors,
                                                   const std::string& zone);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

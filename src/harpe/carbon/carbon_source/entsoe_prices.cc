@@ -10,7 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/entsoe_xml.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 // Markets stop at some thousands of euros; a forint is a 400th of one.
@@ -118,4 +118,4 @@ Result<DayAheadPrices> parse_entsoe_prices(std::string_view xml, WholeSeconds st
   return reader.finish(zone);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -19,7 +19,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct DayAheadPrices {
   ProviderIntensity prices;  ///< money a MWh, of kind kPrice
@@ -34,4 +34,4 @@ struct DayAheadPrices {
 Result<DayAheadPrices> parse_entsoe_prices(std::string_view xml, WholeSeconds step,
                                            const std::string& zone);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr const char* kZone = "10Y1001A1001A82H";
@@ -179,4 +179,4 @@ TEST(EntsoePrices, SayWhatIsWrongWithADocument) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

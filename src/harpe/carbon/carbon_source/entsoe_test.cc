@@ -9,7 +9,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 std::string points(const std::vector<std::pair<int, double>>& values) {
@@ -230,4 +230,4 @@ TEST(EmissionFactors, AreReadAndPrinted) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

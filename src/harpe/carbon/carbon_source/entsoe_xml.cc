@@ -6,7 +6,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr const char* kEntsoe = "ENTSO-E";
@@ -161,4 +161,4 @@ std::map<UtcTime, double> CoveredIntervals::means() const {
   return means;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Of one document.
 inline constexpr std::size_t kMostEntsoePoints = 1'000'000;
@@ -81,4 +81,4 @@ class CoveredIntervals {
   std::map<std::pair<UtcTime, WholeSeconds>, Told> told_;  ///< by start and length
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -11,7 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/entsoe.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace fs = std::filesystem;
 namespace {
 
@@ -190,4 +190,4 @@ ExogenousSource exogenous_day_ahead(EntsoeSource& source, fs::path folder, UtcNo
   };
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -13,7 +13,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon_source/provider_sources.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// On the grid of `past` and `ahead` intervals after it, with `known_ahead` as far as they are
 /// known now. Nothing where there is nothing of use, with the reason in `notes`.
@@ -30,4 +30,4 @@ ExogenousSource exogenous_file(std::filesystem::path path, WholeSeconds known_ah
 /// tells honestly how much it is worth. \param source  must outlive this
 ExogenousSource exogenous_day_ahead(EntsoeSource& source, std::filesystem::path folder, UtcNow now);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

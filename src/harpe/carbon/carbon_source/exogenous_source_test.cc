@@ -10,7 +10,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 UtcTime exogenous_time(const std::string& text) {
@@ -184,4 +184,4 @@ TEST_F(ExogenousSourceTest, WindThatIsForecastMakesOwnForecastsBetter) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -8,7 +8,7 @@
 #include "harpe/carbon/carbon/forecast_errors.h"
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// Of an earlier day a forecast counts that was made so long before the time of the present one: a
@@ -69,4 +69,4 @@ ForecastRecord IntensityChain::record(const LabelledForecast& of) {
   return record;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct EarlierForecast {
   std::size_t days = 0;  ///< before the present one
@@ -21,4 +21,4 @@ struct ForecastRecord {
   IntensitySeries measured = {};              ///< with gaps; empty where there is nothing
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 double recorded_grams_at(UtcTime time) {
@@ -124,4 +124,4 @@ TEST_F(ForecastRecordTest, IsEmptyWithoutACache) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

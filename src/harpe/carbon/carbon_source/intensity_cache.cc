@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace fs = std::filesystem;
 namespace {
 
@@ -27,7 +27,7 @@ std::string folder_of(ForecastOrigin origin) {
 /// As the name of a file: no slash, no leading dot, whatever a zone is called.
 std::string file_name_of(const std::string& text) {
   if (text.empty()) return "_";
-  std::string name = percent_encoded(text);
+  std::string name = net::percent_encoded(text);
   if (name[0] == '.') name = "%2E" + name.substr(1);
   return name.substr(0, 200);
 }
@@ -311,4 +311,4 @@ fs::path carbon_cache_directory(const EnvironmentVariable& variable) {
   return {};
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

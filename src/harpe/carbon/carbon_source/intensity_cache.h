@@ -24,7 +24,7 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/carbon/carbon_source/source_link.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Whose forecasts are meant: kept apart, since each errs in its own way.
 enum class ForecastOrigin : unsigned char { kProvider, kOwn };
@@ -80,4 +80,4 @@ class IntensityCache final : public ResponseStore {
 /// none is known, or where HARPE_CARBON_CACHE is "off".
 std::filesystem::path carbon_cache_directory(const EnvironmentVariable& variable);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

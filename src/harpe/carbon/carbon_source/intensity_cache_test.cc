@@ -14,7 +14,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 namespace fs = std::filesystem;
@@ -255,4 +255,4 @@ TEST(IntensityCache, ItsDirectoryComesFromTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -7,7 +7,7 @@
 #include "harpe/carbon/carbon/intensity_forecaster.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// What a clock shows that was not set is no time to ask or to keep anything at.
@@ -421,4 +421,4 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
   return made;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -24,7 +24,7 @@
 #include "harpe/carbon/carbon_source/intensity_source.h"
 #include "harpe/carbon/carbon_source/source_link.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 enum class LadderStep : unsigned char {
   kFresh,             ///< of the interval now, or the one before, asked for within a step
@@ -134,4 +134,4 @@ class IntensityChain {
   std::optional<CachedSeries> unwritten_;  ///< measured in this run, where no cache keeps it
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -13,7 +13,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 UtcTime chain_time(const std::string& text) {
@@ -342,4 +342,4 @@ TEST_F(IntensityChainTest, EstimatesThatStayAreAskedForNoMoreAfterAWeek) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

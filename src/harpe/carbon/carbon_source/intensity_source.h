@@ -11,7 +11,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// What one source tells. Values of two sources, or of two kinds, never mix.
 struct SourceIdentity {
@@ -39,4 +39,4 @@ class IntensitySource {
   virtual Result<ProviderIntensity> forecast(WholeSeconds horizon) = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -7,7 +7,7 @@
 
 #include "harpe/carbon/carbon/intensity_csv.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using Provider = SourceSpecification::Provider;
@@ -63,4 +63,4 @@ Result<CarbonIntensity> mean_intensity(const SourceSpecification& specification,
   return *std::move(mean);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

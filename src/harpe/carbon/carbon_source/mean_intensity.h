@@ -5,7 +5,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/accounting_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Longest history that is requested from a provider.
 inline constexpr WholeSeconds kLongestMean = whole_days(31);
@@ -17,4 +17,4 @@ inline constexpr WholeSeconds kLongestMean = whole_days(31);
 Result<CarbonIntensity> mean_intensity(const SourceSpecification& specification,
                                        const SourceEnvironment& environment, WholeSeconds past);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -11,7 +11,7 @@
 #include "harpe/base/file.h"
 #include "harpe/carbon/carbon_source/source_environment_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using testing::HasSubstr;
@@ -51,14 +51,14 @@ TEST_F(MeanIntensity, OfAFileItIsThatOfAllThatIsKnown) {
 
 TEST_F(MeanIntensity, OfAProviderItIsThatOfTheTimeUntilNow) {
   variables["HARPE_ELECTRICITY_MAPS_TOKEN"] = "s3cret";
-  ScriptedHttpServer server([](const std::string&) {
+  net::ScriptedHttpServer server([](const std::string&) {
     std::string items;
     for (int hour = 0; hour < 10; ++hour) {
       items += (hour == 0 ? "" : ",") + std::string(R"({"carbonIntensity": )") +
                std::to_string(100 + hour) + R"(, "datetime": "2026-01-15T0)" +
                std::to_string(hour) + R"(:00:00.000Z"})";
     }
-    return scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
+    return net::scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
   });
   const auto found = mean("electricity-maps:DE?url=" + server.url(), whole_hours(3));
   ASSERT_TRUE(found.ok()) << found.error().text();
@@ -75,7 +75,8 @@ TEST_F(MeanIntensity, WithoutATokenOrAnAnswerItIsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(refused.error().text(), HasSubstr("set HARPE_ELECTRICITY_MAPS_TOKEN"));
   std::string url;
   {
-    ScriptedHttpServer gone([](const std::string&) { return scripted_response(200, "{}"); });
+    net::ScriptedHttpServer gone(
+        [](const std::string&) { return net::scripted_response(200, "{}"); });
     url = gone.url();
   }
   const auto silent = mean("uk?url=" + url);
@@ -85,4 +86,4 @@ TEST_F(MeanIntensity, WithoutATokenOrAnAnswerItIsAnErrorThatSaysWhatToDo) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

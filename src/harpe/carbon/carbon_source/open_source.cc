@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon_source/provider_sources.h"
 #include "harpe/carbon/carbon_source/source_link.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// Returns what links to all providers have in common.
@@ -188,7 +188,7 @@ class ProvidedSource final : public CarbonSource {
   }
 
   Result<ProviderAccess> access(const ApiTokenNames* names) {
-    fetcher_ = HARPE_TRY(HttpFetcher::open());
+    fetcher_ = HARPE_TRY(net::HttpFetcher::open());
     ProviderAccess access{.url = specification_.url, .token = {}, .now = environment_.now};
     if (names != nullptr && !environment_.offline) {
       access.token = HARPE_TRY(find_api_token(*names, environment_.variable));
@@ -248,7 +248,7 @@ class ProvidedSource final : public CarbonSource {
   SourceSpecification specification_;
   SourceEnvironment environment_;
   IntensityCache cache_;
-  std::unique_ptr<HttpFetcher> fetcher_;
+  std::unique_ptr<net::HttpFetcher> fetcher_;
   std::optional<SourceLink> link_;
   std::unique_ptr<IntensitySource> source_;
   ExogenousSource exogenous_;
@@ -283,7 +283,7 @@ Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
   if (environment.offline) {
     return Error::of(ErrorCode::kNotSupported, "prices are not kept: there are none offline");
   }
-  const auto fetcher = HARPE_TRY(HttpFetcher::open());
+  const auto fetcher = HARPE_TRY(net::HttpFetcher::open());
   const ProviderAccess access{
       .url = source.url,
       .token = HARPE_TRY(find_api_token(entsoe_token_names(), environment.variable)),
@@ -292,4 +292,4 @@ Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
   return fetch_entsoe_prices(link, access, source.zone, source.step, from, to);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

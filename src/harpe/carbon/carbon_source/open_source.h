@@ -22,7 +22,7 @@
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 #include "harpe/carbon/carbon_source/source_specification.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// What a source needs of the world. The variable HARPE_CARBON_CA_FILE names certificates to trust
 /// in place of the system's.
@@ -69,4 +69,4 @@ Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
                                         const SourceEnvironment& environment, UtcTime from,
                                         UtcTime to);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 
 #include "harpe/carbon/carbon_source/source_environment_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 class OpenSource : public testing::Test, public EnvironmentOfATest {
@@ -73,11 +73,11 @@ TEST_F(OpenSource, TheLastAnswerOutlivesTheNetworkAndTheProcess) {
   variables["HARPE_ELECTRICITY_MAPS_TOKEN"] = "s3cret";
   std::string text;
   {
-    ScriptedHttpServer server([](const std::string& request) {
+    net::ScriptedHttpServer server([](const std::string& request) {
       if (request.find("auth-token: s3cret\r\n") == std::string::npos) {
-        return scripted_response(401, "{}");
+        return net::scripted_response(401, "{}");
       }
-      return scripted_response(
+      return net::scripted_response(
           200, R"({"zone": "DE", "carbonIntensity": 302, "datetime": "2026-01-15T10:00:00.000Z",
                    "isEstimated": true})");
     });
@@ -104,7 +104,8 @@ TEST_F(OpenSource, TheLastAnswerOutlivesTheNetworkAndTheProcess) {
 
 TEST_F(OpenSource, ARefusedTokenEndsWithAdvice) {
   variables["HARPE_ENTSOE_TOKEN"] = "s3cret";
-  ScriptedHttpServer server([](const std::string&) { return scripted_response(401, "s3cret"); });
+  net::ScriptedHttpServer server(
+      [](const std::string&) { return net::scripted_response(401, "s3cret"); });
   const auto current = opened("entsoe:10Y1001A1001A82H?url=" + server.url())->current();
   ASSERT_FALSE(current.ok());
   EXPECT_EQ(current.error().code, ErrorCode::kNoPermission);
@@ -121,4 +122,4 @@ TEST_F(OpenSource, EntsoeNamesItsEmissionFactors) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

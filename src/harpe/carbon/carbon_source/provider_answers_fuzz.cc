@@ -22,7 +22,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-void check_series(const harpe::IntensitySeries& series) {
+void check_series(const harpe::carbon::IntensitySeries& series) {
   require(series.size() >= 1 && series.estimated.size() == series.size());
   require(series.step.count() > 0 && 86'400 % series.step.count() == 0);
   for (std::size_t i = 0; i < series.size(); ++i) {
@@ -33,19 +33,20 @@ void check_series(const harpe::IntensitySeries& series) {
   }
 }
 
-void check(const harpe::Result<harpe::ProviderIntensity>& answer) {
+void check(const harpe::Result<harpe::carbon::ProviderIntensity>& answer) {
   if (!answer.ok()) return require(!answer.error().text().empty());
   check_series(answer->series);
   require(answer->series.gaps() < answer->series.size());
 }
 
 void check_cached(const std::string& text) {
-  const auto cached = harpe::parse_cached_series(text, "f");
+  const auto cached = harpe::carbon::parse_cached_series(text, "f");
   if (!cached.ok()) return;
   check_series(cached->series);
   require(cached->fetched_at.size() == cached->series.size());
   // What was read is what would be written.
-  const auto again = harpe::parse_cached_series(harpe::cached_series_text(*cached), "f");
+  const auto again =
+      harpe::carbon::parse_cached_series(harpe::carbon::cached_series_text(*cached), "f");
   require(again.ok() && again->fetched_at == cached->fetched_at &&
           again->series.start == cached->series.start &&
           again->series.size() == cached->series.size());
@@ -64,36 +65,39 @@ std::string with_digest(const std::string& body) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const harpe::WattTimeAsked watttime{.region = "CAISO_NORTH"};
+  const harpe::carbon::WattTimeAsked watttime{.region = "CAISO_NORTH"};
   switch (data[0]) {
     case 'm':
-      check(harpe::parse_electricity_maps(text, {.zone = "DE"}));
+      check(harpe::carbon::parse_electricity_maps(text, {.zone = "DE"}));
       break;
     case 'w':
-      check(harpe::parse_watttime(text, watttime));
-      (void)harpe::parse_watttime_login(text);
-      (void)harpe::parse_watttime_index(text, watttime);
+      check(harpe::carbon::parse_watttime(text, watttime));
+      (void)harpe::carbon::parse_watttime_login(text);
+      (void)harpe::carbon::parse_watttime_index(text, watttime);
       break;
     case 'p':
-      if (const auto forecasts = harpe::parse_watttime_past_forecasts(text, watttime);
+      if (const auto forecasts = harpe::carbon::parse_watttime_past_forecasts(text, watttime);
           forecasts.ok()) {
         for (const auto& forecast : *forecasts) check_series(forecast.series);
       }
       break;
     case 'u':
-      check(harpe::parse_uk_intensity(text, {}));
+      check(harpe::carbon::parse_uk_intensity(text, {}));
       break;
     case 'r':
-      check(harpe::parse_uk_intensity(text, {.region = 13}));
+      check(harpe::carbon::parse_uk_intensity(text, {.region = 13}));
       break;
     case 'e':
-      if (const auto power = harpe::parse_entsoe(text, harpe::whole_hours(1)); power.ok()) {
+      if (const auto power = harpe::carbon::parse_entsoe(text, harpe::carbon::whole_hours(1));
+          power.ok()) {
         require(power->size() >= 1);
-        check(harpe::intensity_of_generation(*power, harpe::default_emission_factors(), "zone"));
+        check(harpe::carbon::intensity_of_generation(
+            *power, harpe::carbon::default_emission_factors(), "zone"));
       }
       break;
     case 'a':
-      if (const auto prices = harpe::parse_entsoe_prices(text, harpe::whole_minutes(15), "zone");
+      if (const auto prices =
+              harpe::carbon::parse_entsoe_prices(text, harpe::carbon::whole_minutes(15), "zone");
           prices.ok()) {
         check_series(prices->prices.series);
         require(prices->prices.series.kind == harpe::IntensityKind::kPrice);
@@ -110,10 +114,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_cached(with_digest(text));
       break;
     case 's':
-      (void)harpe::parse_source(text);
+      (void)harpe::carbon::parse_source(text);
       break;
     case 'f':
-      (void)harpe::parse_emission_factors(text);
+      (void)harpe::carbon::parse_emission_factors(text);
       break;
     default:
       break;

@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kHighestProvided = 3000;  // g/kWh: no grid comes near
@@ -169,4 +169,4 @@ std::optional<UtcTime> parse_provider_time(std::string_view text) {
   return parse_utc(whole);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

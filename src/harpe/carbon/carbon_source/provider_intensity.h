@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct ProviderIntensity {
   IntensitySeries series;
@@ -58,4 +58,4 @@ std::optional<IntensitySeries> part_of(const IntensitySeries& series, UtcTime fr
 /// As parse_utc; fractions of a second, which providers write, are cut off.
 std::optional<UtcTime> parse_provider_time(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -5,7 +5,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// The values of a file.
@@ -101,4 +101,4 @@ Result<ProviderIntensity> fetch_in_parts(
   return *std::move(all);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -13,7 +13,7 @@
 #include "harpe/carbon/carbon_source/source_link.h"
 #include "harpe/carbon/carbon_source/watttime.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// What all providers need.
 struct ProviderAccess {
@@ -77,4 +77,4 @@ Result<ProviderIntensity> fetch_in_parts(
     UtcTime from, UtcTime to, WholeSeconds longest,
     const std::function<Result<ProviderIntensity>(UtcTime, UtcTime)>& fetch);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 UtcTime provider_time(const std::string& text) {
@@ -22,7 +22,7 @@ UtcTime provider_time(const std::string& text) {
 /// Everything that a source needs, with a server that the test scripts.
 class Rig {
  public:
-  explicit Rig(ScriptedHttpServer::Script script, std::string type = "json", int also_read = 0)
+  explicit Rig(net::ScriptedHttpServer::Script script, std::string type = "json", int also_read = 0)
       : server(std::move(script)),
         link(*fetcher, clock, [this] { return now; },
              {.provider = "Example",
@@ -45,8 +45,8 @@ class Rig {
 
   UtcTime now = provider_time("2026-01-15T10:20Z");
   ManualClock clock;
-  ScriptedHttpServer server;
-  std::unique_ptr<HttpFetcher> fetcher = *HttpFetcher::open();
+  net::ScriptedHttpServer server;
+  std::unique_ptr<net::HttpFetcher> fetcher = *net::HttpFetcher::open();
   SourceLink link;
 };
 
@@ -72,7 +72,7 @@ std::string parameter(const std::string& request, const std::string& name) {
 
 TEST(ElectricityMapsSource, AsksWithItsTokenAndTheZoneOfTheUser) {
   Rig rig([](const std::string&) {
-    return scripted_response(
+    return net::scripted_response(
         200, R"({"zone": "DE", "carbonIntensity": 302, "datetime": "2026-01-15T10:00:00.000Z"})");
   });
   const auto source =
@@ -90,11 +90,11 @@ TEST(ElectricityMapsSource, AsksWithItsTokenAndTheZoneOfTheUser) {
 TEST(ElectricityMapsSource, TakesTheLastDayFromHistoryAndMoreInPartsOfTenDays) {
   Rig rig([](const std::string& request) {
     if (request.find("/history?") != std::string::npos) {
-      return scripted_response(200, maps_list("history", provider_time("2026-01-14T11:00Z"),
-                                              provider_time("2026-01-15T11:00Z")));
+      return net::scripted_response(200, maps_list("history", provider_time("2026-01-14T11:00Z"),
+                                                   provider_time("2026-01-15T11:00Z")));
     }
-    return scripted_response(200, maps_list("data", provider_time(parameter(request, "start")),
-                                            provider_time(parameter(request, "end"))));
+    return net::scripted_response(200, maps_list("data", provider_time(parameter(request, "start")),
+                                                 provider_time(parameter(request, "end"))));
   });
   const auto source = make_electricity_maps(rig.link, rig.access(), {.zone = "DE"});
   const auto day =
@@ -112,7 +112,8 @@ TEST(ElectricityMapsSource, TakesTheLastDayFromHistoryAndMoreInPartsOfTenDays) {
 
 TEST(ElectricityMapsSource, AsksForAHorizonThatThereIsAndKeepsWhenItWasIssued) {
   Rig rig([](const std::string&) {
-    return scripted_response(200, R"({"zone": "DE", "forecast": [{"carbonIntensity": 1, "datetime":
+    return net::scripted_response(200,
+                                  R"({"zone": "DE", "forecast": [{"carbonIntensity": 1, "datetime":
                  "2026-01-15T10:00:00.000Z"}], "updatedAt": "2026-01-15T10:05:00.000Z"})");
   });
   const auto source = make_electricity_maps(rig.link, rig.access(), {.zone = "DE"});
@@ -133,15 +134,15 @@ struct WattTimeServer {
     if (request.starts_with("GET /login ")) {
       // base64 of "user:password".
       if (request.find("Authorization: Basic dXNlcjpwYXNzd29yZA==\r\n") == std::string::npos) {
-        return scripted_response(401, "{}");
+        return net::scripted_response(401, "{}");
       }
       valid = "token" + std::to_string(++logins);
-      return scripted_response(200, R"({"token": ")" + valid + "\"}");
+      return net::scripted_response(200, R"({"token": ")" + valid + "\"}");
     }
     if (request.find("Authorization: Bearer " + valid + "\r\n") == std::string::npos) {
-      return scripted_response(401, R"({"error": "token has expired"})");
+      return net::scripted_response(401, R"({"error": "token has expired"})");
     }
-    return scripted_response(
+    return net::scripted_response(
         200, R"({"data": [{"point_time": "2026-01-15T10:15:00+00:00", "value": 1000}],
                  "meta": {"region": "CAISO_NORTH", "signal_type": "co2_moer", "units":
                           "lbs_co2_per_mwh", "data_point_period_seconds": 300}})");
@@ -172,9 +173,9 @@ TEST(WattTimeSource, ARefusalAfterALoginIsFinal) {
   Rig rig([&](const std::string& request) {
     if (request.starts_with("GET /login ")) {
       ++logins;
-      return scripted_response(200, R"({"token": "t"})");
+      return net::scripted_response(200, R"({"token": "t"})");
     }
-    return scripted_response(403, "{}");
+    return net::scripted_response(403, "{}");
   });
   const auto source = make_watttime(rig.link, rig.access(), {.region = "PJM"});
   EXPECT_EQ(source->latest().error().code, ErrorCode::kNoPermission);
@@ -201,7 +202,8 @@ TEST(UkSource, AsksByTheFormsOfItsPathsAndWritesNoSeconds) {
     const std::string values =
         R"({"from": "2026-01-15T10:00Z", "to": "2026-01-15T10:30Z",
             "intensity": {"forecast": 120, "actual": null}})";
-    return scripted_response(200, region ? R"({"data": {"regionid": 13, "data": [)" + values + "]}}"
+    return net::scripted_response(200,
+                                  region ? R"({"data": {"regionid": 13, "data": [)" + values + "]}}"
                                          : R"({"data": [)" + values + "]}");
   });
   const auto country = make_uk(rig.link, rig.access(), std::nullopt);
@@ -224,7 +226,7 @@ TEST(UkSource, AsksByTheFormsOfItsPathsAndWritesNoSeconds) {
 TEST(EntsoeSource, NoDataComesWithStatus400AndTheTokenStaysOutOfErrors) {
   Rig rig(
       [](const std::string&) {
-        return scripted_response(
+        return net::scripted_response(
             400,
             "<Acknowledgement_MarketDocument><Reason><code>999</code><text>No matching data "
             "found</text></Reason></Acknowledgement_MarketDocument>",
@@ -251,7 +253,7 @@ TEST(EntsoeSource, ReadsGenerationAndWhatIsForecastADayAhead) {
             load ? "<outBiddingZone_Domain.mRID>x</outBiddingZone_Domain.mRID>"
                  : "<inBiddingZone_Domain.mRID>x</inBiddingZone_Domain.mRID><MktPSRType><psrType>"
                    "B04</psrType></MktPSRType>";
-        return scripted_response(
+        return net::scripted_response(
             200,
             "<GL_MarketDocument><TimeSeries>" + domain +
                 "<curveType>A03</curveType><Period><timeInterval><start>2026-01-15T08:00Z</start>"
@@ -299,10 +301,10 @@ TEST(EntsoePriceSource, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
         const bool january = request.find("periodStart=20260101") != std::string::npos;
         // Whole days come.
         return january
-                   ? scripted_response(
+                   ? net::scripted_response(
                          200, hour_of_price("2025-12-31T23:00Z", "2026-01-01T23:00Z", "EUR", -5),
                          kXml)
-                   : scripted_response(400, kNoPrice, kXml);
+                   : net::scripted_response(400, kNoPrice, kXml);
       },
       "xml", 400);
   const auto prices = prices_of(rig, "2026-01-01T10:00Z", "2026-02-10T00:00Z");
@@ -332,26 +334,28 @@ TEST(EntsoePriceSource, FaultsAreSaidWithoutTheToken) {
     answers = std::move(script);
     return prices_of(rig, "2026-01-01T00:00Z", "2026-01-02T00:00Z");
   };
-  const std::string good = scripted_response(
+  const std::string good = net::scripted_response(
       200, hour_of_price("2026-01-01T00:00Z", "2026-01-02T00:00Z", "EUR", 1), kXml);
-  EXPECT_TRUE(ask({scripted_response(503, ""), scripted_response(429, ""), good}).ok());
+  EXPECT_TRUE(ask({net::scripted_response(503, ""), net::scripted_response(429, ""), good}).ok());
   struct Fault {
     std::string answer;
     ErrorCode code;
   };
   for (const Fault& fault :
-       {Fault{scripted_response(401, ""), ErrorCode::kNoPermission},
-        {scripted_response(400, kNoPrice, kXml), ErrorCode::kNotFound},
-        {scripted_response(200, "<html/>", "Content-Type: text/html\r\n"), ErrorCode::kUnavailable},
-        {scripted_response(200, "<GL_MarketDocument/>", kXml), ErrorCode::kInvalidInput},
-        {scripted_response(200, good.substr(good.size() / 2), kXml), ErrorCode::kInvalidInput}}) {
+       {Fault{net::scripted_response(401, ""), ErrorCode::kNoPermission},
+        {net::scripted_response(400, kNoPrice, kXml), ErrorCode::kNotFound},
+        {net::scripted_response(200, "<html/>", "Content-Type: text/html\r\n"),
+         ErrorCode::kUnavailable},
+        {net::scripted_response(200, "<GL_MarketDocument/>", kXml), ErrorCode::kInvalidInput},
+        {net::scripted_response(200, good.substr(good.size() / 2), kXml),
+         ErrorCode::kInvalidInput}}) {
     const auto prices = ask({fault.answer});
     ASSERT_FALSE(prices.ok());
     EXPECT_EQ(prices.error().code, fault.code) << prices.error().text();
     EXPECT_EQ(prices.error().text().find("s3cret"), std::string::npos) << prices.error().text();
   }
   // Of another day than was asked for.
-  EXPECT_EQ(ask({scripted_response(
+  EXPECT_EQ(ask({net::scripted_response(
                     200, hour_of_price("2025-01-01T00:00Z", "2025-01-02T00:00Z", "EUR", 1), kXml)})
                 .error()
                 .code,
@@ -362,7 +366,7 @@ TEST(EntsoePriceSource, OfTwoCurrenciesDoNotMixOverMonths) {
   Rig rig(
       [](const std::string& request) {
         const bool before = request.find("periodStart=202512") != std::string::npos;
-        return scripted_response(
+        return net::scripted_response(
             200,
             before ? hour_of_price("2025-12-31T00:00Z", "2026-01-01T00:00Z", "BGN", 100)
                    : hour_of_price("2026-01-11T00:00Z", "2026-01-12T00:00Z", "EUR", 50),
@@ -443,4 +447,4 @@ TEST(FetchInParts, LeavesOutPartsWithoutDataUnlessAllAre) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -11,7 +11,7 @@
 #include "harpe/carbon/carbon_source/open_source.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct EnvironmentOfATest {
   TestDirectory directory;
@@ -33,4 +33,4 @@ struct EnvironmentOfATest {
   }
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -8,20 +8,20 @@
 #include "harpe/base/text.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr std::uint64_t kJitter = 0x6a69747465720001;  // what the random numbers are for
 
-bool may_pass(const HttpFetched& fetched) {
-  if (fetched.status == 0) return fetched.cause != HttpFailure::kBadResponse;
+bool may_pass(const net::HttpFetched& fetched) {
+  if (fetched.status == 0) return fetched.cause != net::HttpFailure::kBadResponse;
   return fetched.status == 429 || fetched.status >= 500;
 }
 
 /// As it can be shown and kept.
 std::string url_without(std::string url, const std::vector<std::string>& secrets) {
   for (const std::string& secret : secrets) {
-    const std::string encoded = percent_encoded(secret);
+    const std::string encoded = net::percent_encoded(secret);
     for (const std::string& form : {secret, encoded}) {
       if (form.empty()) continue;
       for (std::size_t at = 0; (at = url.find(form, at)) != std::string::npos; at += 3) {
@@ -34,24 +34,24 @@ std::string url_without(std::string url, const std::vector<std::string>& secrets
 
 }  // namespace
 
-SourceLink::SourceLink(HttpFetcher& fetcher, Clock& clock, UtcNow now, SourceLinkOptions options,
-                       ResponseStore* store)
+SourceLink::SourceLink(net::HttpFetcher& fetcher, Clock& clock, UtcNow now,
+                       SourceLinkOptions options, ResponseStore* store)
     : fetcher_(fetcher),
       clock_(clock),
       now_(std::move(now)),
       options_(std::move(options)),
       store_(store) {}
 
-Result<std::string> SourceLink::get(const std::string& url, const HttpHeaders& headers,
+Result<std::string> SourceLink::get(const std::string& url, const net::HttpHeaders& headers,
                                     const std::vector<std::string>& secrets) {
   const std::string key = url_without(url, secrets);
   const auto kept = store_ != nullptr ? store_->find(key) : std::nullopt;
-  HttpFetch request{.url = url,
-                    .headers = headers,
-                    .secrets = secrets,
-                    .timeout = options_.timeout,
-                    .ca_file = options_.ca_file};
-  for (const std::string& secret : secrets) request.secrets.push_back(percent_encoded(secret));
+  net::HttpFetch request{.url = url,
+                         .headers = headers,
+                         .secrets = secrets,
+                         .timeout = options_.timeout,
+                         .ca_file = options_.ca_file};
+  for (const std::string& secret : secrets) request.secrets.push_back(net::percent_encoded(secret));
   if (kept && !kept->etag.empty()) request.headers.emplace_back("If-None-Match", kept->etag);
   if (kept && !kept->last_modified.empty()) {
     request.headers.emplace_back("If-Modified-Since", kept->last_modified);
@@ -63,9 +63,9 @@ Result<std::string> SourceLink::get(const std::string& url, const HttpHeaders& h
   }
   for (int attempt = 1;; ++attempt) {
     wait_for_turn();
-    const HttpFetched fetched = fetcher_.fetch(request);
+    const net::HttpFetched fetched = fetcher_.fetch(request);
     if (!may_pass(fetched)) return body_of(fetched, key, kept);
-    const auto asked = parse_retry_after(fetched.header("retry-after"), sys_time(now_()));
+    const auto asked = net::parse_retry_after(fetched.header("retry-after"), sys_time(now_()));
     const bool too_long = asked && *asked > options_.patience;
     if (too_long) not_before_ = clock_.now() + std::min(*asked, Seconds{86'400});
     if (too_long || attempt >= options_.attempts) return refusal(fetched, key);
@@ -87,15 +87,15 @@ void SourceLink::wait_for_turn() {
   calls_.push_back(clock_.now());
 }
 
-Seconds SourceLink::wait_before(int attempt, const HttpFetched& failed) const {
+Seconds SourceLink::wait_before(int attempt, const net::HttpFetched& failed) const {
   const double most =
       std::min(options_.longest_wait.value, options_.first_wait.value * std::exp2(attempt - 1));
   const Seconds drawn{most * uniform(mixed(options_.seed, kJitter, drawn_))};
-  const auto asked = parse_retry_after(failed.header("retry-after"), sys_time(now_()));
+  const auto asked = net::parse_retry_after(failed.header("retry-after"), sys_time(now_()));
   return asked ? std::max(*asked, drawn) : drawn;
 }
 
-Result<std::string> SourceLink::body_of(const HttpFetched& fetched, const std::string& key,
+Result<std::string> SourceLink::body_of(const net::HttpFetched& fetched, const std::string& key,
                                         const std::optional<ResponseStore::Kept>& kept) {
   if (fetched.status == 304 && kept) return kept->body;
   const bool other = options_.also_read != 0 && fetched.status == options_.also_read;
@@ -119,8 +119,8 @@ Result<std::string> SourceLink::body_of(const HttpFetched& fetched, const std::s
 }
 
 /// The body of a failure is not repeated: it may repeat the token.
-Error SourceLink::refusal(const HttpFetched& fetched, const std::string& key) const {
-  const std::string from = " (" + url_for_messages(key) + ")";
+Error SourceLink::refusal(const net::HttpFetched& fetched, const std::string& key) const {
+  const std::string from = " (" + net::url_for_messages(key) + ")";
   switch (fetched.status) {
     case 0:
       return Error::of(ErrorCode::kUnavailable,
@@ -143,4 +143,4 @@ Error SourceLink::refusal(const HttpFetched& fetched, const std::string& key) co
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -24,7 +24,7 @@
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 #include "harpe/net/http_client/http_fetch.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Keeps responses that can be asked for again with their validators.
 class ResponseStore {
@@ -54,23 +54,23 @@ struct SourceLinkOptions {
 /// Used by one thread. The fetcher, clock and store must outlive it; a store may be null.
 class SourceLink {
  public:
-  SourceLink(HttpFetcher& fetcher, Clock& clock, UtcNow now, SourceLinkOptions options,
+  SourceLink(net::HttpFetcher& fetcher, Clock& clock, UtcNow now, SourceLinkOptions options,
              ResponseStore* store = nullptr);
 
   /// The body of a 200. \param secrets  of URL and headers (see HttpFetch)
-  Result<std::string> get(const std::string& url, const HttpHeaders& headers = {},
+  Result<std::string> get(const std::string& url, const net::HttpHeaders& headers = {},
                           const std::vector<std::string>& secrets = {});
 
   const SourceLinkOptions& options() const { return options_; }
 
  private:
   void wait_for_turn();
-  Seconds wait_before(int attempt, const HttpFetched& failed) const;
-  Result<std::string> body_of(const HttpFetched& fetched, const std::string& key,
+  Seconds wait_before(int attempt, const net::HttpFetched& failed) const;
+  Result<std::string> body_of(const net::HttpFetched& fetched, const std::string& key,
                               const std::optional<ResponseStore::Kept>& kept);
-  Error refusal(const HttpFetched& fetched, const std::string& key) const;
+  Error refusal(const net::HttpFetched& fetched, const std::string& key) const;
 
-  HttpFetcher& fetcher_;
+  net::HttpFetcher& fetcher_;
   Clock& clock_;
   UtcNow now_;
   SourceLinkOptions options_;
@@ -80,4 +80,4 @@ class SourceLink {
   std::uint64_t drawn_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

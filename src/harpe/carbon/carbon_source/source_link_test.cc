@@ -10,7 +10,7 @@
 
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr UtcTime kBegin{1'767'261'600};  // 2026-01-01T10:00:00Z
@@ -55,9 +55,9 @@ class Provider {
  private:
   std::vector<std::optional<std::string>> responses_;
   std::size_t next_ = 0;  ///< of the server's thread
-  std::unique_ptr<HttpFetcher> fetcher_ = *HttpFetcher::open();
+  std::unique_ptr<net::HttpFetcher> fetcher_ = *net::HttpFetcher::open();
   std::optional<SourceLink> link_;
-  ScriptedHttpServer server_;
+  net::ScriptedHttpServer server_;
 };
 
 bool mentions(const Result<std::string>& result, const std::string& part) {
@@ -65,8 +65,8 @@ bool mentions(const Result<std::string>& result, const std::string& part) {
 }
 
 TEST(SourceLink, TriesAgainAfterFailuresThatPass) {
-  Provider provider({scripted_response(500, "{}"), scripted_response(429, "{}"), std::string(),
-                     scripted_response(200, "{\"a\": 1}")});
+  Provider provider({net::scripted_response(500, "{}"), net::scripted_response(429, "{}"),
+                     std::string(), net::scripted_response(200, "{\"a\": 1}")});
   const auto body = provider.get();
   ASSERT_TRUE(body.ok()) << body.error().text();
   EXPECT_EQ(*body, "{\"a\": 1}");
@@ -75,7 +75,7 @@ TEST(SourceLink, TriesAgainAfterFailuresThatPass) {
 }
 
 TEST(SourceLink, GivesUpAfterItsAttemptsAndSaysWhatItGot) {
-  Provider provider({scripted_response(503, "secret page s3cret")});
+  Provider provider({net::scripted_response(503, "secret page s3cret")});
   const auto body = provider.get("/now?token=s3cret");
   ASSERT_FALSE(body.ok());
   EXPECT_EQ(body.error().code, ErrorCode::kUnavailable);
@@ -87,7 +87,7 @@ TEST(SourceLink, GivesUpAfterItsAttemptsAndSaysWhatItGot) {
 TEST(SourceLink, WaitsAreDrawnAnewAndDifferBySeed) {
   std::vector<double> waits;
   for (const std::uint64_t seed : {1ULL, 2ULL, 3ULL, 1ULL}) {
-    Provider provider({scripted_response(500, "{}")}, {.seed = seed});
+    Provider provider({net::scripted_response(500, "{}")}, {.seed = seed});
     (void)provider.get();
     waits.push_back((provider.clock.now() - Instant{}).value);
     EXPECT_GT(waits.back(), 0) << seed;
@@ -100,8 +100,9 @@ TEST(SourceLink, WaitsAreDrawnAnewAndDifferBySeed) {
 
 TEST(SourceLink, ObeysRetryAfterInSecondsAndAsADate) {
   for (const char* after : {"20", "Thu, 01 Jan 2026 10:00:20 GMT"}) {
-    Provider provider({scripted_response(429, "{}", std::string("Retry-After: ") + after + "\r\n"),
-                       scripted_response(200, "{}")});
+    Provider provider(
+        {net::scripted_response(429, "{}", std::string("Retry-After: ") + after + "\r\n"),
+         net::scripted_response(200, "{}")});
     ASSERT_TRUE(provider.get().ok());
     EXPECT_GE(provider.clock.now() - Instant{}, Seconds{20}) << after;
     EXPECT_LT(provider.clock.now() - Instant{}, Seconds{22}) << after;
@@ -109,8 +110,8 @@ TEST(SourceLink, ObeysRetryAfterInSecondsAndAsADate) {
 }
 
 TEST(SourceLink, ALongRetryAfterEndsTheAttemptsAndIsRemembered) {
-  Provider provider(
-      {scripted_response(429, "{}", "Retry-After: 600\r\n"), scripted_response(200, "{}")});
+  Provider provider({net::scripted_response(429, "{}", "Retry-After: 600\r\n"),
+                     net::scripted_response(200, "{}")});
   EXPECT_TRUE(mentions(provider.get(), "too many calls"));
   EXPECT_EQ(provider.clock.now(), Instant{});
   EXPECT_TRUE(mentions(provider.get(), "no call within the next 600 s"));
@@ -121,7 +122,7 @@ TEST(SourceLink, ALongRetryAfterEndsTheAttemptsAndIsRemembered) {
 
 TEST(SourceLink, ARefusedTokenIsFinalAndSaysHowToGetOne) {
   for (const int status : {401, 403}) {
-    Provider provider({scripted_response(status, R"({"message": "bad token s3cret"})")});
+    Provider provider({net::scripted_response(status, R"({"message": "bad token s3cret"})")});
     const auto body = provider.get();
     ASSERT_FALSE(body.ok());
     EXPECT_EQ(body.error().code, ErrorCode::kNoPermission);
@@ -129,34 +130,34 @@ TEST(SourceLink, ARefusedTokenIsFinalAndSaysHowToGetOne) {
     EXPECT_FALSE(mentions(body, "s3cret"));
     EXPECT_EQ(provider.count(), 1u);
   }
-  Provider unknown({scripted_response(404, "{}")});
+  Provider unknown({net::scripted_response(404, "{}")});
   EXPECT_EQ(unknown.get().error().code, ErrorCode::kNotFound);
 }
 
 TEST(SourceLink, ASilentServerCountsAsAFailureThatPasses) {
-  Provider provider({std::nullopt, scripted_response(200, "{}")}, {.timeout = Seconds{0.1}});
+  Provider provider({std::nullopt, net::scripted_response(200, "{}")}, {.timeout = Seconds{0.1}});
   EXPECT_TRUE(provider.get().ok());
   EXPECT_EQ(provider.count(), 2u);
 }
 
 TEST(SourceLink, TakesNoHalfOfABodyAndNoPageOfAnotherType) {
   Provider half({std::string("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
-                 scripted_response(200, "{}")});
+                 net::scripted_response(200, "{}")});
   EXPECT_EQ(half.get().value(), "{}");
   EXPECT_EQ(half.count(), 2u);
-  Provider portal({scripted_response(200, "<html>", "Content-Type: text/html\r\n")});
+  Provider portal({net::scripted_response(200, "<html>", "Content-Type: text/html\r\n")});
   EXPECT_TRUE(mentions(portal.get(), "answers with 'text/html' instead of json"));
   EXPECT_EQ(portal.count(), 1u);
 }
 
 TEST(SourceLink, AHugeBodyIsRefusedOnce) {
-  Provider provider({scripted_response(200, std::string(kLongestResponse + 1, ' '))});
+  Provider provider({net::scripted_response(200, std::string(net::kLongestResponse + 1, ' '))});
   EXPECT_TRUE(mentions(provider.get(), "is over 16777216 bytes"));
   EXPECT_EQ(provider.count(), 1u);
 }
 
 TEST(SourceLink, MakesNoMoreCallsThanMayBeInAPeriod) {
-  Provider provider({scripted_response(200, "{}")}, {.calls = 3, .period = Seconds{60}});
+  Provider provider({net::scripted_response(200, "{}")}, {.calls = 3, .period = Seconds{60}});
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(provider.get().ok());
   EXPECT_EQ(provider.clock.now(), Instant{});
   provider.clock.advance(Seconds{10});
@@ -168,10 +169,10 @@ TEST(SourceLink, MakesNoMoreCallsThanMayBeInAPeriod) {
 
 TEST(SourceLink, ShowsValidatorsAndTakesNotModifiedForWhatCameThen) {
   MemoryStore store;
-  Provider provider({scripted_response(200, "{\"v\": 1}",
-                                       "Content-Type: application/json\r\nETag: \"e1\"\r\n"
-                                       "Last-Modified: Thu, 01 Jan 2026 09:00:00 GMT\r\n"),
-                     scripted_response(304, "")},
+  Provider provider({net::scripted_response(200, "{\"v\": 1}",
+                                            "Content-Type: application/json\r\nETag: \"e1\"\r\n"
+                                            "Last-Modified: Thu, 01 Jan 2026 09:00:00 GMT\r\n"),
+                     net::scripted_response(304, "")},
                     {}, &store);
   ASSERT_TRUE(provider.get("/now?key=s3cret").ok());
   EXPECT_EQ(provider.get("/now?key=s3cret").value(), "{\"v\": 1}");
@@ -183,10 +184,10 @@ TEST(SourceLink, ShowsValidatorsAndTakesNotModifiedForWhatCameThen) {
 }
 
 TEST(SourceLink, RedirectsLeadToNoOtherHost) {
-  Provider provider({scripted_response(302, "", "Location: http://192.0.2.7/now\r\n")});
+  Provider provider({net::scripted_response(302, "", "Location: http://192.0.2.7/now\r\n")});
   EXPECT_TRUE(mentions(provider.get(), "another host"));
   EXPECT_EQ(provider.count(), 1u);
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/uk_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using Provider = SourceSpecification::Provider;
@@ -248,4 +248,4 @@ Result<SourceSpecification> parse_source(std::string_view text) {
   return source;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

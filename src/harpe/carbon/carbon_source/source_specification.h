@@ -40,7 +40,7 @@
 #include "harpe/carbon/carbon/intensity_csv.h"
 #include "harpe/carbon/carbon_source/emission_factors.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct SourceSpecification {
   enum class Provider : unsigned char {
@@ -71,4 +71,4 @@ struct SourceSpecification {
 /// Fails with what there is, and what may have been meant.
 Result<SourceSpecification> parse_source(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

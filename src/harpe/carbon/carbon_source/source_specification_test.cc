@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 using SpecifiedProvider = SourceSpecification::Provider;
@@ -94,4 +94,4 @@ TEST(SourceSpecification, TheLastCharacterOfAnEicChecksTheOthers) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

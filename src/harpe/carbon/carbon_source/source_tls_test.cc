@@ -8,30 +8,30 @@
 #include "harpe/carbon/carbon_source/open_source.h"
 #include "harpe/net/http/http_testing.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 class SourceTls : public testing::Test {
  public:
   /// The whole way to the server, which counts requests.
   Result<std::string> ask(const std::string& url, const std::filesystem::path& trusted) {
-    const auto fetcher = *HttpFetcher::open();
+    const auto fetcher = *net::HttpFetcher::open();
     ManualClock clock;
     SourceLink link(*fetcher, clock, [] { return UtcTime{1'767'261'600}; },
                     {.provider = "Example", .attempts = 2, .ca_file = trusted});
     return link.get(url + "/now", {{"auth-token", "s3cret"}}, {"s3cret"});
   }
 
-  TestCertificate certificate;
+  net::TestCertificate certificate;
   std::atomic<int> requests = 0;
-  LocalServer server{[this](const HttpRequest&, const Reply& reply) {
-                       ++requests;
-                       HttpResponse response;
-                       response.content_type = "application/json";
-                       response.body = "{}";
-                       reply(response);
-                     },
-                     {.port = 0, .certificate = &certificate, .limits = {}}};
+  net::LocalServer server{[this](const net::HttpRequest&, const net::Reply& reply) {
+                            ++requests;
+                            net::HttpResponse response;
+                            response.content_type = "application/json";
+                            response.body = "{}";
+                            reply(response);
+                          },
+                          {.port = 0, .certificate = &certificate, .limits = {}}};
 };
 
 TEST_F(SourceTls, ATrustedCertificateOfTheHostIsTaken) {
@@ -74,4 +74,4 @@ TEST_F(SourceTls, NoRequestGoesToAHostThatTheCertificateIsNotOf) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/provider_sources.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr const char* kUkSource = "carbonintensity.org.uk";
@@ -199,4 +199,4 @@ std::unique_ptr<IntensitySource> make_uk(SourceLink& link, ProviderAccess access
   return std::make_unique<UkSource>(link, std::move(access), region);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

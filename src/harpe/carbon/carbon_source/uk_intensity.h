@@ -15,7 +15,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 inline constexpr int kUkRegions = 17;
 
@@ -31,4 +31,4 @@ Result<ProviderIntensity> parse_uk_intensity(std::string_view json, const UkAske
 /// "GB", or "GB-13".
 std::string uk_zone(std::optional<int> region);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

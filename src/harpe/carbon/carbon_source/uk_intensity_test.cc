@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 std::string half_hour(const std::string& from, const std::string& to,
@@ -96,4 +96,4 @@ TEST(UkIntensity, SaysWhatIsWrongWithAnAnswer) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

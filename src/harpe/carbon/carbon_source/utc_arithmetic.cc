@@ -1,6 +1,6 @@
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 std::chrono::year_month calendar_month(UtcTime time) {
@@ -34,4 +34,4 @@ UtcTime next_month(UtcTime time) {
   return first_second(calendar_month(time) + std::chrono::months(1));
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

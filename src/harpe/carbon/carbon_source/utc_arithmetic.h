@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 constexpr WholeSeconds operator+(WholeSeconds a, WholeSeconds b) {
   return WholeSeconds(a.count() + b.count());
@@ -38,4 +38,4 @@ UtcTime interval_of(UtcTime time, WholeSeconds step);
 UtcTime month_of(UtcTime time);
 UtcTime next_month(UtcTime time);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

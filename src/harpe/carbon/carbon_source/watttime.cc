@@ -11,7 +11,7 @@
 #include "harpe/carbon/carbon_source/provider_sources.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr const char* kWattTime = "WattTime";
@@ -172,7 +172,8 @@ class WattTime final : public WattTimeSource {
 
  private:
   static std::string range(UtcTime from, UtcTime to) {
-    return "&start=" + percent_encoded(utc_text(from)) + "&end=" + percent_encoded(utc_text(to));
+    return "&start=" + net::percent_encoded(utc_text(from)) +
+           "&end=" + net::percent_encoded(utc_text(to));
   }
 
   Status log_in() {
@@ -188,8 +189,8 @@ class WattTime final : public WattTimeSource {
   Result<std::string> ask(const std::string& path, const std::string& query) {
     bool fresh = token_.empty();
     if (fresh) HARPE_TRY(log_in());
-    const std::string url = access_.url + path + "?region=" + percent_encoded(asked_.region) +
-                            "&signal_type=" + percent_encoded(asked_.signal) + query;
+    const std::string url = access_.url + path + "?region=" + net::percent_encoded(asked_.region) +
+                            "&signal_type=" + net::percent_encoded(asked_.signal) + query;
     auto body = get(url);
     if (!body.ok() && body.error().code == ErrorCode::kNoPermission && !fresh) {
       HARPE_TRY(log_in());
@@ -299,4 +300,4 @@ std::unique_ptr<WattTimeSource> make_watttime(SourceLink& link, ProviderAccess a
   return std::make_unique<WattTime>(link, std::move(access), std::move(asked));
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -18,7 +18,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct WattTimeAsked {
   std::string region = {};
@@ -46,4 +46,4 @@ struct MarginalIndex {
 };
 Result<MarginalIndex> parse_watttime_index(std::string_view json, const WattTimeAsked& asked);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

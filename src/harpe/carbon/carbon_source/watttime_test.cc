@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 const WattTimeAsked kCaiso{.region = "CAISO_NORTH"};
@@ -99,4 +99,4 @@ TEST(WattTime, TakesNoTokenThatCannotBeSent) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

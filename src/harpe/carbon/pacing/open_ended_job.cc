@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kTooLittle = 1e-6;  // s of work
@@ -97,4 +97,4 @@ void OpenEndedJob::take(const PacedInterval& paced, Seconds duration) {
   state_ = after(state_, paced, duration);
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -29,7 +29,7 @@
 #include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/carbon/pacing/pacing_plan.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct OpenEndedTerms {
   double slowdown = 0.1;  ///< from 0
@@ -81,4 +81,4 @@ class OpenEndedJob {
   Seconds elapsed_{};
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr Seconds kOpenEndedHour{3600};
@@ -122,4 +122,4 @@ TEST(OpenEndedJob, WithoutSlackOrPausesItKeepsUpHourByHour) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 double slope_between(const CurvePace& slow, const CurvePace& fast) {
@@ -72,4 +72,4 @@ SteadyPace steady_pace(const PaceCurve& curve, double speed) {
   return {least, fast.power - Watts{curve.slope(pace - 1) * (fast.speed - least)}};
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

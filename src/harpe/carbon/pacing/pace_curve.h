@@ -13,7 +13,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct CurvePace {
   double speed = 1;        ///< of the fastest, above 0
@@ -61,4 +61,4 @@ struct SteadyPace {
 /// paces).
 SteadyPace steady_pace(const PaceCurve& curve, double speed);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

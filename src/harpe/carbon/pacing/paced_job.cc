@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 constexpr double kDone = 1e-9;
@@ -239,4 +239,4 @@ PacedJobPast PacedJob::past() const {
           .static_spent = static_spent_};
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -37,7 +37,7 @@
 #include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/carbon/pacing/pacing_plan.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct WeightRange {
   double lowest = 0, highest = 0;
@@ -133,4 +133,4 @@ class PacedJob {
   double spent_ = 0, static_spent_ = 0;  ///< so far
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 PaceCurve paced_curve() {
@@ -213,4 +213,4 @@ TEST(PacedJob, PastItsDeadlineItRunsAsFastAsItCan) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -12,7 +12,7 @@
 
 #include "harpe/carbon/pacing/priced_paths.h"
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 struct SearchTerms {
@@ -485,4 +485,4 @@ PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const Pacin
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -25,7 +25,7 @@
 #include "harpe/base/units.h"
 #include "harpe/carbon/pacing/pace_curve.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 struct PacingInterval {
   Seconds duration{};
@@ -98,4 +98,4 @@ IntervalUse use_of(const PaceCurve& curve, const PacingJob& job, const PacedInte
 /// The state after it.
 PacingState after(const PacingState& state, const PacedInterval& paced, Seconds duration);
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 /// A frontier: from 1 s and 300 J to 1.5 s and 200 J.
@@ -311,4 +311,4 @@ TEST(PacingPlan, ANegativeWeightIsSpentIn) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::carbon

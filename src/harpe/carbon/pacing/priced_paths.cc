@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-namespace harpe {
+namespace harpe::carbon {
 namespace {
 
 // Intervals in which a job that has stopped may not start; a minimum dwell of more is of no use.
@@ -147,4 +147,4 @@ PricedPath PricedPaths::trace() const {
   return found;
 }
 
-}  // namespace harpe
+}  // namespace harpe::carbon

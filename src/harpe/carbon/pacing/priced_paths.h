@@ -9,7 +9,7 @@
 
 #include "harpe/carbon/pacing/pacing_plan.h"
 
-namespace harpe {
+namespace harpe::carbon {
 
 /// Sums of work differ by rounding from order to order.
 inline constexpr double kWorkRounding = 1e-9;
@@ -60,4 +60,4 @@ class PricedPaths {
   std::vector<Action> actions_;  ///< of each interval and state
 };
 
-}  // namespace harpe
+}  // namespace harpe::carbon

@@ -24,7 +24,7 @@
 #include "harpe/node/agent/server.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// A file of options, and the position of each value in it, for errors.
@@ -34,7 +34,7 @@ struct OptionFile {
 };
 
 struct AgentSetup {
-  AgentOptions options;
+  node::AgentOptions options;
   std::string policy, simulation;
   bool socket_named = false;  ///< by the user
 };
@@ -146,7 +146,7 @@ std::optional<std::vector<int>> parse_cpus(std::string_view text) {
   return cpus.empty() ? std::nullopt : std::optional(cpus);
 }
 
-void read_transport(Reader& read, AgentOptions& options) {
+void read_transport(Reader& read, node::AgentOptions& options) {
   options.socket.path = read.text("socket", "/run/harpe/agent.sock");
   options.socket.who = "agent";
   options.socket.mode = read.value("socket-mode", 0666U, parse_octal, "an octal mode such as 660");
@@ -162,7 +162,7 @@ void read_transport(Reader& read, AgentOptions& options) {
   if (certificate.empty() != key.empty()) {
     read.error(certificate.empty() ? "tls-certificate" : "tls-key", "is missing");
   }
-  if (!certificate.empty()) options.tls = TlsFiles{certificate, key};
+  if (!certificate.empty()) options.tls = net::TlsFiles{certificate, key};
   if (const std::string groups = read.text("enable"); !groups.empty()) {
     options.groups = split(groups);
   }
@@ -174,11 +174,11 @@ void read_transport(Reader& read, AgentOptions& options) {
   options.log = read.text("log");
 }
 
-void read_controller(Reader& read, AgentOptions& options) {
+void read_controller(Reader& read, node::AgentOptions& options) {
   // What belongs to one agent lies beside its socket, so that two can run side by side.
   const std::filesystem::path run = options.socket.path.parent_path();
   const bool usual = run == "/run/harpe";
-  ControllerOptions& controller = options.controller;
+  node::ControllerOptions& controller = options.controller;
   controller.state_file = read.text("state-file", run / "agent-state.json");
   controller.audit_log = read.text(
       "audit-log", usual ? "/var/log/harpe/agent-audit.jsonl" : run / "agent-audit.jsonl");
@@ -204,7 +204,7 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values, const OptionFile
   setup.socket_named = values.contains("socket");
   read_transport(read, setup.options);
   read_controller(read, setup.options);
-  if (const Status right = check_agent_options(setup.options); !right.ok()) {
+  if (const Status right = node::check_agent_options(setup.options); !right.ok()) {
     for (const Diagnostic& diagnostic : right.error().diagnostics) read.error(diagnostic.message);
   }
   HARPE_TRY(std::move(read).status());
@@ -214,14 +214,14 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values, const OptionFile
 Result<AgentSetup> read_setup(const AgentArguments& arguments) {
   OptionFile file{.name = arguments.config, .positions = {}};
   if (!file.name.empty()) {
-    const std::string text = HARPE_TRY(read_trusted(file.name, 1U << 20));
+    const std::string text = HARPE_TRY(node::read_trusted(file.name, 1U << 20));
     file.positions = HARPE_TRY(take_options(*arguments.command, text, file.name));
   }
   return agent_setup(arguments.values, file);
 }
 
-Result<Policy> read_policy(const std::string& path) {
-  Result<Policy> policy = Policy::read(path);
+Result<node::Policy> read_policy(const std::string& path) {
+  Result<node::Policy> policy = node::Policy::read(path);
   if (policy.ok() || policy.error().code != ErrorCode::kIo) return policy;
   Error error = policy.error();
   error.diagnostics.push_back(
@@ -240,8 +240,8 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
         "such as --socket ./agent.sock: the usual one is for the node's real GPUs");
   }
   Devices devices = HARPE_TRY(open_devices(device_options));
-  const auto say = [&, with_time = !stderr_is_journal()](const std::string& line) {
-    console.err << log_line("harpe agent", line, with_time) << std::flush;
+  const auto say = [&, with_time = !net::stderr_is_journal()](const std::string& line) {
+    console.err << net::log_line("harpe agent", line, with_time) << std::flush;
   };
   for (const BackendState& backend : devices.backends) {
     say(backend.name + ": " + backend.detail);
@@ -252,13 +252,13 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   for (const auto& file :
        {setup.options.controller.audit_log, setup.options.controller.state_file}) {
     if (!file.has_parent_path()) continue;
-    HARPE_TRY(usable_directory(file.parent_path()));
+    HARPE_TRY(net::usable_directory(file.parent_path()));
   }
   setup.options.version = HARPE_VERSION;
   const std::string how = setup.options.controller.dry_run ? " (dry run: nothing is set)" : "";
-  const Status served =
-      run_agent(std::move(devices), read_policy(setup.policy), setup.options,
-                [&](std::string_view name) { say("listening on " + std::string(name) + how); });
+  const Status served = node::run_agent(
+      std::move(devices), read_policy(setup.policy), setup.options,
+      [&](std::string_view name) { say("listening on " + std::string(name) + how); });
   if (!served.ok()) return served.error();
   return Outcome{.text = "", .json = json_text({{"stopped", true}})};
 }
@@ -271,9 +271,9 @@ std::unique_ptr<Commands> agent_commands() {
       "harpe-agent", agent_description(), agent_examples("harpe-agent"),
       [arguments](Console& console) { return run(*arguments, console); });
   add_agent_options(*commands, commands->root(), arguments, [arguments](Console&) {
-    return issue_token(arguments->token, {kGpuControl, kGpuRead, kCpuRead});
+    return issue_token(arguments->token, {node::kGpuControl, node::kGpuRead, node::kCpuRead});
   });
   return commands;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

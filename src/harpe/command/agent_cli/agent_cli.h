@@ -7,9 +7,9 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The command line of `harpe-agent`.
 std::unique_ptr<Commands> agent_commands();
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon_source/cached_series.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kJoulesPerWattHour = 3600;
@@ -23,8 +23,8 @@ std::string text_in(double value, const TextUnit& unit) {
   return grouped(number, decimals) + " " + unit.name;
 }
 
-Json time_json(const std::optional<UtcTime>& time) {
-  return time ? Json(utc_text(*time)) : Json(nullptr);
+Json time_json(const std::optional<carbon::UtcTime>& time) {
+  return time ? Json(carbon::utc_text(*time)) : Json(nullptr);
 }
 
 }  // namespace
@@ -76,31 +76,31 @@ std::string kilowatt_hours_text(Joules energy, const TextUnit& unit) {
   return text_in(energy.value, unit);
 }
 
-std::string basis_text(const CarbonAccount& account) {
+std::string basis_text(const carbon::CarbonAccount& account) {
   std::string text;
-  for (std::size_t i = 0; i < kIntensityBases; ++i) {
+  for (std::size_t i = 0; i < carbon::kIntensityBases; ++i) {
     if (account.by_basis[i].value <= 0) continue;
     text += (text.empty() ? "" : ", ") + share_text(account.by_basis[i] / account.site) + " " +
-            std::string(text_of(static_cast<IntensityBasis>(i)));
+            std::string(carbon::text_of(static_cast<carbon::IntensityBasis>(i)));
   }
   return text;
 }
 
-std::string intensity_label(const AccountingIntensity& intensity) {
-  const SourceIdentity& identity = intensity.identity;
+std::string intensity_label(const carbon::AccountingIntensity& intensity) {
+  const carbon::SourceIdentity& identity = intensity.identity;
   std::string text = identity.provider == "constant" ? identity.zone : identity.name();
   if (!text.empty()) text += ", ";
   text += text_of(intensity.intensity.series.kind);
   return text + (intensity.data_source.empty() ? "" : ", " + intensity.data_source);
 }
 
-std::string fetched_text(const AccountingIntensity& intensity) {
+std::string fetched_text(const carbon::AccountingIntensity& intensity) {
   if (!intensity.fetched_from || !intensity.fetched_to) return {};
   if (*intensity.fetched_from == *intensity.fetched_to) {
-    return "fetched " + utc_text(*intensity.fetched_to);
+    return "fetched " + carbon::utc_text(*intensity.fetched_to);
   }
-  return "fetched from " + utc_text(*intensity.fetched_from) + " to " +
-         utc_text(*intensity.fetched_to);
+  return "fetched from " + carbon::utc_text(*intensity.fetched_from) + " to " +
+         carbon::utc_text(*intensity.fetched_to);
 }
 
 std::string kind_warning(IntensityKind kind, bool market_based) {
@@ -116,17 +116,17 @@ std::string kind_warning(IntensityKind kind, bool market_based) {
   return {};
 }
 
-Json account_json(const CarbonAccount& account) {
+Json account_json(const carbon::CarbonAccount& account) {
   constexpr double kJoulesPerKwhHere = 1000 * kJoulesPerWattHour;
   Json bases = Json::object();
-  for (std::size_t i = 0; i < kIntensityBases; ++i) {
+  for (std::size_t i = 0; i < carbon::kIntensityBases; ++i) {
     if (account.by_basis[i].value <= 0) continue;
-    bases[std::string(text_of(static_cast<IntensityBasis>(i)))] =
+    bases[std::string(carbon::text_of(static_cast<carbon::IntensityBasis>(i)))] =
         account.by_basis[i] / account.site;
   }
   const bool known = account.site > account.without_intensity();
-  return {{"from", utc_text(account.begin)},
-          {"to", utc_text(account.end)},
+  return {{"from", carbon::utc_text(account.begin)},
+          {"to", carbon::utc_text(account.end)},
           {"energy_kwh", account.used.energy.value / kJoulesPerKwhHere},
           {"energy_error_kwh", account.used.half_width().value / kJoulesPerKwhHere},
           {"energy_sensor_error_kwh", account.used.sensor_error.value / kJoulesPerKwhHere},
@@ -136,7 +136,7 @@ Json account_json(const CarbonAccount& account) {
           {"device_hours", account.used.device_time.value / 3600},
           {"device_hours_unmeasured", account.used.unmeasured().value / 3600},
           {"iterations", account.used.iterations},
-          {"kind", kind_word(account.kind)},
+          {"kind", carbon::kind_word(account.kind)},
           {"market_based", account.market_based},
           {"grams", known ? Json(account.operational.value) : Json(nullptr)},
           {"error_grams", account.half_width().value},
@@ -147,20 +147,20 @@ Json account_json(const CarbonAccount& account) {
           {"embodied_grams", account.embodied.value}};
 }
 
-Json intensity_json(const AccountingIntensity& intensity, std::size_t most) {
-  const IntensitySeries& series = intensity.intensity.series;
+Json intensity_json(const carbon::AccountingIntensity& intensity, std::size_t most) {
+  const carbon::IntensitySeries& series = intensity.intensity.series;
   Json values = nullptr;
   if (series.size() <= most) {
     values = Json::array();
     for (std::size_t i = 0; i < series.size(); ++i) {
-      values.push_back({{"start", utc_text(series.start_of(i))},
+      values.push_back({{"start", carbon::utc_text(series.start_of(i))},
                         {"grams_per_kwh", series.known(i) ? Json(series.values[i]) : Json(nullptr)},
-                        {"basis", text_of(intensity.intensity.bases[i])}});
+                        {"basis", carbon::text_of(intensity.intensity.bases[i])}});
     }
   }
   return {{"provider", intensity.identity.provider},
           {"zone", intensity.identity.zone},
-          {"kind", kind_word(series.kind)},
+          {"kind", carbon::kind_word(series.kind)},
           {"unit", "gCO2eq/kWh"},
           {"data_source", intensity.data_source},
           {"method", intensity.method},
@@ -171,4 +171,4 @@ Json intensity_json(const AccountingIntensity& intensity, std::size_t most) {
           {"values", std::move(values)}};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

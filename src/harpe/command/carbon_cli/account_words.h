@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon_source/accounting_intensity.h"
 #include "harpe/command/command/json_output.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The unit that a text uses for all quantities of one kind, so that they can be compared.
 struct TextUnit {
@@ -37,19 +37,19 @@ std::string kilowatt_hours_text(Joules energy, const TextUnit& unit);
 /// "92 %", "3.1 %".
 std::string share_text(double share);
 /// "92 % measured, 8 % nearest value", by energy.
-std::string basis_text(const CarbonAccount& account);
+std::string basis_text(const carbon::CarbonAccount& account);
 /// "uk:13, average, direct, carbonintensity.org.uk".
-std::string intensity_label(const AccountingIntensity& intensity);
+std::string intensity_label(const carbon::AccountingIntensity& intensity);
 /// "fetched 2026-11-25T04:00:00Z", or from ... to ...; empty where it is not known.
-std::string fetched_text(const AccountingIntensity& intensity);
+std::string fetched_text(const carbon::AccountingIntensity& intensity);
 
 /// What a reader of a number by that kind of intensity has to know; empty: nothing.
 std::string kind_warning(IntensityKind kind, bool market_based);
 
 /// The numbers of an account.
-Json account_json(const CarbonAccount& account);
+Json account_json(const carbon::CarbonAccount& account);
 /// What the intensities are and where they come from, with every value that was used.
 /// \param most  values; beyond, they are left out and the list is null
-Json intensity_json(const AccountingIntensity& intensity, std::size_t most);
+Json intensity_json(const carbon::AccountingIntensity& intensity, std::size_t most);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -1,6 +1,6 @@
 #include "harpe/command/carbon_cli/carbon_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 
 void add_carbon_command(Commands& commands) {
   CLI::App& carbon =
@@ -13,4 +13,4 @@ void add_carbon_command(Commands& commands) {
   add_carbon_prices_command(commands, carbon);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,7 +4,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// `carbon` with its subcommands.
 void add_carbon_command(Commands& commands);
@@ -15,4 +15,4 @@ void add_carbon_history_command(Commands& commands, CLI::App& carbon);
 void add_carbon_forecast_command(Commands& commands, CLI::App& carbon);
 void add_carbon_prices_command(Commands& commands, CLI::App& carbon);
 
-}  // namespace harpe
+}  // namespace harpe::command

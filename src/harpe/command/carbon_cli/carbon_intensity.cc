@@ -21,13 +21,13 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The intensities of a source, and how it got them.
 struct SourceView {
   std::string source;  ///< as the user wrote it
-  SourceIdentity identity;
+  carbon::SourceIdentity identity;
   std::string method;  ///< CarbonSource::method()
 };
 
@@ -38,8 +38,8 @@ std::string grams_text(double grams) {
 }
 
 /// "2026-01-15 10:00".
-std::string minute_text(UtcTime time) {
-  std::string text = utc_text(time).substr(0, 16);
+std::string minute_text(carbon::UtcTime time) {
+  std::string text = carbon::utc_text(time).substr(0, 16);
   text[10] = ' ';
   return text;
 }
@@ -57,13 +57,13 @@ std::string notes_text(const SourceView& view, const std::vector<std::string>& n
   return text;
 }
 
-Json optional_time(const std::optional<UtcTime>& time) {
-  return time ? Json(utc_text(*time)) : Json(nullptr);
+Json optional_time(const std::optional<carbon::UtcTime>& time) {
+  return time ? Json(carbon::utc_text(*time)) : Json(nullptr);
 }
 
 Json fetched_json(std::int64_t fetched_at) {
   if (fetched_at == 0) return nullptr;
-  return utc_text(UtcTime{fetched_at});
+  return carbon::utc_text(carbon::UtcTime{fetched_at});
 }
 
 Json number_json(double value) {
@@ -73,16 +73,12 @@ Json number_json(double value) {
 /// What all documents begin with.
 Json head_json(const SourceView& view, IntensityKind kind, const std::string& zone,
                const std::string& source) {
-  return {{"source", view.source},
-          {"provider", view.identity.provider},
-          {"zone", zone},
-          {"unit", kGramsUnit},
-          {"kind", kind_word(kind)},
-          {"data_source", source}};
+  return {{"source", view.source}, {"provider", view.identity.provider}, {"zone", zone},
+          {"unit", kGramsUnit},    {"kind", carbon::kind_word(kind)},    {"data_source", source}};
 }
 
 /// A comment ends with its line, whatever the name of a file has in it.
-std::string csv_head(const SourceView& view, const IntensitySeries& series) {
+std::string csv_head(const SourceView& view, const carbon::IntensitySeries& series) {
   std::string name = view.source;
   std::ranges::replace_if(name, [](char c) { return c >= 0 && c < ' '; }, '?');
   std::string text = "# " + name + ": " + std::string(text_of(series.kind)) + ", " + kGramsUnit +
@@ -93,17 +89,18 @@ std::string csv_head(const SourceView& view, const IntensitySeries& series) {
 }
 
 /// False for a number of all hours: a yearly mean, or one that the user gave.
-bool is_of_an_hour(const LabelledIntensity& current) {
-  return current.ladder != LadderStep::kYearlyMean;
+bool is_of_an_hour(const carbon::LabelledIntensity& current) {
+  return current.ladder != carbon::LadderStep::kYearlyMean;
 }
 
-std::string current_text(const SourceView& view, const LabelledIntensity& current, bool coloured) {
+std::string current_text(const SourceView& view, const carbon::LabelledIntensity& current,
+                         bool coloured) {
   const CarbonIntensity& intensity = current.intensity;
-  const bool control = carbon_control_allowed(current.ladder);
+  const bool control = carbon::carbon_control_allowed(current.ladder);
   std::string text =
       painted(grams_text(intensity.grams_per_kwh) + " " + kGramsUnit, Paint::kBold, coloured) +
       "  " + view.source + ", " + std::string(text_of(intensity.kind)) + "\n";
-  text += "ladder: " + std::string(text_of(current.ladder)) +
+  text += "ladder: " + std::string(carbon::text_of(current.ladder)) +
           (control ? "" : "; too uncertain to control by: keep a plan that does not move") + "\n";
   if (is_of_an_hour(current)) {
     text += "of " + minute_text(current.start) + " to " +
@@ -118,16 +115,16 @@ std::string current_text(const SourceView& view, const LabelledIntensity& curren
   return text + notes_text(view, current.notes);
 }
 
-std::string current_json(const SourceView& view, const LabelledIntensity& current) {
+std::string current_json(const SourceView& view, const carbon::LabelledIntensity& current) {
   const CarbonIntensity& intensity = current.intensity;
   Json document = head_json(view, intensity.kind, intensity.zone, intensity.source);
   document["grams_per_kwh"] = number_json(intensity.grams_per_kwh);
   const bool has_hour = is_of_an_hour(current);
-  document["start"] = has_hour ? Json(utc_text(current.start)) : Json(nullptr);
-  document["end"] = has_hour ? Json(utc_text(current.start + current.step)) : Json(nullptr);
+  document["start"] = has_hour ? Json(carbon::utc_text(current.start)) : Json(nullptr);
+  document["end"] = has_hour ? Json(carbon::utc_text(current.start + current.step)) : Json(nullptr);
   document["estimated"] = current.estimated;
-  document["ladder"] = text_of(current.ladder);
-  document["control_allowed"] = carbon_control_allowed(current.ladder);
+  document["ladder"] = carbon::text_of(current.ladder);
+  document["control_allowed"] = carbon::carbon_control_allowed(current.ladder);
   document["fetched_at"] = optional_time(current.fetched_at);
   document["issued_at"] = optional_time(current.issued_at);
   document["method"] = view.method;
@@ -135,8 +132,8 @@ std::string current_json(const SourceView& view, const LabelledIntensity& curren
   return json_text(document);
 }
 
-std::string history_text(const SourceView& view, const LabelledHistory& history) {
-  const IntensitySeries& series = history.series;
+std::string history_text(const SourceView& view, const carbon::LabelledHistory& history) {
+  const carbon::IntensitySeries& series = history.series;
   double sum = 0, lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
   std::size_t known = 0;
   for (const double grams : series.values) {
@@ -159,14 +156,14 @@ std::string history_text(const SourceView& view, const LabelledHistory& history)
   return text + notes_text(view, history.notes);
 }
 
-std::string history_json(const SourceView& view, const LabelledHistory& history) {
-  const IntensitySeries& series = history.series;
+std::string history_json(const SourceView& view, const carbon::LabelledHistory& history) {
+  const carbon::IntensitySeries& series = history.series;
   Json document = head_json(view, series.kind, series.zone, series.source);
-  document["start"] = utc_text(series.start);
+  document["start"] = carbon::utc_text(series.start);
   document["step_s"] = series.step.count();
   Json values = Json::array();
   for (std::size_t i = 0; i < series.size(); ++i) {
-    values.push_back({{"start", utc_text(series.start_of(i))},
+    values.push_back({{"start", carbon::utc_text(series.start_of(i))},
                       {"grams_per_kwh", number_json(series.values[i])},
                       {"estimated", series.estimated[i] != 0},
                       {"fetched_at", fetched_json(history.fetched_at[i])}});
@@ -178,25 +175,26 @@ std::string history_json(const SourceView& view, const LabelledHistory& history)
 }
 
 /// time,grams_per_kwh,estimated,fetched_at, with the label as comments.
-std::string history_csv(const SourceView& view, const LabelledHistory& history) {
-  const IntensitySeries& series = history.series;
+std::string history_csv(const SourceView& view, const carbon::LabelledHistory& history) {
+  const carbon::IntensitySeries& series = history.series;
   std::string text = csv_head(view, series) + "time,grams_per_kwh,estimated,fetched_at\n";
   for (std::size_t i = 0; i < series.size(); ++i) {
     const std::int64_t at = history.fetched_at[i];
-    text += utc_text(series.start_of(i)) + "," +
+    text += carbon::utc_text(series.start_of(i)) + "," +
             (series.known(i) ? shortest(series.values[i]) : "") + "," +
             (series.estimated[i] != 0 ? "true" : "false") + "," +
-            (at != 0 ? utc_text(UtcTime{at}) : "") + "\n";
+            (at != 0 ? carbon::utc_text(carbon::UtcTime{at}) : "") + "\n";
   }
   return text;
 }
 
-std::string forecast_text(const SourceView& view, const LabelledForecast& forecast, bool coloured) {
-  const IntensitySeries& series = forecast.expected;
+std::string forecast_text(const SourceView& view, const carbon::LabelledForecast& forecast,
+                          bool coloured) {
+  const carbon::IntensitySeries& series = forecast.expected;
   std::string text = painted(view.source, Paint::kBold, coloured) + ": " +
                      std::string(text_of(series.kind)) +
-                     "\nladder: " + std::string(text_of(forecast.ladder)) +
-                     (carbon_control_allowed(forecast.ladder)
+                     "\nladder: " + std::string(carbon::text_of(forecast.ladder)) +
+                     (carbon::carbon_control_allowed(forecast.ladder)
                           ? ""
                           : "; too uncertain to control by: keep a plan that does not move") +
                      "\nissued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
@@ -213,18 +211,18 @@ std::string forecast_text(const SourceView& view, const LabelledForecast& foreca
   return text + notes_text(view, forecast.notes);
 }
 
-std::string forecast_json(const SourceView& view, const LabelledForecast& forecast) {
-  const IntensitySeries& series = forecast.expected;
+std::string forecast_json(const SourceView& view, const carbon::LabelledForecast& forecast) {
+  const carbon::IntensitySeries& series = forecast.expected;
   Json document = head_json(view, series.kind, series.zone, series.source);
-  document["ladder"] = text_of(forecast.ladder);
-  document["control_allowed"] = carbon_control_allowed(forecast.ladder);
-  document["issued_at"] = utc_text(forecast.issued_at);
-  document["fetched_at"] = utc_text(forecast.fetched_at);
+  document["ladder"] = carbon::text_of(forecast.ladder);
+  document["control_allowed"] = carbon::carbon_control_allowed(forecast.ladder);
+  document["issued_at"] = carbon::utc_text(forecast.issued_at);
+  document["fetched_at"] = carbon::utc_text(forecast.fetched_at);
   document["step_s"] = series.step.count();
   Json values = Json::array();
   for (std::size_t i = 0; i < series.size(); ++i) {
     const bool interval = !forecast.lower.empty();
-    values.push_back({{"start", utc_text(series.start_of(i))},
+    values.push_back({{"start", carbon::utc_text(series.start_of(i))},
                       {"grams_per_kwh", number_json(series.values[i])},
                       {"lower", interval ? number_json(forecast.lower[i]) : Json(nullptr)},
                       {"upper", interval ? number_json(forecast.upper[i]) : Json(nullptr)}});
@@ -236,16 +234,16 @@ std::string forecast_json(const SourceView& view, const LabelledForecast& foreca
 }
 
 /// time,grams_per_kwh,lower,upper.
-std::string forecast_csv(const SourceView& view, const LabelledForecast& forecast) {
-  const IntensitySeries& series = forecast.expected;
-  std::string text = csv_head(view, series) + "# " + std::string(text_of(forecast.ladder)) +
-                     ", issued " + utc_text(forecast.issued_at) + "\n" +
+std::string forecast_csv(const SourceView& view, const carbon::LabelledForecast& forecast) {
+  const carbon::IntensitySeries& series = forecast.expected;
+  std::string text = csv_head(view, series) + "# " + std::string(carbon::text_of(forecast.ladder)) +
+                     ", issued " + carbon::utc_text(forecast.issued_at) + "\n" +
                      "time,grams_per_kwh,lower,upper\n";
   const auto cell = [](const std::vector<double>& values, std::size_t i) {
     return i < values.size() && std::isfinite(values[i]) ? shortest(values[i]) : std::string();
   };
   for (std::size_t i = 0; i < series.size(); ++i) {
-    text += utc_text(series.start_of(i)) + "," + cell(series.values, i) + "," +
+    text += carbon::utc_text(series.start_of(i)) + "," + cell(series.values, i) + "," +
             cell(forecast.lower, i) + "," + cell(forecast.upper, i) + "\n";
   }
   return text;
@@ -253,7 +251,7 @@ std::string forecast_csv(const SourceView& view, const LabelledForecast& forecas
 
 Result<Outcome> run_now(const SourceArguments& arguments, Console& console) {
   const auto source = HARPE_TRY(open_source(arguments));
-  const LabelledIntensity current = HARPE_TRY(source->current());
+  const carbon::LabelledIntensity current = HARPE_TRY(source->current());
   const SourceView view{
       .source = arguments.text, .identity = source->identity(), .method = source->method()};
   return Outcome{.text = current_text(view, current, console.colour_out),
@@ -262,16 +260,16 @@ Result<Outcome> run_now(const SourceArguments& arguments, Console& console) {
 
 struct HistoryArguments {
   SourceArguments source;
-  std::optional<UtcTime> from, to;
+  std::optional<carbon::UtcTime> from, to;
   std::string csv;
 };
 
 Result<Outcome> run_history(const HistoryArguments& arguments) {
   const auto source = HARPE_TRY(open_source(arguments.source));
-  const UtcTime now = utc_clock()();
-  const UtcTime to = arguments.to.value_or(now);
-  const UtcTime from = arguments.from.value_or(to - whole_hours(24));
-  const LabelledHistory history = HARPE_TRY(source->history(from, to));
+  const carbon::UtcTime now = carbon::utc_clock()();
+  const carbon::UtcTime to = arguments.to.value_or(now);
+  const carbon::UtcTime from = arguments.from.value_or(to - carbon::whole_hours(24));
+  const carbon::LabelledHistory history = HARPE_TRY(source->history(from, to));
   const SourceView view{
       .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, history_csv(view, history)));
@@ -280,21 +278,21 @@ Result<Outcome> run_history(const HistoryArguments& arguments) {
 
 struct ForecastArguments {
   SourceArguments source;
-  WholeSeconds horizon{24 * 3600};
+  carbon::WholeSeconds horizon{24 * 3600};
   std::string csv;
 };
 
-Result<WholeSeconds> parse_horizon(std::string_view text) {
+Result<carbon::WholeSeconds> parse_horizon(std::string_view text) {
   const Seconds time = HARPE_TRY(parse_seconds(text));
   if (time.value < 3600 || time.value > 96 * 3600) {
     return Error::invalid("expected 1 h to 96 h");
   }
-  return WholeSeconds(static_cast<std::int64_t>(time.value));
+  return carbon::WholeSeconds(static_cast<std::int64_t>(time.value));
 }
 
 Result<Outcome> run_forecast(const ForecastArguments& arguments, Console& console) {
   const auto source = HARPE_TRY(open_source(arguments.source));
-  const LabelledForecast forecast = HARPE_TRY(source->forecast(arguments.horizon));
+  const carbon::LabelledForecast forecast = HARPE_TRY(source->forecast(arguments.horizon));
   const SourceView view{
       .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, forecast_csv(view, forecast)));
@@ -355,4 +353,4 @@ void add_carbon_forecast_command(Commands& commands, CLI::App& carbon) {
   add_text(app, "--csv", "FILE", "Every value, with its interval", arguments->csv);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,23 +7,23 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Runs further apart than this are asked for apart.
-constexpr WholeSeconds kLongGap = whole_days(2);
+constexpr carbon::WholeSeconds kLongGap = carbon::whole_days(2);
 
-std::string row_name(const LedgerRun& run, InventoryBy by) {
+std::string row_name(const carbon::LedgerRun& run, InventoryBy by) {
   if (by == InventoryBy::kUser) return run.user.empty() ? "(no user said)" : run.user;
   std::string name = run.job.empty() ? run.id : run.job;
   if (by == InventoryBy::kJob) return name;
   if (run.start > 0) name += " #" + std::to_string(run.start);
   if (!run.run.empty()) name += " " + run.run;
-  if (run.start == 0 && !run.ledger.empty()) name += " " + utc_text(run.ledger.begin());
+  if (run.start == 0 && !run.ledger.empty()) name += " " + carbon::utc_text(run.ledger.begin());
   return name;
 }
 
-std::vector<InventoryStretch> find_stretches(const std::vector<LedgerRun>& runs,
+std::vector<InventoryStretch> find_stretches(const std::vector<carbon::LedgerRun>& runs,
                                              std::vector<std::size_t>& stretch_of) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < runs.size(); ++i) order.push_back(i);
@@ -31,7 +31,7 @@ std::vector<InventoryStretch> find_stretches(const std::vector<LedgerRun>& runs,
   std::vector<InventoryStretch> stretches;
   stretch_of.resize(runs.size());
   for (const std::size_t i : order) {
-    const UtcTime from = runs[i].ledger.begin(), to = runs[i].ledger.end();
+    const carbon::UtcTime from = runs[i].ledger.begin(), to = runs[i].ledger.end();
     if (stretches.empty() || from > stretches.back().to + kLongGap) {
       stretches.push_back({.from = from, .to = to});
     }
@@ -41,9 +41,9 @@ std::vector<InventoryStretch> find_stretches(const std::vector<LedgerRun>& runs,
   return stretches;
 }
 
-Status add_account(std::optional<CarbonAccount>& sum, const CarbonAccount& one) {
+Status add_account(std::optional<carbon::CarbonAccount>& sum, const carbon::CarbonAccount& one) {
   if (sum) {
-    sum = HARPE_TRY(sum_of(*sum, one));
+    sum = HARPE_TRY(carbon::sum_of(*sum, one));
   } else {
     sum = one;
   }
@@ -51,17 +51,18 @@ Status add_account(std::optional<CarbonAccount>& sum, const CarbonAccount& one) 
 }
 
 /// The accounts of some runs together.
-Result<std::optional<CarbonAccount>> account_of(const CarbonInventory& inventory,
-                                                const std::vector<std::size_t>& runs,
-                                                bool contract) {
-  std::optional<CarbonAccount> sum;
-  AccountTerms terms = inventory.terms.account;
+Result<std::optional<carbon::CarbonAccount>> account_of(const CarbonInventory& inventory,
+                                                        const std::vector<std::size_t>& runs,
+                                                        bool contract) {
+  std::optional<carbon::CarbonAccount> sum;
+  carbon::AccountTerms terms = inventory.terms.account;
   terms.market_based = contract;
   for (const std::size_t i : runs) {
     const InventoryStretch& stretch = inventory.stretches[inventory.stretch_of[i]];
-    if (contract && !stretch.contract) return std::optional<CarbonAccount>();
-    const AccountingIntensity& intensity = contract ? *stretch.contract : stretch.intensity;
-    HARPE_TRY(add_account(sum, account_for(inventory.runs[i].ledger, intensity.intensity, terms)));
+    if (contract && !stretch.contract) return std::optional<carbon::CarbonAccount>();
+    const carbon::AccountingIntensity& intensity = contract ? *stretch.contract : stretch.intensity;
+    HARPE_TRY(add_account(
+        sum, carbon::account_for(inventory.runs[i].ledger, intensity.intensity, terms)));
   }
   return sum;
 }
@@ -76,7 +77,8 @@ Status make_rows(CarbonInventory& inventory) {
     all.push_back(i);
   }
   for (auto& [name, row] : rows) {
-    row.account = HARPE_TRY(account_of(inventory, row.runs, false)).value_or(CarbonAccount());
+    row.account =
+        HARPE_TRY(account_of(inventory, row.runs, false)).value_or(carbon::CarbonAccount());
     row.contract = HARPE_TRY(account_of(inventory, row.runs, true));
     inventory.rows.push_back(std::move(row));
   }
@@ -85,14 +87,14 @@ Status make_rows(CarbonInventory& inventory) {
     return std::pair(-a.account.used.energy.value, a.name) <
            std::pair(-b.account.used.energy.value, b.name);
   });
-  inventory.total = HARPE_TRY(account_of(inventory, all, false)).value_or(CarbonAccount());
+  inventory.total = HARPE_TRY(account_of(inventory, all, false)).value_or(carbon::CarbonAccount());
   inventory.total_contract = HARPE_TRY(account_of(inventory, all, true));
   return ok_status();
 }
 
 /// A run without them would be in the grams and not in the tokens.
-Status check_tokens(const std::vector<LedgerRun>& runs) {
-  for (const LedgerRun& run : runs) {
+Status check_tokens(const std::vector<carbon::LedgerRun>& runs) {
+  for (const carbon::LedgerRun& run : runs) {
     if (run.tokens_per_iteration > 0) continue;
     return Error::invalid("how many tokens an iteration of " +
                           in_quotes(run.job.empty() ? run.id : run.job) +
@@ -103,14 +105,14 @@ Status check_tokens(const std::vector<LedgerRun>& runs) {
 }
 
 double count_units(const CarbonInventory& inventory, const std::vector<std::size_t>& runs,
-                   const CarbonAccount& account) {
+                   const carbon::CarbonAccount& account) {
   const std::string& name = inventory.terms.unit.name;
   if (name == "iteration") return account.used.iterations;
   if (name == "device-hour") return account.used.device_time.value / 3600;
   if (name == "token") {
     double tokens = 0;
     for (const std::size_t i : runs) {
-      const LedgerRun& run = inventory.runs[i];
+      const carbon::LedgerRun& run = inventory.runs[i];
       tokens += run.ledger.total().iterations * run.tokens_per_iteration;
     }
     return tokens;
@@ -118,7 +120,7 @@ double count_units(const CarbonInventory& inventory, const std::vector<std::size
   if (name == "run") return static_cast<double>(runs.size());
   std::set<std::string> names;
   for (const std::size_t i : runs) {
-    const LedgerRun& run = inventory.runs[i];
+    const carbon::LedgerRun& run = inventory.runs[i];
     const std::string& one = name == "user" ? run.user : run.job;
     if (!one.empty()) names.insert(one);
   }
@@ -132,7 +134,7 @@ std::vector<std::string> counted_units() {
 }
 
 bool CarbonInventory::simulated() const {
-  return std::ranges::any_of(runs, &LedgerRun::simulated);
+  return std::ranges::any_of(runs, &carbon::LedgerRun::simulated);
 }
 
 double CarbonInventory::units() const {
@@ -147,10 +149,11 @@ double CarbonInventory::units_of(const InventoryRow& row) const {
   return count_units(*this, row.runs, row.account);
 }
 
-Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const InventoryTerms& terms,
-                                       const FindIntensity& find, const FindIntensity& contract) {
+Result<CarbonInventory> make_inventory(std::vector<carbon::LedgerRun> runs,
+                                       const InventoryTerms& terms, const FindIntensity& find,
+                                       const FindIntensity& contract) {
   CarbonInventory inventory{.terms = terms};
-  for (LedgerRun& run : runs) {
+  for (carbon::LedgerRun& run : runs) {
     if (run.ledger.empty()) {
       inventory.notes.push_back("nothing was measured of " +
                                 in_quotes(run.job.empty() ? run.id : run.job));
@@ -171,4 +174,4 @@ Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const Invent
   return inventory;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

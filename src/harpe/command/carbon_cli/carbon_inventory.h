@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon/ledger_json.h"
 #include "harpe/carbon/carbon_source/accounting_intensity.h"
 
-namespace harpe {
+namespace harpe::command {
 
 enum class InventoryBy : unsigned char { kJob, kRun, kUser };
 
@@ -25,7 +25,7 @@ struct FunctionalUnit {
 std::vector<std::string> counted_units();
 
 struct InventoryTerms {
-  AccountTerms account = {};
+  carbon::AccountTerms account = {};
   InventoryBy by = InventoryBy::kJob;
   FunctionalUnit unit = {};
 };
@@ -33,26 +33,26 @@ struct InventoryTerms {
 struct InventoryRow {
   std::string name = {};
   std::vector<std::size_t> runs = {};  ///< places in `CarbonInventory::runs`
-  CarbonAccount account = {};
-  std::optional<CarbonAccount> contract = {};  ///< market-based
+  carbon::CarbonAccount account = {};
+  std::optional<carbon::CarbonAccount> contract = {};  ///< market-based
 };
 
 /// Intensities for a stretch of time that runs fill without long gaps.
 struct InventoryStretch {
-  UtcTime from = {}, to = {};
-  AccountingIntensity intensity = {};
-  std::optional<AccountingIntensity> contract = {};
+  carbon::UtcTime from = {}, to = {};
+  carbon::AccountingIntensity intensity = {};
+  std::optional<carbon::AccountingIntensity> contract = {};
 };
 
 struct CarbonInventory {
   InventoryTerms terms = {};
   std::string source = {}, contract_source = {};  ///< as the user wrote them
-  std::vector<LedgerRun> runs = {};
+  std::vector<carbon::LedgerRun> runs = {};
   std::vector<std::size_t> stretch_of = {};  ///< of each run
   std::vector<InventoryStretch> stretches = {};
   std::vector<InventoryRow> rows = {};  ///< by falling energy
-  CarbonAccount total = {};
-  std::optional<CarbonAccount> total_contract = {};
+  carbon::CarbonAccount total = {};
+  std::optional<carbon::CarbonAccount> total_contract = {};
   std::vector<std::string> notes = {};
 
   bool simulated() const;
@@ -62,12 +62,14 @@ struct CarbonInventory {
 };
 
 /// The intensities of [from, to).
-using FindIntensity = std::function<Result<AccountingIntensity>(UtcTime from, UtcTime to)>;
+using FindIntensity =
+    std::function<Result<carbon::AccountingIntensity>(carbon::UtcTime from, carbon::UtcTime to)>;
 
 /// Runs without energy are left out, and noted. Fails where there is none with energy, where tokens
 /// are to be counted and one does not tell those of an iteration, and with what `find` says.
 /// \param contract  gives market-based intensities; may be empty
-Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const InventoryTerms& terms,
-                                       const FindIntensity& find, const FindIntensity& contract);
+Result<CarbonInventory> make_inventory(std::vector<carbon::LedgerRun> runs,
+                                       const InventoryTerms& terms, const FindIntensity& find,
+                                       const FindIntensity& contract);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using namespace harpe::literals;
@@ -22,12 +22,13 @@ using ::testing::Not;
 constexpr std::int64_t kMidnight = 1'795'564'800;  // 2026-11-25
 
 /// One device that draws 1 kW in `hours` hours from `start` on.
-LedgerRun kilowatt(const std::string& job, const std::string& user, std::int64_t start, int hours) {
-  LedgerRun run{.id = job + std::to_string(start),
-                .job = job,
-                .user = user,
-                .devices = 1,
-                .meters = {"gpu: counter"}};
+carbon::LedgerRun kilowatt(const std::string& job, const std::string& user, std::int64_t start,
+                           int hours) {
+  carbon::LedgerRun run{.id = job + std::to_string(start),
+                        .job = job,
+                        .user = user,
+                        .devices = 1,
+                        .meters = {"gpu: counter"}};
   const double time = 3600.0 * hours;
   EXPECT_TRUE(run.ledger
                   .add(static_cast<double>(start), static_cast<double>(start) + time,
@@ -43,20 +44,24 @@ LedgerRun kilowatt(const std::string& job, const std::string& user, std::int64_t
 
 /// An hour's intensity is 100 g/kWh and ten times the hour of the day; `missing` hours have none.
 FindIntensity hours(IntensityKind kind = IntensityKind::kAverageLifecycle, int missing = -1) {
-  return [kind, missing](UtcTime from, UtcTime to) -> Result<AccountingIntensity> {
-    IntensitySeries series{.start = {from.since_1970 / 3600 * 3600}, .kind = kind, .zone = "DE"};
-    for (UtcTime time = series.start; time < to; time += whole_hours(1)) {
+  return [kind, missing](carbon::UtcTime from,
+                         carbon::UtcTime to) -> Result<carbon::AccountingIntensity> {
+    carbon::IntensitySeries series{
+        .start = {from.since_1970 / 3600 * 3600}, .kind = kind, .zone = "DE"};
+    for (carbon::UtcTime time = series.start; time < to; time += carbon::whole_hours(1)) {
       const auto hour = time.since_1970 / 3600 % 24;
-      series.values.push_back(hour == missing ? kNoValue : 100 + 10 * static_cast<double>(hour));
+      series.values.push_back(hour == missing ? carbon::kNoValue
+                                              : 100 + 10 * static_cast<double>(hour));
       series.estimated.push_back(0);
     }
-    AccountingIntensity found{.identity = {.provider = "example", .zone = "DE", .kind = kind},
-                              .data_source = "example.org",
-                              .fetched_from = UtcTime{kMidnight},
-                              .fetched_to = UtcTime{kMidnight}};
-    found.intensity.bases.assign(series.size(), IntensityBasis::kMeasured);
+    carbon::AccountingIntensity found{
+        .identity = {.provider = "example", .zone = "DE", .kind = kind},
+        .data_source = "example.org",
+        .fetched_from = carbon::UtcTime{kMidnight},
+        .fetched_to = carbon::UtcTime{kMidnight}};
+    found.intensity.bases.assign(series.size(), carbon::IntensityBasis::kMeasured);
     for (std::size_t i = 0; i < series.size(); ++i) {
-      if (!series.known(i)) found.intensity.bases[i] = IntensityBasis::kNone;
+      if (!series.known(i)) found.intensity.bases[i] = carbon::IntensityBasis::kNone;
     }
     found.intensity.series = std::move(series);
     return found;
@@ -110,8 +115,8 @@ TEST(CarbonInventory, StatesSciPerUnit) {
 
 TEST(CarbonInventory, CountsTokensThatEachJobTellsOf) {
   const InventoryTerms terms{.unit = {.name = "token"}};
-  LedgerRun gpt3 = kilowatt("gpt3", "alice", kMidnight, 2);
-  LedgerRun bert = kilowatt("bert", "bob", kMidnight, 1);
+  carbon::LedgerRun gpt3 = kilowatt("gpt3", "alice", kMidnight, 2);
+  carbon::LedgerRun bert = kilowatt("bert", "bob", kMidnight, 1);
   gpt3.tokens_per_iteration = 4e6;
   const auto unknown = make_inventory({gpt3, bert}, terms, hours(), {});
   ASSERT_FALSE(unknown.ok());
@@ -127,7 +132,7 @@ TEST(CarbonInventory, CountsTokensThatEachJobTellsOf) {
 }
 
 TEST(CarbonInventory, ShadesPausesInThePage) {
-  LedgerRun run = kilowatt("gpt3", "alice", kMidnight, 2);
+  carbon::LedgerRun run = kilowatt("gpt3", "alice", kMidnight, 2);
   EXPECT_THAT(inventory_page(make_inventory({run}, {}, hours(), {}).value()),
               Not(HasSubstr("paused")));
   ASSERT_TRUE(
@@ -138,7 +143,7 @@ TEST(CarbonInventory, ShadesPausesInThePage) {
 }
 
 TEST(CarbonInventory, ListsAContractBesideTheGridAndNeverInItsPlace) {
-  const FindIntensity none = [](UtcTime from, UtcTime to) {
+  const FindIntensity none = [](carbon::UtcTime from, carbon::UtcTime to) {
     auto found = hours()(from, to);
     for (double& value : found->intensity.series.values) value = 0;
     return found;
@@ -224,17 +229,18 @@ TEST(CarbonInventory, IsATableWhateverNamesHold) {
 }
 
 TEST(CarbonInventory, FailsWhereThereIsNothing) {
-  const auto none = make_inventory({LedgerRun{.id = "a", .job = "a"}}, {}, hours(), {});
+  const auto none = make_inventory({carbon::LedgerRun{.id = "a", .job = "a"}}, {}, hours(), {});
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
-  const auto refused = make_inventory({kilowatt("a", "", kMidnight, 1)}, {},
-                                      [](UtcTime, UtcTime) -> Result<AccountingIntensity> {
-                                        return Error::of(ErrorCode::kNoPermission, "no token");
-                                      },
-                                      {});
+  const auto refused =
+      make_inventory({kilowatt("a", "", kMidnight, 1)}, {},
+                     [](carbon::UtcTime, carbon::UtcTime) -> Result<carbon::AccountingIntensity> {
+                       return Error::of(ErrorCode::kNoPermission, "no token");
+                     },
+                     {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kNoPermission);
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

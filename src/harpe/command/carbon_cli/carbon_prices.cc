@@ -13,12 +13,12 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct PricesArguments {
   SourceArguments source;
-  std::optional<UtcTime> from, to;
+  std::optional<carbon::UtcTime> from, to;
   std::string csv;
 };
 
@@ -28,7 +28,7 @@ struct PriceFigures {
 };
 
 /// \pre one of the prices is known
-PriceFigures figures_of(const IntensitySeries& series) {
+PriceFigures figures_of(const carbon::IntensitySeries& series) {
   PriceFigures figures;
   double sum = 0;
   for (const double price : series.values) {
@@ -43,34 +43,34 @@ PriceFigures figures_of(const IntensitySeries& series) {
   return figures;
 }
 
-std::string prices_text(const std::string& source, const DayAheadPrices& found) {
-  const IntensitySeries& series = found.prices.series;
+std::string prices_text(const std::string& source, const carbon::DayAheadPrices& found) {
+  const carbon::IntensitySeries& series = found.prices.series;
   const PriceFigures figures = figures_of(series);
   std::string text = source + ": day-ahead prices\n" + std::to_string(figures.known) + " of " +
                      shortest(static_cast<double>(series.step.count()) / 60) + " min from " +
-                     utc_text(series.start) + " to " + utc_text(series.end()) + "\nmean " +
-                     grouped(figures.mean, 2) + ", lowest " + grouped(figures.lowest, 2) +
-                     ", highest " + grouped(figures.highest, 2) + " " + found.money + "/MWh\n" +
-                     std::to_string(figures.negative) + " below 0, " +
+                     carbon::utc_text(series.start) + " to " + carbon::utc_text(series.end()) +
+                     "\nmean " + grouped(figures.mean, 2) + ", lowest " +
+                     grouped(figures.lowest, 2) + ", highest " + grouped(figures.highest, 2) + " " +
+                     found.money + "/MWh\n" + std::to_string(figures.negative) + " below 0, " +
                      std::to_string(series.gaps()) + " not known\n";
   for (const std::string& note : found.prices.notes) text += "note: " + note + "\n";
   return text;
 }
 
-std::string prices_json(const std::string& source, const DayAheadPrices& found) {
-  const IntensitySeries& series = found.prices.series;
+std::string prices_json(const std::string& source, const carbon::DayAheadPrices& found) {
+  const carbon::IntensitySeries& series = found.prices.series;
   Json document = {{"source", source},
                    {"zone", series.zone},
                    {"unit", found.money + "/MWh"},
                    {"money", found.money},
                    {"kind", "price"},
                    {"data_source", series.source},
-                   {"fetched_at", utc_text(found.prices.fetched_at)},
-                   {"start", utc_text(series.start)},
+                   {"fetched_at", carbon::utc_text(found.prices.fetched_at)},
+                   {"start", carbon::utc_text(series.start)},
                    {"step_s", series.step.count()}};
   Json values = Json::array();
   for (std::size_t i = 0; i < series.size(); ++i) {
-    values.push_back({{"start", utc_text(series.start_of(i))},
+    values.push_back({{"start", carbon::utc_text(series.start_of(i))},
                       {"price", series.known(i) ? Json(series.values[i]) : Json(nullptr)}});
   }
   document["values"] = std::move(values);
@@ -79,24 +79,25 @@ std::string prices_json(const std::string& source, const DayAheadPrices& found) 
 }
 
 /// The heading is what `simulate --price` knows them by.
-std::string prices_csv(const DayAheadPrices& found) {
-  const IntensitySeries& series = found.prices.series;
+std::string prices_csv(const carbon::DayAheadPrices& found) {
+  const carbon::IntensitySeries& series = found.prices.series;
   std::string text = "# " + series.source + ", " + series.zone + ", fetched " +
-                     utc_text(found.prices.fetched_at) + "\ntime," + found.money + "/MWh\n";
+                     carbon::utc_text(found.prices.fetched_at) + "\ntime," + found.money + "/MWh\n";
   for (std::size_t i = 0; i < series.size(); ++i) {
-    text += utc_text(series.start_of(i)) + "," +
+    text += carbon::utc_text(series.start_of(i)) + "," +
             (series.known(i) ? shortest(series.values[i]) : "") + "\n";
   }
   return text;
 }
 
 Result<Outcome> run_prices(const PricesArguments& arguments) {
-  const UtcTime now = utc_clock()();
+  const carbon::UtcTime now = carbon::utc_clock()();
   // Tomorrow's are published in the afternoon.
-  const UtcTime to = arguments.to.value_or(interval_of(now, whole_days(1)) + whole_days(2));
-  const UtcTime from = arguments.from.value_or(std::min(now, to - whole_hours(1)));
-  const DayAheadPrices found = HARPE_TRY(
-      day_ahead_prices(arguments.source.source, source_environment(arguments.source), from, to));
+  const carbon::UtcTime to = arguments.to.value_or(carbon::interval_of(now, carbon::whole_days(1)) +
+                                                   carbon::whole_days(2));
+  const carbon::UtcTime from = arguments.from.value_or(std::min(now, to - carbon::whole_hours(1)));
+  const carbon::DayAheadPrices found = HARPE_TRY(carbon::day_ahead_prices(
+      arguments.source.source, source_environment(arguments.source), from, to));
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, prices_csv(found)));
   return Outcome{.text = prices_text(arguments.source.text, found),
                  .json = prices_json(arguments.source.text, found)};
@@ -124,4 +125,4 @@ void add_carbon_prices_command(Commands& commands, CLI::App& carbon) {
   add_text(app, "--csv", "FILE", "Every price, for harpe carbon simulate --price", arguments->csv);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

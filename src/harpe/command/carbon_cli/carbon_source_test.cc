@@ -16,7 +16,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,26 +40,27 @@ class CarbonSourceCommands : public ::testing::Test {
 
 /// Hours of Electricity Maps around the present, 100 g/kWh and the hour of the day; the newest 123.
 std::string maps_answer(const std::string& request) {
-  const auto now = interval_of(utc_clock()(), whole_hours(1));
+  const auto now = carbon::interval_of(carbon::utc_clock()(), carbon::whole_hours(1));
   if (request.find("/latest?") != std::string::npos) {
-    return scripted_response(200, R"({"zone": "DE", "carbonIntensity": 123, "isEstimated": true,
+    return net::scripted_response(200,
+                                  R"({"zone": "DE", "carbonIntensity": 123, "isEstimated": true,
                                       "datetime": ")" +
-                                      utc_text(now) + "\"}");
+                                      carbon::utc_text(now) + "\"}");
   }
-  if (request.find("/forecast?") != std::string::npos) return scripted_response(404, "{}");
+  if (request.find("/forecast?") != std::string::npos) return net::scripted_response(404, "{}");
   std::string items;
   for (int i = 30 * 24; i > 0; --i) {
-    const auto time = now - whole_hours(i);
+    const auto time = now - carbon::whole_hours(i);
     items += std::string(items.empty() ? "" : ",") + R"({"carbonIntensity": )" +
              std::to_string(100 + time.since_1970 / 3600 % 24) + R"(, "datetime": ")" +
-             utc_text(time) + "\"}";
+             carbon::utc_text(time) + "\"}";
   }
-  return scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
+  return net::scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
 }
 
 TEST_F(CarbonSourceCommands, NowSaysWhatTheNumberIs) {
   ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
-  ScriptedHttpServer server(maps_answer);
+  net::ScriptedHttpServer server(maps_answer);
   const std::string source = "electricity-maps:DE?url=" + server.url();
   const Said text = harpe_carbon({"now", source});
   ASSERT_EQ(text.status, 0) << text.err;
@@ -82,27 +83,27 @@ TEST_F(CarbonSourceCommands, NowSaysWhatTheNumberIs) {
 
 TEST_F(CarbonSourceCommands, HistoryWritesATableThatCanBeReadAgain) {
   ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
-  ScriptedHttpServer server(maps_answer);
+  net::ScriptedHttpServer server(maps_answer);
   const std::string csv = (directory / "history.csv").string();
-  const auto now = interval_of(utc_clock()(), whole_hours(1));
-  const Said said =
-      harpe_carbon({"history", "electricity-maps:DE?url=" + server.url(), "--from",
-                    utc_text(now - whole_hours(12)), "--to", utc_text(now), "--csv", csv});
+  const auto now = carbon::interval_of(carbon::utc_clock()(), carbon::whole_hours(1));
+  const Said said = harpe_carbon({"history", "electricity-maps:DE?url=" + server.url(), "--from",
+                                  carbon::utc_text(now - carbon::whole_hours(12)), "--to",
+                                  carbon::utc_text(now), "--csv", csv});
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("12 values of 60 min"));
-  const auto series = parse_intensity_csv(read_file(csv).value(), csv,
-                                          {.time_column = "time",
-                                           .value_column = "grams_per_kwh",
-                                           .unit = 1.0,
-                                           .kind = IntensityKind::kAverageLifecycle});
+  const auto series = carbon::parse_intensity_csv(read_file(csv).value(), csv,
+                                                  {.time_column = "time",
+                                                   .value_column = "grams_per_kwh",
+                                                   .unit = 1.0,
+                                                   .kind = IntensityKind::kAverageLifecycle});
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_EQ(series->size(), 12u);
-  EXPECT_EQ(series->start, now - whole_hours(12));
+  EXPECT_EQ(series->start, now - carbon::whole_hours(12));
 }
 
 TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
-  ScriptedHttpServer server(maps_answer);
+  net::ScriptedHttpServer server(maps_answer);
   const std::string source = "electricity-maps:DE?url=" + server.url();
   const std::string csv = (directory / "forecast.csv").string();
   const Said json = harpe_carbon({"forecast", source, "--horizon", "12h", "--csv", csv, "--json"});
@@ -111,7 +112,7 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   EXPECT_EQ(document["ladder"], "own forecast");
   ASSERT_EQ(document["values"].size(), 12u);
   for (const TestJson& value : document["values"]) {
-    const auto time = parse_utc(value["start"].get<std::string>()).value();
+    const auto time = carbon::parse_utc(value["start"].get<std::string>()).value();
     EXPECT_NEAR(value["grams_per_kwh"].get<double>(),
                 100 + static_cast<double>(time.since_1970 / 3600 % 24), 4);
     EXPECT_TRUE(value["lower"].is_number());
@@ -125,7 +126,7 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
 
 TEST_F(CarbonSourceCommands, PricesArePrintedAndWrittenAsATable) {
   ::setenv("HARPE_ENTSOE_TOKEN", "s3cret", 1);
-  ScriptedHttpServer server(prices_answer);
+  net::ScriptedHttpServer server(prices_answer);
   const std::string source = "entsoe:10Y1001A1001A82H?url=" + server.url();
   const std::string csv = (directory / "prices.csv").string();
   const std::vector<std::string> ask = {"prices", source,       "--from", "2026-01-01",
@@ -192,4 +193,4 @@ TEST_F(CarbonSourceCommands, ANumberIsOfNoStatedKind) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

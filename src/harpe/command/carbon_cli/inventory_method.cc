@@ -14,7 +14,7 @@
 #include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
@@ -44,15 +44,15 @@ std::string hours_text(Seconds time) {
 }
 
 std::string energy_sentence(const CarbonInventory& inventory) {
-  const EnergyUse& used = inventory.total.used;
+  const carbon::EnergyUse& used = inventory.total.used;
   std::set<std::string> steps;
-  for (const LedgerRun& run : inventory.runs) {
+  for (const carbon::LedgerRun& run : inventory.runs) {
     const std::int64_t step = run.ledger.step().count();
     steps.insert(step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
   }
   std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
-                     " of devices, from " + utc_text(inventory.total.begin) + " to " +
-                     utc_text(inventory.total.end) + ", in " +
+                     " of devices, from " + carbon::utc_text(inventory.total.begin) + " to " +
+                     carbon::utc_text(inventory.total.end) + ", in " +
                      counted(inventory.runs.size(), "run") + ", kept by intervals of " +
                      list_text(steps) + " in UTC. ";
   if (used.without_error < used.energy && used.variance > 0) {
@@ -74,9 +74,9 @@ std::string energy_sentence(const CarbonInventory& inventory) {
 }
 
 std::string boundary_sentence(const CarbonInventory& inventory) {
-  const EnergyUse& used = inventory.total.used;
+  const carbon::EnergyUse& used = inventory.total.used;
   std::set<std::string> meters, missing;
-  for (const LedgerRun& run : inventory.runs) {
+  for (const carbon::LedgerRun& run : inventory.runs) {
     meters.insert(run.meters.begin(), run.meters.end());
     missing.insert(run.notes.begin(), run.notes.end());
   }
@@ -106,8 +106,8 @@ std::string site_sentence(const CarbonInventory& inventory) {
 }
 
 void add_intensity(const std::string& word, const std::string& source,
-                   const AccountingIntensity& intensity, const CarbonAccount& account,
-                   std::vector<std::string>& lines) {
+                   const carbon::AccountingIntensity& intensity,
+                   const carbon::CarbonAccount& account, std::vector<std::string>& lines) {
   std::string text = word + ": " + source + " (" +
                      std::string(text_of(intensity.intensity.series.kind)) +
                      (intensity.data_source.empty() ? "" : ", " + intensity.data_source) + ")";
@@ -124,7 +124,7 @@ void add_intensity(const std::string& word, const std::string& source,
 }
 
 std::string sum_sentence(const CarbonInventory& inventory) {
-  const CarbonAccount& total = inventory.total;
+  const carbon::CarbonAccount& total = inventory.total;
   std::string text =
       "Grams: the sum over intervals of energy times the intensity of that interval; within an "
       "interval energy is spread evenly. ± is the error of measurement (95 %) and what sensors may "
@@ -151,7 +151,7 @@ std::string embodied_sentence(const CarbonInventory& inventory) {
 }  // namespace
 
 std::string inventory_sentence(const CarbonInventory& inventory) {
-  const CarbonAccount& total = inventory.total;
+  const carbon::CarbonAccount& total = inventory.total;
   std::string text = counted(inventory.runs.size(), "run") + " used " +
                      kilowatt_hours_text(total.site, energy_unit(inventory)) +
                      (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
@@ -172,7 +172,7 @@ std::string inventory_sentence(const CarbonInventory& inventory) {
 }
 
 std::string sci_sentence(const CarbonInventory& inventory) {
-  const CarbonAccount& total = inventory.total;
+  const carbon::CarbonAccount& total = inventory.total;
   const FunctionalUnit& unit = inventory.terms.unit;
   const double units = inventory.units();
   if (total.without_intensity().value > 0) {
@@ -199,20 +199,23 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
   std::vector<std::string> lines = {energy_sentence(inventory), boundary_sentence(inventory),
                                     site_sentence(inventory)};
   for (const InventoryStretch& stretch : inventory.stretches) {
-    const std::string time = inventory.stretches.size() == 1
-                                 ? std::string()
-                                 : " of " + utc_text(stretch.from) + " to " + utc_text(stretch.to);
-    CarbonAccount account, contract;
+    const std::string time =
+        inventory.stretches.size() == 1
+            ? std::string()
+            : " of " + carbon::utc_text(stretch.from) + " to " + carbon::utc_text(stretch.to);
+    carbon::CarbonAccount account, contract;
     for (std::size_t i = 0; i < inventory.runs.size(); ++i) {
       if (&stretch != &inventory.stretches[inventory.stretch_of[i]]) continue;
-      const CarbonAccount one = account_for(inventory.runs[i].ledger, stretch.intensity.intensity,
-                                            inventory.terms.account);
-      for (std::size_t k = 0; k < kIntensityBases; ++k) account.by_basis[k] += one.by_basis[k];
+      const carbon::CarbonAccount one = carbon::account_for(
+          inventory.runs[i].ledger, stretch.intensity.intensity, inventory.terms.account);
+      for (std::size_t k = 0; k < carbon::kIntensityBases; ++k)
+        account.by_basis[k] += one.by_basis[k];
       account.site += one.site;
       if (!stretch.contract) continue;
-      const CarbonAccount other = account_for(inventory.runs[i].ledger, stretch.contract->intensity,
-                                              inventory.terms.account);
-      for (std::size_t k = 0; k < kIntensityBases; ++k) contract.by_basis[k] += other.by_basis[k];
+      const carbon::CarbonAccount other = carbon::account_for(
+          inventory.runs[i].ledger, stretch.contract->intensity, inventory.terms.account);
+      for (std::size_t k = 0; k < carbon::kIntensityBases; ++k)
+        contract.by_basis[k] += other.by_basis[k];
       contract.site += other.site;
     }
     add_intensity("Intensity" + time + ", location-based", inventory.source, stretch.intensity,
@@ -243,4 +246,4 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
   return lines;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,57 +8,59 @@
 #include "harpe/report/frame.h"
 #include "harpe/report/usage_page.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::int64_t kMostBars = 120;
 
 struct BarLength {
-  WholeSeconds length;
+  carbon::WholeSeconds length;
   const char* name;
 };
-constexpr std::array kBarLengths = std::to_array<BarLength>({{whole_minutes(1), "minute"},
-                                                             {whole_minutes(5), "5 min"},
-                                                             {whole_minutes(15), "15 min"},
-                                                             {whole_hours(1), "hour"},
-                                                             {whole_hours(3), "3 h"},
-                                                             {whole_hours(12), "12 h"},
-                                                             {whole_days(1), "day"},
-                                                             {whole_days(7), "week"},
-                                                             {whole_days(30), "30 days"},
-                                                             {whole_days(180), "180 days"}});
+constexpr std::array kBarLengths =
+    std::to_array<BarLength>({{carbon::whole_minutes(1), "minute"},
+                              {carbon::whole_minutes(5), "5 min"},
+                              {carbon::whole_minutes(15), "15 min"},
+                              {carbon::whole_hours(1), "hour"},
+                              {carbon::whole_hours(3), "3 h"},
+                              {carbon::whole_hours(12), "12 h"},
+                              {carbon::whole_days(1), "day"},
+                              {carbon::whole_days(7), "week"},
+                              {carbon::whole_days(30), "30 days"},
+                              {carbon::whole_days(180), "180 days"}});
 
 /// The shortest with which there are few bars, no shorter than intervals of the ledgers.
 BarLength bar_length(const CarbonInventory& inventory) {
-  WholeSeconds longest{1};
-  for (const LedgerRun& run : inventory.runs) longest = std::max(longest, run.ledger.step());
-  const WholeSeconds time = inventory.total.end - inventory.total.begin;
+  carbon::WholeSeconds longest{1};
+  for (const carbon::LedgerRun& run : inventory.runs)
+    longest = std::max(longest, run.ledger.step());
+  const carbon::WholeSeconds time = inventory.total.end - inventory.total.begin;
   for (const BarLength& one : kBarLengths) {
     if (one.length >= longest && time / one.length < kMostBars) return one;
   }
   return kBarLengths.back();
 }
 
-std::string bar_label(UtcTime time, WholeSeconds length) {
-  std::string text = utc_text(time).substr(0, length >= whole_days(1) ? 10 : 16);
+std::string bar_label(carbon::UtcTime time, carbon::WholeSeconds length) {
+  std::string text = carbon::utc_text(time).substr(0, length >= carbon::whole_days(1) ? 10 : 16);
   if (text.size() > 10) text[10] = ' ';
   return text;
 }
 
-void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime first,
-              WholeSeconds length, UsageSeries& series, std::vector<bool>& gaps) {
-  const AccountTerms& terms = inventory.terms.account;
+void add_bars(const CarbonInventory& inventory, const InventoryRow& row, carbon::UtcTime first,
+              carbon::WholeSeconds length, report::UsageSeries& series, std::vector<bool>& gaps) {
+  const carbon::AccountTerms& terms = inventory.terms.account;
   const TextUnit energy = energy_unit(inventory), mass = mass_unit(inventory);
   for (const std::size_t i : row.runs) {
-    const AccountedSeries& intensity =
+    const carbon::AccountedSeries& intensity =
         inventory.stretches[inventory.stretch_of[i]].intensity.intensity;
-    for (const AccountedInterval& one :
-         account_by_interval(inventory.runs[i].ledger, intensity, terms)) {
+    for (const carbon::AccountedInterval& one :
+         carbon::account_by_interval(inventory.runs[i].ledger, intensity, terms)) {
       const auto bar = static_cast<std::size_t>((one.start - first) / length);
       series.energy[bar] += one.used.energy.value * terms.pue / energy.size;
       series.mass[bar] += one.operational.value / mass.size;
       series.paused[bar] += one.used.paused.value / static_cast<double>(length.count());
-      const bool is_gap = one.worst == IntensityBasis::kNone && one.used.energy.value > 0;
+      const bool is_gap = one.worst == carbon::IntensityBasis::kNone && one.used.energy.value > 0;
       gaps[bar] = gaps[bar] || is_gap;
     }
   }
@@ -68,24 +70,25 @@ void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime
 
 std::string inventory_page(const CarbonInventory& inventory, const PageSource& source) {
   const BarLength bar = bar_length(inventory);
-  const WholeSeconds length = bar.length;
+  const carbon::WholeSeconds length = bar.length;
   const std::int64_t from = inventory.total.begin.since_1970;
-  const UtcTime first{from - from % length.count()};
-  const auto bars =
-      static_cast<std::size_t>((inventory.total.end - first + length + WholeSeconds(-1)) / length);
-  UsagePageInput page{.title = "Energy and carbon",
-                      .subtitle = utc_text(inventory.total.begin) + " to " +
-                                  utc_text(inventory.total.end) + ", " + inventory.source,
-                      .headline = inventory_sentence(inventory),
-                      .explanation = sci_sentence(inventory),
-                      .interval_length = bar.name,
-                      .energy_unit = energy_unit(inventory).name,
-                      .mass_unit = mass_unit(inventory).name,
-                      .gaps = std::vector<bool>(bars, false),
-                      .table = inventory_table(inventory),
-                      .has_total = inventory.rows.size() > 1,
-                      .method = method_statement(inventory),
-                      .source = source};
+  const carbon::UtcTime first{from - from % length.count()};
+  const auto bars = static_cast<std::size_t>(
+      (inventory.total.end - first + length + carbon::WholeSeconds(-1)) / length);
+  report::UsagePageInput page{.title = "Energy and carbon",
+                              .subtitle = carbon::utc_text(inventory.total.begin) + " to " +
+                                          carbon::utc_text(inventory.total.end) + ", " +
+                                          inventory.source,
+                              .headline = inventory_sentence(inventory),
+                              .explanation = sci_sentence(inventory),
+                              .interval_length = bar.name,
+                              .energy_unit = energy_unit(inventory).name,
+                              .mass_unit = mass_unit(inventory).name,
+                              .gaps = std::vector<bool>(bars, false),
+                              .table = inventory_table(inventory),
+                              .has_total = inventory.rows.size() > 1,
+                              .method = method_statement(inventory),
+                              .source = source};
   if (inventory.simulated()) {
     page.doubt = report::kSimulatedCaption;
     page.warnings.emplace_back("GPUs are simulated: these figures are of no real device.");
@@ -96,14 +99,14 @@ std::string inventory_page(const CarbonInventory& inventory, const PageSource& s
     page.intervals.push_back(bar_label(first + static_cast<std::int64_t>(i) * length, length));
   }
   for (const InventoryRow& row : inventory.rows) {
-    UsageSeries series{.name = row.name,
-                       .energy = std::vector<double>(bars, 0),
-                       .mass = std::vector<double>(bars, 0),
-                       .paused = std::vector<double>(bars, 0)};
+    report::UsageSeries series{.name = row.name,
+                               .energy = std::vector<double>(bars, 0),
+                               .mass = std::vector<double>(bars, 0),
+                               .paused = std::vector<double>(bars, 0)};
     add_bars(inventory, row, first, length, series, page.gaps);
     page.series.push_back(std::move(series));
   }
-  return usage_page(page);
+  return report::usage_page(page);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/command/carbon_cli/account_words.h"
 #include "harpe/command/carbon_cli/carbon_inventory.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The units of all energies and masses of an inventory: those that suit its total. What falls
 /// on one functional unit has a unit of its own, which suits the mean of all.
@@ -27,4 +27,4 @@ inline TextUnit mass_unit_per_unit(const CarbonInventory& inventory) {
 /// Headings, a row each, and one of the total where there are several.
 std::vector<std::vector<std::string>> inventory_table(const CarbonInventory& inventory);
 
-}  // namespace harpe
+}  // namespace harpe::command

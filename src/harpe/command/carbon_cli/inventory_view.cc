@@ -10,7 +10,7 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::size_t kMostValuesInJson = 100'000;
@@ -23,15 +23,15 @@ const char* by_word(InventoryBy by) {
 }
 
 /// What has no intensity has no grams.
-bool has_grams(const CarbonAccount& account) {
+bool has_grams(const carbon::CarbonAccount& account) {
   return account.site > account.without_intensity();
 }
 
 using Cells = std::vector<std::string>;
 
 Cells cells_of(const CarbonInventory& inventory, const std::string& name,
-               const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
-               double units) {
+               const carbon::CarbonAccount& account,
+               const std::optional<carbon::CarbonAccount>& contract, double units) {
   const TextUnit mass = mass_unit(inventory);
   Cells cells = {
       name, kilowatt_hours_text(account.site, energy_unit(inventory)),
@@ -70,8 +70,8 @@ std::string table_text(const CarbonInventory& inventory, bool coloured) {
   return table.text(coloured);
 }
 
-Json row_json(const CarbonInventory& inventory, const CarbonAccount& account,
-              const std::optional<CarbonAccount>& contract, double units) {
+Json row_json(const CarbonInventory& inventory, const carbon::CarbonAccount& account,
+              const std::optional<carbon::CarbonAccount>& contract, double units) {
   Json json = account_json(account);
   json["units"] = units > 0 ? Json(units) : Json(nullptr);
   const bool per_unit = units > 0 && account.without_intensity().value <= 0;
@@ -81,7 +81,7 @@ Json row_json(const CarbonInventory& inventory, const CarbonAccount& account,
   return json;
 }
 
-Json run_row_json(const LedgerRun& run) {
+Json run_row_json(const carbon::LedgerRun& run) {
   return {{"id", run.id},
           {"job", run.job},
           {"run", run.run},
@@ -90,21 +90,21 @@ Json run_row_json(const LedgerRun& run) {
           {"devices", run.devices},
           {"simulated", run.simulated},
           {"meters", run.meters},
-          {"from", utc_text(run.ledger.begin())},
-          {"to", utc_text(run.ledger.end())},
+          {"from", carbon::utc_text(run.ledger.begin())},
+          {"to", carbon::utc_text(run.ledger.end())},
           {"energy_kwh", run.ledger.total().energy.value / kJoulesInKwh}};
 }
 
 std::string csv_row(const CarbonInventory& inventory, const std::string& name, std::size_t runs,
-                    const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
-                    double units) {
+                    const carbon::CarbonAccount& account,
+                    const std::optional<carbon::CarbonAccount>& contract, double units) {
   const bool known = has_grams(account);
   const bool per_unit = units > 0 && account.without_intensity().value <= 0;
   const Cells cells = {
       csv_cell(name),
       std::to_string(runs),
-      utc_text(account.begin),
-      utc_text(account.end),
+      carbon::utc_text(account.begin),
+      carbon::utc_text(account.end),
       shortest(account.used.energy.value / kJoulesInKwh),
       shortest(account.used.half_width().value / kJoulesInKwh),
       shortest(account.site.value / kJoulesInKwh),
@@ -154,7 +154,7 @@ std::string inventory_json(const CarbonInventory& inventory) {
     json.update(row_json(inventory, row.account, row.contract, inventory.units_of(row)));
     rows.push_back(std::move(json));
   }
-  for (const LedgerRun& run : inventory.runs) runs.push_back(run_row_json(run));
+  for (const carbon::LedgerRun& run : inventory.runs) runs.push_back(run_row_json(run));
   for (const InventoryStretch& stretch : inventory.stretches) {
     Json json = intensity_json(stretch.intensity, kMostValuesInJson);
     json["market_based"] = false;
@@ -201,4 +201,4 @@ std::string inventory_csv(const CarbonInventory& inventory) {
                         inventory.total_contract, inventory.units());
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/command/carbon_cli/carbon_inventory.h"
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One sentence to quote.
 std::string inventory_sentence(const CarbonInventory& inventory);
@@ -25,4 +25,4 @@ std::string inventory_json(const CarbonInventory& inventory);
 std::string inventory_csv(const CarbonInventory& inventory);
 std::string inventory_page(const CarbonInventory& inventory, const PageSource& source = {});
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,22 +6,23 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-std::string name_of_run(const LedgerRun& run) {
+std::string name_of_run(const carbon::LedgerRun& run) {
   std::string name = in_quotes(run.job.empty() ? run.id : run.job);
   if (run.start > 0) name += " (start " + std::to_string(run.start) + ")";
   return name;
 }
 
 /// Adds what the second copy of a run has more of.
-std::string merge_copies(LedgerRun& first, const ReadRun& second, const std::string& first_from) {
+std::string merge_copies(carbon::LedgerRun& first, const ReadRun& second,
+                         const std::string& first_from) {
   const std::string both = name_of_run(first) + " is in " + first_from + " and in " + second.from;
   if (first.ledger.step() != second.run.ledger.step()) {
     return both + ", by other intervals: that of " + first_from + " counts";
   }
-  EnergyLedger merged(first.ledger.step());
+  carbon::EnergyLedger merged(first.ledger.step());
   bool differs = first.ledger.size() != second.run.ledger.size();
   auto uses = first.ledger.uses();
   for (const auto& [start, use] : second.run.ledger.uses()) {
@@ -42,16 +43,16 @@ std::string merge_copies(LedgerRun& first, const ReadRun& second, const std::str
 
 /// Devices that more than one run measured at a time.
 void note_shared_devices(CountedRuns& counted) {
-  std::map<std::string, std::vector<const LedgerRun*>> by_device;
-  for (const LedgerRun& run : counted.runs) {
+  std::map<std::string, std::vector<const carbon::LedgerRun*>> by_device;
+  for (const carbon::LedgerRun& run : counted.runs) {
     if (run.ledger.empty()) continue;
     for (const std::string& device : run.device_ids) by_device[device].push_back(&run);
   }
   for (auto& [device, runs] : by_device) {
-    std::ranges::sort(runs, {}, [](const LedgerRun* run) { return run->ledger.begin(); });
+    std::ranges::sort(runs, {}, [](const carbon::LedgerRun* run) { return run->ledger.begin(); });
     for (std::size_t i = 1; i < runs.size(); ++i) {
       // Two that follow each other may share an interval.
-      const UtcTime end = runs[i - 1]->ledger.end();
+      const carbon::UtcTime end = runs[i - 1]->ledger.end();
       if (runs[i]->ledger.begin() + runs[i]->ledger.step() >= end) continue;
       counted.notes.push_back("the device " + device + " is measured by " +
                               name_of_run(*runs[i - 1]) + " and by " + name_of_run(*runs[i]) +
@@ -79,4 +80,4 @@ CountedRuns count_once(std::vector<ReadRun> read) {
   return counted;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,16 +7,16 @@
 
 #include "harpe/carbon/carbon/ledger_json.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// A run, and where it was read.
 struct ReadRun {
-  LedgerRun run;
+  carbon::LedgerRun run;
   std::string from;  ///< a file, or a job of a server
 };
 
 struct CountedRuns {
-  std::vector<LedgerRun> runs = {};  ///< in the order in which they were read
+  std::vector<carbon::LedgerRun> runs = {};  ///< in the order in which they were read
   std::vector<std::string> notes = {};
 };
 
@@ -26,4 +26,4 @@ struct CountedRuns {
 /// O(intervals + devices log devices).
 CountedRuns count_once(std::vector<ReadRun> read);
 
-}  // namespace harpe
+}  // namespace harpe::command

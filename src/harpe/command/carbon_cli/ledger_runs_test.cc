@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using namespace harpe::literals;
@@ -12,8 +12,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-LedgerRun run_of(const std::string& id, std::vector<double> joules, std::int64_t start = 0) {
-  LedgerRun run{.id = id, .job = "job " + id};
+carbon::LedgerRun run_of(const std::string& id, std::vector<double> joules,
+                         std::int64_t start = 0) {
+  carbon::LedgerRun run{.id = id, .job = "job " + id};
   for (const double energy : joules) {
     const auto at = static_cast<double>(start);
     EXPECT_TRUE(run.ledger.add(at, at, {.energy = {energy}}).ok());
@@ -50,14 +51,15 @@ TEST(CountOnce, TakesWhatALaterCopyHasMoreOf) {
 }
 
 TEST(CountOnce, NamesDevicesThatAreMeasuredTwice) {
-  LedgerRun one = run_of("a", {1, 1, 1}), other = run_of("b", {1, 1, 1}, 900);
+  carbon::LedgerRun one = run_of("a", {1, 1, 1}), other = run_of("b", {1, 1, 1}, 900);
   one.device_ids = other.device_ids = {"GPU-1"};
   EXPECT_THAT(count_once({{one, "a"}, {other, "b"}}).notes,
               ElementsAre(AllOf(HasSubstr("GPU-1"), HasSubstr("counted twice"))));
-  LedgerRun next = run_of("c", {1}, 2 * 900);  // begins in the interval in which the other ended
+  carbon::LedgerRun next =
+      run_of("c", {1}, 2 * 900);  // begins in the interval in which the other ended
   next.device_ids = {"GPU-1"};
   EXPECT_THAT(count_once({{one, "a"}, {next, "c"}}).notes, IsEmpty());
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,17 +6,17 @@
 
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Hours that cost what their number in the day is, less 5.
 inline std::string prices_answer(const std::string& request) {
-  if (request.find("documentType=A44") == std::string::npos) return scripted_response(404, "");
+  if (request.find("documentType=A44") == std::string::npos) return net::scripted_response(404, "");
   std::string points;
   for (int i = 1; i <= 24 * 20; ++i) {
     points += "<Point><position>" + std::to_string(i) + "</position><price.amount>" +
               std::to_string((i - 1) % 24 - 5) + "</price.amount></Point>";
   }
-  return scripted_response(
+  return net::scripted_response(
       200,
       "<Publication_MarketDocument><TimeSeries><currency_Unit.name>EUR</currency_Unit.name>"
       "<price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03</curveType><Period>"
@@ -26,4 +26,4 @@ inline std::string prices_answer(const std::string& request) {
       "Content-Type: application/xml\r\n");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,11 +11,11 @@
 #include "harpe/command/input/input_file.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 
 void add_source_argument(CLI::App& app, const std::string& help, SourceArguments& arguments) {
   const auto read = [&arguments](const std::string& text) {
-    auto source = parse_source(text);
+    auto source = carbon::parse_source(text);
     if (!source.ok()) throw CLI::ValidationError("SOURCE", source.error().text());
     arguments.source = *std::move(source);
     arguments.text = text;
@@ -35,8 +35,8 @@ void add_source_options(CLI::App& app, SourceArguments& arguments) {
                "Ask no provider: what is in the cache, and files, alone");
 }
 
-SourceEnvironment source_environment(const SourceArguments& arguments) {
-  SourceEnvironment environment{.clock = system_clock()};
+carbon::SourceEnvironment source_environment(const SourceArguments& arguments) {
+  carbon::SourceEnvironment environment{.clock = system_clock()};
   environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
   environment.offline = arguments.offline;
   // Processes that fail together must not come back together.
@@ -45,14 +45,14 @@ SourceEnvironment source_environment(const SourceArguments& arguments) {
   return environment;
 }
 
-Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments) {
-  return open_source(arguments.source, source_environment(arguments));
+Result<std::unique_ptr<carbon::CarbonSource>> open_source(const SourceArguments& arguments) {
+  return carbon::open_source(arguments.source, source_environment(arguments));
 }
 
-Result<std::optional<UtcTime>> parse_time_option(std::string_view text) {
-  if (const auto time = parse_utc(text)) return time;
+Result<std::optional<carbon::UtcTime>> parse_time_option(std::string_view text) {
+  if (const auto time = carbon::parse_utc(text)) return time;
   return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
                         in_quotes(text));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,11 +12,11 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace harpe {
+namespace harpe::command {
 
 struct SourceArguments {
   std::string text;
-  SourceSpecification source;
+  carbon::SourceSpecification source;
   bool offline = false;
 };
 
@@ -26,11 +26,11 @@ void add_source_argument(CLI::App& app, const std::string& help, SourceArguments
 void add_source_options(CLI::App& app, SourceArguments& arguments);
 
 /// With the clocks, environment and cache of this process.
-Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments);
+Result<std::unique_ptr<carbon::CarbonSource>> open_source(const SourceArguments& arguments);
 /// What it is opened in.
-SourceEnvironment source_environment(const SourceArguments& arguments);
+carbon::SourceEnvironment source_environment(const SourceArguments& arguments);
 
 /// "2026-01-31" or "2026-01-31T13:00Z", for `add_parsed`.
-Result<std::optional<UtcTime>> parse_time_option(std::string_view text);
+Result<std::optional<carbon::UtcTime>> parse_time_option(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -18,7 +18,7 @@
 #include "harpe/node/node_client/agent_client.h"
 #include "harpe/node/node_client/setting_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// By this name a later command finds the lease of an earlier one.
@@ -38,7 +38,7 @@ std::string user_name(std::int64_t uid) {
 }
 
 /// "alice (uid 1000), pid 4242, which has ended ('train.py')".
-std::string holder_text(const Lease& holder) {
+std::string holder_text(const node::Lease& holder) {
   std::string text = "a token's holder";
   if (holder.uid >= 0) {
     const std::string uid = "uid " + std::to_string(holder.uid);
@@ -57,14 +57,14 @@ std::string holder_text(const Lease& holder) {
 /// that one setting neither shortens nor ends another.
 class AgentSetting {
  public:
-  AgentSetting(AgentClient& agent, const SettingArguments& arguments, const WantedSetting& wanted,
-               SettingReport& report)
+  AgentSetting(node::AgentClient& agent, const SettingArguments& arguments,
+               const WantedSetting& wanted, SettingReport& report)
       : agent_(agent),
         arguments_(arguments),
         wanted_(wanted),
         report_(report),
-        controls_{control_of(wanted.setting)},
-        is_clock_(controls_.has(Control::kClocks)) {}
+        controls_{node::control_of(wanted.setting)},
+        is_clock_(controls_.has(node::Control::kClocks)) {}
 
   Status set(int gpu);
   Status reset(int gpu);
@@ -72,47 +72,47 @@ class AgentSetting {
   bool has_set() const { return has_set_; }
 
  private:
-  Result<std::optional<Lease>> own_lease(int gpu);
+  Result<std::optional<node::Lease>> own_lease(int gpu);
   Status say_why_there_is_nothing(int gpu);
   Result<std::optional<Error>> why_held(int gpu);
-  Result<GpuReading> read_after(int gpu, const std::optional<ClockRange>& range,
-                                const GpuReading& before) {
+  Result<node::GpuReading> read_after(int gpu, const std::optional<ClockRange>& range,
+                                      const node::GpuReading& before) {
     const auto read = [&] { return agent_.read(gpu); };
     return is_clock_ ? read_when_switched(read, range, before) : read();
   }
 
-  AgentClient& agent_;
+  node::AgentClient& agent_;
   const SettingArguments& arguments_;
   const WantedSetting& wanted_;
   SettingReport& report_;
-  const Controls controls_;
+  const node::Controls controls_;
   const bool is_clock_;
   bool has_set_ = false;
 };
 
-Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
-  std::vector<Lease> leases = HARPE_TRY(agent_.leases());
-  for (Lease& lease : leases) {
+Result<std::optional<node::Lease>> AgentSetting::own_lease(int gpu) {
+  std::vector<node::Lease> leases = HARPE_TRY(agent_.leases());
+  for (node::Lease& lease : leases) {
     if (lease.name == kLeaseName && !lease.id.empty() && lease.gpus == std::vector<int>{gpu} &&
         lease.controls == controls_ && lease.uid == static_cast<std::int64_t>(::geteuid())) {
       return std::optional(std::move(lease));
     }
   }
-  return std::optional<Lease>();
+  return std::optional<node::Lease>();
 }
 
 Status AgentSetting::set(int gpu) {
-  const GpuReading before = HARPE_TRY(agent_.read(gpu));
-  const std::optional<Lease> earlier = HARPE_TRY(own_lease(gpu));
+  const node::GpuReading before = HARPE_TRY(agent_.read(gpu));
+  const std::optional<node::Lease> earlier = HARPE_TRY(own_lease(gpu));
   std::string lease;
   if (earlier) {
     lease = earlier->id;
   } else {
-    const Result<Lease> taken = agent_.take({.gpus = {gpu},
-                                             .duration = arguments_.duration,
-                                             .ends_with_process = false,
-                                             .name = kLeaseName,
-                                             .controls = controls_});
+    const Result<node::Lease> taken = agent_.take({.gpus = {gpu},
+                                                   .duration = arguments_.duration,
+                                                   .ends_with_process = false,
+                                                   .name = kLeaseName,
+                                                   .controls = controls_});
     if (!taken.ok()) {
       if (taken.error().code != ErrorCode::kConflict) return taken.error();
       // The agent knows numbers, and must not wait to look up names; this command may.
@@ -122,7 +122,7 @@ Status AgentSetting::set(int gpu) {
     }
     lease = taken->id;
   }
-  const Result<Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
+  const Result<node::Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
   if (!applied.ok()) {
     // Nothing was set under a new lease: no client should have to wait for its end.
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
@@ -140,9 +140,9 @@ Status AgentSetting::set(int gpu) {
   }
   std::optional<ClockRange> range;
   if (is_clock_) range = applied->clocks.value_or(wanted_.setting.clocks);
-  const GpuReading now = HARPE_TRY(read_after(gpu, range, before));
+  const node::GpuReading now = HARPE_TRY(read_after(gpu, range, before));
   // The policy may allow less time than was asked for.
-  const std::optional<Lease> granted = HARPE_TRY(own_lease(gpu));
+  const std::optional<node::Lease> granted = HARPE_TRY(own_lease(gpu));
   Seconds lasts = granted ? granted->expires_in : Seconds{0};
   const bool cut = lasts < arguments_.duration - 5_s;
   if (!cut) lasts = arguments_.duration;
@@ -154,39 +154,39 @@ Status AgentSetting::set(int gpu) {
 }
 
 Status AgentSetting::reset(int gpu) {
-  const std::optional<Lease> lease = HARPE_TRY(own_lease(gpu));
+  const std::optional<node::Lease> lease = HARPE_TRY(own_lease(gpu));
   if (!lease) return say_why_there_is_nothing(gpu);
-  const Result<GpuReading> before = agent_.read(gpu);
+  const Result<node::GpuReading> before = agent_.read(gpu);
   HARPE_TRY(agent_.release(lease->id));
   if (!before.ok()) return before.error();
-  const GpuReading now = HARPE_TRY(read_after(gpu, std::nullopt, *before));
-  report_.add(gpu, "the " + text_of(controls_) + " set from the command line restored", *before,
-              now);
+  const node::GpuReading now = HARPE_TRY(read_after(gpu, std::nullopt, *before));
+  report_.add(gpu, "the " + node::text_of(controls_) + " set from the command line restored",
+              *before, now);
   return ok_status();
 }
 
 /// Who keeps this control of the GPU from being set, for how long, and how that ends sooner.
 Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
-  const std::vector<Lease> holders = HARPE_TRY(agent_.holders(gpu));
+  const std::vector<node::Lease> holders = HARPE_TRY(agent_.holders(gpu));
   const auto self = static_cast<std::int64_t>(::geteuid());
-  for (const Lease& holder : holders) {
+  for (const node::Lease& holder : holders) {
     if (holder.uid == self && !holder.controls.overlaps(controls_)) continue;
     std::string text =
-        "its " + text_of(holder.controls.overlaps(controls_) ? controls_ : holder.controls);
-    text = holder.controls == Controls() ? "it" : text;
+        "its " + node::text_of(holder.controls.overlaps(controls_) ? controls_ : holder.controls);
+    text = holder.controls == node::Controls() ? "it" : text;
     text = "GPU " + std::to_string(gpu) + ": " + holder_text(holder) + " holds " + text +
            " for another " + duration_text({std::ceil(holder.expires_in.value)});
     const bool own = holder.uid == self;
     if (own) text += "; that is you";
     if (own || self == 0) {
-      const std::vector<Lease> leases = HARPE_TRY(agent_.leases());
-      const auto same = std::ranges::find_if(leases, [&](const Lease& lease) {
+      const std::vector<node::Lease> leases = HARPE_TRY(agent_.leases());
+      const auto same = std::ranges::find_if(leases, [&](const node::Lease& lease) {
         return lease.uid == holder.uid && lease.pid == holder.pid && lease.name == holder.name &&
                lease.controls == holder.controls && std::ranges::count(lease.gpus, gpu) != 0;
       });
       if (same != leases.end()) {
         text += ": end it with: curl " +
-                shell_text({"--unix-socket", agent_socket(arguments_.socket), "-X", "DELETE",
+                shell_text({"--unix-socket", node::agent_socket(arguments_.socket), "-X", "DELETE",
                             "http://localhost/v1/leases/" + same->id});
       }
     } else {
@@ -198,7 +198,7 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
 }
 
 Status AgentSetting::say_why_there_is_nothing(int gpu) {
-  const Result<GpuReading> reading = agent_.read(gpu);
+  const Result<node::GpuReading> reading = agent_.read(gpu);
   // A GPU that is lost says itself what is still to be restored.
   if (!reading.ok()) return reading.error();
   if (!reading->restore_pending.empty()) {
@@ -211,7 +211,8 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
   there.devices.gpus = std::to_string(gpu);
   there.socket.clear();
   report_.add_nothing(
-      gpu, "nothing that you set from the command line is in force for its " + text_of(controls_),
+      gpu,
+      "nothing that you set from the command line is in force for its " + node::text_of(controls_),
       ". What was left behind without the agent, root removes with: " +
           undo_command(there, wanted_));
   return ok_status();
@@ -220,7 +221,8 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
 }  // namespace
 
 Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted) {
-  Result<AgentClient> agent = AgentClient::connect(agent_socket(arguments.socket));
+  Result<node::AgentClient> agent =
+      node::AgentClient::connect(node::agent_socket(arguments.socket));
   if (!agent.ok()) {
     Error error = agent.error();
     error.diagnostics.push_back(
@@ -229,8 +231,8 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
     return error;
   }
   const std::vector<GpuIdentity> known = HARPE_TRY(agent->gpus());
-  const GpuChoice choice =
-      HARPE_TRY(choose_gpus(arguments.devices.gpus, known, VisibilityVariables::of_environment()));
+  const device::GpuChoice choice = HARPE_TRY(device::choose_gpus(
+      arguments.devices.gpus, known, device::VisibilityVariables::of_environment()));
   if (choice.gpus.empty()) return Error::of(ErrorCode::kNotFound, "the agent has no such GPU");
   SettingReport report;
   for (const std::string& note : choice.notes) report.note(note);
@@ -249,4 +251,4 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
   return report.outcome();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,7 +15,7 @@
 #include "harpe/command/input/input_file.h"
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kPath = "/v1/recurring-jobs";
@@ -32,7 +32,8 @@ struct BatchSizeArguments {
 Result<std::string> ask_job(const BatchSizeArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  return server.ask_text(method, std::string(kPath) + "/" + percent_encoded(arguments.job) + below,
+  return server.ask_text(method,
+                         std::string(kPath) + "/" + net::percent_encoded(arguments.job) + below,
                          std::move(body));
 }
 
@@ -217,4 +218,4 @@ void add_batch_size_command(Commands& commands) {
   add_forgetting(commands, parent);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::size_t kTrialsShown = 10;
@@ -121,4 +121,4 @@ std::string verdict_line(std::string_view text) {
   return "stop: the trial had come to its end before\n";
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::command {
 
 /// \param jobs  {"jobs": [summary, ...]}
 std::string recurring_jobs_table(std::string_view jobs, bool coloured);
@@ -17,4 +17,4 @@ std::string trial_line(std::string_view trial);
 /// "go on; cost so far 300 J", "stop: the target is reached, at a cost of 812 J"
 std::string verdict_line(std::string_view verdict);
 
-}  // namespace harpe
+}  // namespace harpe::command

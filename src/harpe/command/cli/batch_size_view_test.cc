@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(BatchSizeView, WhatIsNoDocumentEndsNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

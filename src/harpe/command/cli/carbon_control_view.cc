@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 std::string mode_line(const Json& decision) {
@@ -91,4 +91,4 @@ std::string carbon_control_view(std::string_view control) {
   return view + carbon_row(decision) + next_row(decision);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::command {
 
 /// \param control  as GET /v1/jobs/ID/carbon gives it
 std::string carbon_control_view(std::string_view control);
@@ -14,4 +14,4 @@ std::string carbon_control_view(std::string_view control);
 /// does not.
 std::string carbon_control_line(std::string_view control);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -53,4 +53,4 @@ TEST(CarbonControlView, ShowsAnythingThatAServerMaySay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -23,7 +23,7 @@
 #include "harpe/command/input/input_file.h"
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct ReportArguments {
@@ -31,19 +31,20 @@ struct ReportArguments {
   ServerArguments server;
   SourceArguments source, contract;
   InventoryTerms terms;
-  std::optional<UtcTime> from, to;
+  std::optional<carbon::UtcTime> from, to;
   std::string csv, html;
 
   bool asks_server() const { return !server.url.empty() || !jobs.empty(); }
 };
 
-Result<SourceSpecification> parse_into(SourceArguments& arguments, const std::string& text) {
+Result<carbon::SourceSpecification> parse_into(SourceArguments& arguments,
+                                               const std::string& text) {
   arguments.text = text;
-  return parse_source(text);
+  return carbon::parse_source(text);
 }
 
-Result<std::optional<UtcTime>> parse_moment(const std::string& text) {
-  if (const auto time = parse_utc(text)) return time;
+Result<std::optional<carbon::UtcTime>> parse_moment(const std::string& text) {
+  if (const auto time = carbon::parse_utc(text)) return time;
   return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
                         in_quotes(text));
 }
@@ -76,12 +77,12 @@ Status read_runs_of_files(const ReportArguments& arguments, std::vector<ReadRun>
   for (const std::string& file : arguments.files) {
     const std::string text = HARPE_TRY(read_input_file(file));
     inputs.emplace_back(file, digest_text(fnv1a(text)));
-    Result<std::vector<LedgerRun>> runs = parse_ledger(text, file);
+    Result<std::vector<carbon::LedgerRun>> runs = carbon::parse_ledger(text, file);
     if (!runs.ok()) {
       for (const Diagnostic& one : runs.error().diagnostics) all.diagnostics.push_back(one);
       continue;
     }
-    for (LedgerRun& run : *runs) read.push_back({.run = std::move(run), .from = file});
+    for (carbon::LedgerRun& run : *runs) read.push_back({.run = std::move(run), .from = file});
   }
   if (!all.diagnostics.empty()) return all;
   return ok_status();
@@ -102,16 +103,16 @@ Status read_runs_of_server(const ReportArguments& arguments, std::vector<ReadRun
   for (const std::string& job : HARPE_TRY(jobs_to_ask(arguments, server))) {
     const std::string text = HARPE_TRY(ask_of_job(server, job, "GET", "/energy"));
     inputs.emplace_back("job " + job, digest_text(fnv1a(text)));
-    for (LedgerRun& run : HARPE_TRY(parse_ledger(text, "job " + job))) {
+    for (carbon::LedgerRun& run : HARPE_TRY(carbon::parse_ledger(text, "job " + job))) {
       read.push_back({.run = std::move(run), .from = "the server"});
     }
   }
   return ok_status();
 }
 
-FindIntensity finder(const SourceArguments& arguments, CarbonSource& source) {
-  return [&arguments, &source](UtcTime from, UtcTime to) {
-    return accounting_intensity(source, arguments.source, from, to);
+FindIntensity finder(const SourceArguments& arguments, carbon::CarbonSource& source) {
+  return [&arguments, &source](carbon::UtcTime from, carbon::UtcTime to) {
+    return carbon::accounting_intensity(source, arguments.source, from, to);
   };
 }
 
@@ -121,14 +122,14 @@ Result<CarbonInventory> inventory_of(const ReportArguments& arguments, Inputs& i
   HARPE_TRY(read_runs_of_files(arguments, read, inputs));
   if (arguments.asks_server()) HARPE_TRY(read_runs_of_server(arguments, read, inputs));
   CountedRuns counted = count_once(std::move(read));
-  const UtcTime from = arguments.from.value_or(UtcTime{0});
-  const UtcTime to = arguments.to.value_or(UtcTime{7'258'118'400});
-  for (LedgerRun& run : counted.runs) run.ledger = run.ledger.part(from, to);
+  const carbon::UtcTime from = arguments.from.value_or(carbon::UtcTime{0});
+  const carbon::UtcTime to = arguments.to.value_or(carbon::UtcTime{7'258'118'400});
+  for (carbon::LedgerRun& run : counted.runs) run.ledger = run.ledger.part(from, to);
   if (arguments.from || arguments.to) {
-    std::erase_if(counted.runs, [](const LedgerRun& run) { return run.ledger.empty(); });
+    std::erase_if(counted.runs, [](const carbon::LedgerRun& run) { return run.ledger.empty(); });
   }
   const auto source = HARPE_TRY(open_source(arguments.source));
-  std::unique_ptr<CarbonSource> contract;
+  std::unique_ptr<carbon::CarbonSource> contract;
   FindIntensity find_contract;
   if (!arguments.contract.text.empty()) {
     contract = HARPE_TRY(open_source(arguments.contract));
@@ -169,7 +170,7 @@ void add_term_options(CLI::App& app, ReportArguments& arguments) {
                return parse_into(contract, text);
              });
   add_parsed(app, "--pue", "NUMBER", "Energy of the site over that of its computers, such as 1.2",
-             arguments.terms.account.pue, parse_pue);
+             arguments.terms.account.pue, carbon::parse_pue);
   add_parsed(app, "--embodied", "KG/LIFETIME",
              "What making each GPU emitted, and its years of use: 150kg/5y",
              arguments.terms.account.embodied, parse_embodied);
@@ -231,4 +232,4 @@ void add_carbon_report_command(Commands& commands) {
   app.add_option("--job", arguments->jobs, "Only these jobs of the server")->type_name("NAME");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/command/said_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::AllOf;
@@ -26,12 +26,12 @@ void add_both(Commands& commands) {
 class CarbonReport : public ::testing::Test {
  public:
   CarbonReport() {
-    LedgerRun run{.id = "x.1", .job = "gpt3", .start = 1, .user = "alice", .devices = 8};
+    carbon::LedgerRun run{.id = "x.1", .job = "gpt3", .start = 1, .user = "alice", .devices = 8};
     EXPECT_TRUE(run.ledger
                     .add(1'795'564'800, 1'795'568'400,
                          {.energy = {3.6e6}, .device_time = {28'800}, .measured = {28'800}})
                     .ok());
-    EXPECT_TRUE(write_file(file, ledger_json({run})).ok());
+    EXPECT_TRUE(write_file(file, carbon::ledger_json({run})).ok());
   }
   Said report(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"carbon", "report"});
@@ -57,10 +57,10 @@ TEST_F(CarbonReport, SaysWhatIsQuoted) {
 }
 
 TEST_F(CarbonReport, CountsTokensThatTheJobTellsOf) {
-  LedgerRun run{.id = "x.1", .job = "gpt3", .start = 1, .tokens_per_iteration = 5e5};
+  carbon::LedgerRun run{.id = "x.1", .job = "gpt3", .start = 1, .tokens_per_iteration = 5e5};
   ASSERT_TRUE(
       run.ledger.add(1'795'564'800, 1'795'568'400, {.energy = {3.6e6}, .iterations = 20}).ok());
-  ASSERT_TRUE(write_file(file, ledger_json({run})).ok());
+  ASSERT_TRUE(write_file(file, carbon::ledger_json({run})).ok());
   const Said said = report({file, "--carbon", "302.5", "--per", "token"});
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("per token (R = 10 000 000)"));
@@ -94,4 +94,4 @@ TEST_F(CarbonReport, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include "harpe/command/carbon_cli/carbon_cli.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 std::unique_ptr<Commands> harpe_commands() {
@@ -29,4 +29,4 @@ int run_harpe(const std::vector<std::string>& arguments, Console& console) {
   return run_program(harpe_commands, arguments, console);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 // One function a subcommand, each in the file of its name.
 void add_devices_command(Commands& commands);
@@ -46,4 +46,4 @@ std::string description_of_lab();
 /// Runs `harpe` with these arguments; returns the exit status. Nothing is thrown.
 int run_harpe(const std::vector<std::string>& arguments, Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include "harpe/command/cli/device_setting.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct ClockArguments {
@@ -62,7 +62,7 @@ void add_clock_command(Commands& commands) {
       [set](Console&) -> Result<Outcome> {
         const ClockRange range = HARPE_TRY(parse_clock_range(set->range));
         return run_setting(set->setting,
-                           {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = range},
+                           {.setting = {.kind = node::Setting::Kind::kLockClocks, .clocks = range},
                             .command = kClockCommand});
       });
   set_app
@@ -82,11 +82,11 @@ void add_clock_command(Commands& commands) {
       "harpe clock reset --gpus 0,1\n"
       "harpe clock reset --gpus all --direct",
       [reset](Console&) {
-        return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetClocks},
+        return run_setting(reset->setting, {.setting = {.kind = node::Setting::Kind::kResetClocks},
                                             .reset = true,
                                             .command = kClockCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

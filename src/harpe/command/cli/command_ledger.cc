@@ -5,7 +5,7 @@
 
 #include "harpe/command/cli/measure_output.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Devices that are held, and of those the ones whose energy is known.
@@ -35,14 +35,14 @@ EnergySoFar energy_so_far(const WindowEnergy& window) {
           .host = {std::max(0.0, (total.energy - gpus).value)}};
 }
 
-double next_boundary(double time, WholeSeconds step) {
+double next_boundary(double time, carbon::WholeSeconds step) {
   const auto seconds = static_cast<double>(step.count());
   return (std::floor(time / seconds) + 1) * seconds;
 }
 
-EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings, const WindowEnergy& whole,
-                            WholeSeconds step) {
-  EnergyLedger ledger(step);
+carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
+                                    const WindowEnergy& whole, carbon::WholeSeconds step) {
+  carbon::EnergyLedger ledger(step);
   const EnergyEstimate total = total_of(whole);
   const HeldDevices held = held_devices(whole);
   std::vector<EnergySoFar> marks = readings;
@@ -56,7 +56,7 @@ EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings, const Wind
   const double share_of_square = total.error.value * total.error.value;
   EnergySoFar before;
   for (const EnergySoFar& mark : marks) {
-    EnergyUse use{.energy = mark.energy - before.energy, .host = mark.host - before.host};
+    carbon::EnergyUse use{.energy = mark.energy - before.energy, .host = mark.host - before.host};
     const Seconds time = mark.after - before.after;
     const double share = total.energy.value > 0 ? use.energy / total.energy : 0;
     use.host = std::min(use.host, use.energy);
@@ -73,4 +73,4 @@ EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings, const Wind
   return ledger;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,7 +4,7 @@
 
 #include "harpe/command/cli/measure_output.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using namespace harpe::literals;
@@ -34,13 +34,13 @@ TEST(CommandLedger, IsTheWholeInPartsByTheReadings) {
   const std::vector<EnergySoFar> readings = {
       energy_so_far(window_of(200_s, 1000_J, 100_J)),   // at a boundary
       energy_so_far(window_of(500_s, 7000_J, 500_J))};  // at the next
-  const EnergyLedger ledger = command_ledger(readings, whole, whole_minutes(5));
+  const carbon::EnergyLedger ledger = command_ledger(readings, whole, carbon::whole_minutes(5));
   ASSERT_EQ(ledger.size(), 3U);
   const auto start = static_cast<std::int64_t>(kBegan);
-  EXPECT_NEAR(ledger.uses().at(UtcTime{start}).energy.value, 1100, 1e-6);
-  EXPECT_NEAR(ledger.uses().at(UtcTime{start + 300}).energy.value, 6400, 1e-6);
-  EXPECT_NEAR(ledger.uses().at(UtcTime{start + 600}).energy.value, 2500, 1e-6);
-  const EnergyUse total = ledger.total();
+  EXPECT_NEAR(ledger.uses().at(carbon::UtcTime{start}).energy.value, 1100, 1e-6);
+  EXPECT_NEAR(ledger.uses().at(carbon::UtcTime{start + 300}).energy.value, 6400, 1e-6);
+  EXPECT_NEAR(ledger.uses().at(carbon::UtcTime{start + 600}).energy.value, 2500, 1e-6);
+  const carbon::EnergyUse total = ledger.total();
   const EnergyEstimate estimate = total_of(whole);
   EXPECT_NEAR(total.energy.value, estimate.energy.value, 1e-9);
   EXPECT_NEAR(total.host.value, 1000, 1e-9);
@@ -53,7 +53,7 @@ TEST(CommandLedger, IsTheWholeInPartsByTheReadings) {
 
 TEST(CommandLedger, NeedsNoReadings) {
   const WindowEnergy whole = window_of(900_s, 900_J, 0_J);
-  const EnergyLedger ledger = command_ledger({}, whole, whole_minutes(5));
+  const carbon::EnergyLedger ledger = command_ledger({}, whole, carbon::whole_minutes(5));
   ASSERT_EQ(ledger.size(), 3U);
   for (const auto& [start, use] : ledger.uses()) EXPECT_NEAR(use.energy.value, 300, 1e-6);
 }
@@ -62,7 +62,7 @@ TEST(CommandLedger, KeepsTheWholeWhereReadingsSayMore) {
   const WindowEnergy whole = window_of(700_s, 1000_J, 0_J);
   const std::vector<EnergySoFar> readings = {{.after = 300_s, .energy = 1200_J, .host = {}},
                                              {.after = 600_s, .energy = 900_J, .host = {}}};
-  const EnergyLedger ledger = command_ledger(readings, whole, whole_minutes(5));
+  const carbon::EnergyLedger ledger = command_ledger(readings, whole, carbon::whole_minutes(5));
   EXPECT_NEAR(ledger.total().energy.value, 1000, 1e-9);
   for (const auto& [start, use] : ledger.uses()) EXPECT_TRUE(use.sound());
 }
@@ -74,16 +74,16 @@ TEST(CommandLedger, SaysWhatWasNotMeasured) {
   lost.error = Error::of(ErrorCode::kUnavailable, "lost");
   whole.devices.push_back(lost);
   whole.devices[0].energy.missing = 25_s;
-  const EnergyUse total = command_ledger({}, whole, whole_minutes(5)).total();
+  const carbon::EnergyUse total = command_ledger({}, whole, carbon::whole_minutes(5)).total();
   EXPECT_NEAR(total.device_time.value, 200, 1e-9);
   EXPECT_NEAR(total.unmeasured().value, 125, 1e-9);
   EXPECT_NEAR(total.without_error.value, 1000, 1e-9) << "at least so much";
 }
 
 TEST(NextBoundary, IsOnTheGridAndLater) {
-  EXPECT_EQ(next_boundary(kBegan, whole_minutes(5)), kBegan + 300);
-  EXPECT_EQ(next_boundary(kBegan + 299.5, whole_minutes(5)), kBegan + 300);
+  EXPECT_EQ(next_boundary(kBegan, carbon::whole_minutes(5)), kBegan + 300);
+  EXPECT_EQ(next_boundary(kBegan + 299.5, carbon::whole_minutes(5)), kBegan + 300);
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,7 +7,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 // What is read before a command: five steps of usual counters.
@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kPause(10);
 
 struct CommandMeter::State {
   State(std::vector<Gpu*> all_gpus, std::vector<Cpu*> all_cpus, Clock& time, std::string window,
-        WholeSeconds grid)
+        carbon::WholeSeconds grid)
       : gpus(std::move(all_gpus)),
         cpus(std::move(all_cpus)),
         clock(time),
@@ -109,7 +109,7 @@ struct CommandMeter::State {
   const std::vector<Cpu*> cpus;
   Clock& clock;
   const std::string name;
-  const WholeSeconds step;
+  const carbon::WholeSeconds step;
   std::optional<double> wall_of_zero;  ///< of the thread: seconds since 1970 at the begin
   Mutex mutex;
   CondVar changed;
@@ -123,7 +123,7 @@ struct CommandMeter::State {
 };
 
 CommandMeter::CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock,
-                           std::string name, WholeSeconds step)
+                           std::string name, carbon::WholeSeconds step)
     : state_(
           std::make_unique<State>(std::move(gpus), std::move(cpus), clock, std::move(name), step)) {
   state_->thread = std::thread([state = state_.get()] { state->run(); });
@@ -183,4 +183,4 @@ std::optional<WindowEnergy> CommandMeter::before() const {
   return state_->before;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/command/cli/command_ledger.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Call `prepare`, `begin`, `end`, `used` and `stop` in this order. If `used` gives up or `stop`
 /// returns false, a thread waits in a driver's call that nothing can end: the process must then
@@ -23,7 +23,7 @@ class CommandMeter {
   /// The devices and the clock must outlive it.
   /// \param step  of UTC: at each, what was used so far is read
   CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name,
-               WholeSeconds step);
+               carbon::WholeSeconds step);
   /// Calls `stop`.
   ~CommandMeter();
   CommandMeter(const CommandMeter&) = delete;
@@ -58,4 +58,4 @@ class CommandMeter {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,11 +4,11 @@
 
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 CommandMeter meter_without_devices() {
-  return {{}, {}, system_clock(), "command", whole_minutes(5)};
+  return {{}, {}, system_clock(), "command", carbon::whole_minutes(5)};
 }
 
 TEST(CommandMeter, StopsMoreThanOnceWithTheSameResult) {
@@ -28,4 +28,4 @@ TEST(CommandMeter, StopsWithoutHavingMeasured) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 
 #include "harpe/command/cli/cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::AllOf;
@@ -205,4 +205,4 @@ TEST(Commands, ColoursAppearOnlyOnATerminal) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

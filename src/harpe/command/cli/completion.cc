@@ -15,7 +15,7 @@
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kJobs = "jobs";  ///< ids, of the server that HARPE_SERVER names
@@ -351,4 +351,4 @@ void add_completion_command(Commands& commands) {
       ->group("Arguments");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct DemoArguments {
@@ -79,4 +79,4 @@ void add_demo_command(Commands& commands) {
            "best steady pace");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 
 #include "harpe/command/cli/find_program.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,4 +55,4 @@ Result<DemoParts> find_demo_parts(const std::string& script, const fs::path& own
   return parts;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct DemoParts {
   std::filesystem::path python;   ///< the interpreter
@@ -25,4 +25,4 @@ struct DemoParts {
 Result<DemoParts> find_demo_parts(const std::string& script, const std::filesystem::path& own,
                                   std::string_view search_path);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::AllOf;
@@ -73,4 +73,4 @@ TEST_F(FindDemoParts, NamesTheMissingPartAlone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

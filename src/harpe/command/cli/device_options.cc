@@ -5,7 +5,7 @@
 
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 
 void add_device_options(CLI::App& app, DeviceArguments& arguments) {
   add_text(app, "--gpus", "LIST",
@@ -23,16 +23,17 @@ Result<Devices> open_all_devices(const DeviceArguments& arguments) {
   return open_devices(options);
 }
 
-Result<GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices) {
+Result<device::GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices) {
   std::vector<GpuIdentity> identities;
   identities.reserve(devices.gpus.size());
   for (const auto& gpu : devices.gpus) identities.push_back(gpu->identity());
-  return choose_gpus(arguments.gpus, identities, VisibilityVariables::of_environment());
+  return device::choose_gpus(arguments.gpus, identities,
+                             device::VisibilityVariables::of_environment());
 }
 
 Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
   Devices devices = HARPE_TRY(open_all_devices(arguments));
-  GpuChoice choice = HARPE_TRY(choose_gpus(arguments, devices));
+  device::GpuChoice choice = HARPE_TRY(choose_gpus(arguments, devices));
   // CUDA's order matters to programs that count in it; people look for GPU 0 before GPU 1.
   if (arguments.gpus.empty()) std::ranges::sort(choice.gpus);
   return ChosenDevices{.devices = std::move(devices),
@@ -68,4 +69,4 @@ std::vector<Cpu*> ChosenDevices::all_cpus() const {
   return cpus;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace harpe {
+namespace harpe::command {
 
 /// The options about devices, as the user gave them.
 struct DeviceArguments {
@@ -38,7 +38,7 @@ void add_device_options(CLI::App& app, DeviceArguments& arguments);
 /// Opens all devices: environment variables first, then the options.
 Result<Devices> open_all_devices(const DeviceArguments& arguments);
 /// The GPUs that `--gpus` means among `devices`.
-Result<GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices);
+Result<device::GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices);
 
 /// Opens all devices and finds the GPUs meant.
 /// Without `--gpus` these are the ones that a program started here would use; there may be none.
@@ -50,4 +50,4 @@ std::string no_gpu_text(const Devices& devices);
 /// For machines without a GPU: how to try `harpe SUBCOMMAND` on simulated ones, as lines to type.
 std::string simulation_hint(const std::string& subcommand, const std::string& rest = "");
 
-}  // namespace harpe
+}  // namespace harpe::command

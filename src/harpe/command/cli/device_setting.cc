@@ -9,11 +9,11 @@
 #include "harpe/command/command/options.h"
 #include "harpe/node/node_client/setting_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-GpuReading read_directly(Gpu& gpu) {
-  GpuReading reading;
+node::GpuReading read_directly(Gpu& gpu) {
+  node::GpuReading reading;
   if (const auto limit = gpu.power_limit(); limit.ok()) reading.power_limit = *limit;
   if (const auto limit = gpu.enforced_power_limit(); limit.ok()) {
     reading.enforced_power_limit = *limit;
@@ -22,43 +22,44 @@ GpuReading read_directly(Gpu& gpu) {
     reading.graphics_clock = *clock;
   }
   if (const auto lock = gpu.locked_clocks(ClockDomain::kGraphics); lock.ok()) {
-    reading.graphics_lock = ClockLock{*lock};
+    reading.graphics_lock = node::ClockLock{*lock};
   }
   return reading;
 }
 
-Status apply_directly(Gpu& gpu, const Setting& setting) {
+Status apply_directly(Gpu& gpu, const node::Setting& setting) {
   switch (setting.kind) {
-    case Setting::Kind::kLockClocks:
+    case node::Setting::Kind::kLockClocks:
       return gpu.set_locked_clocks(setting.domain, setting.clocks);
-    case Setting::Kind::kResetClocks:
+    case node::Setting::Kind::kResetClocks:
       return gpu.reset_locked_clocks(setting.domain);
-    case Setting::Kind::kPowerLimit:
+    case node::Setting::Kind::kPowerLimit:
       return gpu.set_power_limit(setting.limit);
-    case Setting::Kind::kResetPowerLimit: {
+    case node::Setting::Kind::kResetPowerLimit: {
       const PowerLimitRange range = HARPE_TRY(gpu.power_limit_range());
       return gpu.set_power_limit(range.factory);
     }
-    case Setting::Kind::kPersistenceMode:
+    case node::Setting::Kind::kPersistenceMode:
       break;
   }
   return gpu.set_persistence_mode(setting.enabled);
 }
 
 Status set_one(Gpu& gpu, int index, const WantedSetting& wanted, SettingReport& report) {
-  const bool is_lock = wanted.setting.kind == Setting::Kind::kLockClocks;
-  const GpuReading before = read_directly(gpu);
+  const bool is_lock = wanted.setting.kind == node::Setting::Kind::kLockClocks;
+  const node::GpuReading before = read_directly(gpu);
   HARPE_TRY(apply_directly(gpu, wanted.setting));
   std::optional<ClockRange> range;
   if (is_lock) range = wanted.setting.clocks;
-  const auto read = [&]() -> Result<GpuReading> {
-    GpuReading reading = read_directly(gpu);
+  const auto read = [&]() -> Result<node::GpuReading> {
+    node::GpuReading reading = read_directly(gpu);
     // NVML does not tell; this process knows what it asked for.
-    if (!reading.graphics_lock && is_lock) reading.graphics_lock = ClockLock{range};
+    if (!reading.graphics_lock && is_lock) reading.graphics_lock = node::ClockLock{range};
     return reading;
   };
-  const bool is_clock = control_of(wanted.setting) == Control::kClocks;
-  const GpuReading now = HARPE_TRY(is_clock ? read_when_switched(read, range, before) : read());
+  const bool is_clock = node::control_of(wanted.setting) == node::Control::kClocks;
+  const node::GpuReading now =
+      HARPE_TRY(is_clock ? read_when_switched(read, range, before) : read());
   report.add(index, wanted.reset ? "reset in the driver" : "set in the driver", before, now, range);
   return ok_status();
 }
@@ -129,4 +130,4 @@ Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetti
   return set_through_agent(arguments, wanted);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

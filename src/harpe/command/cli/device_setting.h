@@ -9,7 +9,7 @@
 #include "harpe/command/command/command.h"
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct SettingArguments {
   DeviceArguments devices;
@@ -20,9 +20,9 @@ struct SettingArguments {
 
 /// What is to be set, or restored.
 struct WantedSetting {
-  Setting setting;      ///< what to apply; for a reset, what `--direct` applies
-  bool reset = false;   ///< restore what the command line has set of this control
-  std::string command;  ///< "harpe clock"
+  node::Setting setting;  ///< what to apply; for a reset, what `--direct` applies
+  bool reset = false;     ///< restore what the command line has set of this control
+  std::string command;    ///< "harpe clock"
 };
 
 /// Adds `--gpus`, `--simulate`, `--socket`, `--direct` and, for a setting, `--for`.
@@ -37,4 +37,4 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
 /// 0".
 std::string undo_command(const SettingArguments& arguments, const WantedSetting& wanted);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/command/cli/measure_output.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 // A GPU whose calls take half a second each is read in this time.
@@ -126,4 +126,4 @@ std::vector<DeviceView> read_devices(const std::vector<WantedDevice>& wanted) {
   return Views::of(wanted);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 #include "harpe/device/hw/devices.h"
 #include "harpe/device/hw/gpu_choice.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One thing that can be set on a GPU, and whether this user may.
 struct DeviceControl {
@@ -48,8 +48,8 @@ std::vector<DeviceView> read_devices(const std::vector<WantedDevice>& wanted);
 
 /// \param visible  the GPUs that programs started here use
 std::string devices_text(const Devices& devices, const std::vector<DeviceView>& gpus,
-                         const Result<GpuChoice>& visible, int columns, bool coloured);
+                         const Result<device::GpuChoice>& visible, int columns, bool coloured);
 Json devices_json(const Devices& devices, const std::vector<DeviceView>& gpus,
-                  const Result<GpuChoice>& visible);
+                  const Result<device::GpuChoice>& visible);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,15 +9,15 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) {
   const Devices devices = HARPE_TRY(open_all_devices(arguments));
-  const Result<GpuChoice> choice = choose_gpus(arguments, devices);
+  const Result<device::GpuChoice> choice = choose_gpus(arguments, devices);
   // What the environment says wrong is shown; what the user asks for wrongly is refused.
   if (!choice.ok() && !arguments.gpus.empty()) return choice.error();
-  const Result<GpuChoice> visible =
+  const Result<device::GpuChoice> visible =
       arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, devices);
 
   std::vector<WantedDevice> wanted;
@@ -53,4 +53,4 @@ void add_devices_command(Commands& commands) {
   add_device_options(app, *arguments);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -3,7 +3,7 @@
 
 #include "harpe/command/cli/device_view.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Json number(const std::optional<double>& value) {
@@ -72,7 +72,7 @@ Json gpu_json(const DeviceView& gpu) {
 }  // namespace
 
 Json devices_json(const Devices& devices, const std::vector<DeviceView>& gpus,
-                  const Result<GpuChoice>& visible) {
+                  const Result<device::GpuChoice>& visible) {
   Json gpu_list = Json::array();
   for (const DeviceView& gpu : gpus) gpu_list.push_back(gpu_json(gpu));
   Json cpu_list = Json::array();
@@ -102,4 +102,4 @@ Json devices_json(const Devices& devices, const std::vector<DeviceView>& gpus,
           {"notes", std::move(notes)}};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

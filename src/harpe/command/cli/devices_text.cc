@@ -9,7 +9,7 @@
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kLostAdvice =
@@ -147,7 +147,7 @@ std::string controls_text(const std::vector<DeviceView>& gpus, int columns) {
   return text;
 }
 
-std::string visible_text(const Result<GpuChoice>& visible, int columns) {
+std::string visible_text(const Result<device::GpuChoice>& visible, int columns) {
   if (!visible.ok()) return "Programs started here: " + visible.error().text() + "\n";
   std::string text = "Programs started here use ";
   if (visible->gpus.empty()) {
@@ -177,7 +177,7 @@ std::string cpus_text(const Devices& devices) {
 }  // namespace
 
 std::string devices_text(const Devices& devices, const std::vector<DeviceView>& gpus,
-                         const Result<GpuChoice>& visible, int columns, bool coloured) {
+                         const Result<device::GpuChoice>& visible, int columns, bool coloured) {
   std::string text;
   if (gpus.empty()) {
     text = "No GPU here.\n";
@@ -198,4 +198,4 @@ std::string devices_text(const Devices& devices, const std::vector<DeviceView>& 
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 #include "harpe/command/cli/device_view.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -41,7 +41,7 @@ std::vector<DeviceView> node() {
 }
 
 std::vector<std::string> shown(int columns) {
-  std::istringstream text(devices_text(Devices{}, node(), GpuChoice{}, columns, false));
+  std::istringstream text(devices_text(Devices{}, node(), device::GpuChoice{}, columns, false));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
@@ -84,4 +84,4 @@ TEST(DevicesText, WiderTerminalsShowMore) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 
 ProgramPlaces ProgramPlaces::of_process() {
   std::error_code unknown;  // without /proc PATH alone says it
@@ -62,4 +62,4 @@ Error become(const std::filesystem::path& program, std::vector<std::string> word
                                                 std::generic_category().message(why));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Where a program may be.
 struct ProgramPlaces {
@@ -31,4 +31,4 @@ Result<std::filesystem::path> find_program(const std::string& name, const Progra
 /// \param words    the name that the program sees as its own, then its arguments
 Error become(const std::filesystem::path& program, std::vector<std::string> words);
 
-}  // namespace harpe
+}  // namespace harpe::command

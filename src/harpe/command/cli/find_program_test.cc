@@ -10,7 +10,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(ProgramPlaces, AreAbsoluteAndEachOnce) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -20,7 +20,7 @@
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/plan/objective/objective.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct JobArguments {
@@ -63,7 +63,7 @@ Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
   if (!document.is_object()) return shown;
   const PlanJob asked = HARPE_TRY(make_part_of_job(cluster_entries(document), arguments.cluster));
   if (!asked.cluster.given()) return shown;
-  const ClusterTerms terms = HARPE_TRY(cluster_terms(asked.cluster));
+  const carbon::ClusterTerms terms = HARPE_TRY(cluster_terms(asked.cluster));
   shown.text += '\n' + wrapped_lines(job_bill_text(document, terms), kTextColumns);
   document["cluster"] = job_bill_json(document, terms);
   shown.json = json_text(document);
@@ -277,4 +277,4 @@ void add_job_command(Commands& commands) {
   add_remove(commands, job);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Energy that the job's GPUs have used or saved, with its CO2 and cost at the site.
@@ -16,15 +16,15 @@ struct MeasuredBill {
   std::optional<double> money;
 };
 
-MeasuredBill measured_bill(const Json& status, const char* key, const ClusterTerms& terms) {
+MeasuredBill measured_bill(const Json& status, const char* key, const carbon::ClusterTerms& terms) {
   MeasuredBill bill{
       .energy = terms.pue * Joules{number_in(status, key).value_or(0)}, .co2 = {}, .money = {}};
   if (terms.intensity) bill.co2 = emissions(bill.energy, *terms.intensity);
-  if (terms.price) bill.money = bill.energy / kKilowattHour * terms.price->per_kwh;
+  if (terms.price) bill.money = bill.energy / carbon::kKilowattHour * terms.price->per_kwh;
   return bill;
 }
 
-std::string measured_text(const Json& status, const ClusterTerms& terms) {
+std::string measured_text(const Json& status, const carbon::ClusterTerms& terms) {
   const MeasuredBill used = measured_bill(status, "energy_j", terms);
   if (!(used.energy > Joules{0})) return {};
   const MeasuredBill saved = measured_bill(status, "saved_j", terms);
@@ -40,9 +40,9 @@ std::string measured_text(const Json& status, const ClusterTerms& terms) {
   return text + (terms.host_power > Watts{0} ? " (hosts not counted).\n" : ".\n");
 }
 
-Json measured_json(const Json& status, const char* key, const ClusterTerms& terms) {
+Json measured_json(const Json& status, const char* key, const carbon::ClusterTerms& terms) {
   const MeasuredBill bill = measured_bill(status, key, terms);
-  return {{"kwh", bill.energy / kKilowattHour},
+  return {{"kwh", bill.energy / carbon::kKilowattHour},
           {"co2_t", bill.co2 ? Json(bill.co2->value / 1e6) : Json(nullptr)},
           {"money", bill.money ? Json(*bill.money) : Json(nullptr)}};
 }
@@ -82,7 +82,7 @@ std::string unknown_clock_text(const Json& status, const ClusterCosts& costs) {
          "as fast as this plan, or the plans were made by an earlier version of the server.\n";
 }
 
-ClusterTerms terms_of(const Json& status, ClusterTerms terms) {
+carbon::ClusterTerms terms_of(const Json& status, carbon::ClusterTerms terms) {
   terms.pipelines = std::max(1, count_of(status, "data"));
   return terms;
 }
@@ -139,7 +139,7 @@ std::optional<ClusterCosts> job_costs(const Json& status) {
       .one_clock = one_clock_of(status, beside)};
 }
 
-std::string job_bill_text(const Json& status, ClusterTerms terms) {
+std::string job_bill_text(const Json& status, carbon::ClusterTerms terms) {
   terms = terms_of(status, std::move(terms));
   const auto costs = job_costs(status);
   if (!costs) return "There is no plan yet whose bill could be made.\n";
@@ -147,7 +147,7 @@ std::string job_bill_text(const Json& status, ClusterTerms terms) {
          measured_text(status, terms);
 }
 
-Json job_bill_json(const Json& status, ClusterTerms terms) {
+Json job_bill_json(const Json& status, carbon::ClusterTerms terms) {
   terms = terms_of(status, std::move(terms));
   const auto costs = job_costs(status);
   if (!costs) return nullptr;
@@ -158,4 +158,4 @@ Json job_bill_json(const Json& status, ClusterTerms terms) {
   return bill;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

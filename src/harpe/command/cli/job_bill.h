@@ -11,7 +11,7 @@
 #include "harpe/command/plan_cli/cluster.h"
 #include "harpe/command/plan_cli/plan_job.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns the terms of the job's specification as entries of a job file. Members that this version
 /// does not know are left out.
@@ -25,8 +25,8 @@ std::optional<ClusterCosts> job_costs(const Json& status);
 
 /// Returns the sentences of `cluster_text` for the plans in force, and what was measured so far.
 /// \param terms  all but `pipelines`, which is the job's
-std::string job_bill_text(const Json& status, ClusterTerms terms);
+std::string job_bill_text(const Json& status, carbon::ClusterTerms terms);
 /// Returns the object of `cluster_json` with "measured"; null if the job has no plan.
-Json job_bill_json(const Json& status, ClusterTerms terms);
+Json job_bill_json(const Json& status, carbon::ClusterTerms terms);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using testing::AllOf;
@@ -20,10 +20,10 @@ Json training() {
                  "saving_to_all_max": 0.2}],
       "energy_j": 3.6e8, "saved_j": 7.2e7, "saved_error_j": 3.6e6})");
 }
-ClusterTerms terms() {
+carbon::ClusterTerms terms() {
   return {.pue = 1.5,
           .time = Seconds{220 * 3600.0},
-          .price = EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
+          .price = carbon::EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
           .intensity = parse_intensity("400").value()};
 }
 
@@ -124,4 +124,4 @@ TEST(JobBill, WithoutAPlanThereIsNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,19 +13,19 @@
 #include "harpe/command/command/options.h"
 #include "harpe/training/wire/carbon_terms.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct CarbonArguments {
   ServerArguments server;
   std::string job;
-  CarbonTerms terms;
+  training::CarbonTerms terms;
   std::string deadline;
   std::optional<std::int64_t> iterations;
   bool unknown_length = false, pause = false, off = false;
   std::optional<Seconds> slack;
   std::optional<double> probability, guard_confidence;
-  CarbonPause costs = {};
+  training::CarbonPause costs = {};
 };
 
 Status check_open_end(const CarbonArguments& arguments) {
@@ -46,11 +46,11 @@ Status check_open_end(const CarbonArguments& arguments) {
   return ok_status();
 }
 
-Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
-  CarbonTerms terms = arguments.terms;
+Result<training::CarbonTerms> terms_of(const CarbonArguments& arguments) {
+  training::CarbonTerms terms = arguments.terms;
   if (arguments.unknown_length) {
     HARPE_TRY(check_open_end(arguments));
-    terms.slack = arguments.slack.value_or(CarbonTerms::kUsualSlack);
+    terms.slack = arguments.slack.value_or(training::CarbonTerms::kUsualSlack);
   } else if (arguments.slack) {
     return Error::invalid("--slack goes with --unknown-length");
   } else if (!arguments.iterations) {
@@ -67,7 +67,7 @@ Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
     return Error::invalid("give exactly one of --deadline and --deadline-factor");
   }
   if (!arguments.deadline.empty()) {
-    terms.deadline = parse_utc(arguments.deadline);
+    terms.deadline = carbon::parse_utc(arguments.deadline);
     if (!terms.deadline) {
       return Error::invalid(
           "--deadline: expected a time in UTC such as 2026-12-01T06:00:00Z, got " +
@@ -76,7 +76,7 @@ Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
   }
   if (arguments.pause) {
     terms.pause = arguments.costs;
-  } else if (arguments.costs != CarbonPause{}) {
+  } else if (arguments.costs != training::CarbonPause{}) {
     return Error::invalid("what a pause costs goes with --pause");
   }
   return terms;
@@ -89,11 +89,11 @@ Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
   looks.job = arguments.job;
   const bool sets = arguments.iterations || arguments.unknown_length || arguments.slack ||
                     arguments.probability || arguments.guard_confidence || arguments.pause ||
-                    !arguments.deadline.empty() || arguments.costs != CarbonPause{} ||
-                    !(arguments.terms == CarbonTerms{});
+                    !arguments.deadline.empty() || arguments.costs != training::CarbonPause{} ||
+                    !(arguments.terms == training::CarbonTerms{});
   if (sets && arguments.off) return Error::invalid("--off goes with no terms");
   std::string body;
-  if (sets) body = carbon_terms_json(HARPE_TRY(terms_of(arguments)));
+  if (sets) body = training::carbon_terms_json(HARPE_TRY(terms_of(arguments)));
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   const char* method = sets ? "PUT" : arguments.off ? "DELETE" : "GET";
   const std::string response =
@@ -134,7 +134,7 @@ Result<double> parse_positive(std::string_view text) {
 
 void add_pause_options(CLI::App& app, CarbonArguments& arguments) {
   const std::string group = "Pauses";
-  CarbonPause& costs = arguments.costs;
+  training::CarbonPause& costs = arguments.costs;
   app.add_flag("--pause", arguments.pause, "Training may be asked to pause")->group(group);
   add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)", costs.stop,
              parse_seconds)
@@ -155,7 +155,7 @@ void add_pause_options(CLI::App& app, CarbonArguments& arguments) {
 
 void add_job_carbon_command(Commands& commands, CLI::App& job) {
   const auto arguments = std::make_shared<CarbonArguments>();
-  CarbonTerms& terms = arguments->terms;
+  training::CarbonTerms& terms = arguments->terms;
   CLI::App& app = commands.add(
       job, "carbon",
       "let a job move with the carbon intensity of its grid\n"
@@ -205,4 +205,4 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
   add_server_options(app, arguments->server);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,7 +14,7 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Seconds kPowerSpan{30}, kShortestSpan{3};
@@ -352,4 +352,4 @@ std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int 
   return view;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

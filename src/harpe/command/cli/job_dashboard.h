@@ -11,7 +11,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// A job as it was seen so far. Not thread-safe.
 class JobTrend {
@@ -52,4 +52,4 @@ std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int 
 /// are within 1 %.
 std::string sparkline(const std::deque<double>& values, std::size_t columns);
 
-}  // namespace harpe
+}  // namespace harpe::command

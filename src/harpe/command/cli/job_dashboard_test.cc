@@ -7,7 +7,7 @@
 
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -162,4 +162,4 @@ TEST(Sparkline, RisesFromTheLeastToTheGreatest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,7 +15,7 @@
 #include "harpe/command/plan_cli/plan_output.h"
 #include "harpe/plan/frontier/plan.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Seconds kLookAgain{0.2};  // first plans take parts of a second
@@ -136,4 +136,4 @@ void add_job_plan_command(Commands& commands, CLI::App& job) {
   add_server_options(app, arguments->server);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -16,7 +16,7 @@
 #include "harpe/training/client/event_reader.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Seconds kTimeout{30};
@@ -28,7 +28,7 @@ std::string given_or_variable(const std::string& given, const char* variable) {
   return value == nullptr ? std::string() : value;
 }
 
-Error refusal(const HttpResult& response) {
+Error refusal(const net::HttpResult& response) {
   Error error = response_error(response.status, response.body, "the server");
   if (response.status == 401 && !error.diagnostics.empty()) {
     error.diagnostics.front().message += " (--token-file FILE, or HARPE_TOKEN)";
@@ -59,7 +59,7 @@ Result<std::string> job_path(const std::string& id) {
 }
 
 Result<JobServer> JobServer::open(const ServerArguments& arguments) {
-  HttpLinkOptions options;
+  net::HttpLinkOptions options;
   options.server = given_or_variable(arguments.url, "HARPE_SERVER");
   if (options.server.empty()) options.server = kDefaultServer;
   options.ca_file = given_or_variable(arguments.ca_file, "HARPE_CA_FILE");
@@ -69,17 +69,18 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
   if (options.token.empty()) {
     // Who watches for long is shown a token that was renewed meanwhile.
     options.token_file = given_or_variable(arguments.token_file, "HARPE_TOKEN_FILE");
-    HARPE_TRY(TokenFile({}, options.token_file).read());
+    HARPE_TRY(net::TokenFile({}, options.token_file).read());
   }
   std::string url = options.server;
-  std::unique_ptr<HttpLink> link = HARPE_TRY(HttpLink::open(std::move(options)));
+  std::unique_ptr<net::HttpLink> link = HARPE_TRY(net::HttpLink::open(std::move(options)));
   return JobServer(std::move(link), std::move(url));
 }
 
 Result<std::string> JobServer::ask_text(const std::string& method, const std::string& path,
                                         std::string body) {
-  std::optional<HttpResult> response;
-  link_->send(method, path, std::move(body), [&](HttpResult got) { response = std::move(got); });
+  std::optional<net::HttpResult> response;
+  link_->send(method, path, std::move(body),
+              [&](net::HttpResult got) { response = std::move(got); });
   while (!response) link_->step(kStep);
   if (response->status == 0) return silent(response->failure);
   if (response->status >= 400) return refusal(*response);
@@ -108,21 +109,21 @@ Status JobServer::follow(
     const std::string& path,
     const std::function<bool(std::string_view event, std::string_view data)>& on,
     const std::function<bool()>& stop) {
-  EventReader reader;
+  training::EventReader reader;
   bool going = true;
-  std::optional<HttpResult> end;
+  std::optional<net::HttpResult> end;
   Status read = ok_status();
   bool begun = false;
   link_->listen(
       path,
       [&](std::string_view bytes) {
         begun = true;
-        Status added = reader.add(bytes, [&](const EventReader::Event& event) {
+        Status added = reader.add(bytes, [&](const training::EventReader::Event& event) {
           going = going && on(event.name, event.data);
         });
         if (!added.ok()) read = std::move(added);
       },
-      [&](HttpResult response) { end = std::move(response); });
+      [&](net::HttpResult response) { end = std::move(response); });
   while (going && read.ok() && !end && !stop()) link_->step(kStep);
   link_->stop_listening();
   if (!read.ok()) return read;
@@ -144,7 +145,7 @@ Result<Json> ask_for_pages(JobServer& server, const std::string& path) {
     if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];
     const auto next = page.find("next");
     if (next == page.end() || !next->is_string()) return all;
-    std::string encoded = percent_encoded(next->get<std::string>());
+    std::string encoded = net::percent_encoded(next->get<std::string>());
     if (encoded == after) return all;
     after = std::move(encoded);
   }
@@ -175,4 +176,4 @@ Result<std::string> ask_of_job(JobServer& server, const std::string& job, const 
   return with_near_job(std::move(response).error(), server, job);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

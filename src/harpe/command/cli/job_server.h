@@ -16,7 +16,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace harpe {
+namespace harpe::command {
 
 class Commands;
 
@@ -67,12 +67,12 @@ class JobServer {
                 const std::function<bool()>& stop);
 
  private:
-  explicit JobServer(std::unique_ptr<HttpLink> link, std::string url)
+  explicit JobServer(std::unique_ptr<net::HttpLink> link, std::string url)
       : link_(std::move(link)), url_(std::move(url)) {}
   /// What to say where nothing responded.
   Error silent(const std::string& why) const;
 
-  std::unique_ptr<HttpLink> link_;
+  std::unique_ptr<net::HttpLink> link_;
   std::string url_;
 };
 
@@ -87,4 +87,4 @@ Error with_near_job(Error error, JobServer& server, const std::string& job);
 Result<std::string> ask_of_job(JobServer& server, const std::string& job, const std::string& method,
                                const std::string& below, std::string body = {});
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,7 +15,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/plan/objective/objective.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// What a job is at; of one that does not train, that.
@@ -411,4 +411,4 @@ std::string log_text(std::string_view log) {
   return lines;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

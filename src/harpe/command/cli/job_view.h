@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::command {
 
 /// \param jobs  {"jobs": [status, ...]}
 /// \param none  the text for an empty list
@@ -32,4 +32,4 @@ std::string pause_text(std::string_view status);
 /// The "warning" of a response as a line of its own; empty: it has none.
 std::string warning_text(std::string_view response);
 
-}  // namespace harpe
+}  // namespace harpe::command

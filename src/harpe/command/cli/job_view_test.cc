@@ -7,7 +7,7 @@
 
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 TEST(JobView, ShowsWhereAJobStands) {
@@ -324,4 +324,4 @@ TEST(JobView, ListsJobsInATable) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

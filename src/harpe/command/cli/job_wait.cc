@@ -15,7 +15,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr int kEnded = 1;  // exit status
@@ -88,4 +88,4 @@ void add_job_wait_command(Commands& commands, CLI::App& job) {
              parse_seconds);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -19,7 +19,7 @@
 #include "harpe/command/command/options.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryStep{100};
@@ -194,4 +194,4 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
   watch.add_flag("--events", given->events, "A line for each event, on a terminal, too");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include "harpe/command/cli/device_setting.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct LimitArguments {
@@ -33,7 +33,7 @@ void add_limit_command(Commands& commands) {
       [set](Console&) -> Result<Outcome> {
         const Watts watts = HARPE_TRY(parse_watts(set->watts));
         return run_setting(set->setting,
-                           {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = watts},
+                           {.setting = {.kind = node::Setting::Kind::kPowerLimit, .limit = watts},
                             .command = kLimitCommand});
       });
   set_app.add_option("WATTS", set->watts, "Power limit of each GPU, W")
@@ -51,11 +51,12 @@ void add_limit_command(Commands& commands) {
       "harpe limit reset --gpus 0,1\n"
       "harpe limit reset --gpus all --direct",
       [reset](Console&) {
-        return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetPowerLimit},
-                                            .reset = true,
-                                            .command = kLimitCommand});
+        return run_setting(reset->setting,
+                           {.setting = {.kind = node::Setting::Kind::kResetPowerLimit},
+                            .reset = true,
+                            .command = kLimitCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,7 +14,7 @@
 
 #include "harpe/command/cli/terminal_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::array kEnds = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -178,4 +178,4 @@ LiveTerminal::Event LiveTerminal::wait(Seconds time) {
   return Event::kKey;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

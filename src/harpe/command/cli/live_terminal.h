@@ -18,7 +18,7 @@
 #include "harpe/command/cli/terminal_keys.h"
 #include "harpe/command/command/console.h"
 
-namespace harpe {
+namespace harpe::command {
 
 class LiveTerminal {
  public:
@@ -62,4 +62,4 @@ class LiveTerminal {
   std::string drawn_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

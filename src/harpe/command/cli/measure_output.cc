@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kSensorsAgree = 0.1;      // beyond which their disagreement is said
@@ -176,4 +176,4 @@ bool any_simulated(const ChosenDevices& devices) {
                              [](Gpu* gpu) { return gpu->identity().backend == "sim"; });
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The value, or nothing for an error: of readings that a device may not have.
 template <class T>
@@ -45,4 +45,4 @@ bool any_simulated(const ChosenDevices& devices);
 inline constexpr const char* kSimulatedRemark =
     "The GPUs are simulated: these figures are of no real device.";
 
-}  // namespace harpe
+}  // namespace harpe::command

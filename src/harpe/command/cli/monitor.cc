@@ -37,7 +37,7 @@
 #include "harpe/device/measure/energy_log.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The last view of each GPU. Thread-safe, but `read` of one GPU is for one thread at a time.
@@ -507,4 +507,4 @@ void add_monitor_command(Commands& commands) {
   app.add_flag("--csv", arguments->csv, "Print CSV, one row a device and look");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -17,7 +17,7 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 // The rows of devices: a few lines each, whose columns depend on the size of the terminal and never
@@ -624,4 +624,4 @@ MonitorState::Order next_of(MonitorState::Order order) {
                                  : static_cast<Order>(static_cast<unsigned char>(order) + 1);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

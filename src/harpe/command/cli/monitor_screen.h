@@ -14,7 +14,7 @@
 #include "harpe/command/cli/monitor_view.h"
 #include "harpe/command/cli/node_use.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Power of one device over the last minutes. Not thread-safe.
 class PowerHistory {
@@ -70,4 +70,4 @@ MonitorState::Order next_of(MonitorState::Order order);
 /// "312.1 ± 0.4 kJ": with a unit that leaves few digits, as of long views.
 std::string short_energy_text(const EnergyEstimate& energy);
 
-}  // namespace harpe
+}  // namespace harpe::command

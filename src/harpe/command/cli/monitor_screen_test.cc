@@ -11,7 +11,7 @@
 #include "harpe/command/cli/monitor_testing.h"
 #include "harpe/command/cli/terminal_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -245,4 +245,4 @@ TEST(ShortEnergyText, KeepsFewDigitsOfAnyEnergy) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

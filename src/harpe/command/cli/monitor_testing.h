@@ -6,7 +6,7 @@
 
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One that has taken 21.5 kJ in a minute.
 inline DeviceEnergy measured_device(DeviceEnergy::Kind kind, int index, const std::string& name) {
@@ -24,4 +24,4 @@ inline DeviceEnergy measured_device(DeviceEnergy::Kind kind, int index, const st
           .processes = {}};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

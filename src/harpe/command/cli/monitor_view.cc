@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
 
-namespace harpe {
+namespace harpe::command {
 
 const char* const kMonitorCsvHeading =
     "time_s,device,name,power_w,energy_j,energy_error_j,source,clock_mhz,memory_clock_mhz,"
@@ -111,4 +111,4 @@ Json monitor_json(const Look& look, bool simulated) {
   return document;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

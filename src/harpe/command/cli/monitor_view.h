@@ -10,7 +10,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// What a GPU shows at one moment beside its energy. What cannot be read is empty.
 struct GpuView {
@@ -44,4 +44,4 @@ extern const char* const kMonitorCsvHeading;
 std::string monitor_csv(const Look& look);
 Json monitor_json(const Look& look, bool simulated);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 #include "harpe/command/cli/monitor_testing.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(WrappedText, LinesFitAndNothingIsLost) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

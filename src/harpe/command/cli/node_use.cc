@@ -18,7 +18,7 @@
 #include "harpe/base/text.h"
 #include "harpe/node/node_client/agent_client.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The longest command line and environment that are read.
@@ -116,18 +116,18 @@ class NodeUseWatch final : public UseWatch {
   }
 
   /// None where there is no agent.
-  std::vector<Lease> leases() const {
-    std::vector<Lease> found;
-    Result<AgentClient> agent = AgentClient::connect(agent_socket(""), kPatience);
+  std::vector<node::Lease> leases() const {
+    std::vector<node::Lease> found;
+    Result<node::AgentClient> agent = node::AgentClient::connect(node::agent_socket(""), kPatience);
     if (!agent.ok()) return found;
     const Result<std::vector<GpuIdentity>> gpus = agent->gpus();
     if (!gpus.ok()) return found;
     for (const GpuIdentity& gpu : *gpus) {
       const auto ours = uuids_.find(gpu.uuid);
       if (ours == uuids_.end()) continue;
-      const Result<std::vector<Lease>> holders = agent->holders(gpu.index);
+      const Result<std::vector<node::Lease>> holders = agent->holders(gpu.index);
       if (!holders.ok()) continue;
-      for (Lease lease : *holders) {
+      for (node::Lease lease : *holders) {
         lease.gpus = {ours->second};
         found.push_back(std::move(lease));
       }
@@ -161,7 +161,7 @@ GpuUser process_of(std::int64_t pid, const std::filesystem::path& proc) {
 }
 
 std::vector<GpuUser> gpu_users(const std::map<int, std::vector<std::int64_t>>& processes,
-                               const std::vector<Lease>& leases,
+                               const std::vector<node::Lease>& leases,
                                const std::filesystem::path& proc) {
   std::map<std::int64_t, GpuUser> found;
   const auto user_of = [&](std::int64_t pid) -> GpuUser& {
@@ -172,14 +172,15 @@ std::vector<GpuUser> gpu_users(const std::map<int, std::vector<std::int64_t>>& p
   for (const auto& [gpu, pids] : processes) {
     for (const std::int64_t pid : pids) add_gpu(user_of(pid), gpu);
   }
-  for (const Lease& lease : leases) {
+  for (const node::Lease& lease : leases) {
     GpuUser& user = user_of(lease.pid);
     for (const int gpu : lease.gpus) add_gpu(user, gpu);
     if (user.user.empty()) user.user = name_of_user(static_cast<uid_t>(lease.uid));
     // A lease may outlive the process that took it.
     if (user.program.empty()) user.program = lease.name;
-    if (!user.lease.empty() && user.lease != text_of(lease.controls)) user.lease += ", ";
-    if (!user.lease.ends_with(text_of(lease.controls))) user.lease += text_of(lease.controls);
+    if (!user.lease.empty() && user.lease != node::text_of(lease.controls)) user.lease += ", ";
+    if (!user.lease.ends_with(node::text_of(lease.controls)))
+      user.lease += node::text_of(lease.controls);
   }
   std::vector<GpuUser> users;
   for (auto& [pid, user] : found) users.push_back(std::move(user));
@@ -194,4 +195,4 @@ std::unique_ptr<UseWatch> UseWatch::start(std::map<std::string, int> uuids, Proc
   return std::make_unique<NodeUseWatch>(std::move(uuids), std::move(processes), every);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

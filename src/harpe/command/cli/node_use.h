@@ -15,7 +15,7 @@
 #include "harpe/base/units.h"
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One process on GPUs, or one that holds a lease on them. Texts are as they were found: of a
 /// terminal they must be made `printable` first. What is not known is empty.
@@ -37,7 +37,7 @@ GpuUser process_of(std::int64_t pid, const std::filesystem::path& proc = "/proc"
 /// \param processes  by index of the GPU
 /// \param leases  with the GPUs' indices
 std::vector<GpuUser> gpu_users(const std::map<int, std::vector<std::int64_t>>& processes,
-                               const std::vector<Lease>& leases,
+                               const std::vector<node::Lease>& leases,
                                const std::filesystem::path& proc = "/proc");
 
 /// Looks in a thread of its own, as the agent may be slow or not there. Thread-safe. Its end waits
@@ -54,4 +54,4 @@ class UseWatch {
   virtual std::vector<GpuUser> users() const = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,14 +57,14 @@ TEST_F(NodeUse, AProcessThatCannotBeSeenIsItsNumber) {
 TEST_F(NodeUse, IsOneEntryAProcessWithItsGpusAndLease) {
   put("17", "comm", "train\n");
   put("20", "comm", "serve\n");
-  const Lease clocks{.id = {},
-                     .gpus = {2},
-                     .uid = 0,
-                     .pid = 20,
-                     .name = "serve.py",
-                     .expires_in = {},
-                     .controls = {Control::kClocks}};
-  Lease orphan = clocks;
+  const node::Lease clocks{.id = {},
+                           .gpus = {2},
+                           .uid = 0,
+                           .pid = 20,
+                           .name = "serve.py",
+                           .expires_in = {},
+                           .controls = {node::Control::kClocks}};
+  node::Lease orphan = clocks;
   orphan.pid = 21;
   orphan.gpus = {5};
   const auto users =
@@ -73,9 +73,9 @@ TEST_F(NodeUse, IsOneEntryAProcessWithItsGpusAndLease) {
   EXPECT_THAT(users[0].gpus, ElementsAre(0, 1));
   EXPECT_EQ(users[0].lease, "");
   EXPECT_THAT(users[1].gpus, ElementsAre(1, 2));
-  EXPECT_EQ(users[1].lease, text_of(clocks.controls));
+  EXPECT_EQ(users[1].lease, node::text_of(clocks.controls));
   EXPECT_EQ(users[2].program, "serve.py") << "the process has ended, its lease has not";
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

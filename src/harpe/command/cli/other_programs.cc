@@ -18,7 +18,7 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/agent_command.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -147,4 +147,4 @@ void add_lab_commands(Commands& commands) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

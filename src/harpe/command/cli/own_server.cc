@@ -31,7 +31,7 @@
 #include "harpe/training/server/api.h"
 #include "harpe/training/server/training_server.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Seconds kTimeToEnd{10};
@@ -193,13 +193,13 @@ OwnServer::~OwnServer() {
 }
 
 Status OwnServer::start_server(const OwnServerOptions& options) {
-  const std::string secret = HARPE_TRY(new_token_id()) + HARPE_TRY(new_token_id());
+  const std::string secret = HARPE_TRY(net::new_token_id()) + HARPE_TRY(net::new_token_id());
   HARPE_TRY(write_file(folder_.path() / "key", secret + "\n"));
   std::filesystem::permissions(folder_.path() / "key", std::filesystem::perms::owner_read);
-  const SigningKey key = HARPE_TRY(SigningKey::of(secret));
-  const Result<TcpAddress> listens_at = parse_tcp_address(options.tcp);
+  const net::SigningKey key = HARPE_TRY(net::SigningKey::of(secret));
+  const Result<net::TcpAddress> listens_at = net::parse_tcp_address(options.tcp);
   beyond_this_machine_ = listens_at.ok() && !listens_at->loopback;
-  token_ = key.sign({.subject = "training", .scopes = {kJobRead, kJobWrite}});
+  token_ = key.sign({.subject = "training", .scopes = {training::kJobRead, training::kJobWrite}});
 
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) {
@@ -209,13 +209,13 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
   const UniqueFd from(ready[0]);
   UniqueFd to(ready[1]);
   server_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "server.log", [&] {
-    ServerOptions serve;
+    training::ServerOptions serve;
     serve.tcp = options.tcp.empty() ? "127.0.0.1:0" : options.tcp;
     serve.signing_key = folder_.path() / "key";
     serve.insecure = true;
     serve.only_profile = options.profiling;
     serve.version = HARPE_VERSION;
-    const Status served = run_server(serve, [&](std::string_view name) {
+    const Status served = training::run_server(serve, [&](std::string_view name) {
       (void)!::write(to.get(), name.data(), name.size());
       to.reset();
     });
@@ -236,7 +236,7 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
     return Error::of(ErrorCode::kUnavailable,
                      "the server of this command does not run: " + server_->last_lines());
   }
-  url_ = reachable_url(std::string(address.data(), size));
+  url_ = net::reachable_url(std::string(address.data(), size));
   return ok_status();
 }
 
@@ -270,9 +270,9 @@ Status OwnServer::start_agent() {
   if (!simulated) {
     // Where the node's agent looks, and the next of such a command: what this one leaves, should it
     // be killed, outlives the folder.
-    HARPE_TRY(usable_directory(kRuntimeDirectory));
+    HARPE_TRY(net::usable_directory(net::kRuntimeDirectory));
     words.emplace_back("--state-file");
-    words.push_back(std::string(kRuntimeDirectory) + "/agent-state.json");
+    words.push_back(std::string(net::kRuntimeDirectory) + "/agent-state.json");
   }
   agent_.emplace(HARPE_TRY(HelperProcess::start(folder_.path() / "agent.log", [&] {
     std::vector<char*> arguments;
@@ -322,4 +322,4 @@ Status OwnServer::check() {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -17,7 +17,7 @@
 #include "harpe/base/units.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Ends with this process, however that ends, and by SIGTERM when it is destroyed. It is in a
 /// process group of its own, so that Ctrl-C of a terminal does not reach it; what it prints is in
@@ -87,4 +87,4 @@ class OwnServer {
   std::optional<HelperProcess> server_, agent_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

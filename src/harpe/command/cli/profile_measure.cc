@@ -32,7 +32,7 @@
 #include "harpe/plan/profile/latency_table.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kJob = "profile";
@@ -155,7 +155,7 @@ Result<std::string> schedule_word(const JobFindings& measured, std::filesystem::
   const Json given = json_or_discarded(measured.specification);
   if (given.is_object() && given.contains("schedule") && given["schedule"].is_string())
     return given["schedule"].get<std::string>();
-  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  const JobSpec spec = HARPE_TRY(training::parse_job_spec(measured.specification));
   file.replace_extension(".schedule.json");
   HARPE_TRY(write_file(file, schedule_json(spec.schedule) + "\n"));
   written.push_back(file.string() + ", the schedule");
@@ -166,15 +166,15 @@ Result<std::string> schedule_word(const JobFindings& measured, std::filesystem::
 Status write_profile(const std::filesystem::path& out, const JobFindings& measured,
                      const Profile& profile, WrittenProfile& done) {
   done = {};
-  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  const JobSpec spec = HARPE_TRY(training::parse_job_spec(measured.specification));
   const std::string schedule = HARPE_TRY(schedule_word(measured, out, done.files));
   if (spec.switch_latency.is_table()) {
-    const std::filesystem::path file = latency_table_of(out);
-    HARPE_TRY(write_file(file, latency_table_csv(spec.switch_latency)));
+    const std::filesystem::path file = plan::latency_table_of(out);
+    HARPE_TRY(write_file(file, plan::latency_table_csv(spec.switch_latency)));
     done.files.push_back(file.string() + ", how late clocks are");
   } else if (!spec.profiling.as_is && spec.switch_latency.longest() <= Seconds{0}) {
     std::error_code no_file;
-    const std::filesystem::path older = latency_table_of(out);
+    const std::filesystem::path older = plan::latency_table_of(out);
     if (std::filesystem::is_regular_file(older, no_file)) done.table_from_before = older.string();
   }
   std::string how = "Measured by harpe profile measure --as-is. ";
@@ -239,7 +239,7 @@ Status MeasureRun::write_partial(JobServer& server) {
   if (id_.empty() || watch_.state() != ProfileWatch::State::kProfiling) return ok_status();
   const JobFindings measured = HARPE_TRY(fetch(server));
   const Result<Profile> profile = parse_profile(measured.profile, "the server's profile");
-  const JobSpec spec = HARPE_TRY(parse_job_spec(measured.specification));
+  const JobSpec spec = HARPE_TRY(training::parse_job_spec(measured.specification));
   if (!profile.ok() || !can_be_planned(*profile, spec.shape.stages)) return ok_status();
   std::filesystem::path file = arguments_.out;
   file.replace_extension(".partial.csv");
@@ -442,4 +442,4 @@ void add_profile_measure_command(Commands& commands) {
       "command's)");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/plan/profile/latency_table.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::size_t kMissingPlaces = 4;
@@ -251,7 +251,7 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
   add("--reduce", seconds_of(spec.fixed_times.reduce));
   add("--optimizer", seconds_of(spec.fixed_times.optimizer));
   if (spec.switch_latency.is_table()) {
-    add("--switch-latency", latency_table_of(profile).string());
+    add("--switch-latency", plan::latency_table_of(profile).string());
   } else if (const Seconds latency = spec.switch_latency.longest(); latency > Seconds{0}) {
     add("--switch-latency", seconds_of({latency}));
   }
@@ -262,4 +262,4 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
   return words;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,7 +14,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::command {
 
 class ProfileWatch {
  public:
@@ -83,4 +83,4 @@ std::vector<std::string> plan_words(const JobSpec& spec, const std::string& sche
                                     const std::string& profile,
                                     const std::vector<Watts>& blocking_power);
 
-}  // namespace harpe
+}  // namespace harpe::command

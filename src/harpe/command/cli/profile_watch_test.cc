@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -149,4 +149,4 @@ TEST(Profile, CanBePlannedOnceEachInstructionHasTwoClocks) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

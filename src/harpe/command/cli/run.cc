@@ -44,7 +44,7 @@
 #include "harpe/zeus/tuning/job_tuning.h"
 #include "harpe/zeus/tuning/tuning_run.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The options --carbon and --offline; `source.text` is empty if they were not given.
@@ -57,28 +57,29 @@ struct RunCarbon {
 };
 
 struct FoundIntensity {
-  std::optional<AccountingIntensity> intensity = {};
+  std::optional<carbon::AccountingIntensity> intensity = {};
   std::string why = {};  ///< there is none
   /// A provider is still asked by a thread that cannot be ended: leave by `_Exit`.
   bool hangs = false;
 };
 
-constexpr WholeSeconds kRunStep = whole_minutes(5);
+constexpr carbon::WholeSeconds kRunStep = carbon::whole_minutes(5);
 constexpr std::chrono::milliseconds kAskAgain(50);
 
 /// State shared by the thread that asks the provider and the thread that waits for it.
 struct Asked {
   Mutex mutex;
   CondVar changed;
-  std::optional<Result<AccountingIntensity>> answer HARPE_GUARDED_BY(mutex);
+  std::optional<Result<carbon::AccountingIntensity>> answer HARPE_GUARDED_BY(mutex);
 };
 
-Result<AccountingIntensity> ask(const SourceArguments& arguments, UtcTime from, UtcTime to) {
+Result<carbon::AccountingIntensity> ask(const SourceArguments& arguments, carbon::UtcTime from,
+                                        carbon::UtcTime to) {
   const auto source = HARPE_TRY(open_source(arguments));
-  return accounting_intensity(*source, arguments.source, from, to);
+  return carbon::accounting_intensity(*source, arguments.source, from, to);
 }
 
-FoundIntensity found(Result<AccountingIntensity> answer) {
+FoundIntensity found(Result<carbon::AccountingIntensity> answer) {
   if (answer.ok()) return {.intensity = *std::move(answer)};
   FoundIntensity none{.why = answer.error().text()};
   for (std::size_t at = 0; (at = none.why.find('\n', at)) != std::string::npos;) {
@@ -88,7 +89,7 @@ FoundIntensity found(Result<AccountingIntensity> answer) {
 }
 
 bool RunCarbon::is_number() const {
-  return source.source.provider == SourceSpecification::Provider::kConstant;
+  return source.source.provider == carbon::SourceSpecification::Provider::kConstant;
 }
 
 /// Checks that the source's token or file exists, so that the user learns it before the command
@@ -99,17 +100,17 @@ Status check_source(const RunCarbon& carbon) {
 }
 
 /// On which grid a command is measured: 5 minutes, or the steps of a source that are finer.
-WholeSeconds ledger_step(const RunCarbon& carbon) {
+carbon::WholeSeconds ledger_step(const RunCarbon& carbon) {
   if (!carbon.asked() || carbon.is_number()) return kRunStep;
   const auto source = open_source(carbon.source);
   if (!source.ok()) return kRunStep;
-  const WholeSeconds step = std::min(kRunStep, (*source)->identity().step);
-  return EnergyLedger::is_step(step) ? step : kRunStep;
+  const carbon::WholeSeconds step = std::min(kRunStep, (*source)->identity().step);
+  return carbon::EnergyLedger::is_step(step) ? step : kRunStep;
 }
 
 /// Waits no longer than that, nor once `give_up` (asked every 50 ms) says so.
-FoundIntensity find_intensity(const RunCarbon& carbon, UtcTime from, UtcTime to, Seconds longest,
-                              const std::function<bool()>& give_up) {
+FoundIntensity find_intensity(const RunCarbon& carbon, carbon::UtcTime from, carbon::UtcTime to,
+                              Seconds longest, const std::function<bool()>& give_up) {
   if (carbon.is_number()) return found(ask(carbon.source, from, to));
   const auto asked = std::make_shared<Asked>();
   std::thread thread([asked, arguments = carbon.source, from, to] {
@@ -136,9 +137,9 @@ FoundIntensity find_intensity(const RunCarbon& carbon, UtcTime from, UtcTime to,
 }
 
 struct TuningArguments {
-  std::optional<Selector::Kind> what;   ///< --optimize; none: nothing is tuned
-  std::optional<double> eta;            ///< --eta
-  std::optional<double> most_slowdown;  ///< --max-slowdown, a factor
+  std::optional<zeus::Selector::Kind> what;  ///< --optimize; none: nothing is tuned
+  std::optional<double> eta;                 ///< --eta
+  std::optional<double> most_slowdown;       ///< --max-slowdown, a factor
   bool online = false;
   bool measures_node = false;  ///< --host-power measured
   Watts host_power{0};
@@ -159,7 +160,7 @@ class CommandTuning {
   /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
   void start(EnergyMonitor* monitor);
   /// The command has ended; all is restored then, and the profile written.
-  TuningReport finish();
+  zeus::TuningReport finish();
 
  private:
   struct State;
@@ -169,41 +170,42 @@ class CommandTuning {
 
 constexpr const char* kStepsVariable = "HARPE_STEPS";
 
-Selector selector_of(const TuningArguments& arguments) {
-  Selector selector{.kind = *arguments.what, .host_power = arguments.host_power};
+zeus::Selector selector_of(const TuningArguments& arguments) {
+  zeus::Selector selector{.kind = *arguments.what, .host_power = arguments.host_power};
   selector.eta = arguments.eta.value_or(selector.eta);
   selector.most_slowdown = arguments.most_slowdown;
   return selector;
 }
 
-Result<Selector::Kind> parse_selector_kind(std::string_view text) {
-  if (text == "energy") return Selector::Kind::kEnergy;
-  if (text == "time") return Selector::Kind::kTime;
-  if (text == "cost") return Selector::Kind::kCost;
+Result<zeus::Selector::Kind> parse_selector_kind(std::string_view text) {
+  if (text == "energy") return zeus::Selector::Kind::kEnergy;
+  if (text == "time") return zeus::Selector::Kind::kTime;
+  if (text == "cost") return zeus::Selector::Kind::kCost;
   return Error::invalid("expected energy, time or cost, found " + in_quotes(text));
 }
 
 struct CommandTuning::State {
-  StepFile steps;
-  std::unique_ptr<JobTuning> tuning;
-  std::unique_ptr<TuningRun> run = {};
+  zeus::StepFile steps;
+  std::unique_ptr<zeus::JobTuning> tuning;
+  std::unique_ptr<zeus::TuningRun> run = {};
 };
 
 Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArguments& arguments,
                                                               const std::string& command) {
   if (!arguments.what) return std::unique_ptr<CommandTuning>();
-  if (arguments.eta && *arguments.what != Selector::Kind::kCost) {
+  if (arguments.eta && *arguments.what != zeus::Selector::Kind::kCost) {
     return Error::invalid("--eta goes with --optimize cost");
   }
-  auto tuning = HARPE_TRY(JobTuning::make({.selector = selector_of(arguments),
-                                           .online = arguments.online,
-                                           .measures_node = arguments.measures_node,
-                                           .profile = arguments.profile,
-                                           .socket = arguments.socket,
-                                           .lease = "harpe run --optimize",
-                                           .job = arguments.job.empty() ? command : arguments.job,
-                                           .batch_size = arguments.batch_size}));
-  StepFile file = HARPE_TRY(StepFile::create());
+  auto tuning =
+      HARPE_TRY(zeus::JobTuning::make({.selector = selector_of(arguments),
+                                       .online = arguments.online,
+                                       .measures_node = arguments.measures_node,
+                                       .profile = arguments.profile,
+                                       .socket = arguments.socket,
+                                       .lease = "harpe run --optimize",
+                                       .job = arguments.job.empty() ? command : arguments.job,
+                                       .batch_size = arguments.batch_size}));
+  zeus::StepFile file = HARPE_TRY(zeus::StepFile::create());
   // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are threads
   ::setenv(kStepsVariable, file.path().c_str(), 1);
   return std::unique_ptr<CommandTuning>(new CommandTuning(
@@ -215,16 +217,16 @@ CommandTuning::CommandTuning(std::unique_ptr<State> state) : state_(std::move(st
 CommandTuning::~CommandTuning() = default;
 
 void CommandTuning::start(EnergyMonitor* monitor) {
-  JobTuning& tuning = *state_->tuning;
+  zeus::JobTuning& tuning = *state_->tuning;
   tuning.start(monitor, system_clock());
   if (tuning.tuner() == nullptr) return;
-  state_->run =
-      std::make_unique<TuningRun>(state_->steps, *tuning.tuner(), tuning.setter(), system_clock());
+  state_->run = std::make_unique<zeus::TuningRun>(state_->steps, *tuning.tuner(), tuning.setter(),
+                                                  system_clock());
 }
 
-TuningReport CommandTuning::finish() {
+zeus::TuningReport CommandTuning::finish() {
   state_->run.reset();
-  TuningReport report = state_->tuning->finish();
+  zeus::TuningReport report = state_->tuning->finish();
   report.ignored_lines = state_->steps.parser().ignored();
   report.refused_lines = state_->steps.refused();
   return report;
@@ -352,7 +354,7 @@ bool add_emissions(const RunCarbon& carbon, ChildRunner& runner, RunReport& repo
   emissions.why = std::move(found.why);
   emissions.intensity = std::move(found.intensity);
   if (emissions.intensity) {
-    emissions.account = account_for(report.ledger, emissions.intensity->intensity, {});
+    emissions.account = carbon::account_for(report.ledger, emissions.intensity->intensity, {});
   }
   return found.hangs;
 }
@@ -381,7 +383,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   const std::unique_ptr<CommandTuning> tuning =
       HARPE_TRY(CommandTuning::prepare(arguments.tuning, shell_text(command)));
   ChildRunner runner;
-  const WholeSeconds step = ledger_step(arguments.carbon);
+  const carbon::WholeSeconds step = ledger_step(arguments.carbon);
   CommandMeter meter(chosen.chosen_gpus(), chosen.all_cpus(), system_clock(), shell_text(command),
                      step);
   meter.prepare(kLongestStart);
@@ -478,7 +480,7 @@ void add_run_command(Commands& commands) {
              "mean), or a provider, asked when the command has ended: docs/carbon-sources.md",
              source.source, [&source](const std::string& text) {
                source.text = text;
-               return parse_source(text);
+               return carbon::parse_source(text);
              });
   app.add_flag("--offline", source.offline,
                "Ask no provider: what is in the cache, and files, alone");
@@ -494,4 +496,4 @@ void add_run_command(Commands& commands) {
       "command's); with --out the report is only there");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

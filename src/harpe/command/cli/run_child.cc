@@ -13,7 +13,7 @@
 
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::array kPassedOn = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,  SIGTTIN,
@@ -155,4 +155,4 @@ void ChildRunner::send(int signal) {
   if (child_ >= 0) ::kill(child_, signal);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

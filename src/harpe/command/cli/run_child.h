@@ -13,7 +13,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// How a command ended.
 struct ChildExit {
@@ -62,4 +62,4 @@ class ChildRunner {
   struct sigaction child_before_{};
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

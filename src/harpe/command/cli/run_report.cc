@@ -16,7 +16,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Values of a provider in a report; what is over a year of hours is asked for again.
@@ -43,7 +43,7 @@ void add_operational_lines(const RunEmissions& carbon, std::vector<std::string>&
                     carbon.why + "). `harpe carbon report` computes it later from --out FILE.");
     return;
   }
-  const CarbonAccount& account = carbon.account;
+  const carbon::CarbonAccount& account = carbon.account;
   const bool is_number = carbon.intensity->identity.provider == "constant";
   if (account.without_intensity() >= account.site) {
     lines.push_back("No CO2 is stated: " + carbon.source + " has no intensity of that time");
@@ -80,7 +80,7 @@ Json carbon_json(const RunReport& report) {
   if (!report.carbon || !report.measured()) return nullptr;
   const RunEmissions& carbon = *report.carbon;
   if (!carbon.intensity) return {{"specification", carbon.source}, {"error", carbon.why}};
-  const CarbonAccount& account = carbon.account;
+  const carbon::CarbonAccount& account = carbon.account;
   const bool known = account.site > account.without_intensity();
   Json json = {{"grams", known ? Json(account.operational.value) : Json(nullptr)},
                {"grams_per_kwh", known ? Json(account.grams_per_kwh()) : Json(nullptr)},
@@ -117,9 +117,9 @@ std::string percent(double share) {
   return fixed(share * 100, 1) + " %";
 }
 
-std::string objective_text(const TuningReport& report) {
-  std::string text = "least " + selector_name(report.selector.kind);
-  if (report.selector.kind == Selector::Kind::kCost) {
+std::string objective_text(const zeus::TuningReport& report) {
+  std::string text = "least " + zeus::selector_name(report.selector.kind);
+  if (report.selector.kind == zeus::Selector::Kind::kCost) {
     text += " (eta " + shortest(report.selector.eta) + ")";
   }
   if (report.selector.most_slowdown) {
@@ -132,12 +132,12 @@ std::string objective_text(const TuningReport& report) {
   return text;
 }
 
-std::string settings_table(const TuningResult& result, bool coloured) {
+std::string settings_table(const zeus::TuningResult& result, bool coloured) {
   Table table = Table::of({"setting", "time a step", "energy a step", "for"}, 0);
   table.columns.push_back({.heading = "", .align = Align::kLeft});
   for (std::size_t i = 0; i < result.knob.size(); ++i) {
-    if (!is_measured(result, i)) continue;
-    const StepCost& cost = result.costs[i];
+    if (!zeus::is_measured(result, i)) continue;
+    const zeus::StepCost& cost = result.costs[i];
     const bool is_choice = result.choice == i;
     std::string remark = i == 0 ? "highest" : "";
     if (is_choice) {
@@ -152,9 +152,9 @@ std::string settings_table(const TuningResult& result, bool coloured) {
   return table.rows.empty() ? "" : table.text(coloured);
 }
 
-std::string saving_text(const TuningReport& report) {
-  const TuningResult& result = report.result;
-  const Saving& saving = result.saving;
+std::string saving_text(const zeus::TuningReport& report) {
+  const zeus::TuningResult& result = report.result;
+  const zeus::Saving& saving = result.saving;
   const bool with_node = report.measures_node || report.selector.host_power.value > 0;
   std::string text = std::string("Against the highest setting, profiling") +
                      (with_node ? " and the node's power" : "") + " included: ";
@@ -166,15 +166,15 @@ std::string saving_text(const TuningReport& report) {
   text += joules_text(is_saved ? saving.saved : -saving.saved) + " +- " +
           joules_text(saving.error) + (is_saved ? " saved (" : " MORE (");
   text += percent(std::abs(saving.saved / saving.at_highest)) + ")";
-  if (const auto slower = slowdown_of(result)) {
+  if (const auto slower = zeus::slowdown_of(result)) {
     text += "; a step at the setting chosen takes " + percent(std::abs(*slower)) +
             (*slower >= 0 ? " longer" : " less");
   }
   return text + ".";
 }
 
-std::string choice_text(const TuningReport& report) {
-  const TuningResult& result = report.result;
+std::string choice_text(const zeus::TuningReport& report) {
+  const zeus::TuningResult& result = report.result;
   const std::string chosen = result.choice ? result.knob.text(*result.choice) : "";
   if (!result.choice) return "No setting was measured before the end.";
   if (!result.decided) {
@@ -182,8 +182,9 @@ std::string choice_text(const TuningReport& report) {
   }
   if (result.from_profile) return chosen + " was chosen by what an earlier run measured.";
   std::size_t measured = 0;
-  for (std::size_t i = 0; i < result.costs.size(); ++i) measured += is_measured(result, i) ? 1 : 0;
-  if (!is_measured(result, *result.choice)) {
+  for (std::size_t i = 0; i < result.costs.size(); ++i)
+    measured += zeus::is_measured(result, i) ? 1 : 0;
+  if (!zeus::is_measured(result, *result.choice)) {
     return chosen + " was chosen: a model of " + std::to_string(measured) +
            " settings measured expects the best of it.";
   }
@@ -195,15 +196,15 @@ std::string choice_text(const TuningReport& report) {
   return text;
 }
 
-std::string advice_text(const TuningReport& report) {
-  const TuningResult& result = report.result;
-  if (!is_measured(result, 0)) return "";
-  const StepCost& found = result.costs[0];
+std::string advice_text(const zeus::TuningReport& report) {
+  const zeus::TuningResult& result = report.result;
+  if (!zeus::is_measured(result, 0)) return "";
+  const zeus::StepCost& found = result.costs[0];
   std::string text = "Measured as it was: " + fixed(found.time.value, 4) + " s and " +
                      fixed(found.energy.value, 2) + " J +- " + fixed(found.error.value, 2) +
                      " a step. ";
   if (!report.advice) return text + "No lower power limit promises anything.";
-  const Advice& advice = *report.advice;
+  const zeus::Advice& advice = *report.advice;
   const std::string setting = report.could_be.text(advice.setting);
   return text + "A model fitted to other jobs expects of " + setting + " about " +
          fixed(advice.saving * 100, 0) + " % fewer joules, " + fixed(advice.slowdown * 100, 0) +
@@ -261,8 +262,8 @@ std::string run_json(const RunReport& report) {
                             {"lifetime_s", report.embodied->lifetime.value}};
   }
   document["intervals"] =
-      report.measured() ? own_json(intervals_json(report.ledger)) : Json(nullptr);
-  if (report.tuning) document["optimize"] = tuning_json(*report.tuning);
+      report.measured() ? own_json(carbon::intervals_json(report.ledger)) : Json(nullptr);
+  if (report.tuning) document["optimize"] = zeus::tuning_json(*report.tuning);
   document["notes"] = report.notes;
   Json backends = Json::array();
   for (const BackendState& backend : report.backends) {
@@ -273,8 +274,8 @@ std::string run_json(const RunReport& report) {
   return json_text(document);
 }
 
-std::string tuning_text(const TuningReport& report, int columns, bool coloured) {
-  const TuningResult& result = report.result;
+std::string tuning_text(const zeus::TuningReport& report, int columns, bool coloured) {
+  const zeus::TuningResult& result = report.result;
   std::vector<std::string> lines;
   std::string text = painted("optimized:", Paint::kBold, coloured) + " " + objective_text(report) +
                      "; " + std::to_string(result.steps) + " steps\n";
@@ -309,4 +310,4 @@ std::string tuning_text(const TuningReport& report, int columns, bool coloured) 
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,13 +14,13 @@
 #include "harpe/device/measure/energy_monitor.h"
 #include "harpe/zeus/tuning/job_tuning.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Grams of a command, or why there are none.
 struct RunEmissions {
   std::string source = {};  ///< as the user wrote it
-  std::optional<AccountingIntensity> intensity = {};
-  CarbonAccount account = {};
+  std::optional<carbon::AccountingIntensity> intensity = {};
+  carbon::CarbonAccount account = {};
   std::string why = {};
 };
 
@@ -29,7 +29,7 @@ struct RunReport {
   std::vector<std::string> command;
   ChildExit exit;
   WindowEnergy used;
-  EnergyLedger ledger = EnergyLedger();
+  carbon::EnergyLedger ledger = carbon::EnergyLedger();
   std::string id = {};  ///< no other run has it
   std::vector<std::string> notes;
   std::vector<BackendState> backends;
@@ -37,7 +37,7 @@ struct RunReport {
   bool unanswered = false;  ///< a driver did not answer after the command
   std::optional<RunEmissions> carbon = {};
   std::optional<EmbodiedCarbon> embodied;
-  std::optional<TuningReport> tuning = {};
+  std::optional<zeus::TuningReport> tuning = {};
 
   int gpus() const;
   bool measured() const;  ///< any energy
@@ -49,6 +49,6 @@ std::string run_text(const RunReport& report, int columns, bool coloured);
 std::string run_json(const RunReport& report);
 
 /// Lines, in so many columns (0: any).
-std::string tuning_text(const TuningReport& report, int columns, bool coloured);
+std::string tuning_text(const zeus::TuningReport& report, int columns, bool coloured);
 
-}  // namespace harpe
+}  // namespace harpe::command

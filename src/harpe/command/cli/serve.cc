@@ -15,7 +15,7 @@
 #include "harpe/training/server/api.h"
 #include "harpe/training/server/training_server.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kDefaultStore = "sqlite:harpe.db";
@@ -24,37 +24,38 @@ constexpr const char* kNoStore = "none";
 struct ServeArguments {
   CLI::App* command = nullptr;  ///< that reads them
   std::string config;
-  ServerOptions options;
+  training::ServerOptions options;
   std::string socket, certificate, key, store = kDefaultStore;
   std::optional<Seconds> lease;
 };
 
 /// Shorter ones for tests, in the proportions of the usual ones.
-LeaseTimes lease_of(Seconds lease) {
-  const LeaseTimes usual;
+training::LeaseTimes lease_of(Seconds lease) {
+  const training::LeaseTimes usual;
   const double share = lease / usual.lease;
   return {.lease = lease, .beat = usual.beat * share, .margin = usual.margin * share};
 }
 
 Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   HARPE_TRY(take_option_file(*arguments.command, arguments.config));
-  ServerOptions options = arguments.options;
+  training::ServerOptions options = arguments.options;
   if (!arguments.socket.empty()) {
     // Without tokens the file's mode alone says who may do everything.
-    options.socket = UnixSocketOptions{.path = arguments.socket,
-                                       .mode = options.signing_key.empty() ? 0600U : 0666U};
+    options.socket = net::UnixSocketOptions{.path = arguments.socket,
+                                            .mode = options.signing_key.empty() ? 0600U : 0666U};
   }
   if (arguments.certificate.empty() != arguments.key.empty()) {
     return Error::invalid("--tls-certificate and --tls-key go together");
   }
-  if (!arguments.certificate.empty()) options.tls = TlsFiles{arguments.certificate, arguments.key};
+  if (!arguments.certificate.empty())
+    options.tls = net::TlsFiles{arguments.certificate, arguments.key};
   if (options.tcp == "none") options.tcp.clear();
   if (arguments.store != kNoStore) options.store = arguments.store;
   if (arguments.lease) options.lease = lease_of(*arguments.lease);
   options.version = HARPE_VERSION;
-  const Status served =
-      run_server(options, [&, with_time = !stderr_is_journal()](std::string_view name) {
-        console.err << log_line("harpe serve", "listening on " + std::string(name), with_time)
+  const Status served = training::run_server(
+      options, [&, with_time = !net::stderr_is_journal()](std::string_view name) {
+        console.err << net::log_line("harpe serve", "listening on " + std::string(name), with_time)
                     << std::flush;
       });
   if (!served.ok()) return served.error();
@@ -84,7 +85,7 @@ Result<double> parse_rate(const std::string& text) {
 }
 
 void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
-  ServerOptions& options = arguments->options;
+  training::ServerOptions& options = arguments->options;
   add_text(app, "--tcp", "ADDRESS:PORT",
            "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
            "tokens",
@@ -105,7 +106,7 @@ void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>&
 }
 
 void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
-  ServerOptions& options = arguments->options;
+  training::ServerOptions& options = arguments->options;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.workers = std::max(1, cores - 1);
   add_parsed(app, "--workers", "COUNT",
@@ -136,7 +137,7 @@ Result<std::size_t> parse_mebibytes(const std::string& text) {
 }
 
 void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
-  ServerOptions& options = arguments->options;
+  training::ServerOptions& options = arguments->options;
   add_parsed(
       app, "--idle-after", "DURATION",
       "Silence of all its ranks after which a job is idle and leaves memory (default: 15min)",
@@ -175,7 +176,9 @@ void add_token_command(Commands& commands, CLI::App& serve) {
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe serve token issue --signing-key key --user trainer \\\n"
       "    --scope job-read,job-write --job gpt3 --expires 7d",
-      [arguments](Console&) { return issue_token(*arguments, {kJobRead, kJobWrite}); });
+      [arguments](Console&) {
+        return issue_token(*arguments, {training::kJobRead, training::kJobWrite});
+      });
   add_text(issue, "--signing-key,--signing-key-path", "FILE",
            "Key to sign with, the first line of the file (mode 600)", arguments->key)
       ->required();
@@ -229,4 +232,4 @@ void add_serve_command(Commands& commands) {
   add_token_command(commands, app);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

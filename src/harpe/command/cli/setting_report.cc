@@ -6,34 +6,35 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/node/node_client/setting_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Seconds kLongestSwitch{1}, kBetweenReadings{0.02};
 
-std::string clocks_text(const GpuReading& reading) {
+std::string clocks_text(const node::GpuReading& reading) {
   std::string text = "graphics clocks ";
   if (!reading.graphics_lock) {
     text += "not locked by the agent (the driver does not tell of other locks)";
   } else if (reading.graphics_lock->range) {
-    text += "locked to " + text_of(*reading.graphics_lock->range);
+    text += "locked to " + node::text_of(*reading.graphics_lock->range);
   } else {
     text += "not locked";
   }
-  if (reading.graphics_clock) text += ", running at " + text_of(*reading.graphics_clock);
+  if (reading.graphics_clock) text += ", running at " + node::text_of(*reading.graphics_clock);
   return text;
 }
 
-std::string state_text(const GpuReading& reading) {
+std::string state_text(const node::GpuReading& reading) {
   const auto& enforced = reading.enforced_power_limit;
   const auto& limit = reading.power_limit ? reading.power_limit : enforced;
-  std::string text = "power limit " + (limit ? text_of(*limit) : std::string("unknown"));
+  std::string text = "power limit " + (limit ? node::text_of(*limit) : std::string("unknown"));
   // The one that was set may differ from the one that something enforces.
-  if (limit && enforced && *limit != *enforced) text += " (" + text_of(*enforced) + " enforced)";
+  if (limit && enforced && *limit != *enforced)
+    text += " (" + node::text_of(*enforced) + " enforced)";
   return text + "; " + clocks_text(reading);
 }
 
-Json state_json(const GpuReading& reading) {
+Json state_json(const node::GpuReading& reading) {
   Json json;
   const auto watts = [](const std::optional<Watts>& limit) {
     return limit ? Json(limit->value) : Json();
@@ -53,7 +54,7 @@ Json state_json(const GpuReading& reading) {
   return json;
 }
 
-bool runs_within(const GpuReading& reading, const ClockRange& range) {
+bool runs_within(const node::GpuReading& reading, const ClockRange& range) {
   return !reading.graphics_clock ||
          (range.lowest <= *reading.graphics_clock && *reading.graphics_clock <= range.highest);
 }
@@ -78,12 +79,13 @@ Error about(int gpu, Error error) {
 
 }  // namespace
 
-Result<GpuReading> read_when_switched(const ReadGpu& read, const std::optional<ClockRange>& range,
-                                      const GpuReading& before) {
+Result<node::GpuReading> read_when_switched(const ReadGpu& read,
+                                            const std::optional<ClockRange>& range,
+                                            const node::GpuReading& before) {
   Clock& clock = system_clock();
   const Instant until = clock.now() + kLongestSwitch;
   while (true) {
-    Result<GpuReading> now = read();
+    Result<node::GpuReading> now = read();
     if (!now.ok() || clock.now() >= until) return now;
     if (range && runs_within(*now, *range)) return now;
     if (!range) {
@@ -99,8 +101,8 @@ void SettingReport::note(const std::string& text) {
   notes_.push_back(text);
 }
 
-void SettingReport::add(int gpu, const std::string& what, const GpuReading& before,
-                        const GpuReading& now, const std::optional<ClockRange>& range,
+void SettingReport::add(int gpu, const std::string& what, const node::GpuReading& before,
+                        const node::GpuReading& now, const std::optional<ClockRange>& range,
                         const Json& extra) {
   text_ += name_of_gpu(gpu) + ": " + what + "\n";
   say("before: " + state_text(before));
@@ -111,8 +113,8 @@ void SettingReport::add(int gpu, const std::string& what, const GpuReading& befo
     const bool in_force = runs_within(now, *range);
     entry["in_force"] = in_force;
     if (!in_force) {
-      say(text_of(*range) + " was asked for, but the GPU still runs at " +
-          text_of(*now.graphics_clock) +
+      say(node::text_of(*range) + " was asked for, but the GPU still runs at " +
+          node::text_of(*now.graphics_clock) +
           ": an idle GPU may change when work comes, a hot or limited one stays below");
     }
   }
@@ -150,4 +152,4 @@ Result<Outcome> SettingReport::outcome() const {
   return outcome;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,24 +12,26 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Reads one GPU now, through the agent or directly.
-using ReadGpu = std::function<Result<GpuReading>()>;
+using ReadGpu = std::function<Result<node::GpuReading>()>;
 
 /// A reading after a clock was locked or freed: switching takes a GPU up to some 100 ms, so it is
 /// read again until the clock is within `range` (or, without one, has left `before`'s lock), a
 /// second at most.
-Result<GpuReading> read_when_switched(const ReadGpu& read, const std::optional<ClockRange>& range,
-                                      const GpuReading& before);
+Result<node::GpuReading> read_when_switched(const ReadGpu& read,
+                                            const std::optional<ClockRange>& range,
+                                            const node::GpuReading& before);
 
 /// Collects the results for each GPU, as text and as JSON.
 class SettingReport {
  public:
   void note(const std::string& text);
   /// A GPU that was set or restored. \param range  the clocks asked for; none: no clocks were
-  void add(int gpu, const std::string& what, const GpuReading& before, const GpuReading& now,
-           const std::optional<ClockRange>& range = std::nullopt, const Json& extra = Json());
+  void add(int gpu, const std::string& what, const node::GpuReading& before,
+           const node::GpuReading& now, const std::optional<ClockRange>& range = std::nullopt,
+           const Json& extra = Json());
   /// A GPU that nothing was done to. \param why  for people alone
   void add_nothing(int gpu, const std::string& what, const std::string& why);
   void add_failure(int gpu, Error error);
@@ -49,4 +51,4 @@ class SettingReport {
   std::map<int, Error> failures_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

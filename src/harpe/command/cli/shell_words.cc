@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::string_view kPlain =
@@ -49,4 +49,4 @@ std::string shell_text(const std::vector<std::string>& words) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 
 /// The words as a command line that bash, zsh or ksh would take apart into them again, on one line
 /// and without bytes that a terminal would obey.
 std::string shell_text(const std::vector<std::string>& words);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/terminal_text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// True if iterations take the time that the plan predicts, or one of the two is not known.
@@ -130,4 +130,4 @@ std::string saving_text(const Json& status) {
          (share ? " (" + fixed(share->percent, 1) + " %)" : "");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 #include "harpe/base/units.h"
 #include "harpe/command/command/json_output.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// A discarded value where the text is no JSON.
 Json parsed(std::string_view text);
@@ -58,4 +58,4 @@ struct SavedShare {
 /// Returns nullopt if the savings are not claimed, or nothing was used.
 std::optional<SavedShare> saved_share(const Json& status);
 
-}  // namespace harpe
+}  // namespace harpe::command

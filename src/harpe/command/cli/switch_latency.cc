@@ -30,7 +30,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/plan/profile/latency_table.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr int kDefaultClocks = 4;
@@ -376,7 +376,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   if (!arguments.csv.empty()) keep_result(arguments.csv, csv_text(all.gpus), console, outcome);
   auto latencies = latencies_by_clock(all.gpus, arguments.timeout);
   if (!arguments.table.empty() && !latencies.empty()) {
-    const std::string table = latency_table_csv(LatencyByClock(std::move(latencies)));
+    const std::string table = plan::latency_table_csv(LatencyByClock(std::move(latencies)));
     keep_result(arguments.table, table, console, outcome);
   }
   if (all.failure) outcome.status = exit_status(all.failure->code);
@@ -442,4 +442,4 @@ void add_switch_latency_command(Commands& commands) {
       arguments->table);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

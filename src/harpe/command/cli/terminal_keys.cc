@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// What follows ESC [ or ESC O, as xterm, the Linux console, rxvt and tmux send it.
@@ -59,4 +59,4 @@ std::vector<KeyPress> keys_of(std::string_view bytes) {
   return keys;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 
 enum class Key : unsigned char {
   kCharacter,
@@ -28,4 +28,4 @@ struct KeyPress {
 /// escape key. Other sequences, and what is not printable ASCII, are left out.
 std::vector<KeyPress> keys_of(std::string_view bytes);
 
-}  // namespace harpe
+}  // namespace harpe::command

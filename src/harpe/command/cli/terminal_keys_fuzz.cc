@@ -6,11 +6,11 @@
 #include "harpe/command/cli/terminal_keys.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto keys = harpe::keys_of({reinterpret_cast<const char*>(data), size});
+  const auto keys = harpe::command::keys_of({reinterpret_cast<const char*>(data), size});
   if (keys.size() > size) std::abort();
-  for (const harpe::KeyPress& press : keys) {
+  for (const harpe::command::KeyPress& press : keys) {
     const bool printable = press.character >= ' ' && press.character <= '~';
-    if (printable != (press.key == harpe::Key::kCharacter)) std::abort();
+    if (printable != (press.key == harpe::command::Key::kCharacter)) std::abort();
   }
   return 0;
 }

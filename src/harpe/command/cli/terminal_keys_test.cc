@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,4 +30,4 @@ TEST(TerminalKeys, NoPartOfAnUnknownSequenceIsAKey) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::array<std::string_view, 8> kLevels{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -152,4 +152,4 @@ std::string cut_painted(std::string_view line, std::size_t width) {
   return cut;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

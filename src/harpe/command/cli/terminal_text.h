@@ -10,7 +10,7 @@
 
 #include "harpe/command/command/console.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Text from outside (names of devices, processes, jobs) without what a terminal would take for a
 /// command or what hides or turns other text: control characters, marks of direction, characters
@@ -33,4 +33,4 @@ std::size_t shown_width(std::string_view line);
 /// The same line no wider than `width`; what paints it stays whole.
 std::string cut_painted(std::string_view line, std::size_t width);
 
-}  // namespace harpe
+}  // namespace harpe::command

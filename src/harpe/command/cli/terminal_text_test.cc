@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 TEST(Printable, LeavesNothingThatATerminalObeys) {
@@ -75,4 +75,4 @@ TEST(CutPainted, CutsWhatIsSeenAndEndsThePaint) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,16 +6,16 @@
 #include "harpe/command/cli/run_report.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TuningReport tuned() {
-  TuningReport report;
-  report.selector = {.kind = Selector::Kind::kEnergy, .most_slowdown = 1.03};
-  report.result.knob = Knob::make(KnobKind::kGraphicsClock, {1740, 1605, 1500}).take();
+zeus::TuningReport tuned() {
+  zeus::TuningReport report;
+  report.selector = {.kind = zeus::Selector::Kind::kEnergy, .most_slowdown = 1.03};
+  report.result.knob = zeus::Knob::make(zeus::KnobKind::kGraphicsClock, {1740, 1605, 1500}).take();
   report.result.steps = 300;
   report.result.choice = 1;
   report.result.decided = true;
@@ -26,7 +26,7 @@ TuningReport tuned() {
   return report;
 }
 
-std::string text(const TuningReport& report) {
+std::string text(const zeus::TuningReport& report) {
   return tuning_text(report, 0, false);
 }
 
@@ -42,7 +42,7 @@ TEST(TuningView, SaysWhatWasTriedChosenAndSaved) {
 }
 
 TEST(TuningView, ClaimsNoSavingWithinItsError) {
-  TuningReport report = tuned();
+  zeus::TuningReport report = tuned();
   report.result.saving = {{50}, {70}, {7500}};
   EXPECT_THAT(text(report), HasSubstr("nothing that is certain was saved"));
   report.result.saving = {{-100}, {70}, {7500}};
@@ -50,7 +50,7 @@ TEST(TuningView, ClaimsNoSavingWithinItsError) {
 }
 
 TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
-  TuningReport report = tuned();
+  zeus::TuningReport report = tuned();
   report.result.decided = false;
   EXPECT_THAT(text(report), HasSubstr("No setting was chosen before the end"));
   report.result.choice.reset();
@@ -60,23 +60,23 @@ TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
 }
 
 TEST(TuningView, AdvisesWhereNothingWasSet) {
-  TuningReport report = tuned();
+  zeus::TuningReport report = tuned();
   report.why_nothing_was_set = "no agent listens";
-  report.could_be = Knob::power_limits({200}, {300}).take();
-  report.advice = Advice{.setting = 2, .slowdown = 0.02, .saving = 0.15};
+  report.could_be = zeus::Knob::power_limits({200}, {300}).take();
+  report.advice = zeus::Advice{.setting = 2, .slowdown = 0.02, .saving = 0.15};
   const std::string said = text(report);
   EXPECT_THAT(said, HasSubstr("Nothing was set: no agent listens"));
   EXPECT_THAT(said, HasSubstr("expects of 250 W about 15 % fewer joules"));
   EXPECT_THAT(said, HasSubstr("harpe limit set 250W"));
   EXPECT_THAT(said, Not(HasSubstr("saved")));
-  const nlohmann::ordered_json json = tuning_json(report);
+  const nlohmann::ordered_json json = zeus::tuning_json(report);
   EXPECT_EQ(json["why_nothing_was_set"], "no agent listens");
   EXPECT_TRUE(json["choice"].is_null() && json["slowdown"].is_null());
   EXPECT_EQ(json["advice"]["power_limit_w"], 250);
 }
 
 TEST(TuningView, JsonHasTheSame) {
-  const nlohmann::ordered_json json = tuning_json(tuned());
+  const nlohmann::ordered_json json = zeus::tuning_json(tuned());
   EXPECT_EQ(json["knob"], "clock_mhz");
   EXPECT_EQ(json["choice"], 1605);
   EXPECT_EQ(json["settings"].size(), 2U);
@@ -87,4 +87,4 @@ TEST(TuningView, JsonHasTheSame) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,7 +4,7 @@
 #include "harpe/command/command/option_file.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 void add_agent_token_command(Commands& commands, CLI::App& agent, TokenRequest& request,
@@ -107,4 +107,4 @@ void add_agent_options(Commands& commands, CLI::App& agent,
   add_agent_token_command(commands, agent, arguments->token, std::move(issue));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

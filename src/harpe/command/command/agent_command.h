@@ -11,7 +11,7 @@
 #include "harpe/command/command/command.h"
 #include "harpe/command/command/issue_token.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One option: "--tcp ADDRESS:PORT" and the key `tcp` of the configuration file.
 struct AgentOptionHelp {
@@ -41,4 +41,4 @@ std::string agent_examples(const std::string& name);
 void add_agent_options(Commands& commands, CLI::App& agent,
                        const std::shared_ptr<AgentArguments>& arguments, Action issue);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -18,7 +18,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace harpe {
+namespace harpe::command {
 
 /// What a subcommand has to say when it succeeded: for people, or as one JSON document.
 struct Outcome {
@@ -104,4 +104,4 @@ using MakeCommands = std::function<std::unique_ptr<Commands>()>;
 int run_program(const MakeCommands& make, const std::vector<std::string>& arguments,
                 Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/help.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 std::string see_help(const CLI::App& command) {
@@ -232,4 +232,4 @@ Error command_line_error(Commands& commands, const CLI::ParseError& error) {
   return found;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

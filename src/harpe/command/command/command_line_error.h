@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The name of the command line that follows `--`, in help and errors.
 inline constexpr const char* kFollowingCommand = "COMMAND";
@@ -22,4 +22,4 @@ Status check_values(const CLI::App& root, const std::vector<std::string>& argume
 /// What the parser threw, with all words that no option takes and all options that are missing.
 Error command_line_error(Commands& commands, const CLI::ParseError& error);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 std::string line_of(std::vector<std::string> arguments) {
@@ -72,4 +72,4 @@ TEST(CommandLine, OfAPartSaysWhichProgramHasTheRest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

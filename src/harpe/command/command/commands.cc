@@ -13,7 +13,7 @@
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kGeneral = "General";
@@ -259,4 +259,4 @@ int run_program(const MakeCommands& make, const std::vector<std::string>& given,
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

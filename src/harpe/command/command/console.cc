@@ -12,7 +12,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr auto kQuietTime = std::chrono::seconds(1);
@@ -116,4 +116,4 @@ void ProgressBar::update(double fraction, std::string_view standing) {
                << " %" << (standing.empty() ? "" : "  ") << standing << "\x1b[K" << std::flush;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

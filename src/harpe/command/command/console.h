@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 
 enum class Paint : unsigned char { kBold, kGreen, kYellow, kRed, kDim };
 
@@ -69,4 +69,4 @@ class ProgressBar {
   bool visible_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

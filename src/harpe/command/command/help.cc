@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/text_layout.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr int kHelpWidth = 80;
@@ -237,4 +237,4 @@ std::string man_page(const CLI::App& command) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

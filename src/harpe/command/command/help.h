@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One option or positional argument, as help shows it.
 struct OptionHelp {
@@ -40,4 +40,4 @@ std::string documentation_text(const std::filesystem::path& own);
 /// The manual page (section 1) in roff.
 std::string man_page(const CLI::App& command);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,7 +7,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 void write_page(const std::filesystem::path& folder) {
@@ -30,4 +30,4 @@ TEST(DocumentationText, NamesTheFolderOfAnInstallationOrWheel) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

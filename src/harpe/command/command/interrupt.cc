@@ -4,7 +4,7 @@
 #include <cmath>
 #include <ctime>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::array kEnds = {SIGINT, SIGTERM, SIGHUP};
@@ -34,4 +34,4 @@ bool InterruptScope::wait(Seconds time) {
   return signal_ != 0;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process but are found by `wait`, and
 /// SIGTSTP and the like work as ever. Make it before any thread. Not thread-safe.
@@ -29,4 +29,4 @@ class InterruptScope {
   int signal_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/net/service/token_keys.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Result<std::vector<std::string>> parse_scopes(std::string_view text,
@@ -42,12 +42,13 @@ Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
 
 Result<Outcome> issue_token(const TokenRequest& arguments,
                             const std::vector<std::string>& known_scopes) {
-  const std::shared_ptr<TokenKeys> keys = HARPE_TRY(TokenKeys::read({.keys = arguments.key}));
+  const std::shared_ptr<net::TokenKeys> keys =
+      HARPE_TRY(net::TokenKeys::read({.keys = arguments.key}));
   if (keys == nullptr) return Error::invalid("a token needs a --signing-key");
   const auto scopes = HARPE_TRY(parse_scopes(arguments.scopes, known_scopes));
   const auto expires = HARPE_TRY(parse_expiry(arguments.expires));
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
-  const std::string id = HARPE_TRY(new_token_id());
+  const std::string id = HARPE_TRY(net::new_token_id());
   const std::int64_t now = std::time(nullptr);
   const std::string token =
       keys->sign({.subject = arguments.user,
@@ -67,4 +68,4 @@ Result<Outcome> issue_token(const TokenRequest& arguments,
   return Outcome{.text = token + "\n", .json = json_text(document)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/base/result.h"
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Options of `token issue`, as given.
 struct TokenRequest {
@@ -20,4 +20,4 @@ struct TokenRequest {
 Result<Outcome> issue_token(const TokenRequest& request,
                             const std::vector<std::string>& known_scopes);
 
-}  // namespace harpe
+}  // namespace harpe::command

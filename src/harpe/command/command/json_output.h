@@ -9,7 +9,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Keys stay in the order they were written.
 using Json = nlohmann::ordered_json;
@@ -29,4 +29,4 @@ inline std::string indented(const std::string& json) {
 /// known is null. What the command warned of before it failed stands beside it as "warnings".
 std::string error_json(const Error& error, const std::vector<std::string>& warnings = {});
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 
 #include "harpe/base/file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,4 +60,4 @@ void keep_result(const fs::path& file, std::string_view content, Console& consol
   report_kept(write_or_keep(file, write), console, outcome);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

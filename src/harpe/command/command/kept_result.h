@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// A result on disk.
 struct KeptResult {
@@ -32,4 +32,4 @@ void report_kept(const Result<KeptResult>& kept, Console& console, Outcome& outc
 void keep_result(const std::filesystem::path& file, std::string_view content, Console& console,
                  Outcome& outcome);
 
-}  // namespace harpe
+}  // namespace harpe::command

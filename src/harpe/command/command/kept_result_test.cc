@@ -8,7 +8,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,4 @@ TEST_F(KeptResultTest, LetsTheCommandFailAfterItHasPrintedWhatItFound) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The command with its options and subcommands. `value` is empty for a flag.
@@ -48,4 +48,4 @@ void add_man_command(Commands& commands, const std::string& example) {
       ->group("Arguments");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

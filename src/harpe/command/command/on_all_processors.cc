@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 
 void on_all_processors(std::size_t count, const std::function<void(std::size_t)>& work,
                        const std::function<void(double)>& progress) {
@@ -28,4 +28,4 @@ void on_all_processors(std::size_t count, const std::function<void(std::size_t)>
   threads.clear();  // waits for them
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace harpe {
+namespace harpe::command {
 
 /// Calls `work(i)` once for each i below `count`, from as many threads as there are processors, and
 /// returns when all calls have returned. `work` must not throw.
@@ -14,4 +14,4 @@ namespace harpe {
 void on_all_processors(std::size_t count, const std::function<void(std::size_t)>& work,
                        const std::function<void(double)>& progress);
 
-}  // namespace harpe
+}  // namespace harpe::command

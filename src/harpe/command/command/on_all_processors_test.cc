@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using testing::AllOf;
@@ -26,4 +26,4 @@ TEST(OnAllProcessors, CallsForEachOnce) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

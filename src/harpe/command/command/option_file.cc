@@ -12,7 +12,7 @@
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using Type = JsonValue::Type;
@@ -170,4 +170,4 @@ Result<OptionPositions> take_option_file(CLI::App& command, const std::string& f
   return take_options(command, text, file);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

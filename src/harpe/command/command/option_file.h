@@ -15,7 +15,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Where the value of an option stands in the file.
 struct OptionPosition {
@@ -37,4 +37,4 @@ Result<OptionPositions> take_options(CLI::App& command, std::string_view text,
 /// The same of a file of at most 1 MiB; nothing where no file was named ("").
 Result<OptionPositions> take_option_file(CLI::App& command, const std::string& file);
 
-}  // namespace harpe
+}  // namespace harpe::command

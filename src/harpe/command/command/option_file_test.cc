@@ -9,7 +9,7 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/command/command/options.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(OptionFile, IsReadOnlyWhereOneIsNamed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

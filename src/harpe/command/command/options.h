@@ -9,7 +9,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Adds an option whose text `parse` turns into a `Result`; an error ends the command line.
 /// \param value_name  what the value is, in capitals, with its unit: "SECONDS".
@@ -39,4 +39,4 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string
       ->type_name(value_name);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The output of a command and its exit status.
 struct Said {
@@ -30,4 +30,4 @@ inline Said harpe_with(void (*add)(Commands&), const std::vector<std::string>& a
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

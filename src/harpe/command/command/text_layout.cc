@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/command/console.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::size_t kGap = 2;
@@ -181,4 +181,4 @@ std::string Table::text(bool coloured, int width) const {
   return result + text_of_columns(*this, group, coloured);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

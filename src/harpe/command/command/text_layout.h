@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harpe {
+namespace harpe::command {
 
 /// Width of sentences in files and on terminals.
 inline constexpr int kTextColumns = 80;
@@ -64,4 +64,4 @@ struct Table {
   std::string text(bool coloured, int width = 0) const;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Table policies() {
@@ -81,4 +81,4 @@ TEST(Padded, CountsCharactersAndKeepsWiderText) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

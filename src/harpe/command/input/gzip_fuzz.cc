@@ -21,18 +21,18 @@ void require(bool condition) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  const auto content = harpe::gunzip(bytes, "f", kLimit);
+  const auto content = harpe::command::gunzip(bytes, "f", kLimit);
   if (content.ok()) {
-    require(content->size() <= kLimit && harpe::is_gzip(bytes));
+    require(content->size() <= kLimit && harpe::command::is_gzip(bytes));
   } else {
     require(content.error().diagnostics.front().file == "f");
   }
   if (size > kLimit) return 0;
-  const auto again = harpe::gunzip(harpe::gzipped(bytes), "f", kLimit);
+  const auto again = harpe::command::gunzip(harpe::command::gzipped(bytes), "f", kLimit);
   require(again.ok() && *again == bytes);
   // Two members in a row are read as one.
   if (content.ok()) {
-    const auto both = harpe::gunzip(bytes + bytes, "f", 2 * kLimit);
+    const auto both = harpe::command::gunzip(bytes + bytes, "f", 2 * kLimit);
     require(both.ok() && *both == *content + *content);
   }
   return 0;

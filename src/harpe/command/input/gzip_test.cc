@@ -8,7 +8,7 @@
 #include "harpe/command/input/gzip_testing.h"
 #include "harpe/command/input/input_file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -108,4 +108,4 @@ TEST(Gzip, IsKnownByItsFirstTwoBytes) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns one gzip member with this content.
 inline std::string gzipped(std::string text, int level = Z_DEFAULT_COMPRESSION) {
@@ -28,4 +28,4 @@ inline std::string gzipped(std::string text, int level = Z_DEFAULT_COMPRESSION) 
   return bytes;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 16;
@@ -106,4 +106,4 @@ fs::path plain_or_gz(const fs::path& path) {
   return !fs::exists(path, ignored) && fs::exists(compressed, ignored) ? compressed : path;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// True if `bytes` begin as gzip data does.
 bool is_gzip(std::string_view bytes);
@@ -38,4 +38,4 @@ std::filesystem::path without_gz(const std::filesystem::path& path);
 /// For files whose names a command knows.
 std::filesystem::path plain_or_gz(const std::filesystem::path& path);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/command/input/gzip_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST(WithoutGz, LeavesOtherNamesAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -21,24 +21,24 @@
 #include "harpe/lab/carbon_replay/backtest.h"
 #include "harpe/lab/carbon_replay/chase_forecast.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct BacktestView {
   std::string file, train_file;  ///< empty: not given
-  IntensitySeries series;
-  BacktestOptions options;
-  BacktestResult result;
-  std::optional<BacktestResult> without_exogenous;  ///< where exogenous values were given
-  std::optional<ChaseForecast> chase;
+  carbon::IntensitySeries series;
+  lab::BacktestOptions options;
+  lab::BacktestResult result;
+  std::optional<lab::BacktestResult> without_exogenous;  ///< where exogenous values were given
+  std::optional<lab::ChaseForecast> chase;
 };
 
 /// Null where no forecast had an interval.
-Json of_intervals(const ForecastFigures& figures, double value) {
+Json of_intervals(const lab::ForecastFigures& figures, double value) {
   return figures.intervals > 0 ? Json(value) : Json();
 }
 
-Json figures_json(const ForecastFigures& figures) {
+Json figures_json(const lab::ForecastFigures& figures) {
   return {{"forecasts", figures.forecasts},
           {"percentage_error", 100 * figures.percentage_error},
           {"same_hour_percentage_error", 100 * figures.same_hour_error},
@@ -51,7 +51,7 @@ Json figures_json(const ForecastFigures& figures) {
           {"pinball_g_per_kwh", of_intervals(figures, figures.pinball)}};
 }
 
-Json ratios_json(const BacktestResult& result) {
+Json ratios_json(const lab::BacktestResult& result) {
   Json ratios = Json::object();
   for (const auto& [hours, figures] : result.by_horizon) {
     ratios[std::to_string(hours)] = figures.over_same_hour();
@@ -60,7 +60,7 @@ Json ratios_json(const BacktestResult& result) {
 }
 
 /// "2022-01": share of values within their intervals.
-Json coverage_json(const BacktestResult& result) {
+Json coverage_json(const lab::BacktestResult& result) {
   Json months = Json::object();
   for (const auto& [month, figures] : result.by_month) {
     if (figures.intervals > 0) months[month] = figures.coverage;
@@ -74,7 +74,7 @@ Json by_hours(const std::map<int, double>& values) {
   return object;
 }
 
-Json result_json(const BacktestResult& result) {
+Json result_json(const lab::BacktestResult& result) {
   Json horizons = Json::object(), months = Json::object(), members = Json::object();
   for (const auto& [hours, figures] : result.by_horizon) {
     horizons[std::to_string(hours)] = figures_json(figures);
@@ -89,7 +89,7 @@ Json result_json(const BacktestResult& result) {
           {"members_error_over_same_hour", std::move(members)}};
 }
 
-std::string months_text(const BacktestResult& result) {
+std::string months_text(const lab::BacktestResult& result) {
   std::string text;
   std::size_t line = 0;
   for (const auto& [month, figures] : result.by_month) {
@@ -100,11 +100,11 @@ std::string months_text(const BacktestResult& result) {
 }
 
 std::string backtest_text(const BacktestView& view, bool coloured) {
-  const BacktestResult& result = view.result;
-  const IntensitySeries& series = view.series;
+  const lab::BacktestResult& result = view.result;
+  const carbon::IntensitySeries& series = view.series;
   std::string text = (series.zone.empty() ? "" : series.zone + ", ") +
-                     std::string(text_of(series.kind)) + ", " + utc_text(series.start) + " to " +
-                     utc_text(series.end()) + "\n";
+                     std::string(text_of(series.kind)) + ", " + carbon::utc_text(series.start) +
+                     " to " + carbon::utc_text(series.end()) + "\n";
   std::vector<std::string> headings = {"hours",       "error %",    "same hour", "newest",
                                        "/ same hour", "80 % holds", "width g"};
   if (view.without_exogenous) headings.insert(headings.begin() + 5, "without");
@@ -145,14 +145,14 @@ std::string backtest_text(const BacktestView& view, bool coloured) {
 }
 
 std::string backtest_json(const BacktestView& view) {
-  const IntensitySeries& series = view.series;
+  const carbon::IntensitySeries& series = view.series;
   Json document = {{"file", view.file},
                    {"train", view.train_file.empty() ? Json() : Json(view.train_file)},
                    {"zone", series.zone.empty() ? Json() : Json(series.zone)},
                    {"kind", text_of(series.kind)},
                    {"source", series.source},
-                   {"start", utc_text(series.start)},
-                   {"end", utc_text(series.end())},
+                   {"start", carbon::utc_text(series.start)},
+                   {"end", carbon::utc_text(series.end())},
                    {"step_s", series.step.count()},
                    {"values", series.size()},
                    {"gaps", view.result.gaps},
@@ -194,29 +194,30 @@ struct BacktestArguments {
   std::string file, train, csv;
   SeriesArguments series;
   ExogenousArguments exogenous;
-  BacktestOptions options;
+  lab::BacktestOptions options;
   std::optional<int> chase_slot;
 };
 
 Result<std::vector<int>> parse_horizons(std::string_view text) {
   std::vector<int> hours;
   for (const std::string& item : split_list(text)) {
-    hours.push_back(HARPE_TRY(parse_count(item, 1, kFarthestHorizon)));
+    hours.push_back(HARPE_TRY(parse_count(item, 1, lab::kFarthestHorizon)));
   }
   return hours;
 }
 
 /// With and without exogenous values, each on a thread of its own.
-Status run_both(BacktestView& view, const IntensitySeries* earlier,
-                const ExogenousSeries* exogenous, Console& console) {
-  Result<BacktestResult> plain = BacktestResult();
+Status run_both(BacktestView& view, const carbon::IntensitySeries* earlier,
+                const carbon::ExogenousSeries* exogenous, Console& console) {
+  Result<lab::BacktestResult> plain = lab::BacktestResult();
   std::jthread other;
   if (exogenous != nullptr) {
-    other = std::jthread([&] { plain = backtest(view.series, earlier, nullptr, view.options); });
+    other =
+        std::jthread([&] { plain = lab::backtest(view.series, earlier, nullptr, view.options); });
   }
   ProgressBar progress(console, "forecasting");
-  const auto result = backtest(view.series, earlier, exogenous, view.options,
-                               [&](double fraction) { progress.update(fraction); });
+  const auto result = lab::backtest(view.series, earlier, exogenous, view.options,
+                                    [&](double fraction) { progress.update(fraction); });
   if (other.joinable()) other.join();
   if (!result.ok()) return result.error();
   if (!plain.ok()) return plain.error();
@@ -238,15 +239,15 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
     return Error::invalid(
         "a forecast of prices is not judged here; harpe carbon simulate uses one");
   }
-  std::optional<IntensitySeries> earlier;
+  std::optional<carbon::IntensitySeries> earlier;
   if (!arguments.train.empty()) {
     earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
   }
-  const std::optional<ExogenousSeries> exogenous =
+  const std::optional<carbon::ExogenousSeries> exogenous =
       HARPE_TRY(read_exogenous(arguments.exogenous, view.series, earlier ? &*earlier : nullptr));
   if (arguments.chase_slot) {
-    view.chase =
-        HARPE_TRY(chase_forecast(view.series, static_cast<std::size_t>(*arguments.chase_slot)));
+    view.chase = HARPE_TRY(
+        lab::chase_forecast(view.series, static_cast<std::size_t>(*arguments.chase_slot)));
   }
   HARPE_TRY(
       run_both(view, earlier ? &*earlier : nullptr, exogenous ? &*exogenous : nullptr, console));
@@ -295,4 +296,4 @@ void add_carbon_backtest_command(Commands& commands, CLI::App& carbon) {
   add_series_options(app, arguments->series);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

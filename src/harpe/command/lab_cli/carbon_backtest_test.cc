@@ -12,7 +12,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -33,10 +33,10 @@ class CarbonBacktest : public ::testing::Test {
   std::string series(const std::string& name, const char* start, int days) {
     std::string text = "Time,Carbon Intensity\n";
     for (int i = 0; i < 24 * days; ++i) {
-      const auto time = parse_utc(start).value() + whole_hours(i);
+      const auto time = carbon::parse_utc(start).value() + carbon::whole_hours(i);
       const double swing = 60 + 30 * std::sin(i / 97.0);
-      text +=
-          utc_text(time) + "," + std::to_string(200 + swing * std::sin(i * 6.2831853 / 24)) + "\n";
+      text += carbon::utc_text(time) + "," +
+              std::to_string(200 + swing * std::sin(i * 6.2831853 / 24)) + "\n";
     }
     return file(name, text);
   }
@@ -89,7 +89,9 @@ TEST_F(CarbonBacktest, ShowsATableForPeople) {
 TEST_F(CarbonBacktest, ReadsAnyTableAndAveragesIt) {
   std::string text = "t,v\n";
   for (int i = 0; i < 288 * 4; ++i) {
-    text += utc_text(parse_utc("2022-01-01").value() + whole_minutes(5 * i)) + ",1000\n";
+    text +=
+        carbon::utc_text(carbon::parse_utc("2022-01-01").value() + carbon::whole_minutes(5 * i)) +
+        ",1000\n";
   }
   const std::vector<std::string> arguments = {"carbon",
                                               "backtest",
@@ -139,4 +141,4 @@ TEST_F(CarbonBacktest, RefusesBadInput) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

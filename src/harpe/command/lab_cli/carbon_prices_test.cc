@@ -13,7 +13,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using TestJson = nlohmann::json;
@@ -22,7 +22,7 @@ TEST(CarbonPrices, AreWhatSimulatePacesAJobBy) {
   const TestDirectory directory;
   ::setenv("HARPE_CARBON_CACHE", (directory / "cache").c_str(), 1);
   ::setenv("HARPE_ENTSOE_TOKEN", "s3cret", 1);
-  ScriptedHttpServer server(prices_answer);
+  net::ScriptedHttpServer server(prices_answer);
   const std::string csv = (directory / "prices.csv").string();
   const Said prices = harpe_with(add_carbon_command,
                                  {"carbon", "prices", "entsoe:10Y1001A1001A82H?url=" + server.url(),
@@ -46,4 +46,4 @@ TEST(CarbonPrices, AreWhatSimulatePacesAJobBy) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

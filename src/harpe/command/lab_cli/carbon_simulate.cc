@@ -21,7 +21,7 @@
 #include "harpe/command/lab_cli/simulation_view.h"
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 // Steps of the golden ratio spread any number of starts evenly over the year and over the hours of
@@ -45,14 +45,15 @@ auto outcomes_of(std::size_t count, Run run, const std::function<void(double)>& 
   return outcomes;
 }
 
-Seconds fastest_of(const std::vector<PieceCost>& choices) {
-  return std::ranges::min(choices, {}, &PieceCost::time).time;
+Seconds fastest_of(const std::vector<carbon::PieceCost>& choices) {
+  return std::ranges::min(choices, {}, &carbon::PieceCost::time).time;
 }
 
 /// The outcome of `count` starts, the first of which are spread as evenly as all are.
 /// \param progress  told the fraction done, on the calling thread; may be empty
-std::vector<StartOutcome> run_starts(const CarbonSimulation& simulation, std::size_t count,
-                                     const std::function<void(double)>& progress) {
+std::vector<lab::StartOutcome> run_starts(const lab::CarbonSimulation& simulation,
+                                          std::size_t count,
+                                          const std::function<void(double)>& progress) {
   const std::size_t starts = simulation.starts();
   return outcomes_of(
       count, [&](std::size_t i) { return simulation.at(start_of(i, starts)); }, progress);
@@ -60,16 +61,16 @@ std::vector<StartOutcome> run_starts(const CarbonSimulation& simulation, std::si
 
 /// The first of these starts, at most 20, without a forecast. Of prices (`is_price`) shares are of
 /// the mean cost.
-Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_price) {
+Prospect foresee(const lab::CarbonSimulation& simulation, std::size_t count, bool is_price) {
   const std::size_t starts = simulation.starts();
   const auto outcomes =
       outcomes_of(std::min(count, kForeseenStarts),
                   [&](std::size_t i) { return simulation.foreseen(start_of(i, starts)); }, {});
   Prospect prospect{.starts = outcomes.size()};
   double cost = 0;
-  for (const ForeseenOutcome& one : outcomes) cost += std::abs(one.best_static.grams);
+  for (const lab::ForeseenOutcome& one : outcomes) cost += std::abs(one.best_static.grams);
   cost = std::max(1e-12, cost / static_cast<double>(outcomes.size()));
-  for (const ForeseenOutcome& one : outcomes) {
+  for (const lab::ForeseenOutcome& one : outcomes) {
     const double base = is_price ? cost : one.best_static.grams;
     prospect.bound += (one.best_static.grams - one.bound) / base;
   }
@@ -80,11 +81,12 @@ Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_
 /// Returns the job, with the same work and deadline, under another control. Fails if the fastest of
 /// `choices` cannot meet the deadline, or if one of them is not above 0.
 /// \param name  of the control, for messages
-Result<CarbonJob> under_control(const CarbonJob& job, const std::vector<PieceCost>& choices,
-                                const std::string& name) {
-  HARPE_TRY(PaceCurve::make(choices, job.host_power));
+Result<lab::CarbonJob> under_control(const lab::CarbonJob& job,
+                                     const std::vector<carbon::PieceCost>& choices,
+                                     const std::string& name) {
+  HARPE_TRY(carbon::PaceCurve::make(choices, job.host_power));
   const Seconds own = fastest_of(job.choices), other = fastest_of(choices);
-  CarbonJob changed = job;
+  lab::CarbonJob changed = job;
   changed.choices = choices;
   changed.work = job.work * (other / own);
   changed.deadline_factor = job.deadline_factor * (own / other);
@@ -111,8 +113,8 @@ struct SimulateArguments {
   Seconds slack{12 * 3600.0};
   double error_share = 1;
   double hours = 24;
-  CarbonJob job{.deadline_factor = 1.25,
-                .pause = {.stop = {60}, .start = {180}, .min_dwell = {3600}}};
+  lab::CarbonJob job{.deadline_factor = 1.25,
+                     .pause = {.stop = {60}, .start = {180}, .min_dwell = {3600}}};
   std::optional<Watts> idle_power, chase_power;
   std::optional<EmbodiedCarbon> embodied;
   int devices = 1, starts = 100;
@@ -135,12 +137,12 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   return parse_pace_choices(HARPE_TRY(read_input_file(*file)), *file);
 }
 
-Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
-  CarbonJob job = arguments.job;
+Result<lab::CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
+  lab::CarbonJob job = arguments.job;
   job.choices = choices.pieces;
   job.all_max = choices.all_max;
   job.work = {arguments.hours * 3600};
-  const PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
+  const carbon::PaceCurve curve = HARPE_TRY(carbon::PaceCurve::make(job.choices, job.host_power));
   job.pause.idle_power = arguments.idle_power.value_or(curve.fastest().power * kAssumedIdleShare);
   job.chase.highest_power = arguments.chase_power.value_or(curve.fastest().power - job.host_power);
   if (arguments.embodied) {
@@ -160,12 +162,13 @@ Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& 
 
 struct ComparedJob {
   std::string name;
-  CarbonJob job;
+  lab::CarbonJob job;
 };
 
 /// The job under each control to compare with.
 Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& arguments,
-                                               const CarbonJob& job, const PaceChoices& choices) {
+                                               const lab::CarbonJob& job,
+                                               const PaceChoices& choices) {
   std::vector<ComparedJob> jobs;
   for (const std::string& control : arguments.compared) {
     if (control == "one-setting") {
@@ -194,31 +197,32 @@ std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
 Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
   HARPE_TRY(take_price_heading(arguments.file, arguments.series));
   const PaceChoices choices = HARPE_TRY(read_choices(arguments));
-  const IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
-  std::optional<IntensitySeries> earlier;
+  const carbon::IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  std::optional<carbon::IntensitySeries> earlier;
   if (!arguments.train.empty()) {
     earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
   }
-  const CarbonJob job = HARPE_TRY(job_of(arguments, choices));
-  const IntensitySeries* before = earlier ? &*earlier : nullptr;
+  const lab::CarbonJob job = HARPE_TRY(job_of(arguments, choices));
+  const carbon::IntensitySeries* before = earlier ? &*earlier : nullptr;
   const auto exogenous = HARPE_TRY(read_exogenous(arguments.exogenous, series, before));
-  const IntensitySeries filled = with_gaps_filled(series);
+  const carbon::IntensitySeries filled = carbon::with_gaps_filled(series);
   const bool is_price = arguments.series.price.has_value();
-  const CarbonSimulation known = HARPE_TRY(CarbonSimulation::make(job, filled, nullptr));
+  const lab::CarbonSimulation known = HARPE_TRY(lab::CarbonSimulation::make(job, filled, nullptr));
   const std::vector<ComparedJob> compared = HARPE_TRY(compared_jobs(arguments, job, choices));
   const std::size_t count = std::min(static_cast<std::size_t>(arguments.starts), known.starts());
   const Prospect prospect = foresee(known, count, is_price);
   if (prospect.bound < kWorthIt) console.warn(nothing_to_gain(prospect, is_price));
 
   ProgressBar progress(console, "simulating");
-  ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
+  lab::ForecastTable forecasts = HARPE_TRY(lab::ForecastTable::make(
       series, before, [&](double share) { progress.update(0.2 * share); },
       exogenous ? &*exogenous : nullptr));
   forecasts.set_error_share(arguments.error_share);
   double done = 0.2;
   const double part = 0.8 / static_cast<double>(1 + compared.size());
-  const auto outcomes_of = [&](const CarbonJob& one) -> Result<std::vector<StartOutcome>> {
-    const auto simulation = HARPE_TRY(CarbonSimulation::make(one, filled, &forecasts));
+  const auto outcomes_of =
+      [&](const lab::CarbonJob& one) -> Result<std::vector<lab::StartOutcome>> {
+    const auto simulation = HARPE_TRY(lab::CarbonSimulation::make(one, filled, &forecasts));
     const double before_it = std::exchange(done, done + part);
     return run_starts(simulation, count,
                       [&](double share) { progress.update(before_it + part * share); });
@@ -362,4 +366,4 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   add_series_options(app, arguments->series);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

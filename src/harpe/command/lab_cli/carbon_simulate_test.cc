@@ -20,7 +20,7 @@
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/command/lab_cli/pace_choices.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -48,9 +48,9 @@ class CarbonSimulate : public ::testing::Test {
   std::string series(double swing, int days) {
     std::string text = "Time,Carbon Intensity\n";
     for (int i = 0; i < 24 * days; ++i) {
-      const auto time = parse_utc("2022-01-01").value() + whole_hours(i);
-      text +=
-          utc_text(time) + "," + std::to_string(200 + swing * std::sin(i * 6.2831853 / 24)) + "\n";
+      const auto time = carbon::parse_utc("2022-01-01").value() + carbon::whole_hours(i);
+      text += carbon::utc_text(time) + "," +
+              std::to_string(200 + swing * std::sin(i * 6.2831853 / 24)) + "\n";
     }
     return file("series.csv", text);
   }
@@ -205,8 +205,9 @@ TEST_F(CarbonSimulate, OfUnknownLengthItIsNotTold) {
 TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   std::string text = "t,v\n";
   for (int i = 0; i < 24 * 40; ++i) {
-    const auto time = parse_utc("2022-01-01").value() + whole_hours(i);
-    text += utc_text(time) + "," + std::to_string(60 + 80 * std::sin(i * 6.2831853 / 24)) + "\n";
+    const auto time = carbon::parse_utc("2022-01-01").value() + carbon::whole_hours(i);
+    text += carbon::utc_text(time) + "," + std::to_string(60 + 80 * std::sin(i * 6.2831853 / 24)) +
+            "\n";
   }
   const std::string prices = file("prices.csv", text);
   const std::string frontier = file("frontier.json", kFrontier);
@@ -254,7 +255,8 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
   for (int i = 0; i < 24 * 80; ++i) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     if (i % 8 == 0) level = static_cast<double>(state >> 40) / (1 << 24);
-    const auto time = utc_text(parse_utc("2022-01-01").value() + whole_hours(i));
+    const auto time =
+        carbon::utc_text(carbon::parse_utc("2022-01-01").value() + carbon::whole_hours(i));
     text += time + "," + std::to_string(100 + 300 * level) + "\n";
     wind += time + "," + std::to_string(1 - level) + "\n";
   }
@@ -377,4 +379,4 @@ TEST(PaceChoices, OfEachKindOfFile) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -25,7 +25,7 @@
 #include "harpe/device/gpu_model/gpu_model.h"
 #include "harpe/lab/emulation/cluster_emulation.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Refuses options that have no effect without another one.
@@ -40,7 +40,7 @@ Status check_pairs(const EmulateArguments& arguments) {
 }
 
 /// Returns "A pipeline is 20 % slower for 1 d of every 3 d, another one each time".
-std::string words_of(const RecurringStraggler& one) {
+std::string words_of(const lab::RecurringStraggler& one) {
   std::string text = one.pipeline ? "Pipeline " + std::to_string(*one.pipeline) : "A pipeline";
   text += one.held_to > Megahertz{0}
               ? " is held to " + std::to_string(one.held_to.value) + " MHz by heat"
@@ -64,18 +64,18 @@ void warn_of_small_shares(const EmulateArguments& arguments, Console& console) {
 }
 
 /// Reads the terms, their files among them.
-Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
+Result<lab::EmulationTerms> read_terms(const EmulateArguments& arguments) {
   HARPE_TRY(check_pairs(arguments));
-  EmulationTerms terms{.stragglers = {.recurring = arguments.stragglers},
-                       .straggler_file = arguments.straggler_trace,
-                       .checkpoints = {arguments.checkpoint_every, arguments.checkpoint_time},
-                       .failures = {arguments.failure_every, arguments.restart_time},
-                       .reaction = arguments.reaction};
-  std::vector<RecurringStraggler>& recurring = terms.stragglers.recurring;
+  lab::EmulationTerms terms{.stragglers = {.recurring = arguments.stragglers},
+                            .straggler_file = arguments.straggler_trace,
+                            .checkpoints = {arguments.checkpoint_every, arguments.checkpoint_time},
+                            .failures = {arguments.failure_every, arguments.restart_time},
+                            .reaction = arguments.reaction};
+  std::vector<lab::RecurringStraggler>& recurring = terms.stragglers.recurring;
   recurring.insert(recurring.end(), arguments.throttles.begin(), arguments.throttles.end());
   if (const std::string& file = arguments.straggler_trace; !file.empty()) {
     const std::string text = HARPE_TRY(read_input_file(file));
-    terms.stragglers.trace = HARPE_TRY(parse_straggler_trace(text, file));
+    terms.stragglers.trace = HARPE_TRY(lab::parse_straggler_trace(text, file));
   }
   const std::string& cap = arguments.power_cap;
   if (cap.empty()) return terms;
@@ -89,15 +89,17 @@ Result<EmulationTerms> read_terms(const EmulateArguments& arguments) {
           "file " +
           in_quotes(cap));
     const std::string text = HARPE_TRY(read_input_file(cap));
-    terms.power_cap = HARPE_TRY(parse_power_cap_trace(text, cap));
+    terms.power_cap = HARPE_TRY(lab::parse_power_cap_trace(text, cap));
   }
   return terms;
 }
 
 /// Returns what happens to the cluster, one sentence each.
-std::vector<std::string> events_of(const EmulateArguments& arguments, const EmulationTerms& terms) {
+std::vector<std::string> events_of(const EmulateArguments& arguments,
+                                   const lab::EmulationTerms& terms) {
   std::vector<std::string> events;
-  for (const RecurringStraggler& one : terms.stragglers.recurring) events.push_back(words_of(one));
+  for (const lab::RecurringStraggler& one : terms.stragglers.recurring)
+    events.push_back(words_of(one));
   if (!arguments.straggler_trace.empty())
     events.push_back("Pipelines are slow as " + arguments.straggler_trace + " says");
   if (!events.empty()) {
@@ -112,8 +114,8 @@ std::vector<std::string> events_of(const EmulateArguments& arguments, const Emul
 /// Emulations with other seeds, by which the result is judged.
 constexpr int kOtherSeeds = 10;
 
-ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
-  const ClusterTerms usual;
+lab::ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
+  const carbon::ClusterTerms usual;
   return {.pipelines = job.cluster.pipelines.value_or(usual.pipelines),
           .gpus_per_stage = job.gpus_per_stage,
           .gpus_per_node = job.cluster.gpus_per_node.value_or(usual.gpus_per_node),
@@ -134,11 +136,12 @@ Watts highest_power(const Profile& profile) {
 }
 
 std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
-                                  const EmulateArguments& arguments, const EmulationTerms& terms,
-                                  const EmulationOutcome& outcome) {
-  const std::vector<PowerCapTrace::Cap>& caps = terms.power_cap.caps;
+                                  const EmulateArguments& arguments,
+                                  const lab::EmulationTerms& terms,
+                                  const lab::EmulationOutcome& outcome) {
+  const std::vector<lab::PowerCapTrace::Cap>& caps = terms.power_cap.caps;
   std::vector<std::string> notes = made.inputs.premises;
-  const auto lowest_cap = std::ranges::min_element(caps, {}, &PowerCapTrace::Cap::power);
+  const auto lowest_cap = std::ranges::min_element(caps, {}, &lab::PowerCapTrace::Cap::power);
   if (lowest_cap != caps.end() && outcome.all_max.power() > lowest_cap->power) {
     notes.emplace_back(
         "all-max is not under the power cap: it draws more than is allowed, so that the saving "
@@ -168,13 +171,13 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
           grouped(drawn.value, 1) + " W");
     }
   }
-  for (const RecurringStraggler& straggler : terms.stragglers.recurring) {
+  for (const lab::RecurringStraggler& straggler : terms.stragglers.recurring) {
     const Seconds period = straggler.between + straggler.lasts;
     if (period <= outcome.harpe.time) continue;
     notes.push_back("a straggler comes every " + duration_text(period) +
                     ", which is longer than the training that was emulated");
   }
-  const StragglerTrace& trace = terms.stragglers.trace;
+  const lab::StragglerTrace& trace = terms.stragglers.trace;
   const double end =
       trace.in_seconds ? outcome.harpe.time.value : static_cast<double>(outcome.iterations);
   if (!trace.states.empty() &&
@@ -187,7 +190,7 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
 /// The rows of iterations.csv: each iteration under Harpe's policy.
 class IterationTable {
  public:
-  void add(std::int64_t number, Seconds begin, const ClusterIteration& iteration) {
+  void add(std::int64_t number, Seconds begin, const lab::ClusterIteration& iteration) {
     text_ += std::to_string(number) + ',' + shortest(begin.value, 6) + ',' +
              shortest(iteration.time.value, 6) + ',' + shortest(iteration.energy.value, 3) + ',' +
              shortest((iteration.energy / iteration.time).value, 3) + '\n';
@@ -209,22 +212,22 @@ double deviation_of(const std::vector<double>& values) {
 struct Experiment {
   const PlanJob& job;
   const EmulatedJob& made;
-  EmulatedPlans plans;
-  EmulationTerms terms;
+  lab::EmulatedPlans plans;
+  lab::EmulationTerms terms;
 
-  Result<EmulatedCluster> cluster(const ClusterShape& shape) const {
-    return EmulatedCluster::make(shape, emulated_pipeline(made.frontier, made.inputs, job));
+  Result<lab::EmulatedCluster> cluster(const lab::ClusterShape& shape) const {
+    return lab::EmulatedCluster::make(shape, emulated_pipeline(made.frontier, made.inputs, job));
   }
 
   /// Returns the standard deviation of the saving between clusters with other seeds. Noise averages
   /// out over a training and is left out, which makes this fast.
-  Result<double> deviation(ClusterShape shape, int seeds) const {
+  Result<double> deviation(lab::ClusterShape shape, int seeds) const {
     shape.noise = 0;
     std::vector<double> savings;
     for (int i = 0; i < seeds; ++i) {
       ++shape.seed;
-      EmulatedCluster other = HARPE_TRY(cluster(shape));
-      const EmulationOutcome outcome = HARPE_TRY(emulate(other, plans, terms, {}));
+      lab::EmulatedCluster other = HARPE_TRY(cluster(shape));
+      const lab::EmulationOutcome outcome = HARPE_TRY(lab::emulate(other, plans, terms, {}));
       savings.push_back(outcome.saving(outcome.all_max));
     }
     return deviation_of(savings);
@@ -269,23 +272,23 @@ Result<EmulatedTables> run_experiment(const Experiment& experiment,
                                       EmulatedTrainingResult& result, Console& console) {
   PipelineThreads threads(static_cast<std::size_t>(arguments.jobs));
   ProgressBar bar(console, "iterations");
-  EmulatedCluster cluster = HARPE_TRY(experiment.cluster(result.shape));
-  EmulationHooks hooks{.workers = threads.workers(),
-                       .progress = [&bar](double share) { bar.update(share); }};
+  lab::EmulatedCluster cluster = HARPE_TRY(experiment.cluster(result.shape));
+  lab::EmulationHooks hooks{.workers = threads.workers(),
+                            .progress = [&bar](double share) { bar.update(share); }};
   const bool writes = !arguments.out.empty();
   const Seconds length = writes ? recorded_time(arguments, experiment.made.planned) : Seconds{0};
-  PowerRecorder harpe(cluster, {.length = length, .pipelines = arguments.power_pipelines});
-  PowerRecorder all_max(cluster, {.length = length, .pipelines = 0});
+  lab::PowerRecorder harpe(cluster, {.length = length, .pipelines = arguments.power_pipelines});
+  lab::PowerRecorder all_max(cluster, {.length = length, .pipelines = 0});
   const bool is_catalogue = writes && arguments.power_format == PowerFormat::kCatalogue;
   if (is_catalogue) HARPE_TRY(check_catalogue_size(harpe));
   IterationTable iterations;
   if (writes) {
     hooks.power = {&harpe, &all_max};
-    hooks.observe = [&](std::int64_t number, Seconds begin, const ClusterIteration& taken) {
+    hooks.observe = [&](std::int64_t number, Seconds begin, const lab::ClusterIteration& taken) {
       iterations.add(number, begin, taken);
     };
   }
-  result.outcome = HARPE_TRY(emulate(cluster, experiment.plans, experiment.terms, hooks));
+  result.outcome = HARPE_TRY(lab::emulate(cluster, experiment.plans, experiment.terms, hooks));
   result.other_seeds = kOtherSeeds;
   result.deviation = HARPE_TRY(experiment.deviation(result.shape, kOtherSeeds));
   if (!writes) return EmulatedTables{};
@@ -321,7 +324,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
 /// Trains the same cluster with the decisions of a real job.
 Result<JobTrainingResult> trained_through_job(const Experiment& experiment,
                                               const EmulateArguments& arguments,
-                                              const ClusterShape& shape, Console& console) {
+                                              const lab::ClusterShape& shape, Console& console) {
   constexpr std::int64_t kUsual = 500;
   const PlanInputs& inputs = experiment.made.inputs;
   ProgressBar bar(console, "job");
@@ -348,9 +351,9 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   const PlanJob job = HARPE_TRY(read_emulated_job(arguments));
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   warn_of_small_shares(arguments, console);
-  EmulationTerms terms = HARPE_TRY(read_terms(arguments));
-  const ClusterShape shape = shape_of(job, arguments);
-  HARPE_TRY(check_stragglers(terms.stragglers, shape.pipelines, terms.straggler_file));
+  lab::EmulationTerms terms = HARPE_TRY(read_terms(arguments));
+  const lab::ClusterShape shape = shape_of(job, arguments);
+  HARPE_TRY(lab::check_stragglers(terms.stragglers, shape.pipelines, terms.straggler_file));
   HARPE_TRY(check_output(arguments, job));
   EmulatedTrainingResult result{.shape = shape, .cluster = HARPE_TRY(cluster_terms(job.cluster))};
   if (arguments.iterations) {
@@ -373,7 +376,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
                         .terms = terms};
   result.one_clock = rival_clock(made, shape, terms);
   if (result.one_clock)
-    experiment.plans.rival = at_one_clock(made.table.all_max(), result.one_clock->clock);
+    experiment.plans.rival = lab::at_one_clock(made.table.all_max(), result.one_clock->clock);
   PageSource source = page_source(commands, arguments.job_file, made.frontier, job, made.planned);
   EmulatedTables tables = HARPE_TRY(run_experiment(experiment, arguments, source, result, console));
   if (arguments.through_job)
@@ -413,4 +416,4 @@ void add_emulate_command(Commands& commands) {
   add_emulate_options(app, arguments);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

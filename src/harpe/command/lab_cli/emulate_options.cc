@@ -10,7 +10,7 @@
 #include "harpe/command/plan_cli/cluster_options.h"
 #include "harpe/plan/policy/plan_choice.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr const char* kCluster = "Emulated cluster";
@@ -33,7 +33,7 @@ Result<double> parse_slowdown(std::string_view text) {
 }
 
 /// Reads one "key=value" of a straggler. `every` is the time from one begin to the next.
-Status read_part(std::string_view part, RecurringStraggler& straggler, Seconds& every) {
+Status read_part(std::string_view part, lab::RecurringStraggler& straggler, Seconds& every) {
   const std::size_t equals = part.find('=');
   const std::string_view key = trim(part.substr(0, equals));
   const std::string_view value =
@@ -55,7 +55,7 @@ Status read_part(std::string_view part, RecurringStraggler& straggler, Seconds& 
 
 /// Reads the parts of a straggler after the first one.
 Status read_parts(const std::vector<std::string>& parts, std::string_view text,
-                  RecurringStraggler& straggler) {
+                  lab::RecurringStraggler& straggler) {
   Seconds every{0};
   std::vector<std::string> keys;
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -138,8 +138,8 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
 
 /// Adds an option that may be given several times.
 void add_stragglers(CLI::App& app, const std::string& name, const std::string& type,
-                    const std::string& help, std::vector<RecurringStraggler>& stragglers,
-                    Result<RecurringStraggler> (*parse)(std::string_view)) {
+                    const std::string& help, std::vector<lab::RecurringStraggler>& stragglers,
+                    Result<lab::RecurringStraggler> (*parse)(std::string_view)) {
   app.add_option_function<std::vector<std::string>>(
          name,
          [name, parse, &stragglers](const std::vector<std::string>& texts) {
@@ -255,20 +255,20 @@ void add_output_options(CLI::App& app, EmulateArguments& arguments) {
 
 }  // namespace
 
-Result<RecurringStraggler> parse_straggler(std::string_view text) {
-  RecurringStraggler straggler;
+Result<lab::RecurringStraggler> parse_straggler(std::string_view text) {
+  lab::RecurringStraggler straggler;
   const std::vector<std::string> parts = split_list(text);
   straggler.slowdown = HARPE_TRY(parse_slowdown(parts.empty() ? "" : parts.front()));
-  if (!(straggler.slowdown > 1 && straggler.slowdown <= kMostStragglerFactor)) {
+  if (!(straggler.slowdown > 1 && straggler.slowdown <= plan::kMostStragglerFactor)) {
     return Error::invalid("a straggler is slower by more than 0 % and at most " +
-                          shortest(kMostStragglerFactor) + "x, found " + in_quotes(text));
+                          shortest(plan::kMostStragglerFactor) + "x, found " + in_quotes(text));
   }
   HARPE_TRY(read_parts(parts, text, straggler));
   return straggler;
 }
 
-Result<RecurringStraggler> parse_throttle(std::string_view text) {
-  RecurringStraggler straggler{.slowdown = 1};
+Result<lab::RecurringStraggler> parse_throttle(std::string_view text) {
+  lab::RecurringStraggler straggler{.slowdown = 1};
   const std::vector<std::string> parts = split_list(text);
   std::string_view clock = parts.empty() ? std::string_view() : trim(parts.front());
   if (clock.ends_with("MHz")) clock = trim(clock.substr(0, clock.size() - 3));
@@ -291,4 +291,4 @@ void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>&
   add_output_options(app, *arguments);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

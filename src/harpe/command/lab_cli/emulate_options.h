@@ -16,7 +16,7 @@
 #include "harpe/command/plan_cli/job_options.h"
 #include "harpe/lab/emulation/cluster_emulation.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// What the command line says beside the job.
 struct EmulateArguments : PlanJobArguments {
@@ -28,16 +28,16 @@ struct EmulateArguments : PlanJobArguments {
   std::uint64_t seed = 1;
   int jobs = 1;
   bool through_job = false;
-  std::vector<RecurringStraggler> stragglers;
-  std::vector<RecurringStraggler> throttles;  ///< with `held_to`
-  std::optional<Watts> power_limit;           ///< of each GPU
+  std::vector<lab::RecurringStraggler> stragglers;
+  std::vector<lab::RecurringStraggler> throttles;  ///< with `held_to`
+  std::optional<Watts> power_limit;                ///< of each GPU
   std::string straggler_trace;
   std::string power_cap;  ///< watts, or a file
   Seconds overhead{0};
   std::int64_t checkpoint_every = 0;
   Seconds checkpoint_time{0};
   Seconds failure_every{0}, restart_time{0};
-  int reaction = kUsualReaction;
+  int reaction = lab::kUsualReaction;
   std::optional<double> tokens;  ///< of an iteration, all pipelines
   std::string gpu;               ///< a name of `find_gpu_model`
   std::string out;
@@ -48,13 +48,13 @@ struct EmulateArguments : PlanJobArguments {
 
 /// Reads a straggler: "20%" or "1.2x", and what follows after commas: "pipeline=3", "every=3d",
 /// "for=1d", "random".
-Result<RecurringStraggler> parse_straggler(std::string_view text);
+Result<lab::RecurringStraggler> parse_straggler(std::string_view text);
 
 /// Reads a throttled pipeline: its highest clock, "1260MHz", and what a straggler has after it.
-Result<RecurringStraggler> parse_throttle(std::string_view text);
+Result<lab::RecurringStraggler> parse_throttle(std::string_view text);
 
 /// Adds the options, those of the job among them. Each may be given once, except `--straggler` and
 /// `--throttle`.
 void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>& arguments);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,13 +14,13 @@
 #include "harpe/report/power_chart.h"
 #include "harpe/report/usage_page.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// A policy with the words for it.
 struct NamedTotals {
   std::string key, name;  ///< "all_max", "all-max"
-  const PolicyTotals* totals;
+  const lab::PolicyTotals* totals;
 };
 
 std::string clock_text(Megahertz clock) {
@@ -28,7 +28,7 @@ std::string clock_text(Megahertz clock) {
 }
 
 std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
-  const EmulationOutcome& outcome = result.outcome;
+  const lab::EmulationOutcome& outcome = result.outcome;
   std::vector<NamedTotals> all = {{"harpe", "Harpe", &outcome.harpe},
                                   {"all_max", "all-max", &outcome.all_max}};
   if (outcome.rival && result.one_clock) {
@@ -39,7 +39,8 @@ std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
 }
 
 /// What an iteration of one pipeline takes on average, all that happens in between included.
-IterationCost mean_cost(const EmulatedTrainingResult& result, const PolicyTotals& totals) {
+carbon::IterationCost mean_cost(const EmulatedTrainingResult& result,
+                                const lab::PolicyTotals& totals) {
   const auto iterations = static_cast<double>(result.outcome.iterations);
   return {.time = totals.time / iterations,
           .energy = totals.energy / iterations / static_cast<double>(result.shape.pipelines)};
@@ -58,10 +59,10 @@ ClusterCosts costs_of(const EmulatedTrainingResult& result) {
 }
 
 /// The bill of the site for so many tokens.
-ClusterBill bill_of_tokens(const EmulatedTrainingResult& result, const PolicyTotals& totals,
-                           double tokens) {
-  return cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
-                      mean_cost(result, totals), tokens / *result.tokens);
+carbon::ClusterBill bill_of_tokens(const EmulatedTrainingResult& result,
+                                   const lab::PolicyTotals& totals, double tokens) {
+  return carbon::cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
+                              mean_cost(result, totals), tokens / *result.tokens);
 }
 
 /// Returns what a million tokens take, or more where that is little, one sentence; empty if it is
@@ -76,8 +77,8 @@ std::string tokens_text(const EmulatedTrainingResult& result) {
     name = larger;
     tokens *= 1000;
   }
-  const auto words = [&](const PolicyTotals& totals) {
-    const ClusterBill bill = bill_of_tokens(result, totals, tokens);
+  const auto words = [&](const lab::PolicyTotals& totals) {
+    const carbon::ClusterBill bill = bill_of_tokens(result, totals, tokens);
     return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
   };
   return std::string(name) + " tokens take " + words(result.outcome.harpe) + "; at all-max " +
@@ -99,7 +100,7 @@ std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& 
 }
 
 /// Returns how much longer than all-max the policy takes: "+0.53 %".
-std::string slower_text(const EmulationOutcome& outcome, const PolicyTotals& totals) {
+std::string slower_text(const lab::EmulationOutcome& outcome, const lab::PolicyTotals& totals) {
   const double slower = totals.time / outcome.all_max.time - 1;
   return (slower < kShown ? "" : "+") + share_text(slower);
 }
@@ -116,12 +117,12 @@ std::vector<std::vector<std::string>> table_of(const EmulatedTrainingResult& res
       {"", "iteration", "slower", "power", "energy", "Harpe saves"}};
   const auto iterations = static_cast<double>(result.outcome.iterations);
   for (const NamedTotals& policy : policies_of(result)) {
-    const PolicyTotals& totals = *policy.totals;
+    const lab::PolicyTotals& totals = *policy.totals;
     const bool is_all_max = policy.totals == &result.outcome.all_max;
     rows.push_back({policy.name, seconds_text(totals.time.value / iterations),
                     is_all_max ? std::string() : slower_text(result.outcome, totals),
                     grouped(totals.power().value / 1000, 1) + " kW",
-                    energy_text(totals.energy / kKilowattHour / iterations),
+                    energy_text(totals.energy / carbon::kKilowattHour / iterations),
                     saved_text(result, policy)});
   }
   return rows;
@@ -152,7 +153,7 @@ std::string cluster_words(const EmulatedTrainingResult& result) {
 
 /// What was emulated and happened, one sentence each.
 std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
-  const EmulationOutcome& outcome = result.outcome;
+  const lab::EmulationOutcome& outcome = result.outcome;
   std::vector<std::string> lines = {count_text(outcome.iterations) + " iterations, " +
                                     duration_text(Seconds{std::round(outcome.harpe.time.value)}) +
                                     " of training, seed " + std::to_string(result.shape.seed)};
@@ -201,16 +202,16 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
 
 /// The power over the first iterations, at most three, so that one sees what happens in them. No
 /// plan has changed yet for a straggler then.
-PowerChart chart_of(const EmulatedTrainingResult& result) {
+report::PowerChart chart_of(const EmulatedTrainingResult& result) {
   const double shown = 3 * result.outcome.harpe.time.value /
                        static_cast<double>(result.outcome.iterations) / result.power_step.value;
-  PowerChart chart{.title = result.title + ": power of all GPUs over the first iterations",
-                   .subtitle = cluster_words(result),
-                   .doubt = "Emulated GPUs, not real ones.",
-                   .step = result.power_step};
+  report::PowerChart chart{.title = result.title + ": power of all GPUs over the first iterations",
+                           .subtitle = cluster_words(result),
+                           .doubt = "Emulated GPUs, not real ones.",
+                           .step = result.power_step};
   for (const EmulatedPower& power : result.power) {
-    PowerCurve& curve = chart.curves.emplace_back(
-        PowerCurve{.name = power.name, .is_ours = power.key == "harpe", .watts = power.watts});
+    report::PowerCurve& curve = chart.curves.emplace_back(report::PowerCurve{
+        .name = power.name, .is_ours = power.key == "harpe", .watts = power.watts});
     if (shown < static_cast<double>(curve.watts.size()))
       curve.watts.resize(static_cast<std::size_t>(shown));
   }
@@ -219,7 +220,9 @@ PowerChart chart_of(const EmulatedTrainingResult& result) {
 
 /// What a real job made of the cluster, one sentence each.
 std::vector<std::string> job_lines(const JobTrainingResult& job) {
-  const auto kwh = [](Joules energy) { return grouped(energy / kKilowattHour, 3) + " kWh"; };
+  const auto kwh = [](Joules energy) {
+    return grouped(energy / carbon::kKilowattHour, 3) + " kWh";
+  };
   std::vector<std::string> lines = {
       "By a real job's decisions, " + count_text(job.iterations) + " iterations: " +
       share_text(job.saved() / job.all_max_energy) + " saved against all-max, " + kwh(job.saved()) +
@@ -228,7 +231,7 @@ std::vector<std::string> job_lines(const JobTrainingResult& job) {
       " slower than at all-max"};
   constexpr std::size_t kMostEvents = 12;
   for (std::size_t i = 0; i < std::min(kMostEvents, job.events.size()); ++i) {
-    const JobEvent& event = job.events[i];
+    const training::JobEvent& event = job.events[i];
     lines.push_back("  " + duration_text(Seconds{std::round((event.at - job.begin).value)}) + ": " +
                     event.text);
   }
@@ -240,7 +243,7 @@ std::vector<std::string> job_lines(const JobTrainingResult& job) {
 
 Json job_json(const JobTrainingResult& job) {
   Json events = Json::array();
-  for (const JobEvent& event : job.events)
+  for (const training::JobEvent& event : job.events)
     events.push_back({{"at_s", (event.at - job.begin).value}, {"text", event.text}});
   return {{"iterations", job.iterations},
           {"time_s", job.time.value},
@@ -256,8 +259,8 @@ Json job_json(const JobTrainingResult& job) {
 /// Returns a sentence: how much less energy the training uses than at all-max. The page shows the
 /// amounts of the site, so the share is that of the site, too; if hosts or cooling count, the share
 /// of the GPUs follows.
-std::string less_words(const EmulatedTrainingResult& result, const ClusterSaving& saved,
-                       const ClusterBill& all_max) {
+std::string less_words(const EmulatedTrainingResult& result, const carbon::ClusterSaving& saved,
+                       const carbon::ClusterBill& all_max) {
   const std::string of_gpus = share_text(result.outcome.saving(result.outcome.all_max));
   const bool is_gpus_alone = result.cluster.pue == 1 && result.cluster.host_power == Watts{0};
   if (is_gpus_alone)
@@ -270,7 +273,7 @@ std::string less_words(const EmulatedTrainingResult& result, const ClusterSaving
 }
 
 /// Returns a sentence if the training takes visibly longer than at all-max; else nothing.
-std::string slower_words(const EmulationOutcome& outcome) {
+std::string slower_words(const lab::EmulationOutcome& outcome) {
   if (outcome.harpe.time / outcome.all_max.time - 1 < kShown) return {};
   return " It takes " + share_text(outcome.harpe.time / outcome.all_max.time - 1) + " longer.";
 }
@@ -304,7 +307,7 @@ std::string emulation_text(const EmulatedTrainingResult& result,
 
 std::string emulation_json(const EmulatedTrainingResult& result,
                            const std::vector<std::string>& files) {
-  const EmulationOutcome& outcome = result.outcome;
+  const lab::EmulationOutcome& outcome = result.outcome;
   Json policies = Json::array();
   Json saved = Json::object();
   const auto iterations = static_cast<double>(outcome.iterations);
@@ -313,10 +316,10 @@ std::string emulation_json(const EmulatedTrainingResult& result,
                         {"iteration_time_s", policy.totals->time.value / iterations},
                         {"power_w", policy.totals->power().value},
                         {"time_s", policy.totals->time.value},
-                        {"energy_kwh", policy.totals->energy / kKilowattHour}});
+                        {"energy_kwh", policy.totals->energy / carbon::kKilowattHour}});
     if (result.tokens) {
-      const ClusterBill bill = bill_of_tokens(result, *policy.totals, 1e6);
-      policies.back()["kwh_per_million_tokens"] = bill.energy / kKilowattHour;
+      const carbon::ClusterBill bill = bill_of_tokens(result, *policy.totals, 1e6);
+      policies.back()["kwh_per_million_tokens"] = bill.energy / carbon::kKilowattHour;
     }
     if (policy.totals != &outcome.harpe)
       saved[policy.key] = {{"percent", 100 * outcome.saving(*policy.totals)}};
@@ -351,7 +354,7 @@ std::string emulation_json(const EmulatedTrainingResult& result,
 }
 
 std::string power_svg(const EmulatedTrainingResult& result) {
-  return power_chart_svg(chart_of(result));
+  return report::power_chart_svg(chart_of(result));
 }
 
 std::string spectrum_csv(const EmulatedTrainingResult& result) {
@@ -369,15 +372,16 @@ std::string spectrum_csv(const EmulatedTrainingResult& result) {
 
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source) {
   const ClusterCosts costs = costs_of(result);
-  const double iterations = iterations_in(result.cluster, costs.plan.time);
-  const auto bill = [&](const IterationCost& cost) {
-    return cluster_bill(result.cluster, costs.gpus_per_pipeline, cost, iterations);
+  const double iterations = carbon::iterations_in(result.cluster, costs.plan.time);
+  const auto bill = [&](const carbon::IterationCost& cost) {
+    return carbon::cluster_bill(result.cluster, costs.gpus_per_pipeline, cost, iterations);
   };
-  const ClusterSaving saved = saving(bill(costs.plan), bill(costs.all_max));
-  UsagePageInput page{.title = result.title, .subtitle = result.subtitle};
-  page.headline = (result.cluster.time == kMonth ? "A month saves "
-                                                 : duration_text(result.cluster.time) + " save ") +
-                  amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
+  const carbon::ClusterSaving saved = carbon::saving(bill(costs.plan), bill(costs.all_max));
+  report::UsagePageInput page{.title = result.title, .subtitle = result.subtitle};
+  page.headline =
+      (result.cluster.time == carbon::kMonth ? "A month saves "
+                                             : duration_text(result.cluster.time) + " save ") +
+      amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
   page.explanation = cluster_words(result) + ". " + less_words(result, saved, bill(costs.all_max)) +
                      slower_words(result.outcome) + " The GPUs were emulated, not switched on.";
   page.doubt = "Emulated GPUs, not real ones.";
@@ -385,9 +389,10 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   page.table_heading = "What is saved";
   if (!result.power.empty()) {
     page.figures = {{"Power of all GPUs over the first iterations",
-                     power_chart_figure(chart_of(result)), "Each point is a mean over one pixel."}};
+                     report::power_chart_figure(chart_of(result)),
+                     "Each point is a mean over one pixel."}};
   }
-  PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
+  report::PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
   for (auto& [name, value] : cluster_facts(result.cluster, costs))
     rests.lines.push_back(name + ": " + value);
   if (result.tokens) rests.lines.push_back(tokens_text(result));
@@ -400,7 +405,7 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
     page.sections.push_back({"By a real job's decisions", job_lines(*result.through_job)});
   if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
   page.source = std::move(source);
-  return usage_page(page);
+  return report::usage_page(page);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -14,21 +14,21 @@
 #include "harpe/lab/emulation/cluster_emulation.h"
 #include "harpe/lab/emulation/power_swings.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Power over time under one policy.
 struct EmulatedPower {
   std::string key, name;  ///< "harpe", "Harpe"
   std::vector<double> watts;
-  PowerSwings swings;
+  lab::PowerSwings swings;
 };
 
 /// An emulated training, and all that it was made of.
 struct EmulatedTrainingResult {
   std::string title = {}, subtitle = {};  ///< "gpt3", "1f1b, 8 stages, 96 micro-batches, ..."
   bool is_synthetic = false;
-  ClusterShape shape;
-  EmulationOutcome outcome = {};
+  lab::ClusterShape shape;
+  lab::EmulationOutcome outcome = {};
   std::optional<RivalClock> one_clock = {};
   /// Standard deviation of the share that is saved against all-max between emulations with other
   /// seeds, and how many there were.
@@ -38,7 +38,7 @@ struct EmulatedTrainingResult {
   std::int64_t gpus = 0;
   int stages = 1;
   std::optional<double> tokens = {};  ///< of an iteration, all pipelines
-  ClusterTerms cluster;               ///< pipelines, hours, price, carbon
+  carbon::ClusterTerms cluster;       ///< pipelines, hours, price, carbon
   std::optional<JobTrainingResult> through_job = {};
   std::vector<std::string> events = {};  ///< what happens to the cluster, in words
   std::vector<std::string> notes = {};
@@ -59,4 +59,4 @@ std::string spectrum_csv(const EmulatedTrainingResult& result);
 /// Returns a page for those who decide: what is saved, what it rests on, how sure it is.
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/plan/baseline/at_objective.h"
 #include "harpe/plan/policy/plan_choice.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The most waits for stragglers that get a plan each. If there are more, plans have even distances
@@ -23,16 +23,17 @@ constexpr int kPlansAlong = 100;
 
 /// Returns the times of all possible stragglers, for which the table should have plans.
 Result<std::vector<Seconds>> waits_of(const Frontier& frontier, const Planned& planned,
-                                      const EmulatedPipeline& pipeline, const PlanOptions& options,
-                                      const EmulationTerms& terms) {
+                                      const lab::EmulatedPipeline& pipeline,
+                                      const PlanOptions& options,
+                                      const lab::EmulationTerms& terms) {
   std::vector<double> throttled;
-  if (!possible_throttles(terms.stragglers).empty()) {
-    const PlanTable shortest_table =
-        HARPE_TRY(PlanTable::build(frontier, {.plans = 0, .plan = options}));
-    throttled = HARPE_TRY(throttled_slowdowns(terms, pipeline, shortest_table.all_max()));
+  if (!lab::possible_throttles(terms.stragglers).empty()) {
+    const plan::PlanTable shortest_table =
+        HARPE_TRY(plan::PlanTable::build(frontier, {.plans = 0, .plan = options}));
+    throttled = HARPE_TRY(lab::throttled_slowdowns(terms, pipeline, shortest_table.all_max()));
   }
-  return waits_for(terms.stragglers, planned.fastest.iteration_time, planned.all_max.iteration_time,
-                   throttled);
+  return lab::waits_for(terms.stragglers, planned.fastest.iteration_time,
+                        planned.all_max.iteration_time, throttled);
 }
 
 Result<Frontier> frontier_of(const PlanInputs& inputs, const PlanJob& job) {
@@ -93,24 +94,24 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
   return job;
 }
 
-std::optional<RivalClock> rival_clock(const EmulatedJob& made, const ClusterShape& shape,
-                                      const EmulationTerms& terms) {
+std::optional<RivalClock> rival_clock(const EmulatedJob& made, const lab::ClusterShape& shape,
+                                      const lab::EmulationTerms& terms) {
   const Planned& planned = made.planned;
   const auto clocks = std::ranges::find(planned.rivals, "one clock", &NamedRivals::name);
   if (clocks == planned.rivals.end() || terms.power_cap.caps.size() > 1) return std::nullopt;
-  const StragglerTerms& stragglers = terms.stragglers;
+  const lab::StragglerTerms& stragglers = terms.stragglers;
   const bool is_healthy = stragglers.recurring.empty() && stragglers.trace.states.empty();
   const std::string when = is_healthy ? "" : " without stragglers";
   const auto named = [&](const OneSettingPoint& point, const std::string& name) {
     return RivalClock{point.setting.clock, name + when};
   };
   if (!terms.power_cap.caps.empty()) {
-    const Objective cap =
-        of_one_pipeline({Objective::Kind::kPowerCap, terms.power_cap.caps.front().power.value},
-                        shape.overhead, shape.pipelines);
+    const Objective cap = plan::of_one_pipeline(
+        {Objective::Kind::kPowerCap, terms.power_cap.caps.front().power.value}, shape.overhead,
+        shape.pipelines);
     const Plan& chosen = planned.chosen;
     if ((chosen.iteration_energy / chosen.iteration_time).value > cap.value) {
-      const auto under = at_objective(clocks->curve, cap, planned.reference);
+      const auto under = plan::at_objective(clocks->curve, cap, planned.reference);
       if (!under || !under->meets_it) return std::nullopt;
       return named(under->point, "the fastest one clock for all GPUs under the power cap");
     }
@@ -119,14 +120,14 @@ std::optional<RivalClock> rival_clock(const EmulatedJob& made, const ClusterShap
   return named(*clocks->rivals.no_slower, ClusterCosts::OneClock().name);
 }
 
-EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
-                                   const PlanJob& job) {
+lab::EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
+                                        const PlanJob& job) {
   return {frontier.pipeline(), frontier.profile(), inputs.blocking_power,
           options_of(job, frontier.profile()).switch_latency};
 }
 
-Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
-                             const EmulationTerms& terms, std::optional<Watts> power_limit,
+Result<EmulatedJob> plan_job(const PlanJob& job, const lab::ClusterShape& shape,
+                             const lab::EmulationTerms& terms, std::optional<Watts> power_limit,
                              Console& console) {
   PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
@@ -134,29 +135,29 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
   if (power_limit) {
     HARPE_TRY(check_power_limit(inputs, *power_limit));
     unlimited = HARPE_TRY(frontier_of(inputs, job)).all_max().iteration_time;
-    inputs.profile = at_power_limit(inputs.profile, *power_limit);
+    inputs.profile = lab::at_power_limit(inputs.profile, *power_limit);
   }
   const Frontier frontier = HARPE_TRY(frontier_of(inputs, job));
   PlanJob of_pipeline = job;
-  of_pipeline.objective = of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
+  of_pipeline.objective = plan::of_one_pipeline(job.objective, shape.overhead, shape.pipelines);
   HARPE_TRY(check_objective(of_pipeline, inputs, frontier, console));
-  const EmulatedPipeline pipeline = emulated_pipeline(frontier, inputs, job);
-  HARPE_TRY(check_throttles(terms, pipeline));
+  const lab::EmulatedPipeline pipeline = emulated_pipeline(frontier, inputs, job);
+  HARPE_TRY(lab::check_throttles(terms, pipeline));
   LongPlanSearch search(job, console);
   ProgressBar bar(console, "plans");
   Planned planned = HARPE_TRY(make_plans(
       frontier, of_pipeline, 0, [&bar](double share) { bar.update(share / 4); }, search));
   planned.rivals = HARPE_TRY(rivals_of(frontier, planned, nullptr));
-  PlanTable::Options options{.plans = 0,
-                             .times = {},
-                             .objective = of_pipeline.objective,
-                             .plan = options_of(job, frontier.profile())};
+  plan::PlanTable::Options options{.plans = 0,
+                                   .times = {},
+                                   .objective = of_pipeline.objective,
+                                   .plan = options_of(job, frontier.profile())};
   options.times = HARPE_TRY(waits_of(frontier, planned, pipeline, options.plan, terms));
   if (options.times.size() > kMostWaits || !terms.power_cap.caps.empty()) {
     options.plans = kPlansAlong;
     options.times.clear();
   }
-  PlanTable table = HARPE_TRY(PlanTable::build(
+  plan::PlanTable table = HARPE_TRY(plan::PlanTable::build(
       frontier, options, [&bar](double share) { bar.update(0.25 + 0.75 * share); }));
   return EmulatedJob{
       .inputs = std::move(inputs),
@@ -166,4 +167,4 @@ Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
       .limit_slowdown = unlimited ? frontier.all_max().iteration_time / *unlimited : 1};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

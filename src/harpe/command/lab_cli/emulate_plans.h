@@ -11,7 +11,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct EmulateArguments;
 
@@ -24,7 +24,7 @@ struct EmulatedJob {
   PlanInputs inputs;
   Frontier frontier;
   Planned planned;
-  PlanTable table;
+  plan::PlanTable table;
   double limit_slowdown = 1;  ///< factor of the iteration time at all-max under the power limit
 };
 
@@ -36,17 +36,17 @@ struct RivalClock {
 /// Returns the best one that is no slower than the plan of the objective, or, if that plan draws
 /// more than a constant power cap, the fastest one that does not. Both are chosen without
 /// stragglers. Under a cap that changes there is none.
-std::optional<RivalClock> rival_clock(const EmulatedJob& made, const ClusterShape& shape,
-                                      const EmulationTerms& terms);
+std::optional<RivalClock> rival_clock(const EmulatedJob& made, const lab::ClusterShape& shape,
+                                      const lab::EmulationTerms& terms);
 
 /// Returns the pipeline that the frontier was made for, to emulate it.
-EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
-                                   const PlanJob& job);
+lab::EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
+                                        const PlanJob& job);
 
 /// Plans the job for all that may happen to the cluster.
 /// \param power_limit  of each GPU
-Result<EmulatedJob> plan_job(const PlanJob& job, const ClusterShape& shape,
-                             const EmulationTerms& terms, std::optional<Watts> power_limit,
+Result<EmulatedJob> plan_job(const PlanJob& job, const lab::ClusterShape& shape,
+                             const lab::EmulationTerms& terms, std::optional<Watts> power_limit,
                              Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Rows of the largest catalogue file: about 400 MB.
@@ -42,7 +42,7 @@ struct PowerColumn {
 };
 
 /// Returns the power of the job by both policies, then of nodes and GPUs by Harpe's plans.
-std::vector<PowerColumn> columns_of(const PowerRecorder& harpe,
+std::vector<PowerColumn> columns_of(const lab::PowerRecorder& harpe,
                                     const EmulatedTrainingResult& result) {
   std::vector<PowerColumn> columns;
   for (const EmulatedPower& power : result.power)
@@ -68,11 +68,11 @@ std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
   for (const EmulatedPower& power : result.power) {
     const Seconds recorded{
         std::round(result.power_step.value * static_cast<double>(power.watts.size()))};
-    const PowerSwings& swings = power.swings;
+    const lab::PowerSwings& swings = power.swings;
     std::string line = "Power in the first " + duration_text(recorded) + ", " + power.name +
                        ": peak " + kilowatts(swings.peak.value) + ", lowest " +
                        kilowatts(swings.lowest.value) + ", mean " + kilowatts(swings.mean.value);
-    for (const PowerRamp& ramp : swings.ramps) {
+    for (const lab::PowerRamp& ramp : swings.ramps) {
       line += "; steepest over " + shortest(ramp.over.value) + " s +" + kilowatts(ramp.up) +
               "/s, -" + kilowatts(ramp.down) + "/s";
     }
@@ -88,7 +88,7 @@ std::vector<std::string> swings_of(const EmulatedTrainingResult& result) {
 
 Json power_json(const EmulatedPower& power) {
   Json ramps = Json::array();
-  for (const PowerRamp& ramp : power.swings.ramps) {
+  for (const lab::PowerRamp& ramp : power.swings.ramps) {
     ramps.push_back(
         {{"over_s", ramp.over.value}, {"up_w_per_s", ramp.up}, {"down_w_per_s", ramp.down}});
   }
@@ -105,25 +105,25 @@ Json power_json(const EmulatedPower& power) {
           {"strongest_swing", std::move(strongest)}};
 }
 
-void keep_power(const PowerRecorder& harpe, const PowerRecorder& all_max,
+void keep_power(const lab::PowerRecorder& harpe, const lab::PowerRecorder& all_max,
                 EmulatedTrainingResult& result) {
   const Seconds step = harpe.options().step;
   const Seconds whole =
       std::min({harpe.options().length, result.outcome.harpe.time, result.outcome.all_max.time});
   const auto steps = std::max<std::size_t>(1, static_cast<std::size_t>(whole / step));
   result.power_step = step;
-  const auto keep = [&](const PowerRecorder& recorder, const char* key, const char* name) {
+  const auto keep = [&](const lab::PowerRecorder& recorder, const char* key, const char* name) {
     const auto watts = recorder.job().first(std::min(steps, recorder.job().size()));
     result.power.push_back({.key = key,
                             .name = name,
                             .watts = {watts.begin(), watts.end()},
-                            .swings = swings_of(watts, step)});
+                            .swings = lab::swings_of(watts, step)});
   };
   keep(harpe, "harpe", "Harpe");
   keep(all_max, "all_max", "all-max");
 }
 
-std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+std::string power_table(const lab::PowerRecorder& harpe, const EmulatedTrainingResult& result) {
   const std::vector<PowerColumn> columns = columns_of(harpe, result);
   std::string text = "time_s";
   for (const PowerColumn& column : columns) text += ',' + column.name;
@@ -134,7 +134,7 @@ std::string power_table(const PowerRecorder& harpe, const EmulatedTrainingResult
   return text + '\n';
 }
 
-std::string power_parquet(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+std::string power_parquet(const lab::PowerRecorder& harpe, const EmulatedTrainingResult& result) {
   const std::vector<PowerColumn> columns = columns_of(harpe, result);
   std::vector<double> times(columns.front().watts.size());
   for (std::size_t i = 0; i < times.size(); ++i)
@@ -154,7 +154,7 @@ std::string power_openg2g(const EmulatedTrainingResult& result) {
   return text;
 }
 
-Status check_catalogue_size(const PowerRecorder& harpe) {
+Status check_catalogue_size(const lab::PowerRecorder& harpe) {
   if (harpe.gpus() == 0) {
     return Error::invalid(
         "--power-format catalogue needs the GPUs of at least one pipeline: --power-pipelines 1");
@@ -166,7 +166,7 @@ Status check_catalogue_size(const PowerRecorder& harpe) {
                         ": give a shorter --power-time or fewer --power-pipelines");
 }
 
-std::string power_catalogue(const PowerRecorder& harpe, const EmulatedTrainingResult& result) {
+std::string power_catalogue(const lab::PowerRecorder& harpe, const EmulatedTrainingResult& result) {
   std::vector<std::vector<double>> gpus;
   for (std::size_t number = 0; number < harpe.gpus(); ++number)
     gpus.push_back(harpe.numbered_gpu(number));
@@ -184,7 +184,7 @@ std::string power_catalogue(const PowerRecorder& harpe, const EmulatedTrainingRe
   return text;
 }
 
-std::string power_metadata(const PowerRecorder& harpe, const EmulatedTrainingResult& result,
+std::string power_metadata(const lab::PowerRecorder& harpe, const EmulatedTrainingResult& result,
                            const PageSource& source) {
   const std::size_t steps = result.power.front().watts.size();
   const int pipelines = harpe.options().pipelines;
@@ -217,4 +217,4 @@ std::string power_metadata(const PowerRecorder& harpe, const EmulatedTrainingRes
                     {"notes", std::move(notes)}});
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -16,7 +16,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using testing::AllOf;
@@ -305,7 +305,7 @@ TEST_F(Emulate, ThrottlesHotPipelinesAndLimitsPower) {
   const std::string measured = profile_;
   const double limited = saved({"--power-limit", "350W"});
   profile_ =
-      file("limited.csv", profile_csv(at_power_limit(read_profile(measured).value(), 350_W)));
+      file("limited.csv", profile_csv(lab::at_power_limit(read_profile(measured).value(), 350_W)));
   EXPECT_NEAR(saved({}), limited, 1e-9);
   profile_ = measured;
   EXPECT_THAT(emulate({"--iterations", "20", "--power-limit", "350W"}).out,
@@ -339,14 +339,14 @@ TEST_F(Emulate, RefusesWhatIsWrongWithItsLineAndWritesNothing) {
 }
 
 TEST(StragglerOption, SaysHowSlowWhenAndWhich) {
-  EXPECT_EQ(*parse_straggler("20%"), (RecurringStraggler{.slowdown = 1.2}));
+  EXPECT_EQ(*parse_straggler("20%"), (lab::RecurringStraggler{.slowdown = 1.2}));
   EXPECT_EQ(*parse_straggler("1.5x, pipeline=3"),
-            (RecurringStraggler{.slowdown = 1.5, .pipeline = 3}));
+            (lab::RecurringStraggler{.slowdown = 1.5, .pipeline = 3}));
   EXPECT_EQ(*parse_straggler("20%,every=3d,for=1d,random"),
-            (RecurringStraggler{.slowdown = 1.2,
-                                .between = Seconds{2 * 86400.0},
-                                .lasts = Seconds{86400},
-                                .is_random = true}));
+            (lab::RecurringStraggler{.slowdown = 1.2,
+                                     .between = Seconds{2 * 86400.0},
+                                     .lasts = Seconds{86400},
+                                     .is_random = true}));
   for (const char* wrong : {"", "0%", "0.9x", "20", "nan%", "20%,every=3d", "20%,for=1d",
                             "20%,every=1d,for=1d", "20%,random", "20%,pipeline=-1", "20%,often"})
     EXPECT_FALSE(parse_straggler(wrong).ok()) << wrong;
@@ -354,18 +354,18 @@ TEST(StragglerOption, SaysHowSlowWhenAndWhich) {
 
 TEST(ThrottleOption, SaysHowHotWhenAndWhich) {
   EXPECT_EQ(*parse_throttle("1260MHz"),
-            (RecurringStraggler{.slowdown = 1, .held_to = Megahertz{1260}}));
+            (lab::RecurringStraggler{.slowdown = 1, .held_to = Megahertz{1260}}));
   EXPECT_EQ(*parse_throttle("1260 MHz, every=3d, for=1d, random, pipeline=3"),
-            (RecurringStraggler{.slowdown = 1,
-                                .pipeline = 3,
-                                .between = Seconds{2 * 86400.0},
-                                .lasts = Seconds{86400},
-                                .is_random = true,
-                                .held_to = Megahertz{1260}}));
+            (lab::RecurringStraggler{.slowdown = 1,
+                                     .pipeline = 3,
+                                     .between = Seconds{2 * 86400.0},
+                                     .lasts = Seconds{86400},
+                                     .is_random = true,
+                                     .held_to = Megahertz{1260}}));
   for (const char* wrong : {"", "0MHz", "-1MHz", "1260.5MHz", "20%", "1.2x", "MHz", "1e9MHz",
                             "1260MHz,every=3d", "1260MHz,often"})
     EXPECT_FALSE(parse_throttle(wrong).ok()) << wrong;
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -1,6 +1,6 @@
 #include "harpe/command/lab_cli/lab_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 
 void add_replay_command(Commands& commands) {
   CLI::App& replay =
@@ -38,4 +38,4 @@ std::unique_ptr<Commands> lab_commands(const std::string& name) {
   return commands;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,7 +7,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 // One function a subcommand, each in the file of its name.
 void add_emulate_command(Commands& commands);
@@ -27,4 +27,4 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon);
 /// \param name  of the program in help and errors: "harpe" if `harpe replay` became this program
 std::unique_ptr<Commands> lab_commands(const std::string& name = "harpe-lab");
 
-}  // namespace harpe
+}  // namespace harpe::command

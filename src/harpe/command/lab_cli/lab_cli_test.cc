@@ -11,7 +11,7 @@
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/said_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::AllOf;
@@ -84,4 +84,4 @@ TEST(LabCommands, AreDescribedInJson) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

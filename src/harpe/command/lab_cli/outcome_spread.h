@@ -8,7 +8,7 @@
 
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 
-namespace harpe {
+namespace harpe::command {
 
 // Below this share no job need wait.
 inline constexpr double kWorthIt = 0.005;
@@ -20,16 +20,16 @@ struct OutcomeSpread {
 /// \param value     of the outcome of a start, a number
 /// \pre outcomes is not empty
 template <class Value>
-OutcomeSpread spread(std::span<const StartOutcome> outcomes, Value value) {
+OutcomeSpread spread(std::span<const lab::StartOutcome> outcomes, Value value) {
   OutcomeSpread found{.lowest = value(outcomes.front()), .highest = value(outcomes.front())};
   const auto count = static_cast<double>(outcomes.size());
-  for (const StartOutcome& outcome : outcomes) {
+  for (const lab::StartOutcome& outcome : outcomes) {
     const double one = value(outcome);
     found.mean += one / count;
     found.lowest = std::min(found.lowest, one);
     found.highest = std::max(found.highest, one);
   }
-  for (const StartOutcome& outcome : outcomes) {
+  for (const lab::StartOutcome& outcome : outcomes) {
     found.deviation += std::pow(value(outcome) - found.mean, 2) / count;
   }
   found.deviation = std::sqrt(found.deviation);
@@ -38,13 +38,14 @@ OutcomeSpread spread(std::span<const StartOutcome> outcomes, Value value) {
 
 /// Of one way to choose the speed.
 template <class Value>
-double mean_of(std::span<const StartOutcome> outcomes, WayOutcome StartOutcome::* way,
-               Value value) {
-  return spread(outcomes, [&](const StartOutcome& one) { return value(one.*way); }).mean;
+double mean_of(std::span<const lab::StartOutcome> outcomes,
+               lab::WayOutcome lab::StartOutcome::* way, Value value) {
+  return spread(outcomes, [&](const lab::StartOutcome& one) { return value(one.*way); }).mean;
 }
 
-inline double mean_grams(std::span<const StartOutcome> outcomes, WayOutcome StartOutcome::* way) {
-  return mean_of(outcomes, way, [](const WayOutcome& one) { return one.grams; });
+inline double mean_grams(std::span<const lab::StartOutcome> outcomes,
+                         lab::WayOutcome lab::StartOutcome::* way) {
+  return mean_of(outcomes, way, [](const lab::WayOutcome& one) { return one.grams; });
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -4,10 +4,10 @@
 #include "harpe/plan/policy/plan_table.h"
 #include "harpe/zeus/power_limit/limit_profile.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-PieceCost read_point(const JsonValue& object, Diagnostics& diagnostics) {
+carbon::PieceCost read_point(const JsonValue& object, Diagnostics& diagnostics) {
   Fields point(object, "a point of the frontier", diagnostics);
   return {.time = {needed(point, "iteration_time_s",
                           point.number("iteration_time_s", 1e-9, kLongestTime))},
@@ -37,17 +37,18 @@ Result<PaceChoices> of_frontier(const JsonValue& document, const std::string& fi
 }
 
 Result<PaceChoices> of_table(const JsonValue& document, const std::string& file) {
-  const PlanTable table = HARPE_TRY(PlanTable::read(document, file));
+  const plan::PlanTable table = HARPE_TRY(plan::PlanTable::read(document, file));
   PaceChoices choices{.what = "plan table"};
-  for (const TablePlan& plan : table.plans()) choices.pieces.push_back({plan.time, plan.energy});
+  for (const plan::TablePlan& plan : table.plans())
+    choices.pieces.push_back({plan.time, plan.energy});
   choices.all_max = {table.all_max().time, table.all_max().energy};
   return choices;
 }
 
 Result<PaceChoices> of_profile(const JsonValue& document, const std::string& file) {
-  const LimitProfile profile = HARPE_TRY(read_limit_profile(document, file));
+  const zeus::LimitProfile profile = HARPE_TRY(zeus::read_limit_profile(document, file));
   PaceChoices choices{.what = "profile of power limits"};
-  for (const Measurement& one : profile.measurements) {
+  for (const zeus::Measurement& one : profile.measurements) {
     choices.pieces.push_back({one.time, one.energy});
   }
   // Limits descend: the first is the highest.
@@ -70,4 +71,4 @@ Result<PaceChoices> parse_pace_choices(std::string_view text, const std::string&
       "plan table, or a profile of power limits");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

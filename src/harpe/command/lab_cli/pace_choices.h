@@ -10,13 +10,13 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/pacing/pace_curve.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct PaceChoices {
-  std::vector<PieceCost> pieces{};     ///< of an iteration, or of a step
-  std::optional<PieceCost> all_max{};  ///< where the file says it
+  std::vector<carbon::PieceCost> pieces{};     ///< of an iteration, or of a step
+  std::optional<carbon::PieceCost> all_max{};  ///< where the file says it
   /// Of the same work with one setting for all its computations; empty where the file has none.
-  std::vector<PieceCost> one_setting{};
+  std::vector<carbon::PieceCost> one_setting{};
   std::string what{};  ///< "frontier", "plan table", "profile of power limits"
 };
 
@@ -24,4 +24,4 @@ struct PaceChoices {
 /// power limits (Zeus's JSON). Diagnostics where it is none of them, or has something wrong.
 Result<PaceChoices> parse_pace_choices(std::string_view text, const std::string& file);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,8 +7,8 @@
 #include "harpe/command/lab_cli/pace_choices.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto choices = harpe::parse_pace_choices(
+  const auto choices = harpe::command::parse_pace_choices(
       std::string_view(reinterpret_cast<const char*>(data), size), "choices.json");
-  if (choices.ok()) (void)harpe::PaceCurve::make(choices->pieces).ok();
+  if (choices.ok()) (void)harpe::carbon::PaceCurve::make(choices->pieces).ok();
   return 0;
 }

@@ -1,6 +1,6 @@
 #include "harpe/command/lab_cli/pipeline_threads.h"
 
-namespace harpe {
+namespace harpe::command {
 
 PipelineThreads::PipelineThreads(std::size_t count) {
   for (std::size_t worker = 1; worker < count; ++worker) {
@@ -23,13 +23,14 @@ PipelineThreads::~PipelineThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-PipelineWorkers PipelineThreads::workers() {
-  return {
-      .count = threads_.size() + 1,
-      .each = [this](std::size_t items, const PipelineWorkers::Work& work) { each(items, work); }};
+lab::PipelineWorkers PipelineThreads::workers() {
+  return {.count = threads_.size() + 1,
+          .each = [this](std::size_t items, const lab::PipelineWorkers::Work& work) {
+            each(items, work);
+          }};
 }
 
-void PipelineThreads::each(std::size_t items, const PipelineWorkers::Work& work) {
+void PipelineThreads::each(std::size_t items, const lab::PipelineWorkers::Work& work) {
   items_ = items;
   work_ = &work;
   next_ = 0;
@@ -44,4 +45,4 @@ void PipelineThreads::run_share(std::size_t worker) {
   for (std::size_t item = next_++; item < items_; item = next_++) (*work_)(worker, item);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

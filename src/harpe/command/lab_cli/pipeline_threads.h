@@ -12,7 +12,7 @@
 
 #include "harpe/lab/emulation/emulated_cluster.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Its threads wait between iterations. One caller at a time.
 class PipelineThreads {
@@ -24,15 +24,15 @@ class PipelineThreads {
   PipelineThreads& operator=(const PipelineThreads&) = delete;
 
   /// Must not outlive this.
-  PipelineWorkers workers();
+  lab::PipelineWorkers workers();
 
  private:
-  void each(std::size_t items, const PipelineWorkers::Work& work);
+  void each(std::size_t items, const lab::PipelineWorkers::Work& work);
   void run_share(std::size_t worker);
 
   // Written by the caller before it raises `round_`, which the threads wait for.
   std::size_t items_ = 0;
-  const PipelineWorkers::Work* work_ = nullptr;
+  const lab::PipelineWorkers::Work* work_ = nullptr;
   bool ends_ = false;
 
   std::atomic<std::size_t> round_{0};
@@ -41,4 +41,4 @@ class PipelineThreads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

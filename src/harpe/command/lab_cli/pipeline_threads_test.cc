@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 TEST(PipelineThreads, RunEachItemOnceARoundByWorkersBelowTheCount) {
   for (const std::size_t count : {1U, 2U, 5U}) {
     PipelineThreads threads(count);
-    const PipelineWorkers workers = threads.workers();
+    const lab::PipelineWorkers workers = threads.workers();
     EXPECT_EQ(workers.count, count);
     std::vector<int> runs(37);
     std::vector<std::size_t> by(37);
@@ -28,4 +28,4 @@ TEST(PipelineThreads, RunEachItemOnceARoundByWorkersBelowTheCount) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 #include "harpe/report/frame.h"
 #include "harpe/report/markup.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using report::coordinate;
@@ -120,4 +120,4 @@ std::string regret_page(const RegretPageInput& input) {
                               .source = input.source});
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

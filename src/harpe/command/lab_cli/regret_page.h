@@ -8,7 +8,7 @@
 
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// One job's: what was paid beyond the oracle's costs up to each recurrence, mean over seeds, in
 /// costs of one recurrence of the oracle.
@@ -29,4 +29,4 @@ struct RegretPageInput {
 
 std::string regret_page(const RegretPageInput& input);
 
-}  // namespace harpe
+}  // namespace harpe::command

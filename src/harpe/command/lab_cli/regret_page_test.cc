@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::AllOf;
@@ -49,4 +49,4 @@ TEST(RegretPage, WithoutRecurrencesIsAPage) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

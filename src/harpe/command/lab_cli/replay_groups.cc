@@ -20,7 +20,7 @@
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/concurrent_recurrences.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Cost over that of the oracle.
@@ -37,47 +37,51 @@ struct GroupFigures {
 };
 
 /// By its dataset; an error names one that the traces do not have.
-using TracedJobs = std::map<std::string, TracedJob>;
+using TracedJobs = std::map<std::string, lab::TracedJob>;
 
-Result<TracedJobs> traced_jobs(const std::vector<JobGroup>& groups,
+Result<TracedJobs> traced_jobs(const std::vector<lab::JobGroup>& groups,
                                const GroupsArguments& arguments) {
-  const Traces traces = HARPE_TRY(read_traces(arguments.directory, arguments.gpu));
+  const lab::Traces traces = HARPE_TRY(read_traces(arguments.directory, arguments.gpu));
   TracedJobs jobs;
-  for (const JobGroup& group : groups) {
+  for (const lab::JobGroup& group : groups) {
     if (jobs.contains(group.dataset)) continue;
-    const auto known = traced_datasets();
-    const auto dataset = std::ranges::find(known, group.dataset, &TracedDataset::name);
+    const auto known = lab::traced_datasets();
+    const auto dataset = std::ranges::find(known, group.dataset, &lab::TracedDataset::name);
     if (dataset == known.end()) {
       return Error::invalid(arguments.groups + ": group " + in_quotes(group.name) +
                             " is of the dataset " + in_quotes(group.dataset) +
                             ", which the traces do not have");
     }
-    TracedJob job = HARPE_TRY(traced_job(traces, *dataset, arguments.gpu, arguments.eta));
+    lab::TracedJob job = HARPE_TRY(lab::traced_job(traces, *dataset, arguments.gpu, arguments.eta));
     job.horizon = arguments.horizon;
     jobs.emplace(group.dataset, std::move(job));
   }
   return jobs;
 }
 
-Result<double> cost_over_oracle(const TracedJob& job, const JobGroup& group, BatchSizeWay way,
-                                std::uint64_t seed, const PayBackPrior& prior) {
-  const ConcurrentRecurrences all = HARPE_TRY(recur_concurrently(job, group, way, seed, prior));
-  return all.cost / oracle_cost(job, group);
+Result<double> cost_over_oracle(const lab::TracedJob& job, const lab::JobGroup& group,
+                                lab::BatchSizeWay way, std::uint64_t seed,
+                                const zeus::PayBackPrior& prior) {
+  const lab::ConcurrentRecurrences all =
+      HARPE_TRY(lab::recur_concurrently(job, group, way, seed, prior));
+  return all.cost / lab::oracle_cost(job, group);
 }
 
-Result<Costs> costs_of(const TracedJob& job, const JobGroup& group, std::uint64_t seed,
-                       const PayBackPrior& prior) {
-  const auto by = [&](BatchSizeWay way) { return cost_over_oracle(job, group, way, seed, prior); };
-  return Costs{.by_default = HARPE_TRY(by(BatchSizeWay::kDefault)),
-               .zeus = HARPE_TRY(by(BatchSizeWay::kZeus)),
-               .harpe = HARPE_TRY(by(BatchSizeWay::kHarpe))};
+Result<Costs> costs_of(const lab::TracedJob& job, const lab::JobGroup& group, std::uint64_t seed,
+                       const zeus::PayBackPrior& prior) {
+  const auto by = [&](lab::BatchSizeWay way) {
+    return cost_over_oracle(job, group, way, seed, prior);
+  };
+  return Costs{.by_default = HARPE_TRY(by(lab::BatchSizeWay::kDefault)),
+               .zeus = HARPE_TRY(by(lab::BatchSizeWay::kZeus)),
+               .harpe = HARPE_TRY(by(lab::BatchSizeWay::kHarpe))};
 }
 
 /// Of the jobs as they ran in the cluster.
-double overlapping_share(const JobGroup& group) {
+double overlapping_share(const lab::JobGroup& group) {
   double count = 0;
   Seconds latest{-1};
-  for (const GroupedJob& job : group.jobs) {
+  for (const lab::GroupedJob& job : group.jobs) {
     count += latest > job.start ? 1 : 0;
     latest = std::max(latest, job.end);
   }
@@ -119,16 +123,16 @@ std::string table_of(const std::vector<GroupFigures>& groups, Costs& mean) {
 
 struct SyntheticArguments {
   std::string out;
-  SyntheticGroups shape;
+  lab::SyntheticGroups shape;
   int seed = 1;
 };
 
 Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
-  const std::vector<JobGroup> groups =
-      synthetic_groups(static_cast<std::uint64_t>(arguments.seed), arguments.shape);
+  const std::vector<lab::JobGroup> groups =
+      lab::synthetic_groups(static_cast<std::uint64_t>(arguments.seed), arguments.shape);
   const std::string origin = "Synthetic groups of recurring jobs, seed " +
                              std::to_string(arguments.seed) + ": invented, from no cluster";
-  HARPE_TRY(write_file(arguments.out, job_groups_csv(groups, origin)));
+  HARPE_TRY(write_file(arguments.out, lab::job_groups_csv(groups, origin)));
   return Outcome{
       .text = "wrote " + std::to_string(groups.size()) + " invented groups of " +
               std::to_string(arguments.shape.jobs) + " jobs to " + arguments.out + "\n",
@@ -142,7 +146,8 @@ Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
 
 Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console) {
   const std::string text = HARPE_TRY(read_input_file(arguments.groups));
-  const std::vector<JobGroup> groups = HARPE_TRY(parse_job_groups(text, arguments.groups));
+  const std::vector<lab::JobGroup> groups =
+      HARPE_TRY(lab::parse_job_groups(text, arguments.groups));
   if (groups.empty()) return Error::invalid(arguments.groups + " has no jobs");
   const TracedJobs jobs = HARPE_TRY(traced_jobs(groups, arguments));
   std::vector<GroupFigures> figures;
@@ -150,8 +155,8 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
   Json list = Json::array();
   ProgressBar progress(console, "replaying");
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const JobGroup& group = groups[i];
-    const TracedJob& job = jobs.at(group.dataset);
+    const lab::JobGroup& group = groups[i];
+    const lab::TracedJob& job = jobs.at(group.dataset);
     GroupFigures& one = figures.emplace_back();
     one = {.name = group.name, .dataset = group.dataset, .jobs = group.jobs.size()};
     one.overlapping = overlapping_share(group);
@@ -213,4 +218,4 @@ void add_replay_groups_command(Commands& commands, CLI::App& replay) {
              count_within(0, 1'000'000'000));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

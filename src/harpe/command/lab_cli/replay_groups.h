@@ -8,7 +8,7 @@
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct GroupsArguments {
   std::string groups;     ///< file
@@ -17,10 +17,10 @@ struct GroupsArguments {
   std::string csv;  ///< empty: not written
   int seeds = 20;
   double eta = 0.5;
-  PayBackPrior prior = {};  ///< what Harpe believes beforehand
-  Horizon horizon = {};
+  zeus::PayBackPrior prior = {};  ///< what Harpe believes beforehand
+  lab::Horizon horizon = {};
 };
 
 Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -11,7 +11,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST_F(ReplayGroups, RefusesWhatItCannotReplay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,29 +12,29 @@
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/zeus/power_limit/limit_replay.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-using Kind = Selector::Kind;
+using Kind = zeus::Selector::Kind;
 
 struct PowerLimitArguments {
   std::string run;
-  Selector selector;
+  zeus::Selector selector;
   int steps_per_epoch = 0;
   int window_steps = 22;  ///< of Harpe: seven windows in half the steps that Zeus takes for nine
 };
 
 /// What of a run is shown.
 struct PowerLimitReplay {
-  RecordedRun run;
-  Selector selector;
-  ProfilingReplay zeus, harpe;
+  zeus::RecordedRun run;
+  zeus::Selector selector;
+  zeus::ProfilingReplay zeus, harpe;
 
   /// By the selector, or for a maximum slowdown the seconds.
   double score(std::size_t i) const {
-    const Measurement& one = run.measurements[i];
+    const zeus::Measurement& one = run.measurements[i];
     if (selector.kind == Kind::kMaxSlowdown) return one.time.value;
-    return weights_of(selector, run.knob[0]).of(one.time, one.energy);
+    return zeus::weights_of(selector, run.knob[0]).of(one.time, one.energy);
   }
 };
 
@@ -43,9 +43,9 @@ Json watts_json(double watts) {
   return watts;
 }
 
-Json replay_json(const RecordedRun& run, const ProfilingReplay& replay) {
+Json replay_json(const zeus::RecordedRun& run, const zeus::ProfilingReplay& replay) {
   Json calls = Json::array();
-  for (const SetCall& call : replay.set_calls) {
+  for (const zeus::SetCall& call : replay.set_calls) {
     calls.push_back({call.step, watts_json(run.knob[call.setting])});
   }
   Json measured = Json::array();
@@ -88,14 +88,14 @@ std::string text_of(const PowerLimitReplay& replay, bool coloured) {
   Table table = Table::of(headings, 0);
   table.columns.push_back({.heading = "", .align = Align::kLeft});
   for (std::size_t i = 0; i < replay.run.knob.size(); ++i) {
-    const Measurement& one = replay.run.measurements[i];
+    const zeus::Measurement& one = replay.run.measurements[i];
     std::vector<std::string> cells = {shortest(one.setting), grouped(one.time.value, 3),
                                       grouped(one.energy.value, 1)};
     if (has_cost) cells.push_back(grouped(replay.score(i), 1));
     cells.push_back(remark(replay, i));
     table.add(std::move(cells), replay.zeus.choice == i || replay.harpe.choice == i);
   }
-  const auto sentence = [&](const char* name, const ProfilingReplay& one) {
+  const auto sentence = [&](const char* name, const zeus::ProfilingReplay& one) {
     return std::string(name) + ": " + replay.run.knob.text(one.choice.value_or(0)) + " after " +
            std::to_string(one.done_step) + " steps, " + std::to_string(one.order.size()) +
            " limits measured, " + std::to_string(one.set_calls.size()) + " set calls\n";
@@ -105,16 +105,16 @@ std::string text_of(const PowerLimitReplay& replay, bool coloured) {
 
 Result<Outcome> run_power_limit(const PowerLimitArguments& arguments, Console& console) {
   const std::string text = HARPE_TRY(read_input_file(arguments.run));
-  PowerLimitReplay replay{.run = HARPE_TRY(parse_recorded_run(text, arguments.run)),
+  PowerLimitReplay replay{.run = HARPE_TRY(zeus::parse_recorded_run(text, arguments.run)),
                           .selector = arguments.selector,
                           .zeus = {},
                           .harpe = {}};
   replay.selector.gpus = replay.run.gpus;
-  const Selector& selector = replay.selector;
+  const zeus::Selector& selector = replay.selector;
   replay.zeus =
-      HARPE_TRY(replay_zeus(replay.run, {.selector = selector}, arguments.steps_per_epoch));
-  replay.harpe = HARPE_TRY(replay_profiler(replay.run, {.selector = selector},
-                                           arguments.window_steps, arguments.steps_per_epoch));
+      HARPE_TRY(zeus::replay_zeus(replay.run, {.selector = selector}, arguments.steps_per_epoch));
+  replay.harpe = HARPE_TRY(zeus::replay_profiler(
+      replay.run, {.selector = selector}, arguments.window_steps, arguments.steps_per_epoch));
   return Outcome{.text = text_of(replay, console.colour_out), .json = json_of(replay)};
 }
 
@@ -169,7 +169,7 @@ void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
              "Steps after which an epoch ends (default: no epoch ends)", arguments->steps_per_epoch,
              count_within(1, 1'000'000'000));
   add_parsed(app, "--window-steps", "N", "Steps of each of Harpe's windows, 1 to 40 (default 22)",
-             arguments->window_steps, count_within(1, kRecordedSteps));
+             arguments->window_steps, count_within(1, zeus::kRecordedSteps));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/command/command/said_testing.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST_F(ReplayPowerLimit, RefusesBadInput) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

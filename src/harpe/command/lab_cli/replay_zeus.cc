@@ -26,23 +26,23 @@
 #include "harpe/report/report.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Null: this way has no figures of that seed.
-using FiguresOf = const WayFigures* (*)(const SeedFigures&);
-const WayFigures* zeus_of(const SeedFigures& seed) {
+using FiguresOf = const lab::WayFigures* (*)(const lab::SeedFigures&);
+const lab::WayFigures* zeus_of(const lab::SeedFigures& seed) {
   return seed.zeus ? &*seed.zeus : nullptr;
 }
-const WayFigures* harpe_of(const SeedFigures& seed) {
+const lab::WayFigures* harpe_of(const lab::SeedFigures& seed) {
   return &seed.harpe;
 }
 
 /// Batch size and limit with the number of seeds that settle on them, most frequent first.
 std::vector<std::pair<std::pair<int, int>, int>> settles_on(const ZeusJob& job, FiguresOf way) {
   std::map<std::pair<int, int>, int> counts;
-  for (const SeedFigures& seed : job.seeds) {
-    if (const WayFigures* figures = way(seed)) {
+  for (const lab::SeedFigures& seed : job.seeds) {
+    if (const lab::WayFigures* figures = way(seed)) {
       ++counts[{figures->batch_size, figures->power_limit}];
     }
   }
@@ -61,27 +61,27 @@ Json settles_json(const ZeusJob& job, FiguresOf way) {
 }
 
 struct Summary {
-  Spread by_default, grid, zeus, harpe;
-  Spread last_energy, last_time;
+  lab::Spread by_default, grid, zeus, harpe;
+  lab::Spread last_energy, last_time;
   int zeus_seeds = 0;  ///< that `zeus` is of
 };
 
 Summary summary_of(const ZeusJob& job) {
   const auto spread = [&job](auto value) {
     std::vector<double> values;
-    for (const SeedFigures& seed : job.seeds) values.push_back(value(seed));
-    return spread_of(values);
+    for (const lab::SeedFigures& seed : job.seeds) values.push_back(value(seed));
+    return lab::spread_of(values);
   };
   std::vector<double> zeus;
-  for (const SeedFigures& seed : job.seeds) {
+  for (const lab::SeedFigures& seed : job.seeds) {
     if (seed.zeus) zeus.push_back(seed.zeus->cost_over_oracle);
   }
-  return {.by_default = spread([](const SeedFigures& s) { return s.by_default; }),
-          .grid = spread([](const SeedFigures& s) { return s.by_grid; }),
-          .zeus = spread_of(zeus),
-          .harpe = spread([](const SeedFigures& s) { return s.harpe.cost_over_oracle; }),
-          .last_energy = spread([](const SeedFigures& s) { return s.harpe.last_energy; }),
-          .last_time = spread([](const SeedFigures& s) { return s.harpe.last_time; }),
+  return {.by_default = spread([](const lab::SeedFigures& s) { return s.by_default; }),
+          .grid = spread([](const lab::SeedFigures& s) { return s.by_grid; }),
+          .zeus = lab::spread_of(zeus),
+          .harpe = spread([](const lab::SeedFigures& s) { return s.harpe.cost_over_oracle; }),
+          .last_energy = spread([](const lab::SeedFigures& s) { return s.harpe.last_energy; }),
+          .last_time = spread([](const lab::SeedFigures& s) { return s.harpe.last_time; }),
           .zeus_seeds = static_cast<int>(zeus.size())};
 }
 
@@ -100,8 +100,8 @@ Means means_of(std::span<const ZeusRun> runs) {
       harpe.push_back(summary.harpe.mean);
     }
   }
-  return {.zeus = spread_of(zeus).mean,
-          .harpe = spread_of(harpe).mean,
+  return {.zeus = lab::spread_of(zeus).mean,
+          .harpe = lab::spread_of(harpe).mean,
           .jobs = harpe.size(),
           .zeus_jobs = zeus.size()};
 }
@@ -134,7 +134,7 @@ Json zeus_figure(const Summary& summary, double figure) {
 
 Json job_json(const ZeusJob& job, bool with_target) {
   const Summary summary = summary_of(job);
-  const TracedSize& oracle = job.job.oracle();
+  const lab::TracedSize& oracle = job.job.oracle();
   Json document{{"dataset", job.job.dataset}};
   if (with_target) document["target"] = job.job.job.target_metric;
   document.update(Json{
@@ -210,7 +210,7 @@ template <class Regret>
 std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
   std::vector<double> mean;
   int seeds = 0;
-  for (const SeedFigures& seed : job.seeds) {
+  for (const lab::SeedFigures& seed : job.seeds) {
     const std::vector<double>* regret = regret_of_seed(seed);
     if (regret == nullptr) continue;
     ++seeds;
@@ -223,19 +223,20 @@ std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
 
 RegretChart chart_of(const ZeusJob& job, const std::string& name) {
   const Summary summary = summary_of(job);
-  const TracedSize& oracle = job.job.oracle();
+  const lab::TracedSize& oracle = job.job.oracle();
   const std::string zeus_beyond =
       summary.zeus_seeds > 0 ? beyond_text(summary.zeus.mean) : "has no figure";
-  return {.name = name,
-          .caption = "in all, Harpe paid " + beyond_text(summary.harpe.mean) +
-                     " than the oracle, Zeus " + zeus_beyond + ", the default " +
-                     beyond_text(summary.by_default.mean) + ". The oracle trains with batch size " +
-                     std::to_string(oracle.batch_size) + " at " +
-                     std::to_string(oracle.limits[oracle.best].watts) + " W.",
-          .by_default = mean_regret(job, [](const SeedFigures& s) { return &s.default_regret; }),
-          .by_zeus = mean_regret(
-              job, [](const SeedFigures& s) { return s.zeus ? &s.zeus->regret : nullptr; }),
-          .by_harpe = mean_regret(job, [](const SeedFigures& s) { return &s.harpe.regret; })};
+  return {
+      .name = name,
+      .caption = "in all, Harpe paid " + beyond_text(summary.harpe.mean) +
+                 " than the oracle, Zeus " + zeus_beyond + ", the default " +
+                 beyond_text(summary.by_default.mean) + ". The oracle trains with batch size " +
+                 std::to_string(oracle.batch_size) + " at " +
+                 std::to_string(oracle.limits[oracle.best].watts) + " W.",
+      .by_default = mean_regret(job, [](const lab::SeedFigures& s) { return &s.default_regret; }),
+      .by_zeus = mean_regret(
+          job, [](const lab::SeedFigures& s) { return s.zeus ? &s.zeus->regret : nullptr; }),
+      .by_harpe = mean_regret(job, [](const lab::SeedFigures& s) { return &s.harpe.regret; })};
 }
 
 std::string title_of(const ZeusRun& run) {
@@ -264,7 +265,7 @@ std::string zeus_csv(std::span<const ZeusRun> runs) {
     for (const ZeusJob& job : run.jobs) {
       const std::string target = with_target ? shortest(job.job.job.target_metric) + "," : "";
       for (std::size_t i = 0; i < job.seeds.size(); ++i) {
-        const SeedFigures& seed = job.seeds[i];
+        const lab::SeedFigures& seed = job.seeds[i];
         csv += job.job.dataset + "," + target + run.gpu + "," + shortest(run.eta) + "," +
                std::to_string(i + 1) + "," + shortest(seed.by_default) + "," +
                shortest(seed.by_grid) + "," +
@@ -373,42 +374,42 @@ Result<Outcome> run_zeus(const ZeusArguments& arguments, const Commands& command
 }
 
 Result<std::string> parse_gpu(std::string_view text) {
-  for (const char* gpu : traced_gpus()) {
+  for (const char* gpu : lab::traced_gpus()) {
     if (text == gpu) return std::string(text);
   }
   return Error::invalid("expected v100, a40, p100 or rtx6000");
 }
 
-Result<Horizon> parse_horizon(std::string_view text) {
-  if (text == "unknown") return Horizon{};
-  if (text == "known") return Horizon{.is_known = true};
+Result<lab::Horizon> parse_horizon(std::string_view text) {
+  if (text == "unknown") return lab::Horizon{};
+  if (text == "known") return lab::Horizon{.is_known = true};
   const Result<int> count = parse_count(text, 1, kMostRecurrences);
   if (!count.ok()) return Error::invalid("expected unknown, known or a number of recurrences");
-  return Horizon{.recurrences = *count};
+  return lab::Horizon{.recurrences = *count};
 }
 
 /// The constants that may be judged, by the names of their members.
 constexpr std::array kPriorConstants = {
-    std::pair{"epochs_slope", &PayBackPrior::epochs_slope},
-    std::pair{"epochs_slope_deviation", &PayBackPrior::epochs_slope_deviation},
-    std::pair{"epochs_bend", &PayBackPrior::epochs_bend},
-    std::pair{"epochs_bend_deviation", &PayBackPrior::epochs_bend_deviation},
-    std::pair{"epochs_waviness", &PayBackPrior::epochs_waviness},
-    std::pair{"epochs_scatter", &PayBackPrior::epochs_scatter},
-    std::pair{"run_deviation", &PayBackPrior::run_deviation},
-    std::pair{"doubt", &PayBackPrior::doubt},
-    std::pair{"cost_slope_deviation", &PayBackPrior::cost_slope_deviation},
-    std::pair{"cost_bend", &PayBackPrior::cost_bend},
-    std::pair{"cost_bend_deviation", &PayBackPrior::cost_bend_deviation},
-    std::pair{"cost_waviness", &PayBackPrior::cost_waviness},
-    std::pair{"cost_scatter", &PayBackPrior::cost_scatter},
-    std::pair{"failure", &PayBackPrior::failure},
-    std::pair{"knowledge", &PayBackPrior::knowledge},
+    std::pair{"epochs_slope", &zeus::PayBackPrior::epochs_slope},
+    std::pair{"epochs_slope_deviation", &zeus::PayBackPrior::epochs_slope_deviation},
+    std::pair{"epochs_bend", &zeus::PayBackPrior::epochs_bend},
+    std::pair{"epochs_bend_deviation", &zeus::PayBackPrior::epochs_bend_deviation},
+    std::pair{"epochs_waviness", &zeus::PayBackPrior::epochs_waviness},
+    std::pair{"epochs_scatter", &zeus::PayBackPrior::epochs_scatter},
+    std::pair{"run_deviation", &zeus::PayBackPrior::run_deviation},
+    std::pair{"doubt", &zeus::PayBackPrior::doubt},
+    std::pair{"cost_slope_deviation", &zeus::PayBackPrior::cost_slope_deviation},
+    std::pair{"cost_bend", &zeus::PayBackPrior::cost_bend},
+    std::pair{"cost_bend_deviation", &zeus::PayBackPrior::cost_bend_deviation},
+    std::pair{"cost_waviness", &zeus::PayBackPrior::cost_waviness},
+    std::pair{"cost_scatter", &zeus::PayBackPrior::cost_scatter},
+    std::pair{"failure", &zeus::PayBackPrior::failure},
+    std::pair{"knowledge", &zeus::PayBackPrior::knowledge},
 };
 
-Result<PayBackPrior> parse_prior(std::string_view text) {
+Result<zeus::PayBackPrior> parse_prior(std::string_view text) {
   const auto name_of = [](const auto& constant) { return std::string_view(constant.first); };
-  PayBackPrior prior;
+  zeus::PayBackPrior prior;
   while (true) {
     const std::size_t comma = text.find(',');
     const std::string_view one = text.substr(0, comma);
@@ -443,7 +444,8 @@ auto parse_each(std::string_view text, Parse parse)
 }
 
 Result<std::vector<std::string>> parse_gpus(std::string_view text) {
-  if (text == "all") return std::vector<std::string>(traced_gpus().begin(), traced_gpus().end());
+  if (text == "all")
+    return std::vector<std::string>(lab::traced_gpus().begin(), lab::traced_gpus().end());
   return parse_each(text, parse_gpu);
 }
 
@@ -499,4 +501,4 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
            arguments->out);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -18,7 +18,7 @@
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -33,7 +33,7 @@ class ReplayZeus : public ::testing::Test {
   // Each default size and half of it: two runs, three limits.
   void SetUp() override {
     std::string train = "dataset,network,batch_size,optimizer,target_metric,target_epoch\n";
-    for (const TracedDataset& dataset : traced_datasets()) {
+    for (const lab::TracedDataset& dataset : lab::traced_datasets()) {
       for (const int size : sizes_of(dataset)) {
         for (const char* epochs : {"3", "4"}) {
           train += key(dataset, size) + "," + std::to_string(dataset.target) + "," + epochs + "\n";
@@ -44,7 +44,7 @@ class ReplayZeus : public ::testing::Test {
     for (const char* gpu : {"v100", "a40"}) {
       std::string power =
           "dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power\n";
-      for (const TracedDataset& dataset : traced_datasets()) {
+      for (const lab::TracedDataset& dataset : lab::traced_datasets()) {
         for (const int size : sizes_of(dataset)) {
           for (const int limit : {150, 200, 250}) {
             const double seconds = 50 + 1000 * std::exp(-limit / 50.0) + 10.0 / size;
@@ -64,10 +64,10 @@ class ReplayZeus : public ::testing::Test {
   std::string path_of(const std::string& name) const { return (directory_.path() / name).string(); }
 
  private:
-  static std::set<int> sizes_of(const TracedDataset& dataset) {
+  static std::set<int> sizes_of(const lab::TracedDataset& dataset) {
     return {dataset.default_v100, dataset.default_a40, dataset.default_v100 / 2};
   }
-  static std::string key(const TracedDataset& dataset, int size) {
+  static std::string key(const lab::TracedDataset& dataset, int size) {
     return std::string(dataset.name) + "," + dataset.network + "," + std::to_string(size) + "," +
            dataset.optimizer;
   }
@@ -99,7 +99,7 @@ TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
   EXPECT_EQ(document["gpu"], "v100");
   EXPECT_EQ(document["eta"], 0.5);
   EXPECT_EQ(document["seeds"], 2);
-  ASSERT_EQ(document["datasets"].size(), traced_datasets().size());
+  ASSERT_EQ(document["datasets"].size(), lab::traced_datasets().size());
   for (const TestJson& one : document["datasets"]) {
     EXPECT_TRUE(one["dataset"].is_string());
     EXPECT_TRUE(one["settles_on"]["zeus"][0]["batch_size"].is_number());
@@ -186,7 +186,7 @@ TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
     if (one["dataset"] == "squad") squad.push_back(one["target"].get<double>());
   }
   EXPECT_THAT(squad, ElementsAre(83, 84));
-  EXPECT_EQ(document["datasets"].size(), traced_datasets().size() + 1);
+  EXPECT_EQ(document["datasets"].size(), lab::traced_datasets().size() + 1);
   EXPECT_THAT(read_file(csv).value(), StartsWith("dataset,target,gpu,eta,seed,"));
   EXPECT_THAT(replay({"--targets", "--seeds", "1"}).out, HasSubstr("\nsquad 83 "));
 }
@@ -241,7 +241,8 @@ TEST_F(ReplayZeus, BelievesBeforehandWhatAServerDoesOrWhatIsAsked) {
     EXPECT_EQ(replay(all).status, 0);
     return read_file(path_of("seeds.csv")).value();
   };
-  EXPECT_EQ(seeds_with({"--prior", "doubt=" + shortest(PayBackPrior{}.doubt)}), seeds_with({}));
+  EXPECT_EQ(seeds_with({"--prior", "doubt=" + shortest(zeus::PayBackPrior{}.doubt)}),
+            seeds_with({}));
   // What hardly ever converges is not tried.
   EXPECT_NE(seeds_with({"--prior", "failure=0.9,doubt=1"}), seeds_with({}));
   EXPECT_THAT(replay({"--prior", "luck=1"}).err, HasSubstr("luck=1"));
@@ -255,4 +256,4 @@ TEST(Traces, NamesTheFileThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -16,12 +16,12 @@
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/lab/reproduce/sosp24.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct ReproduceArguments {
   std::string folder, out;
-  ReproduceOptions options;
+  lab::ReproduceOptions options;
 };
 
 /// A table of the terminal, by the name of its rows. Rows of EnvPipe beside a straggler, which
@@ -50,12 +50,12 @@ const std::vector<Heading>& headings() {
 /// Where a value comes from: a column of the tables.
 struct Source {
   const char* name;
-  std::optional<double> ReproducedRow::* value;
+  std::optional<double> lab::ReproducedRow::* value;
 };
-constexpr Source kSources[] = {{"published", &ReproducedRow::published},
-                               {"recomputed", &ReproducedRow::recomputed},
-                               {"by clocks", &ReproducedRow::by_clocks},
-                               {"Harpe", &ReproducedRow::harpe}};
+constexpr Source kSources[] = {{"published", &lab::ReproducedRow::published},
+                               {"recomputed", &lab::ReproducedRow::recomputed},
+                               {"by clocks", &lab::ReproducedRow::by_clocks},
+                               {"Harpe", &lab::ReproducedRow::harpe}};
 
 std::string cell(const std::optional<double>& value, int decimals) {
   if (!value) return "-";
@@ -63,14 +63,14 @@ std::string cell(const std::optional<double>& value, int decimals) {
   return text.find_first_not_of("-0.") == std::string::npos ? fixed(0, decimals) : text;
 }
 
-std::vector<std::string> job_cells(const ReproducedRow& row) {
+std::vector<std::string> job_cells(const lab::ReproducedRow& row) {
   return {row.workload, row.gpu, grouped(row.gpus, 0), std::to_string(row.micro_batches)};
 }
 
-Table plain_table(const Heading& heading, std::span<const ReproducedRow> rows) {
+Table plain_table(const Heading& heading, std::span<const lab::ReproducedRow> rows) {
   Table table = Table::of({"workload", "GPU", "GPUs", "mb"}, 2);
   for (const Source& source : kSources) table.columns.push_back({.heading = source.name});
-  for (const ReproducedRow& row : rows) {
+  for (const lab::ReproducedRow& row : rows) {
     if (row.what != heading.what) continue;
     std::vector<std::string> cells = job_cells(row);
     for (const Source& source : kSources)
@@ -81,10 +81,10 @@ Table plain_table(const Heading& heading, std::span<const ReproducedRow> rows) {
 }
 
 /// A column for each slowdown of the straggler, a row for each source.
-Table straggler_table(const Heading& heading, std::span<const ReproducedRow> rows) {
+Table straggler_table(const Heading& heading, std::span<const lab::ReproducedRow> rows) {
   Table table = Table::of({"workload", "GPU", "GPUs", "mb", ""}, 2);
-  constexpr std::size_t kColumns = std::size(kPublishedStragglers);
-  for (const double straggler : kPublishedStragglers)
+  constexpr std::size_t kColumns = std::size(lab::kPublishedStragglers);
+  for (const double straggler : lab::kPublishedStragglers)
     table.columns.push_back({.heading = fixed(straggler, 2)});
   for (std::size_t i = 0; i < rows.size();) {
     if (rows[i].what != heading.what) {
@@ -105,7 +105,7 @@ Table straggler_table(const Heading& heading, std::span<const ReproducedRow> row
   return table;
 }
 
-std::string text_of(const ReproducedRows& found, int width) {
+std::string text_of(const lab::ReproducedRows& found, int width) {
   std::string text;
   for (const Heading& heading : headings()) {
     const Table table = heading.by_straggler ? straggler_table(heading, found.rows)
@@ -126,9 +126,9 @@ Json optional_json(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json json_of(const ReproducedRows& found) {
+Json json_of(const lab::ReproducedRows& found) {
   Json rows = Json::array();
-  for (const ReproducedRow& row : found.rows)
+  for (const lab::ReproducedRow& row : found.rows)
     rows.push_back({{"what", row.what},
                     {"workload", row.workload},
                     {"gpu", row.gpu},
@@ -142,13 +142,13 @@ Json json_of(const ReproducedRows& found) {
   return {{"rows", std::move(rows)}, {"notes", found.notes}};
 }
 
-std::string csv_of(const std::vector<ReproducedRow>& rows) {
+std::string csv_of(const std::vector<lab::ReproducedRow>& rows) {
   const auto number = [](const std::optional<double>& value) {
     return value ? shortest(*value) : std::string();
   };
   std::string text =
       "what,workload,gpu,gpus,micro_batches,straggler,published,recomputed,by_clocks,harpe\n";
-  for (const ReproducedRow& row : rows) {
+  for (const lab::ReproducedRow& row : rows) {
     text += row.what + ',' + csv_cell(row.workload) + ',' + csv_cell(row.gpu) + ',' +
             std::to_string(row.gpus) + ',' + std::to_string(row.micro_batches) + ',' +
             shortest(row.straggler) + ',' + number(row.published) + ',' + number(row.recomputed) +
@@ -158,23 +158,24 @@ std::string csv_of(const std::vector<ReproducedRow>& rows) {
 }
 
 /// Computes all tables, several at once. Faults of all of them are reported together.
-Result<ReproducedRows> computed(const std::vector<ReproducedTable>& tables, Console& console) {
-  std::vector<std::optional<Result<ReproducedRows>>> results(tables.size());
+Result<lab::ReproducedRows> computed(const std::vector<lab::ReproducedTable>& tables,
+                                     Console& console) {
+  std::vector<std::optional<Result<lab::ReproducedRows>>> results(tables.size());
   {
     ProgressBar bar(console, "tables");
     on_all_processors(
         tables.size(), [&](std::size_t i) { results[i] = tables[i].compute(); },
         [&bar](double share) { bar.update(share); });
   }
-  ReproducedRows all;
+  lab::ReproducedRows all;
   Diagnostics diagnostics;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    Result<ReproducedRows>& result = *results[i];
+    Result<lab::ReproducedRows>& result = *results[i];
     if (!result.ok()) {
       diagnostics.add(tables[i].name + ": " + result.error().text());
       continue;
     }
-    for (ReproducedRow& row : result->rows) all.rows.push_back(std::move(row));
+    for (lab::ReproducedRow& row : result->rows) all.rows.push_back(std::move(row));
     for (const std::string& note : result->notes) all.notes.push_back(tables[i].name + ": " + note);
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
@@ -191,11 +192,12 @@ Result<Seconds> parse_unit(std::string_view text) {
 
 Result<Outcome> run_sosp24(const ReproduceArguments& arguments, Console& console) {
   if (!arguments.out.empty()) HARPE_TRY(check_writable(arguments.out));
-  const Sosp24Artifact artifact = HARPE_TRY(read_sosp24(arguments.folder));
-  const std::vector<ReproducedTable> tables = HARPE_TRY(tables_of(artifact, arguments.options));
+  const lab::Sosp24Artifact artifact = HARPE_TRY(lab::read_sosp24(arguments.folder));
+  const std::vector<lab::ReproducedTable> tables =
+      HARPE_TRY(lab::tables_of(artifact, arguments.options));
   for (const std::string& file : artifact.skipped)
     console.warn(file + ": left out, as its name is not WORKLOAD_GPU.csv");
-  const ReproducedRows found = HARPE_TRY(computed(tables, console));
+  const lab::ReproducedRows found = HARPE_TRY(computed(tables, console));
   if (!arguments.out.empty()) HARPE_TRY(write_file(arguments.out, csv_of(found.rows)));
   return Outcome{.text = text_of(found, console.width), .json = json_text(json_of(found))};
 }
@@ -230,4 +232,4 @@ void add_reproduce_command(Commands& commands) {
   add_text(app, "--out", "FILE", "Also write all rows to this file (CSV)", arguments->out);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,7 +15,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using testing::AllOf;
@@ -94,4 +94,4 @@ TEST_F(Reproduce, RefusesWhatItCannotComputeAndWritesNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

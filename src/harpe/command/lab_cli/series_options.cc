@@ -8,34 +8,34 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/input/input_file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// "1h": whole seconds that divide a day.
-Result<WholeSeconds> parse_interval(std::string_view text) {
+Result<carbon::WholeSeconds> parse_interval(std::string_view text) {
   const Seconds time = HARPE_TRY(parse_seconds(text));
   if (time.value < 1 || time.value > 86400 || std::fmod(86400, time.value) != 0) {
     return Error::invalid("expected an interval that divides a day, such as 30min or 1h");
   }
-  return WholeSeconds(static_cast<std::int64_t>(time.value));
+  return carbon::WholeSeconds(static_cast<std::int64_t>(time.value));
 }
 
 }  // namespace
 
 void add_series_options(CLI::App& app, SeriesArguments& arguments) {
-  IntensityCsvOptions& csv = arguments.csv;
+  carbon::IntensityCsvOptions& csv = arguments.csv;
   add_parsed(app, "--kind", "KIND",
              "Of the values: life-cycle, direct or marginal (default by the layout)", csv.kind,
-             parse_intensity_kind);
+             carbon::parse_intensity_kind);
   add_text(app, "--zone", "ZONE", "Of a file of several zones, the one that is read", csv.zone);
   add_text(app, "--time-column", "NAME",
            "Column of times in UTC, of a layout that Harpe does not know", csv.time_column);
   add_text(app, "--value-column", "NAME", "Column of values; with --unit and --kind",
            csv.value_column);
   const auto read_unit = [&arguments](const std::string& text) {
-    arguments.price = parse_price_unit(text);
+    arguments.price = carbon::parse_price_unit(text);
     if (arguments.price) return;
-    const auto grams = parse_intensity_unit(text);
+    const auto grams = carbon::parse_intensity_unit(text);
     if (!grams.ok()) throw CLI::ValidationError("--unit", grams.error().text());
     arguments.csv.unit = *grams;
   };
@@ -64,7 +64,7 @@ Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
   const std::vector<CsvRow> rows = split_csv(text, ignored);
   if (!rows.empty() && rows.front().cells.size() > 1 && rows.front().cells[0].text == "time") {
     for (const CsvCell& cell : rows.front().cells) {
-      arguments.price = parse_price_unit(cell.text);
+      arguments.price = carbon::parse_price_unit(cell.text);
       if (!arguments.price) continue;
       arguments.csv.time_column = "time";
       arguments.csv.value_column = cell.text;
@@ -76,8 +76,9 @@ Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
       " is named by one)");
 }
 
-Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments) {
-  IntensityCsvOptions options = arguments.csv;
+Result<carbon::IntensitySeries> read_series(const std::string& file,
+                                            const SeriesArguments& arguments) {
+  carbon::IntensityCsvOptions options = arguments.csv;
   if (arguments.price) {
     if (options.kind) return Error::invalid("a price has no kind of intensity: leave out --kind");
     if (options.time_column.empty() || options.value_column.empty()) {
@@ -87,8 +88,8 @@ Result<IntensitySeries> read_series(const std::string& file, const SeriesArgumen
     options.unit = arguments.price->per_mwh;
   }
   const std::string text = HARPE_TRY(read_input_file(file));
-  IntensitySeries series = HARPE_TRY(parse_intensity_csv(text, file, options));
-  if (arguments.average) series = HARPE_TRY(coarsened(series, *arguments.average));
+  carbon::IntensitySeries series = HARPE_TRY(carbon::parse_intensity_csv(text, file, options));
+  if (arguments.average) series = HARPE_TRY(carbon::coarsened(series, *arguments.average));
   return series;
 }
 
@@ -104,22 +105,23 @@ void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArgum
   add_parsed(app, "--known-ahead", "TIME",
              "How long before their time exogenous values are known: 0 for measured ones (default),"
              " 24h for day-ahead forecasts as they were issued",
-             arguments.options.known_ahead, [](std::string_view text) -> Result<WholeSeconds> {
+             arguments.options.known_ahead,
+             [](std::string_view text) -> Result<carbon::WholeSeconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));
                if (time.value > 96 * 3600) return Error::invalid("expected 96 h at most");
-               return WholeSeconds(static_cast<std::int64_t>(time.value));
+               return carbon::WholeSeconds(static_cast<std::int64_t>(time.value));
              });
 }
 
-Result<std::optional<ExogenousSeries>> read_exogenous(const ExogenousArguments& arguments,
-                                                      const IntensitySeries& series,
-                                                      const IntensitySeries* earlier) {
-  if (arguments.file.empty()) return std::optional<ExogenousSeries>();
-  IntensitySeries both = series;
-  if (earlier != nullptr) both = HARPE_TRY(joined(*earlier, series));
+Result<std::optional<carbon::ExogenousSeries>> read_exogenous(
+    const ExogenousArguments& arguments, const carbon::IntensitySeries& series,
+    const carbon::IntensitySeries* earlier) {
+  if (arguments.file.empty()) return std::optional<carbon::ExogenousSeries>();
+  carbon::IntensitySeries both = series;
+  if (earlier != nullptr) both = HARPE_TRY(carbon::joined(*earlier, series));
   const std::string text = HARPE_TRY(read_input_file(arguments.file));
-  return std::optional(HARPE_TRY(parse_exogenous_csv(text, arguments.file, arguments.options,
-                                                     both.start, both.step, both.size())));
+  return std::optional(HARPE_TRY(carbon::parse_exogenous_csv(
+      text, arguments.file, arguments.options, both.start, both.step, both.size())));
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -16,13 +16,13 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace harpe {
+namespace harpe::command {
 
 struct SeriesArguments {
-  IntensityCsvOptions csv = {};
-  std::optional<PriceUnit> price = {};       ///< of a series of prices
-  bool is_price = false;                     ///< that it is one of prices was said
-  std::optional<WholeSeconds> average = {};  ///< to intervals of so long
+  carbon::IntensityCsvOptions csv = {};
+  std::optional<carbon::PriceUnit> price = {};       ///< of a series of prices
+  bool is_price = false;                             ///< that it is one of prices was said
+  std::optional<carbon::WholeSeconds> average = {};  ///< to intervals of so long
 };
 
 /// --kind, --zone, --time-column, --value-column, --unit, --average, --utc-hours, --any-value.
@@ -37,19 +37,20 @@ void add_price_option(CLI::App& app, SeriesArguments& arguments);
 Status take_price_heading(const std::string& file, SeriesArguments& arguments);
 
 /// Of prices where --unit is one of prices; a kind beside it is refused.
-Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments);
+Result<carbon::IntensitySeries> read_series(const std::string& file,
+                                            const SeriesArguments& arguments);
 
 /// Weather, load, ... beside a series.
 struct ExogenousArguments {
   std::string file;
-  ExogenousOptions options;
+  carbon::ExogenousOptions options;
 };
 /// --exogenous, --exogenous-columns and --known-ahead. `arguments` must outlive the command line.
 /// \param use  what is done with them, for the help
 void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArguments& arguments);
 /// On the grid of both series joined (`earlier` may be null); none where no file is given.
-Result<std::optional<ExogenousSeries>> read_exogenous(const ExogenousArguments& arguments,
-                                                      const IntensitySeries& series,
-                                                      const IntensitySeries* earlier);
+Result<std::optional<carbon::ExogenousSeries>> read_exogenous(
+    const ExogenousArguments& arguments, const carbon::IntensitySeries& series,
+    const carbon::IntensitySeries* earlier);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,19 +15,19 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/outcome_spread.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct ControlWay {
   const char* key;
   const char* name;
-  WayOutcome StartOutcome::* outcome;
+  lab::WayOutcome lab::StartOutcome::* outcome;
 };
 
 constexpr std::array<ControlWay, 3> kControlWays{
-    {{"static", "best static", &StartOutcome::best_static},
-     {"harpe", "Harpe", &StartOutcome::harpe},
-     {"hindsight", "hindsight", &StartOutcome::hindsight}}};
+    {{"static", "best static", &lab::StartOutcome::best_static},
+     {"harpe", "Harpe", &lab::StartOutcome::harpe},
+     {"hindsight", "hindsight", &lab::StartOutcome::hindsight}}};
 
 /// Means over the starts; grams are money where the series is of prices.
 struct ComparedControl {
@@ -74,18 +74,19 @@ References references_of(const SimulationView& view) {
 }
 
 ComparedControl compared(std::string name, std::size_t choices,
-                         std::span<const StartOutcome> outcomes, const References& references) {
+                         std::span<const lab::StartOutcome> outcomes,
+                         const References& references) {
   ComparedControl control{.name = std::move(name), .choices = choices, .ways = {}};
   for (std::size_t w = 0; w < kControlWays.size(); ++w) {
     const auto way = kControlWays[w].outcome;
     ComparedControl::Figures& figures = control.ways[w];
     figures.grams = mean_grams(outcomes, way);
     figures.kwh =
-        mean_of(outcomes, way, [](const WayOutcome& one) { return one.energy.value / 3.6e6; });
+        mean_of(outcomes, way, [](const lab::WayOutcome& one) { return one.energy.value / 3.6e6; });
     figures.hours =
-        mean_of(outcomes, way, [](const WayOutcome& one) { return one.time.value / 3600; });
-    for (const StartOutcome& one : outcomes) figures.late += (one.*way).in_time ? 0 : 1;
-    figures.saving = spread(outcomes, [&](const StartOutcome& one) {
+        mean_of(outcomes, way, [](const lab::WayOutcome& one) { return one.time.value / 3600; });
+    for (const lab::StartOutcome& one : outcomes) figures.late += (one.*way).in_time ? 0 : 1;
+    figures.saving = spread(outcomes, [&](const lab::StartOutcome& one) {
       const auto i = static_cast<std::size_t>(&one - outcomes.data());
       return (references.grams[i] - (one.*way).grams) / references.base[i];
     });
@@ -106,12 +107,12 @@ std::vector<ComparedControl> compared_controls(const SimulationView& view) {
 
 /// One for each to compare with.
 std::vector<ControlGain> control_gains(const SimulationView& view) {
-  const double all_max = mean_grams(view.outcomes, &StartOutcome::all_max);
-  const double fine = mean_grams(view.outcomes, &StartOutcome::best_static);
-  const double harpe = mean_grams(view.outcomes, &StartOutcome::harpe);
+  const double all_max = mean_grams(view.outcomes, &lab::StartOutcome::all_max);
+  const double fine = mean_grams(view.outcomes, &lab::StartOutcome::best_static);
+  const double harpe = mean_grams(view.outcomes, &lab::StartOutcome::harpe);
   std::vector<ControlGain> gains;
   for (const ControlOutcomes& control : view.controls) {
-    const double coarse = mean_grams(control.outcomes, &StartOutcome::best_static);
+    const double coarse = mean_grams(control.outcomes, &lab::StartOutcome::best_static);
     gains.push_back({control.name, all_max - coarse, coarse - fine, fine - harpe});
   }
   return gains;
@@ -151,31 +152,33 @@ std::string compared_controls_text(const SimulationView& view) {
 struct Way {
   const char* key;
   const char* name;
-  WayOutcome StartOutcome::* outcome;
+  lab::WayOutcome lab::StartOutcome::* outcome;
 };
-constexpr std::array<Way, 7> kWays{{{"all_max", "all-max", &StartOutcome::all_max},
-                                    {"steady", "steady", &StartOutcome::steady},
-                                    {"static", "best static", &StartOutcome::best_static},
-                                    {"chase", "Chase", &StartOutcome::chase},
-                                    {"chase_static", "Chase's time", &StartOutcome::chase_static},
-                                    {"harpe", "Harpe", &StartOutcome::harpe},
-                                    {"hindsight", "hindsight", &StartOutcome::hindsight}}};
+constexpr std::array<Way, 7> kWays{
+    {{"all_max", "all-max", &lab::StartOutcome::all_max},
+     {"steady", "steady", &lab::StartOutcome::steady},
+     {"static", "best static", &lab::StartOutcome::best_static},
+     {"chase", "Chase", &lab::StartOutcome::chase},
+     {"chase_static", "Chase's time", &lab::StartOutcome::chase_static},
+     {"harpe", "Harpe", &lab::StartOutcome::harpe},
+     {"hindsight", "hindsight", &lab::StartOutcome::hindsight}}};
 /// What savings are shares of: of intensities what this start's best static pace emits; of prices,
 /// which may be negative, what it costs on average.
-double base_of(const SimulationView& view, const StartOutcome& outcome) {
+double base_of(const SimulationView& view, const lab::StartOutcome& outcome) {
   if (view.money.empty()) return outcome.best_static.grams;
   double sum = 0;
-  for (const StartOutcome& one : view.outcomes) sum += std::abs(one.best_static.grams);
+  for (const lab::StartOutcome& one : view.outcomes) sum += std::abs(one.best_static.grams);
   return std::max(1e-12, sum / static_cast<double>(view.outcomes.size()));
 }
 
-double saving(const SimulationView& view, const StartOutcome& outcome, const WayOutcome& way) {
+double saving(const SimulationView& view, const lab::StartOutcome& outcome,
+              const lab::WayOutcome& way) {
   return (outcome.best_static.grams - way.grams) / base_of(view, outcome);
 }
 
-OutcomeSpread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
+OutcomeSpread saving_of(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* way) {
   return spread(view.outcomes,
-                [&](const StartOutcome& one) { return saving(view, one, one.*way); });
+                [&](const lab::StartOutcome& one) { return saving(view, one, one.*way); });
 }
 
 Json spread_json(const OutcomeSpread& spread) {
@@ -186,28 +189,30 @@ Json spread_json(const OutcomeSpread& spread) {
 }
 
 /// Of the sums over all starts; below 0 is less.
-double over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
-  const double all_max = mean_grams(view.outcomes, &StartOutcome::all_max);
+double over_all_max(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* way) {
+  const double all_max = mean_grams(view.outcomes, &lab::StartOutcome::all_max);
   return (mean_grams(view.outcomes, way) - all_max) / std::max(1e-12, std::abs(all_max));
 }
-double time_over_all_max(const SimulationView& view, WayOutcome StartOutcome::* way) {
-  const auto time = [](const WayOutcome& one) { return one.time.value; };
-  return mean_of(view.outcomes, way, time) / mean_of(view.outcomes, &StartOutcome::all_max, time) -
+double time_over_all_max(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* way) {
+  const auto time = [](const lab::WayOutcome& one) { return one.time.value; };
+  return mean_of(view.outcomes, way, time) /
+             mean_of(view.outcomes, &lab::StartOutcome::all_max, time) -
          1;
 }
 
-Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
+Json way_json(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* way) {
   int late = 0;
-  for (const StartOutcome& one : view.outcomes) late += (one.*way).in_time ? 0 : 1;
+  for (const lab::StartOutcome& one : view.outcomes) late += (one.*way).in_time ? 0 : 1;
   const auto of = [&](auto value) {
     return spread_json(
-        spread(view.outcomes, [&](const StartOutcome& one) { return value(one.*way); }));
+        spread(view.outcomes, [&](const lab::StartOutcome& one) { return value(one.*way); }));
   };
   return {
-      {view.money.empty() ? "grams" : "cost", of([](const WayOutcome& one) { return one.grams; })},
-      {"kwh", of([](const WayOutcome& one) { return one.energy.value / 3.6e6; })},
-      {"hours", of([](const WayOutcome& one) { return one.time.value / 3600; })},
-      {"pauses", of([](const WayOutcome& one) { return static_cast<double>(one.pauses); })},
+      {view.money.empty() ? "grams" : "cost",
+       of([](const lab::WayOutcome& one) { return one.grams; })},
+      {"kwh", of([](const lab::WayOutcome& one) { return one.energy.value / 3.6e6; })},
+      {"hours", of([](const lab::WayOutcome& one) { return one.time.value / 3600; })},
+      {"pauses", of([](const lab::WayOutcome& one) { return static_cast<double>(one.pauses); })},
       {"late", late},
       {"over_all_max",
        {{view.money.empty() ? "emissions" : "cost", over_all_max(view, way)},
@@ -218,12 +223,12 @@ Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
 std::vector<std::string> cells_of(const SimulationView& view, const Way& way) {
   const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
   const OutcomeSpread saved = saving_of(view, way.outcome);
-  const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
+  const bool is_stand_in = way.outcome == &lab::StartOutcome::all_max && !view.job.all_max;
   const double unit = view.money.empty() ? 1000 : 1;
   return {is_stand_in ? "fastest*" : way.name,
-          grouped(mean([](const WayOutcome& one) { return one.grams; }) / unit, 2),
-          grouped(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1),
-          grouped(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1),
+          grouped(mean([](const lab::WayOutcome& one) { return one.grams; }) / unit, 2),
+          grouped(mean([](const lab::WayOutcome& one) { return one.energy.value / 3.6e6; }), 1),
+          grouped(mean([](const lab::WayOutcome& one) { return one.time.value / 3600; }), 1),
           percent_text(100 * saved.mean, 2),
           percent_text(100 * saved.deviation, 2),
           percent_text(100 * saved.lowest, 2)};
@@ -253,22 +258,22 @@ void add_controls(const SimulationView& view, Json& document) {
 
 /// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
 bool is_shown(const SimulationView& view, const Way& way) {
-  if (way.outcome == &StartOutcome::chase_static) return view.shows_chase;
-  return way.outcome != &StartOutcome::chase || view.money.empty();
+  if (way.outcome == &lab::StartOutcome::chase_static) return view.shows_chase;
+  return way.outcome != &lab::StartOutcome::chase || view.money.empty();
 }
 
 std::string chase_text(const SimulationView& view) {
-  const auto against = [&](WayOutcome StartOutcome::* way) {
+  const auto against = [&](lab::WayOutcome lab::StartOutcome::* way) {
     return percent_text(100 * over_all_max(view, way), 2) + " emissions at " +
            percent_text(100 * time_over_all_max(view, way), 2) + " time";
   };
-  return "Against all-max, Chase's rule has " + against(&StartOutcome::chase) +
+  return "Against all-max, Chase's rule has " + against(&lab::StartOutcome::chase) +
          ";\none choice all along that takes no longer has " +
-         against(&StartOutcome::chase_static) + ".\n";
+         against(&lab::StartOutcome::chase_static) + ".\n";
 }
 
 std::string job_text(const SimulationView& view) {
-  const CarbonJob& job = view.job;
+  const lab::CarbonJob& job = view.job;
   std::string text = duration_text(job.work) + " at the fastest pace, ";
   text += job.slack ? "which it does not say, never over " + duration_text(*job.slack) +
                           " behind 1/" + shortest(job.deadline_factor, 4) + " of that pace, "
@@ -283,8 +288,8 @@ std::string job_text(const SimulationView& view) {
 }  // namespace
 
 std::string simulation_text(const SimulationView& view) {
-  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
+  const OutcomeSpread hindsight = saving_of(view, &lab::StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &lab::StartOutcome::harpe);
   std::string text = view.choices + " over " + view.series + " (" + view.kind +
                      "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
                      " starts over the series\n\n";
@@ -320,9 +325,9 @@ std::string simulation_text(const SimulationView& view) {
 }
 
 std::string simulation_json(const SimulationView& view) {
-  const CarbonJob& job = view.job;
-  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
+  const lab::CarbonJob& job = view.job;
+  const OutcomeSpread hindsight = saving_of(view, &lab::StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &lab::StartOutcome::harpe);
   Json document = {{"series", view.series},
                    {"kind", view.kind},
                    {"choices", view.choices},
@@ -338,15 +343,15 @@ std::string simulation_json(const SimulationView& view) {
                    {"starts", view.outcomes.size()},
                    {"all_max_known", job.all_max.has_value()}};
   for (const Way& way : kWays) document["ways"][way.key] = way_json(view, way.outcome);
-  document["saving_over_static"] = {{"chase", saving_of(view, &StartOutcome::chase).mean},
-                                    {"harpe", harpe.mean},
-                                    {"hindsight", hindsight.mean},
-                                    {"bound", spread(view.outcomes, [&](const StartOutcome& one) {
-                                                return (one.best_static.grams - one.bound) /
-                                                       base_of(view, one);
-                                              }).mean}};
+  document["saving_over_static"] = {
+      {"chase", saving_of(view, &lab::StartOutcome::chase).mean},
+      {"harpe", harpe.mean},
+      {"hindsight", hindsight.mean},
+      {"bound", spread(view.outcomes, [&](const lab::StartOutcome& one) {
+                  return (one.best_static.grams - one.bound) / base_of(view, one);
+                }).mean}};
   document["share_of_hindsight"] = hindsight.mean > 0 ? Json(harpe.mean / hindsight.mean) : Json();
-  document["over_hindsight"] = spread(view.outcomes, [](const StartOutcome& one) {
+  document["over_hindsight"] = spread(view.outcomes, [](const lab::StartOutcome& one) {
                                  return one.harpe.grams / one.hindsight.grams - 1;
                                }).mean;
   if (!view.controls.empty()) add_controls(view, document);
@@ -355,11 +360,11 @@ std::string simulation_json(const SimulationView& view) {
                           {"nothing_to_gain", view.prospect.bound < kWorthIt}};
   document["worst_over_static"] = -harpe.lowest;
   document["worst_over_steady"] =
-      spread(view.outcomes, [&](const StartOutcome& one) {
+      spread(view.outcomes, [&](const lab::StartOutcome& one) {
         return (one.harpe.grams - one.steady.grams) /
                (view.money.empty() ? one.steady.grams : base_of(view, one));
       }).highest;
   return json_text(document);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include "harpe/training/emulated_training/emulation.h"
 #include "harpe/training/job/make_plans.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The emulated GPUs all wait at one power.
@@ -19,7 +19,7 @@ Watts mean(const std::vector<Watts>& powers) {
 /// The job, its training, and the part of a server between them.
 class Course {
  public:
-  Course(const JobTraining& training, Job job)
+  Course(const JobTraining& training, training::Job job)
       : terms_(training),
         job_(std::move(job)),
         training_(training.spec, *training.spec.profile,
@@ -44,9 +44,9 @@ class Course {
   Status iterate() {
     stragglers_.advance(training_.next_iteration(), training_.now() - result_.begin);
     throttle();
-    for (const IterationReport& report : training_.iterate())
+    for (const training::IterationReport& report : training_.iterate())
       HARPE_TRY(job_.report(report, training_.now()));
-    const EmulatedMachines::Iteration& last = training_.last();
+    const training::EmulatedMachines::Iteration& last = training_.last();
     ++result_.iterations;
     result_.time += last.time;
     result_.energy += last.energy;
@@ -60,7 +60,7 @@ class Course {
   }
 
   JobTrainingResult take_result() {
-    const JobStatus status = job_.status();
+    const training::JobStatus status = job_.status();
     const int gpus = terms_.shape.gpus_per_stage;
     result_.claimed = status.saved * gpus;
     result_.claimed_error = status.saved_error * gpus;
@@ -85,30 +85,30 @@ class Course {
   /// waits for them.
   Status take_effects() {
     for (int round = 0; round < kMostRounds; ++round) {
-      JobEffects effects = job_.take_effects();
-      for (JobEvent& event : effects.events) result_.events.push_back(std::move(event));
-      std::deque<CharacterizeRequest> requests(effects.more_plans.begin(),
-                                               effects.more_plans.end());
+      training::JobEffects effects = job_.take_effects();
+      for (training::JobEvent& event : effects.events) result_.events.push_back(std::move(event));
+      std::deque<training::CharacterizeRequest> requests(effects.more_plans.begin(),
+                                                         effects.more_plans.end());
       if (effects.characterize) requests.push_front(std::move(*effects.characterize));
       if (requests.empty()) break;
-      for (const CharacterizeRequest& request : requests)
+      for (const training::CharacterizeRequest& request : requests)
         job_.characterized(request.ticket, plans_for(request), training_.now());
     }
     return ok_status();
   }
 
-  Result<PlanTable> plans_for(const CharacterizeRequest& request) const {
-    const Pipeline pipeline = HARPE_TRY(planned_pipeline(job_.spec()));
-    const Frontier frontier = HARPE_TRY(characterize(job_.spec(), pipeline, request));
-    return make_plans(job_.spec(), request, frontier, Effort::kQuick, job_.spec().plans);
+  Result<plan::PlanTable> plans_for(const training::CharacterizeRequest& request) const {
+    const Pipeline pipeline = HARPE_TRY(training::planned_pipeline(job_.spec()));
+    const Frontier frontier = HARPE_TRY(training::characterize(job_.spec(), pipeline, request));
+    return training::make_plans(job_.spec(), request, frontier, Effort::kQuick, job_.spec().plans);
   }
 
   static constexpr int kMostRounds = 8;  ///< of answers that lead to other questions
 
   const JobTraining& terms_;
-  Job job_;
-  EmulatedTraining training_;
-  Stragglers stragglers_;
+  training::Job job_;
+  training::EmulatedTraining training_;
+  lab::Stragglers stragglers_;
   JobTrainingResult result_;
 };
 
@@ -116,7 +116,7 @@ class Course {
 
 Result<JobTrainingResult> train_through_job(const JobTraining& training) {
   HARPE_TRY(validate(training.spec));
-  Job job = HARPE_TRY(Job::create(training.spec, Seconds{1.8e9}));
+  training::Job job = HARPE_TRY(training::Job::create(training.spec, Seconds{1.8e9}));
   Course course(training, std::move(job));
   HARPE_TRY(course.register_ranks());
   for (std::int64_t i = 0; i < training.iterations; ++i) {
@@ -127,4 +127,4 @@ Result<JobTrainingResult> train_through_job(const JobTraining& training) {
   return course.take_result();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

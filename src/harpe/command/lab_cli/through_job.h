@@ -17,12 +17,12 @@
 #include "harpe/lab/emulation/stragglers.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct JobTraining {
   JobSpec spec;  ///< with a profile; one tensor rank a stage, which stands for all of its GPUs
-  ClusterShape shape = {};
-  StragglerTerms stragglers = {};
+  lab::ClusterShape shape = {};
+  lab::StragglerTerms stragglers = {};
   std::int64_t iterations = 500;
   std::function<void(double)> progress = {};
 };
@@ -34,7 +34,7 @@ struct JobTrainingResult {
   Joules energy{0}, all_max_energy{0};
   /// What the job says was saved, and the half-width of its 95 % interval.
   Joules claimed{0}, claimed_error{0};
-  std::vector<JobEvent> events = {};
+  std::vector<training::JobEvent> events = {};
   Seconds begin{0};  ///< of the training; times of events count from here
 
   Joules saved() const { return all_max_energy - energy; }
@@ -43,4 +43,4 @@ struct JobTrainingResult {
 /// Runs the training. Errors are those of the specification.
 Result<JobTrainingResult> train_through_job(const JobTraining& training);
 
-}  // namespace harpe
+}  // namespace harpe::command

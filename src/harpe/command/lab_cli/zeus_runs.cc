@@ -6,33 +6,35 @@
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/input/input_file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 // Over all jobs, GPUs and eta: with a page, a seed of a job holds about 5 kB.
 constexpr std::size_t kMostSeedsInAll = 240'000;
 
-Result<ZeusJob> read_job(const ZeusArguments& arguments, const Traces& traces,
-                         const std::optional<Traces>& before, const TracedDataset& dataset,
-                         const std::string& gpu, double eta) {
-  ZeusJob one{.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta)), .before = {}, .seeds = {}};
+Result<ZeusJob> read_job(const ZeusArguments& arguments, const lab::Traces& traces,
+                         const std::optional<lab::Traces>& before,
+                         const lab::TracedDataset& dataset, const std::string& gpu, double eta) {
+  ZeusJob one{
+      .job = HARPE_TRY(lab::traced_job(traces, dataset, gpu, eta)), .before = {}, .seeds = {}};
   one.job.horizon = arguments.horizon;
   if (before) {
-    one.before = HARPE_TRY(traced_job(*before, dataset, arguments.from, eta));
+    one.before = HARPE_TRY(lab::traced_job(*before, dataset, arguments.from, eta));
     one.before->horizon = arguments.horizon;
   }
   return one;
 }
 
-Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const Traces& traces,
-                          const std::optional<Traces>& before, const std::string& gpu, double eta) {
+Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const lab::Traces& traces,
+                          const std::optional<lab::Traces>& before, const std::string& gpu,
+                          double eta) {
   ZeusRun run{.gpu = gpu, .eta = eta, .has_targets = arguments.targets, .jobs = {}};
-  for (const TracedDataset& dataset : traced_datasets()) {
+  for (const lab::TracedDataset& dataset : lab::traced_datasets()) {
     if (!arguments.targets) {
       run.jobs.push_back(HARPE_TRY(read_job(arguments, traces, before, dataset, gpu, eta)));
       continue;
     }
-    for (const TracedDataset& one : with_each_target(traces, dataset)) {
+    for (const lab::TracedDataset& one : lab::with_each_target(traces, dataset)) {
       Result<ZeusJob> job = read_job(arguments, traces, before, one, gpu, eta);
       // A target that the default does not always reach is no job of these traces.
       if (job.ok()) run.jobs.push_back(*std::move(job));
@@ -45,13 +47,13 @@ Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const Traces& traces,
 }
 
 Result<std::vector<ZeusRun>> read_runs(const ZeusArguments& arguments) {
-  std::optional<Traces> before;
+  std::optional<lab::Traces> before;
   if (!arguments.from.empty()) {
     before = HARPE_TRY(read_traces(arguments.directory, arguments.from));
   }
   std::vector<ZeusRun> runs;
   for (const std::string& gpu : arguments.gpus) {
-    const Traces traces = HARPE_TRY(read_traces(arguments.directory, gpu));
+    const lab::Traces traces = HARPE_TRY(read_traces(arguments.directory, gpu));
     for (const double eta : arguments.etas) {
       runs.push_back(HARPE_TRY(read_jobs(arguments, traces, before, gpu, eta)));
     }
@@ -59,15 +61,16 @@ Result<std::vector<ZeusRun>> read_runs(const ZeusArguments& arguments) {
   return runs;
 }
 
-Status run_seed(ZeusJob& job, std::size_t index, const PayBackPrior& prior, bool with_regret) {
+Status run_seed(ZeusJob& job, std::size_t index, const zeus::PayBackPrior& prior,
+                bool with_regret) {
   const std::uint64_t seed = index + 1;
-  std::vector<KnownEpochs> known;
+  std::vector<zeus::KnownEpochs> known;
   if (job.before) {
     // Another seed: the runs of the other GPU were not these.
-    const Recurrences recurrences = HARPE_TRY(recur_by_harpe(*job.before, ~seed, prior));
-    known = known_epochs(recurrences);
+    const lab::Recurrences recurrences = HARPE_TRY(lab::recur_by_harpe(*job.before, ~seed, prior));
+    known = lab::known_epochs(recurrences);
   }
-  SeedFigures figures = HARPE_TRY(compare_seed(job.job, seed, prior, known));
+  lab::SeedFigures figures = HARPE_TRY(lab::compare_seed(job.job, seed, prior, known));
   if (!with_regret) {
     figures.default_regret = figures.harpe.regret = {};
     if (figures.zeus) figures.zeus->regret = {};
@@ -105,14 +108,14 @@ std::filesystem::path power_file(const std::filesystem::path& directory, const s
   return plain_or_gz(directory / ("summary_power_" + gpu + ".csv"));
 }
 
-Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu) {
+Result<lab::Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu) {
   const std::filesystem::path train = train_file(directory);
   const std::filesystem::path power = power_file(directory, gpu);
-  Traces traces;
+  lab::Traces traces;
   const std::string train_text = HARPE_TRY(read_input_file(train));
   const std::string power_text = HARPE_TRY(read_input_file(power));
-  traces.train = HARPE_TRY(parse_train_rows(train_text, train.string()));
-  traces.power = HARPE_TRY(parse_power_rows(power_text, power.string()));
+  traces.train = HARPE_TRY(lab::parse_train_rows(train_text, train.string()));
+  traces.power = HARPE_TRY(lab::parse_power_rows(power_text, power.string()));
   return traces;
 }
 
@@ -133,4 +136,4 @@ Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Co
   return runs;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/traces.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns the path of summary_train.csv, with ".gz" if a plain one is missing and that is there.
 std::filesystem::path train_file(const std::filesystem::path& directory);
@@ -21,23 +21,23 @@ std::filesystem::path train_file(const std::filesystem::path& directory);
 std::filesystem::path power_file(const std::filesystem::path& directory, const std::string& gpu);
 
 /// Reads these two.
-Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu);
+Result<lab::Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu);
 
 struct ZeusArguments {
   std::string directory, from, csv, out, groups;
   std::vector<std::string> gpus{"v100"};
   std::vector<double> etas{0.5};
   int seeds = 20;
-  PayBackPrior prior = {};  ///< what Harpe believes beforehand
-  bool targets = false;     ///< every target of the traces, not only the paper's
-  Horizon horizon = {};
+  zeus::PayBackPrior prior = {};  ///< what Harpe believes beforehand
+  bool targets = false;           ///< every target of the traces, not only the paper's
+  lab::Horizon horizon = {};
 };
 
 /// One job, that of the GPU that was there before, and what each seed gave.
 struct ZeusJob {
-  TracedJob job;
-  std::optional<TracedJob> before;
-  std::vector<SeedFigures> seeds;
+  lab::TracedJob job;
+  std::optional<lab::TracedJob> before;
+  std::vector<lab::SeedFigures> seeds;
 };
 
 /// All jobs on one GPU with one eta.
@@ -52,4 +52,4 @@ struct ZeusRun {
 /// traces, and for more seeds in all than memory should hold.
 Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

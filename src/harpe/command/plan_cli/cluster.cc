@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/command/plan_cli/planning.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr Grams kTonne{1e6}, kKilogram{1e3};
@@ -33,7 +33,7 @@ std::string hours_words(Seconds time) {
          " h";
 }
 
-std::string gpus_words(const ClusterTerms& terms, const ClusterBill& bill,
+std::string gpus_words(const carbon::ClusterTerms& terms, const carbon::ClusterBill& bill,
                        const ClusterCosts& costs) {
   const std::string gpus =
       grouped(static_cast<double>(bill.gpus), 0) + (bill.gpus == 1 ? " GPU" : " GPUs");
@@ -43,23 +43,23 @@ std::string gpus_words(const ClusterTerms& terms, const ClusterBill& bill,
 }
 
 /// Returns a sentence: what the plan saves against another way to do the same work.
-std::string saving_words(const ClusterTerms& terms, const ClusterBill& plan,
-                         const ClusterBill& instead, const std::string& name) {
+std::string saving_words(const carbon::ClusterTerms& terms, const carbon::ClusterBill& plan,
+                         const carbon::ClusterBill& instead, const std::string& name) {
   std::string text = "Against " + name;
   if (std::abs(instead.time / plan.time - 1) >= kShown) {
     text += ", which does them in " + hours_words(instead.time);
   }
-  ClusterSaving saved = saving(plan, instead);
+  carbon::ClusterSaving saved = carbon::saving(plan, instead);
   const double share = saved.energy / instead.energy;
   if (std::abs(share) < kShown) return text + ", this plan saves nothing.\n";
   const bool is_less = share > 0;
-  if (!is_less) saved = saving(instead, plan);
+  if (!is_less) saved = carbon::saving(instead, plan);
   return text + ", this plan " + (is_less ? "saves " : "needs ") +
          amounts_text(terms, saved.energy, saved.co2, saved.money) + (is_less ? "" : " more") +
          " (" + fixed(100 * std::abs(share), 1) + " %).\n";
 }
 
-std::string terms_words(const ClusterTerms& terms, const ClusterBill& bill) {
+std::string terms_words(const carbon::ClusterTerms& terms, const carbon::ClusterBill& bill) {
   std::string text = "PUE " + shortest(terms.pue);
   if (terms.pue == 1) text += " (--pue: no cooling and losses of the site)";
   if (terms.host_power > Watts{0}) {
@@ -102,9 +102,9 @@ Json money_json(const std::optional<double>& money) {
   return known_or_null(money, [](double value) { return value; });
 }
 
-Json saving_json(const ClusterBill& plan, const ClusterBill& instead) {
-  const ClusterSaving saved = saving(plan, instead);
-  return {{"kwh", saved.energy / kKilowattHour},
+Json saving_json(const carbon::ClusterBill& plan, const carbon::ClusterBill& instead) {
+  const carbon::ClusterSaving saved = carbon::saving(plan, instead);
+  return {{"kwh", saved.energy / carbon::kKilowattHour},
           {"percent", 100 * (saved.energy / instead.energy)},
           {"co2_t", tonnes_json(saved.co2)},
           {"money", money_json(saved.money)},
@@ -113,14 +113,14 @@ Json saving_json(const ClusterBill& plan, const ClusterBill& instead) {
 
 /// The bills of a plan and its alternatives for the same iterations.
 struct ComparedBills {
-  ClusterBill plan, all_max;
-  std::optional<ClusterBill> one_clock;
+  carbon::ClusterBill plan, all_max;
+  std::optional<carbon::ClusterBill> one_clock;
 };
 
-ComparedBills bills_of(const ClusterTerms& terms, const ClusterCosts& costs) {
-  const double iterations = iterations_in(terms, costs.plan.time);
-  const auto bill = [&](const IterationCost& cost) {
-    return cluster_bill(terms, costs.gpus_per_pipeline, cost, iterations);
+ComparedBills bills_of(const carbon::ClusterTerms& terms, const ClusterCosts& costs) {
+  const double iterations = carbon::iterations_in(terms, costs.plan.time);
+  const auto bill = [&](const carbon::IterationCost& cost) {
+    return carbon::cluster_bill(terms, costs.gpus_per_pipeline, cost, iterations);
   };
   ComparedBills bills{.plan = bill(costs.plan), .all_max = bill(costs.all_max), .one_clock = {}};
   if (costs.one_clock) bills.one_clock = bill(costs.one_clock->cost);
@@ -131,7 +131,7 @@ ComparedBills bills_of(const ClusterTerms& terms, const ClusterCosts& costs) {
 
 ClusterCosts cluster_costs(const Planned& planned) {
   const auto cost = [](const auto& plan) {
-    return IterationCost{.time = plan.iteration_time, .energy = plan.iteration_energy};
+    return carbon::IterationCost{.time = plan.iteration_time, .energy = plan.iteration_energy};
   };
   const Plan& chosen = planned.chosen;
   ClusterCosts costs{.gpus_per_pipeline = std::int64_t{chosen.stages} * chosen.gpus_per_stage,
@@ -144,11 +144,11 @@ ClusterCosts cluster_costs(const Planned& planned) {
   return costs;
 }
 
-std::string amounts_text(const ClusterTerms& terms, Joules energy, const std::optional<Grams>& co2,
-                         const std::optional<double>& money) {
-  std::vector<std::string> amounts = {rounded(energy / kKilowattHour) + " kWh"};
+std::string amounts_text(const carbon::ClusterTerms& terms, Joules energy,
+                         const std::optional<Grams>& co2, const std::optional<double>& money) {
+  std::vector<std::string> amounts = {rounded(energy / carbon::kKilowattHour) + " kWh"};
   if (co2) amounts.push_back(mass_words(*co2));
-  if (money && terms.price) amounts.push_back(money_text(*money, terms.price->currency));
+  if (money && terms.price) amounts.push_back(carbon::money_text(*money, terms.price->currency));
   std::string text = amounts.front();
   for (std::size_t i = 1; i < amounts.size(); ++i) {
     text += (i + 1 == amounts.size() ? " and " : ", ") + amounts[i];
@@ -156,12 +156,12 @@ std::string amounts_text(const ClusterTerms& terms, Joules energy, const std::op
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerms& terms,
+std::vector<std::pair<std::string, std::string>> cluster_facts(const carbon::ClusterTerms& terms,
                                                                const ClusterCosts& costs) {
   const ComparedBills bills = bills_of(terms, costs);
-  const ClusterBill& plan = bills.plan;
-  const auto saved = [&](const ClusterBill& instead) {
-    const ClusterSaving saving_there = saving(plan, instead);
+  const carbon::ClusterBill& plan = bills.plan;
+  const auto saved = [&](const carbon::ClusterBill& instead) {
+    const carbon::ClusterSaving saving_there = carbon::saving(plan, instead);
     return amounts_text(terms, saving_there.energy, saving_there.co2, saving_there.money);
   };
   std::vector<std::pair<std::string, std::string>> facts = {
@@ -179,16 +179,16 @@ std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerm
   return facts;
 }
 
-std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs) {
+std::string cluster_text(const carbon::ClusterTerms& terms, const ClusterCosts& costs) {
   const ComparedBills bills = bills_of(terms, costs);
-  const ClusterBill& plan = bills.plan;
+  const carbon::ClusterBill& plan = bills.plan;
   // The power is the site's: with hosts and cooling, if the terms have them.
   const bool is_gpus_alone = terms.pue == 1 && terms.host_power == Watts{0};
   const std::string gpus = gpus_words(terms, plan, costs);
   std::string text =
       "In plain words: " + (is_gpus_alone ? gpus + " draw " : "for " + gpus + " the site draws ") +
       grouped(plan.power.value / 1000, 1) + " kW under this plan. In " +
-      (terms.time == kMonth ? "a month of " : "") + hours_words(plan.time) + " they do " +
+      (terms.time == carbon::kMonth ? "a month of " : "") + hours_words(plan.time) + " they do " +
       grouped(plan.iterations, 0) + " iterations for " +
       amounts_text(terms, plan.energy, plan.co2, plan.money) + ".\n";
   text += saving_words(terms, plan, bills.all_max, "all-max");
@@ -200,9 +200,9 @@ std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs) {
   return text + "Counted with: " + terms_words(terms, plan) + '\n';
 }
 
-Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs) {
+Json cluster_json(const carbon::ClusterTerms& terms, const ClusterCosts& costs) {
   const ComparedBills bills = bills_of(terms, costs);
-  const ClusterBill& plan = bills.plan;
+  const carbon::ClusterBill& plan = bills.plan;
   Json json = {{"gpus", plan.gpus},
                {"pipelines", terms.pipelines},
                {"nodes", plan.nodes},
@@ -212,7 +212,7 @@ Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs) {
                {"hours", terms.time / kHour},
                {"iterations", plan.iterations},
                {"kw", plan.power.value / 1000},
-               {"kwh", plan.energy / kKilowattHour},
+               {"kwh", plan.energy / carbon::kKilowattHour},
                {"co2_t", tonnes_json(plan.co2)},
                {"money", money_json(plan.money)},
                {"currency", nullptr},
@@ -226,7 +226,7 @@ Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs) {
   }
   if (const auto& intensity = terms.intensity) {
     json["carbon"] = {{"grams_per_kwh", intensity->grams_per_kwh},
-                      {"kind", kind_word(intensity->kind)},
+                      {"kind", carbon::kind_word(intensity->kind)},
                       {"zone", intensity->zone},
                       {"source", intensity->source}};
   }
@@ -238,4 +238,4 @@ Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs) {
   return json;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

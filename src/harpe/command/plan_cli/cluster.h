@@ -11,18 +11,18 @@
 #include "harpe/carbon/carbon/cluster_bill.h"
 #include "harpe/command/command/json_output.h"
 
-namespace harpe {
+namespace harpe::command {
 
 struct Planned;
 
 /// A plan of one pipeline, and what it is compared with.
 struct ClusterCosts {
   std::int64_t gpus_per_pipeline = 1;
-  IterationCost plan;
-  IterationCost all_max;
+  carbon::IterationCost plan;
+  carbon::IterationCost all_max;
   /// One clock for all GPUs.
   struct OneClock {
-    IterationCost cost;
+    carbon::IterationCost cost;
     Megahertz clock;
     std::string name = "the best one clock for all GPUs that is no slower";  ///< how it was chosen
   };
@@ -34,19 +34,19 @@ ClusterCosts cluster_costs(const Planned& planned);
 
 /// Returns sentences, each on a line: what the cluster draws and needs, what the plan saves against
 /// all-max and one clock, and on which terms.
-std::string cluster_text(const ClusterTerms& terms, const ClusterCosts& costs);
+std::string cluster_text(const carbon::ClusterTerms& terms, const ClusterCosts& costs);
 
 /// Returns the same as rows for a table: a name and its value.
-std::vector<std::pair<std::string, std::string>> cluster_facts(const ClusterTerms& terms,
+std::vector<std::pair<std::string, std::string>> cluster_facts(const carbon::ClusterTerms& terms,
                                                                const ClusterCosts& costs);
 
 /// Returns {"gpus", "kw", "kwh", "co2_t", "money", "currency", "saved", ...}. What is not known is
 /// null.
-Json cluster_json(const ClusterTerms& terms, const ClusterCosts& costs);
+Json cluster_json(const carbon::ClusterTerms& terms, const ClusterCosts& costs);
 
 /// Returns energy, CO2 and money in words, as far as they are known: "12 345 kWh, 4.70 t of CO2 and
 /// 1 235 EUR".
-std::string amounts_text(const ClusterTerms& terms, Joules energy, const std::optional<Grams>& co2,
-                         const std::optional<double>& money);
+std::string amounts_text(const carbon::ClusterTerms& terms, Joules energy,
+                         const std::optional<Grams>& co2, const std::optional<double>& money);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/command/input/input_file.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::command {
 
 bool ClusterOptions::given() const {
   return pipelines || gpus_per_node || host_power || pue || time || price || carbon;
@@ -34,8 +34,8 @@ Result<Seconds> parse_hours(std::string_view text) {
   return time;
 }
 
-Result<ClusterTerms> cluster_terms(const ClusterOptions& options) {
-  ClusterTerms terms;
+Result<carbon::ClusterTerms> cluster_terms(const ClusterOptions& options) {
+  carbon::ClusterTerms terms;
   terms.pipelines = options.pipelines.value_or(terms.pipelines);
   terms.gpus_per_node = options.gpus_per_node.value_or(terms.gpus_per_node);
   terms.host_power = options.host_power.value_or(terms.host_power);
@@ -43,13 +43,13 @@ Result<ClusterTerms> cluster_terms(const ClusterOptions& options) {
   terms.time = options.time.value_or(terms.time);
   terms.price = options.price;
   if (!options.carbon) return terms;
-  SourceEnvironment environment{.clock = system_clock()};
+  carbon::SourceEnvironment environment{.clock = system_clock()};
   environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
   // Processes that fail together must not come back together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
                            static_cast<std::uint64_t>(system_clock().now().ns), 0);
-  const WholeSeconds past(std::llround(terms.time.value));
-  auto intensity = mean_intensity(*options.carbon, environment, past);
+  const carbon::WholeSeconds past(std::llround(terms.time.value));
+  auto intensity = carbon::mean_intensity(*options.carbon, environment, past);
   if (!intensity.ok()) {
     Error error = std::move(intensity).error();
     for (Diagnostic& each : error.diagnostics) {
@@ -61,4 +61,4 @@ Result<ClusterTerms> cluster_terms(const ClusterOptions& options) {
   return terms;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

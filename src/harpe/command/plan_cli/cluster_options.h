@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/cluster_bill.h"
 #include "harpe/carbon/carbon_source/source_specification.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// See `ClusterTerms`, whose defaults hold for what is not given.
 struct ClusterOptions {
@@ -18,8 +18,8 @@ struct ClusterOptions {
   std::optional<Watts> host_power;
   std::optional<double> pue;
   std::optional<Seconds> time;
-  std::optional<EnergyPrice> price;
-  std::optional<SourceSpecification> carbon;
+  std::optional<carbon::EnergyPrice> price;
+  std::optional<carbon::SourceSpecification> carbon;
 
   /// True if any of them is given: the job asks for the bill of a cluster.
   bool given() const;
@@ -30,6 +30,6 @@ Result<Seconds> parse_hours(std::string_view text);
 
 /// Returns the terms with the current carbon intensity of the source: reads its file or requests it
 /// from its provider. Fails with the source's error.
-Result<ClusterTerms> cluster_terms(const ClusterOptions& options);
+Result<carbon::ClusterTerms> cluster_terms(const ClusterOptions& options);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/plan_job.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using testing::AllOf;
@@ -16,11 +16,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// 16 pipelines of 64 GPUs, in 128 nodes: 720 h are 259 200 iterations of 10 s.
-ClusterTerms large_cluster() {
+carbon::ClusterTerms large_cluster() {
   return {.pipelines = 16,
           .host_power = 1000_W,
           .pue = 1.2,
-          .price = EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
+          .price = carbon::EnergyPrice{.per_kwh = 0.10, .currency = "EUR"},
           .intensity = parse_intensity("400").value()};
 }
 ClusterCosts costs_there() {
@@ -64,14 +64,14 @@ TEST(Cluster, RowsOfATableHaveTheSameFigures) {
 }
 
 TEST(Cluster, AMarginalIntensityIsSaidToBeNoInventory) {
-  ClusterTerms terms = large_cluster();
+  carbon::ClusterTerms terms = large_cluster();
   EXPECT_THAT(cluster_text(terms, costs_there()), Not(HasSubstr("inventory")));
   terms.intensity->kind = IntensityKind::kMarginal;
   EXPECT_THAT(cluster_text(terms, costs_there()), HasSubstr("no inventory"));
 }
 
 TEST(Cluster, WhatIsNotGivenIsLeftOutAndSaid) {
-  ClusterTerms terms{.pipelines = 2};
+  carbon::ClusterTerms terms{.pipelines = 2};
   EXPECT_THAT(cluster_text(terms, costs_there()),
               AllOf(HasSubstr("PUE 1 (--pue"), HasSubstr("no power of hosts (--host-power)"),
                     Not(HasSubstr("CO2")), Not(HasSubstr("/kWh"))));
@@ -79,7 +79,7 @@ TEST(Cluster, WhatIsNotGivenIsLeftOutAndSaid) {
   for (const char* key : {"co2_t", "money", "currency", "price_per_kwh", "carbon"})
     EXPECT_TRUE(json[key].is_null()) << key;
   EXPECT_TRUE(json["saved"]["co2_t"].is_null());
-  terms.price = EnergyPrice{.per_kwh = 0.12};
+  terms.price = carbon::EnergyPrice{.per_kwh = 0.12};
   terms.intensity = parse_intensity("DE").value();
   const std::string text = cluster_text(terms, costs_there());
   EXPECT_THAT(text, AllOf(HasSubstr("g/kWh (DE, average, life cycle, Ember"), HasSubstr("0.12/kWh"),
@@ -140,7 +140,7 @@ TEST(Cluster, TermsAreReadFromOptions) {
   const auto terms = cluster_terms(job->cluster);
   ASSERT_TRUE(terms.ok()) << terms.error().text();
   EXPECT_EQ(terms->pipelines, 128);
-  EXPECT_EQ(terms->time, kMonth);
+  EXPECT_EQ(terms->time, carbon::kMonth);
   EXPECT_EQ(terms->price->currency, "EUR");
   EXPECT_EQ(terms->intensity->grams_per_kwh, 56);
   EXPECT_EQ(terms->pue, 1.2);
@@ -192,4 +192,4 @@ TEST(Cluster, AFileOfIntensitiesIsRelativeToTheJobFile) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

@@ -29,27 +29,29 @@
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/report/comparison_svg.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Fractions against all-max and the fastest possible iteration of the job's own schedule.
 struct Against {
-  IterationCost all_max;
+  carbon::IterationCost all_max;
   Seconds fastest;
 
   explicit Against(const JobComparison& comparison)
       : all_max{comparison.planned.all_max.iteration_time,
                 comparison.planned.all_max.iteration_energy},
         fastest(comparison.frontier.min_time()) {}
-  double slowdown(const IterationCost& cost) const { return cost.time / fastest - 1; }
-  double saving(const IterationCost& cost) const { return 1 - cost.energy / all_max.energy; }
+  double slowdown(const carbon::IterationCost& cost) const { return cost.time / fastest - 1; }
+  double saving(const carbon::IterationCost& cost) const {
+    return 1 - cost.energy / all_max.energy;
+  }
 };
 
 double own_saving(const ScheduleRow& row) {
   return 1 - row.fastest.energy / row.all_max.energy;
 }
 
-std::string joules(const std::optional<IterationCost>& cost) {
+std::string joules(const std::optional<carbon::IterationCost>& cost) {
   return cost ? grouped(cost->energy.value, 1) : "-";
 }
 
@@ -217,7 +219,7 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   return text;
 }
 
-Json cost_json(const std::optional<IterationCost>& cost) {
+Json cost_json(const std::optional<carbon::IterationCost>& cost) {
   if (!cost) return nullptr;
   return {{"iteration_time_s", cost->time.value}, {"iteration_energy_j", cost->energy.value}};
 }
@@ -242,7 +244,7 @@ Json policy_json(const PolicyRow& row, const Against& against) {
     json["fastest_as_planned"] = cost_json(row.planned);
     json["fastest"] = cost_json(row.planned_cost);
   }
-  for (const IterationCost& cost : row.curve) json["curve"].push_back(cost_json(cost));
+  for (const carbon::IterationCost& cost : row.curve) json["curve"].push_back(cost_json(cost));
   return json;
 }
 
@@ -264,7 +266,7 @@ Json schedule_json_row(const ScheduleRow& row) {
   return json;
 }
 
-std::string csv_cost(const std::optional<IterationCost>& cost) {
+std::string csv_cost(const std::optional<carbon::IterationCost>& cost) {
   return cost ? shortest(cost->time.value) + ',' + shortest(cost->energy.value) : ",";
 }
 
@@ -292,7 +294,7 @@ std::string policies_csv(const JobComparison& comparison) {
       "policy,source,iteration_time_s,iteration_energy_j,slowdown,saving,at_objective,"
       "computing_time_s\n";
   for (const PolicyRow& row : comparison.policies) {
-    const auto add = [&](const IterationCost& cost, bool at_objective) {
+    const auto add = [&](const carbon::IterationCost& cost, bool at_objective) {
       text += csv_cell(row.policy) + ',' + csv_cell(row.source) + ',' + csv_cost(cost) + ',' +
               shortest(against.slowdown(cost)) + ',' + shortest(against.saving(cost)) + ',' +
               (at_objective ? "1," : "0,") +
@@ -300,14 +302,14 @@ std::string policies_csv(const JobComparison& comparison) {
     };
     if (!row.why_not.empty()) continue;
     add(row.cost, true);
-    for (const IterationCost& cost : row.curve) add(cost, false);
+    for (const carbon::IterationCost& cost : row.curve) add(cost, false);
   }
   return text;
 }
 
-ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
+report::ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job) {
   const Plan& chosen = comparison.planned.chosen;
-  ComparisonPicture picture{
+  report::ComparisonPicture picture{
       .title = chosen.job.empty() ? without_gz(job.profile).stem().string() : chosen.job,
       .subtitle = subtitle_of(chosen, job) + "; " + text_of(job.objective),
       .schedule = chosen.schedule,
@@ -316,12 +318,13 @@ ComparisonPicture picture_of(const JobComparison& comparison, const PlanJob& job
       .schedules = {}};
   for (const PolicyRow& row : comparison.policies) {
     if (!row.why_not.empty()) continue;
-    PolicyCurve curve{.name = row.policy == "harpe" ? "Harpe" : row.policy,
-                      .remark = row.source == "profile" ? "" : row.source + ", estimated",
-                      .is_ours = row.policy == "harpe",
-                      .at_objective = {row.cost.time, row.cost.energy},
-                      .points = {}};
-    for (const IterationCost& cost : row.curve) curve.points.emplace_back(cost.time, cost.energy);
+    report::PolicyCurve curve{.name = row.policy == "harpe" ? "Harpe" : row.policy,
+                              .remark = row.source == "profile" ? "" : row.source + ", estimated",
+                              .is_ours = row.policy == "harpe",
+                              .at_objective = {row.cost.time, row.cost.energy},
+                              .points = {}};
+    for (const carbon::IterationCost& cost : row.curve)
+      curve.points.emplace_back(cost.time, cost.energy);
     picture.policies.push_back(std::move(curve));
   }
   for (const ScheduleRow& row : comparison.schedules.rows) {
@@ -380,7 +383,7 @@ std::vector<OutputFile> comparison_files(const JobComparison& comparison, const 
   return {{"comparison.json", comparison_json(comparison, job, {})},
           {"schedules.csv", schedules_csv(comparison.schedules)},
           {"policies.csv", policies_csv(comparison)},
-          {"comparison.svg", comparison_svg(picture_of(comparison, job))}};
+          {"comparison.svg", report::comparison_svg(picture_of(comparison, job))}};
 }
 
 constexpr int kPointsOfCurve = 24;
@@ -494,14 +497,15 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
     job.stages = inputs.pipeline.schedule().stages;
     job.micro_batches = inputs.pipeline.schedule().micro_batches;
   }
-  if (const auto note = note_on_stages(inputs.pipeline.schedule(), profile)) console.warn(*note);
+  if (const auto note = plan::note_on_stages(inputs.pipeline.schedule(), profile))
+    console.warn(*note);
   HARPE_TRY(check_inputs(job, inputs, console));
   if (job.out) {
     HARPE_TRY(spare_inputs(*job.out, job,
                            {"comparison.json", "schedules.csv", "policies.csv", "comparison.svg"}));
     HARPE_TRY(check_writable_directory(*job.out));
   }
-  std::optional<ClusterTerms> cluster;
+  std::optional<carbon::ClusterTerms> cluster;
   if (job.cluster.given()) cluster = HARPE_TRY(cluster_terms(job.cluster));
   const auto start = std::chrono::steady_clock::now();
   const Frontier frontier = HARPE_TRY(own_frontier(job, inputs, console));
@@ -573,4 +577,4 @@ void add_compare_command(Commands& commands) {
   add_job_arguments(app, arguments, is_offered);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -5,7 +5,7 @@
 
 #include "harpe/command/command/on_all_processors.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// The first sentence of an error, and how many more there are.
@@ -68,9 +68,9 @@ const Candidate* fastest_of(const std::vector<Candidate>& candidates) {
   const Candidate* fastest = nullptr;
   for (const Candidate& candidate : candidates) {
     if (!candidate.row.is_priced()) continue;
-    const IterationCost& cost = candidate.row.fastest;
+    const carbon::IterationCost& cost = candidate.row.fastest;
     if (fastest != nullptr) {
-      const IterationCost& best = fastest->row.fastest;
+      const carbon::IterationCost& best = fastest->row.fastest;
       const bool is_slower = cost.time > best.time * (1 + kSameTime);
       const bool is_as_fast = cost.time >= best.time * (1 - kSameTime);
       if (is_slower || (is_as_fast && cost.energy >= best.energy)) continue;
@@ -81,9 +81,9 @@ const Candidate* fastest_of(const std::vector<Candidate>& candidates) {
 }
 
 /// Returns the plan that ends by `deadline`; nullopt if there is none.
-std::optional<IterationCost> plan_by(const Candidate& candidate, Seconds deadline,
-                                     const PlanOptions& options) {
-  const IterationCost& fastest = candidate.row.fastest;
+std::optional<carbon::IterationCost> plan_by(const Candidate& candidate, Seconds deadline,
+                                             const PlanOptions& options) {
+  const carbon::IterationCost& fastest = candidate.row.fastest;
   if (fastest.time >= deadline * (1 - kSameTime))
     return fastest.time <= deadline * (1 + kSameTime) ? std::optional(fastest) : std::nullopt;
   const Result<Plan> plan = candidate.frontier->plan(deadline, options);
@@ -97,7 +97,7 @@ Seconds seconds_since(std::chrono::steady_clock::time_point start) {
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-IterationCost cost_of(const Plan& plan) {
+carbon::IterationCost cost_of(const Plan& plan) {
   return {plan.iteration_time, plan.iteration_energy};
 }
 
@@ -136,4 +136,4 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
   return comparison;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,23 +13,23 @@
 #include "harpe/command/command/console.h"
 #include "harpe/command/plan_cli/planning.h"
 
-namespace harpe {
+namespace harpe::command {
 
 Seconds seconds_since(std::chrono::steady_clock::time_point start);
 
 /// Returns what an iteration takes by the plan.
-IterationCost cost_of(const Plan& plan);
+carbon::IterationCost cost_of(const Plan& plan);
 
 /// One schedule under the profile of a job.
 struct ScheduleRow {
   std::string name;
   std::string why_not = {};  ///< why the profile cannot price it, one sentence; empty if it can
   std::vector<std::string> premises = {};  ///< see `PlanInputs`
-  IterationCost all_max = {};
-  IterationCost fastest = {};  ///< the plan of least energy without slowdown
+  carbon::IterationCost all_max = {};
+  carbon::IterationCost fastest = {};  ///< the plan of least energy without slowdown
   /// Plans that end by the fastest time of any schedule, and of the job's own schedule; nullopt if
   /// this schedule is slower.
-  std::optional<IterationCost> at_fastest = {}, at_own = {};
+  std::optional<carbon::IterationCost> at_fastest = {}, at_own = {};
   int peak_activations = 0;  ///< most that a stage holds, in chunks (`harpe schedule show`)
   int chunks = 1;            ///< that make a whole stage
   bool recomputes = false;   ///< what it holds are inputs of chunks, until they are recomputed
@@ -55,17 +55,17 @@ ScheduleComparison compare_schedules(const PlanJob& job, const Profile& profile,
 
 /// Another way to set the GPUs, at the job's objective.
 struct PolicyRow {
-  std::string policy;        ///< of `policy_names`
-  std::string setting = {};  ///< "1290 MHz"; empty for Harpe
-  std::string source = {};   ///< "profile", "model of a100-sxm"
-  std::string why_not = {};  ///< what is missing, one sentence; empty if nothing is
-  IterationCost cost = {};   ///< at the objective, or as near as the policy comes to it
+  std::string policy;               ///< of `policy_names`
+  std::string setting = {};         ///< "1290 MHz"; empty for Harpe
+  std::string source = {};          ///< "profile", "model of a100-sxm"
+  std::string why_not = {};         ///< what is missing, one sentence; empty if nothing is
+  carbon::IterationCost cost = {};  ///< at the objective, or as near as the policy comes to it
   bool meets_objective = true;
-  std::vector<IterationCost> curve = {};  ///< fastest first
-  Joules lower_bound{0};                  ///< at the time of `cost`; 0 if not known
+  std::vector<carbon::IterationCost> curve = {};  ///< fastest first
+  Joules lower_bound{0};                          ///< at the time of `cost`; 0 if not known
   /// The fastest plan as the policy itself counts it, where its numbers are rounded or fitted, and
   /// what that plan takes.
-  std::optional<IterationCost> planned = {}, planned_cost = {};
+  std::optional<carbon::IterationCost> planned = {}, planned_cost = {};
   /// Time to find all plans of `curve`; nullopt if they need no search.
   std::optional<Seconds> computing_time = {};
 };
@@ -97,4 +97,4 @@ struct JobComparison {
   std::vector<std::string> notes;
 };
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,11 +9,11 @@
 #include "harpe/plan/baseline/envpipe.h"
 #include "harpe/plan/baseline/perseus_frontier.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-std::vector<IterationCost> curve_of(const std::vector<OneSettingPoint>& points) {
-  std::vector<IterationCost> curve;
+std::vector<carbon::IterationCost> curve_of(const std::vector<OneSettingPoint>& points) {
+  std::vector<carbon::IterationCost> curve;
   for (const OneSettingPoint& point : points)
     curve.push_back({point.iteration_time, point.iteration_energy});
   return curve;
@@ -31,7 +31,7 @@ PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned
                       : "the profile has no clocks as low as a power limit of this GPU asks for";
     return row;
   }
-  const auto found = at_objective(rival->curve, job.objective, planned.reference);
+  const auto found = plan::at_objective(rival->curve, job.objective, planned.reference);
   row.source = rival->source;
   row.setting = setting_text(found->point);  // a rival's curve has points
   row.cost = {found->point.iteration_time, found->point.iteration_energy};
@@ -58,18 +58,18 @@ std::vector<OneSettingPoint> curve_of(const std::vector<Plan>& plans, const Pric
     points.push_back({.setting = {},
                       .iteration_time = plan.iteration_time,
                       .iteration_energy = plan.iteration_energy});
-  return best_points(std::move(points), wait_of(pricing.planned));
+  return plan::best_points(std::move(points), wait_of(pricing.planned));
 }
 
 /// Returns plans evenly along the published frontier, and the plan for the job's deadline.
 Result<std::vector<Plan>> perseus_plans(const Pricing& pricing, PolicyRow& row) {
   constexpr std::size_t kPlans = 25;
-  const PerseusFrontier published = HARPE_TRY(PerseusFrontier::find(pricing.frontier));
+  const plan::PerseusFrontier published = HARPE_TRY(plan::PerseusFrontier::find(pricing.frontier));
   const std::size_t last = published.points().size() - 1;
   std::vector<Plan> plans;
   for (std::size_t i = 0; i < kPlans; ++i)
     plans.push_back(HARPE_TRY(published.plan(i * last / (kPlans - 1), pricing.options)));
-  const PerseusFrontier::Point& fastest = published.points().back();
+  const plan::PerseusFrontier::Point& fastest = published.points().back();
   row.planned = {fastest.planned_time, fastest.planned_energy};
   row.planned_cost = cost_of(plans.back());
   const auto deadline = pricing.job.objective.is_straggler()
@@ -81,11 +81,12 @@ Result<std::vector<Plan>> perseus_plans(const Pricing& pricing, PolicyRow& row) 
 
 Result<std::vector<Plan>> plans_of(const Pricing& pricing, PolicyRow& row) {
   if (row.policy == "one clock per stage")
-    return balanced_stages(pricing.frontier, pricing.options);
+    return plan::balanced_stages(pricing.frontier, pricing.options);
   if (row.policy == "perseus") return perseus_plans(pricing, row);
   std::vector<Plan> plans;
-  plans.push_back(HARPE_TRY(envpipe_plan(
-      pricing.frontier, row.policy == "envpipe" ? EnvPipeForm::kPublished : EnvPipeForm::kEmulated,
+  plans.push_back(HARPE_TRY(plan::envpipe_plan(
+      pricing.frontier,
+      row.policy == "envpipe" ? plan::EnvPipeForm::kPublished : plan::EnvPipeForm::kEmulated,
       pricing.options)));
   return plans;
 }
@@ -100,7 +101,7 @@ PolicyRow published_row(const std::string& policy, const Pricing& pricing) {
     return row;
   }
   const std::vector<OneSettingPoint> curve = curve_of(*plans, pricing);
-  const auto found = at_objective(curve, pricing.job.objective, pricing.planned.reference);
+  const auto found = plan::at_objective(curve, pricing.job.objective, pricing.planned.reference);
   row.cost = {found->point.iteration_time, found->point.iteration_energy};  // there are plans
   row.meets_objective = found->meets_it;
   row.curve = curve_of(curve);
@@ -167,14 +168,15 @@ std::vector<std::string> add_published_rivals(const PlanJob& job, const Frontier
       continue;
     }
     NamedRivals rival{.name = name, .source = row.source, .curve = {}, .rivals = {}};
-    for (const IterationCost& cost : row.curve)
+    for (const carbon::IterationCost& cost : row.curve)
       rival.curve.push_back(
           {.setting = {}, .iteration_time = cost.time, .iteration_energy = cost.energy});
-    rival.rivals = rivals_of(rival.curve, planned.chosen.iteration_time,
-                             planned.chosen.iteration_energy, planned.all_max.iteration_energy);
+    rival.rivals =
+        plan::rivals_of(rival.curve, planned.chosen.iteration_time, planned.chosen.iteration_energy,
+                        planned.all_max.iteration_energy);
     planned.rivals.push_back(std::move(rival));
   }
   return missing;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

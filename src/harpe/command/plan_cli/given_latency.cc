@@ -8,7 +8,7 @@
 #include "harpe/command/input/input_file.h"
 #include "harpe/plan/profile/latency_table.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 bool is_file(const std::filesystem::path& path) {
@@ -20,7 +20,7 @@ bool is_file(const std::filesystem::path& path) {
 
 Result<LatencyByClock> given_latency_table(const std::filesystem::path& path) {
   const std::string text = HARPE_TRY(read_input_file(path));
-  return parse_latency_table(text, path.string());
+  return plan::parse_latency_table(text, path.string());
 }
 
 std::string range_text(const LatencyByClock& latency) {
@@ -44,7 +44,7 @@ Result<GivenLatency> given_latency(const std::string& value) {
 }
 
 Result<GivenLatency> found_latency(const std::filesystem::path& profile) {
-  const std::filesystem::path table = plain_or_gz(latency_table_of(without_gz(profile)));
+  const std::filesystem::path table = plain_or_gz(plan::latency_table_of(without_gz(profile)));
   if (profile.empty() || !is_file(table)) return GivenLatency{};
   Result<LatencyByClock> latency = given_latency_table(table);
   if (latency.ok())
@@ -70,4 +70,4 @@ std::string latency_sentence(const GivenLatency& given) {
          (given.is_found ? "; --switch-latency 0 takes them as free" : "");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/instruction/setting.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns true if a value names a table: a file that exists, a path, or a name that ends in
 /// `.csv`.
@@ -43,4 +43,4 @@ std::string lateness_text(const GivenLatency& given);
 /// it. Empty if there is no latency.
 std::string latency_sentence(const GivenLatency& given);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
-namespace harpe {
+namespace harpe::command {
 
 Result<Profile> given_profile(const std::string& file, Console& console) {
   const std::string text = HARPE_TRY(read_input_file(file));
@@ -24,7 +24,7 @@ Result<Profile> given_profile(const std::string& file, Console& console) {
 }
 
 Status check_units(const Profile& profile, const std::string& file, bool refuse, Console& console) {
-  const UnitDoubts doubts = unit_doubts(profile);
+  const plan::UnitDoubts doubts = plan::unit_doubts(profile);
   for (const std::string& sentence : doubts.unlikely) console.warn(file + ": " + sentence);
   Diagnostics diagnostics(file);
   for (const std::string& sentence : doubts.impossible) {
@@ -69,4 +69,4 @@ std::string synthetic_line(bool is_synthetic, bool coloured) {
   return painted(text, Paint::kBold, coloured) + '\n';
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -12,7 +12,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Reads the file; says which separator was taken, where it is no comma.
 Result<Profile> given_profile(const std::string& file, Console& console);
@@ -38,4 +38,4 @@ void warn_of_chunks(std::optional<int> given, const Schedule& schedule, Console&
 /// `kSyntheticRemark` as the first line of what shows such figures; nothing for others.
 std::string synthetic_line(bool is_synthetic, bool coloured);
 
-}  // namespace harpe
+}  // namespace harpe::command

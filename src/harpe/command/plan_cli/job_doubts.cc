@@ -9,7 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kTooSlow = 5;               // times the fastest iteration
@@ -19,7 +19,7 @@ constexpr double kLongestLikelyLatency = 1;  // s, of the clock that comes soone
 constexpr double kLeastPower = 0.02;         // of all-max's: below what GPUs draw at any clock
 
 std::string watts_text(double watts) {
-  return four_digits(watts) + " W";
+  return plan::four_digits(watts) + " W";
 }
 
 /// What is computed, over all operating points.
@@ -51,7 +51,7 @@ std::string meant(double value, double low, double high,
     const double read = value * scale;
     if (read < low || read > high) continue;
     // A unit other than the base unit is what the user leaves out: it is shown with the number.
-    return "; is " + four_digits(unit[0] == '*' ? read : value) +
+    return "; is " + plan::four_digits(unit[0] == '*' ? read : value) +
            (unit[0] == '*' ? unit + 1 : unit) + " meant?";
   }
   return {};
@@ -87,7 +87,7 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
                   Console& console) {
   if (!(time.value > longest)) return ok_status();
   const std::string sentence =
-      "--" + option + " " + four_digits(time.value) + " s" +
+      "--" + option + " " + plan::four_digits(time.value) + " s" +
       " takes longer than the longest computation at its fastest, " + seconds_text(longest) +
       meant(time.value, longest / 1e4, longest, {{1e-3, "ms"}, {1e-6, "us"}});
   if (refuse && time.value > kTooLong * longest) return Error::invalid(sentence);
@@ -100,7 +100,7 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
 void check_table(const GivenLatency& given, Console& console) {
   const double least = given.by_clock.shortest().value;
   if (least <= kLongestLikelyLatency) return;
-  console.warn(given.table.string() + ": every clock comes at least " + four_digits(least) +
+  console.warn(given.table.string() + ": every clock comes at least " + plan::four_digits(least) +
                " s late; are these milliseconds? The column latency is in seconds");
 }
 
@@ -111,14 +111,14 @@ Status check_deadline(const PlanJob& job, const Frontier& frontier, Console& con
   const double time = is_slowdown ? fastest * (1 + job.objective.value) : job.objective.value;
   if (!(time > useful * 1.0001)) return ok_status();
   const double percent = 100 * job.objective.value;
-  std::string sentence = is_slowdown ? "--slowdown " + four_digits(percent) + " %"
-                                     : "--deadline " + four_digits(time) + " s";
+  std::string sentence = is_slowdown ? "--slowdown " + plan::four_digits(percent) + " %"
+                                     : "--deadline " + plan::four_digits(time) + " s";
   if (time > kTooSlow * fastest) {
     const double most = 2 * useful;
     const std::string likely =
         is_slowdown ? meant(percent, 0.1, 100 * (most / fastest - 1), {{1e-1, "*%"}, {1e-2, "*%"}})
                     : meant(time, fastest, most, {{1e-3, "ms"}, {1e-1, "* s"}, {1e-2, "* s"}});
-    return Error::invalid(sentence + " is " + four_digits(time / fastest) +
+    return Error::invalid(sentence + " is " + plan::four_digits(time / fastest) +
                           " times the fastest iteration, " + seconds_text(fastest) +
                           ", and nothing is saved after " + seconds_text(useful) + likely +
                           " (for the least energy, however long it takes: --least-energy)");
@@ -133,15 +133,15 @@ Status check_straggler(const PlanJob& job, const Frontier& frontier, Console& co
   const bool is_factor = job.objective.kind == Objective::Kind::kStragglerFactor;
   const double value = job.objective.value;
   const double time = is_factor ? value * frontier.all_max().iteration_time.value : value;
-  const std::string given = "--straggler " + four_digits(value) + (is_factor ? "x" : " s");
+  const std::string given = "--straggler " + plan::four_digits(value) + (is_factor ? "x" : " s");
   if (time < fastest) {
     return Error::infeasible(given + " is an iteration of " + seconds_text(time) +
                              ", which is faster than the fastest here, " + seconds_text(fastest) +
                              (is_factor ? "" : meant(value, 1, kTooSlow, {{1, "x"}})));
   }
   if (time > kTooSlow * fastest) {
-    console.warn(given + " is " + four_digits(time / fastest) + " times the fastest iteration, " +
-                 seconds_text(fastest) +
+    console.warn(given + " is " + plan::four_digits(time / fastest) +
+                 " times the fastest iteration, " + seconds_text(fastest) +
                  (is_factor ? meant(value, 1, kTooSlow, {{1e-2, "*x"}, {1e-1, "*x"}})
                             : meant(value, fastest, kTooSlow * fastest, {{1e-3, "ms"}})));
   }
@@ -203,4 +203,4 @@ Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Front
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

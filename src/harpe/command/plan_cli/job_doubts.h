@@ -10,7 +10,7 @@
 #include "harpe/command/plan_cli/planning.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Blocking power against that of computations; transfers, loading and clock changes against the
 /// longest computation. Refuses blocking power above any computation's, and under 1 W but not 0;
@@ -22,4 +22,4 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,
                        Console& console);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -6,7 +6,7 @@
 #include "harpe/command/plan_cli/given_latency.h"
 #include "harpe/command/plan_cli/plan_job.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Underscores may stand for the hyphens of the options.
@@ -103,4 +103,4 @@ Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesy
   return entries;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 
 #include "harpe/command/plan_cli/plan_job.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 std::string toml_string(const std::string& text) {
@@ -51,7 +51,7 @@ void require(bool holds) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace harpe;  // NOLINT(google-build-using-namespace)

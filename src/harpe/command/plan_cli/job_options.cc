@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/input/input_file.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Whether a file is a table, not a job: its first line has several columns and no '='.
@@ -97,4 +97,4 @@ Result<PlanJob> read_job(const PlanJobArguments& arguments) {
   return job;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/plan_cli/plan_job.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Adds the option `--name` of a key. What the command line gives for it is appended to `entries`.
 CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
@@ -32,4 +32,4 @@ Status read_job_latency(PlanJob& job);
 /// Reads the file, and the table of latencies as `read_job_latency` does.
 Result<PlanJob> read_job(const PlanJobArguments& arguments);
 
-}  // namespace harpe
+}  // namespace harpe::command

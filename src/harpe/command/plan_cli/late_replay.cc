@@ -8,7 +8,7 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kLeastShown = 0.005;  // %, the least that two decimals show
@@ -73,4 +73,4 @@ Json late_replay_json(const Planned& planned) {
           {"saving_percent", saving_of(late, planned)}};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

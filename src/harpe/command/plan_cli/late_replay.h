@@ -9,7 +9,7 @@
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/plan_cli/planning.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// By which the clocks of a GPU are late in the replay.
 inline constexpr Seconds kTypicalLatency{0.01};
@@ -27,4 +27,4 @@ std::string free_changes_words(const Planned& planned, const std::string& plan);
 /// Returns null if there is none.
 Json late_replay_json(const Planned& planned);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,7 +7,7 @@
 #include "harpe/plan/frontier/plan_testing.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Plan plan_of(double seconds, double joules) {
@@ -55,14 +55,14 @@ struct Replayed {
 
 Replayed replayed(double forward_seconds, Seconds waits_until = Seconds{0}) {
   const Profile profile =
-      must(synthesize({.stages = 3, .forward_seconds = forward_seconds, .imbalance = 1.3}));
-  const Frontier frontier = must(characterize(one_f_one_b({.stages = 3, .micro_batches = 4}),
-                                              profile, {.blocking_power = Watts{80}}));
+      plan::must(synthesize({.stages = 3, .forward_seconds = forward_seconds, .imbalance = 1.3}));
+  const Frontier frontier = plan::must(characterize(one_f_one_b({.stages = 3, .micro_batches = 4}),
+                                                    profile, {.blocking_power = Watts{80}}));
   Planned planned;
   planned.all_max = frontier.all_max();
   planned.waits_until = waits_until;
-  planned.chosen = waits_until > Seconds{0} ? must(frontier.plan_for_straggler(waits_until))
-                                            : must(frontier.fastest_plan());
+  planned.chosen = waits_until > Seconds{0} ? plan::must(frontier.plan_for_straggler(waits_until))
+                                            : plan::must(frontier.fastest_plan());
   planned.late_replay = replayed_late(frontier, planned);
   return {frontier, planned};
 }
@@ -103,4 +103,4 @@ TEST(LateReplay, IsNotMadeWhereNothingIsFree) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

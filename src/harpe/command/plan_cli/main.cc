@@ -16,14 +16,15 @@ constexpr const char* kPlansAlone =
 }  // namespace
 
 int main(int argc, char** argv) {
-  harpe::Console console = harpe::Console::of_process();
+  harpe::command::Console console = harpe::command::Console::of_process();
   const auto planning = [] {
-    auto commands = std::make_unique<harpe::Commands>(
-        "harpe", std::string(harpe::kAboutHarpe) + "\n\nNote: " + kPlansAlone + ".",
-        harpe::kHarpeExamples);
-    harpe::add_planning_commands(*commands);
+    auto commands = std::make_unique<harpe::command::Commands>(
+        "harpe", std::string(harpe::command::kAboutHarpe) + "\n\nNote: " + kPlansAlone + ".",
+        harpe::command::kHarpeExamples);
+    harpe::command::add_planning_commands(*commands);
     commands->set_rest(kPlansAlone);
     return commands;
   };
-  return harpe::run_program(planning, std::vector<std::string>(argv + 1, argv + argc), console);
+  return harpe::command::run_program(planning, std::vector<std::string>(argv + 1, argv + argc),
+                                     console);
 }

@@ -21,7 +21,7 @@
 #include "harpe/plan/frontier/verify.h"
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Returns the command by which a job gets the objective; empty if jobs find it by themselves.
@@ -144,7 +144,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
             fixed(100 * (chosen.iteration_energy / free.iteration_energy - 1), 3) +
             " %) against free switching with " + std::to_string(free.clock_changes()) + " changes");
   }
-  input.worth = cluster_facts(planned.cluster.value_or(ClusterTerms{}), cluster_costs(planned));
+  input.worth =
+      cluster_facts(planned.cluster.value_or(carbon::ClusterTerms{}), cluster_costs(planned));
   return input;
 }
 
@@ -302,4 +303,4 @@ Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

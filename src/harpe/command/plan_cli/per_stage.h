@@ -7,7 +7,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// `values`, which has none, one or `count`, as none or `count`; nothing, with an error, for other
 /// lengths.
@@ -23,4 +23,4 @@ std::vector<T> per_stage(const std::vector<T>& values, int count, const std::str
   return {};
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

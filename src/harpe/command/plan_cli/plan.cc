@@ -17,7 +17,7 @@
 #include "harpe/command/plan_cli/planning.h"
 #include "harpe/command/plan_cli/rivals.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Result<KeptResult> write_files(const std::filesystem::path& out,
@@ -62,7 +62,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& command
   for (const std::string& sentence : job.warnings) console.warn(sentence);
   const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
   HARPE_TRY(check_inputs(job, inputs, console));
-  std::optional<ClusterTerms> cluster;
+  std::optional<carbon::ClusterTerms> cluster;
   if (job.cluster.given()) cluster = HARPE_TRY(cluster_terms(job.cluster));
   if (job.out) {
     HARPE_TRY(spare_inputs(*job.out, job, output_names(inputs.has_own_profile)));
@@ -149,4 +149,4 @@ void add_plan_command(Commands& commands) {
                "EnvPipe, Perseus's algorithm (harpe compare shows their whole curves)");
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

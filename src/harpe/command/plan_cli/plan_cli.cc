@@ -1,6 +1,6 @@
 #include "harpe/command/plan_cli/plan_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 
 void add_planning_commands(Commands& commands) {
   for (const auto add :
@@ -9,4 +9,4 @@ void add_planning_commands(Commands& commands) {
     add(commands);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

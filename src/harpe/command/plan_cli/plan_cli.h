@@ -4,7 +4,7 @@
 
 #include "harpe/command/command/command.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// `plan`, `compare`, `schedule`, `verify`, `profile`, `predict` and `synth`.
 void add_planning_commands(Commands& commands);
@@ -30,4 +30,4 @@ inline constexpr const char* kHarpeExamples =
     "    --out plan\n"
     "harpe verify plan/plan.json --profile profile.csv";
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -8,7 +8,7 @@
 #include "harpe/carbon/carbon/carbon_account.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using Values = std::span<const std::string>;
@@ -131,13 +131,13 @@ Status set_client(PlanJob& job, Values values) {
   const std::string word = lower(values.front());
   if (word != "any" && word != "harpe")
     return Error::invalid("expected any or harpe, found " + in_quotes(values.front()));
-  job.client = word == "harpe" ? ClockClient::kHarpe : ClockClient::kAny;
+  job.client = word == "harpe" ? plan::ClockClient::kHarpe : plan::ClockClient::kAny;
   return ok_status();
 }
 
 Status set_carbon(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
-  job.cluster.carbon = HARPE_TRY(parse_source(values.front()));
+  job.cluster.carbon = HARPE_TRY(carbon::parse_source(values.front()));
   return ok_status();
 }
 
@@ -255,7 +255,9 @@ std::vector<JobKey> keys_of_cluster_and_output() {
        [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.time, parse_hours); }},
       {"price", "PRICE", kCluster,
        "Price of electricity: 0.10/kWh, 0.10 EUR/kWh, 95 EUR/MWh or 12 ct/kWh", false, false,
-       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.price, parse_energy_price); }},
+       [](PlanJob& job, Values v) {
+         return set_parsed(v, job.cluster.price, carbon::parse_energy_price);
+       }},
       {"carbon", "ZONE|SOURCE", kCluster,
        "Carbon intensity of electricity: a country's code (its yearly mean), a number in g/kWh, "
        "file:PATH (its mean), or a provider such as electricity-maps:DE (the mean of the hours "
@@ -263,7 +265,7 @@ std::vector<JobKey> keys_of_cluster_and_output() {
        false, false, set_carbon},
       {"pue", "NUMBER", kCluster,
        "Energy of the site over that of its computers, such as 1.2 (default 1)", false, false,
-       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.pue, parse_pue); }},
+       [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.pue, carbon::parse_pue); }},
       {"host-power", "WATTS", kCluster,
        "Power of a node beside its GPUs, W: CPUs, memory, network, fans (default 0)", false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.host_power, parse_watts); }},
@@ -400,4 +402,4 @@ Result<PlanJob> make_part_of_job(const std::vector<JobEntry>& file,
   return job;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

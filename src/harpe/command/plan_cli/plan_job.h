@@ -19,7 +19,7 @@
 #include "harpe/plan/objective/objective.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Lists have one value for all stages (or boundaries), or one for each; empty means none.
 struct PlanJob {
@@ -40,9 +40,9 @@ struct PlanJob {
   std::vector<Seconds> load, reduce, optimizer;
 
   Objective objective;
-  GivenLatency switch_latency;             ///< a table has yet to be read, see `read_job_latency`
-  bool states_latency = false;             ///< also a latency of 0
-  ClockClient client = ClockClient::kAny;  ///< that will ask for the clocks
+  GivenLatency switch_latency;  ///< a table has yet to be read, see `read_job_latency`
+  bool states_latency = false;  ///< also a latency of 0
+  plan::ClockClient client = plan::ClockClient::kAny;  ///< that will ask for the clocks
   Seconds min_dwell{0};
   bool quick = false;
   Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`
@@ -94,4 +94,4 @@ Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<Jo
 Result<PlanJob> make_part_of_job(const std::vector<JobEntry>& file,
                                  const std::vector<JobEntry>& options);
 
-}  // namespace harpe
+}  // namespace harpe::command

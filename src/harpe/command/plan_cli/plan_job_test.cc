@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -148,8 +148,8 @@ TEST(PlanJob, ASwitchLatencyIsATimeOrATable) {
   EXPECT_EQ(latency_of("\"10ms\"").switch_latency.by_clock.longest(), Seconds{0.01});
   EXPECT_TRUE(latency_of("\"10ms\"").switch_latency.table.empty());
   EXPECT_EQ(latency_of("\"late.csv\"").switch_latency.table, "jobs/late.csv");
-  EXPECT_EQ(latency_of("0.01").client, ClockClient::kAny);
-  EXPECT_EQ(latency_of("0.01\nclient = \"harpe\"").client, ClockClient::kHarpe);
+  EXPECT_EQ(latency_of("0.01").client, plan::ClockClient::kAny);
+  EXPECT_EQ(latency_of("0.01\nclient = \"harpe\"").client, plan::ClockClient::kHarpe);
   const auto typo = job_of("profile = \"p.csv\"\nmicro-batches = 4\nswitch-latency = \"10mss\"");
   ASSERT_FALSE(typo.ok());
   EXPECT_THAT(diagnostics_of(typo.error()),
@@ -208,4 +208,4 @@ TEST(PlanJob, ByteOrderMarkAndWindowsLineEndsAreAccepted) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

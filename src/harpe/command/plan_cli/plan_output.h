@@ -12,7 +12,7 @@
 #include "harpe/command/plan_cli/planning.h"
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
@@ -67,4 +67,4 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/counted_latency.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr double kShownSlowdown = 5e-5;  ///< the least that the table shows as other than 0.00 %
@@ -89,9 +89,10 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
 /// Returns a line on what Harpe's client leaves of the latency; none if it leaves all of it.
 std::string client_text(const Frontier& frontier, const PlanJob& job) {
   const LatencyByClock& given = job.switch_latency.by_clock;
-  const LatencyByClock remaining = counted_latency(given, ClockClient::kHarpe, frontier.profile());
+  const LatencyByClock remaining =
+      plan::counted_latency(given, plan::ClockClient::kHarpe, frontier.profile());
   if (range_text(remaining) == range_text(given)) return "";
-  if (job.client == ClockClient::kHarpe)
+  if (job.client == plan::ClockClient::kHarpe)
     return "Harpe's client asks ahead: the plan counts the " + range_text(remaining) +
            " that remain (--client harpe)\n";
   return "Harpe's client asks ahead, so that " + range_text(remaining) +
@@ -204,7 +205,7 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   std::string text = synthetic_line(planned.chosen.synthetic, coloured);
   text += wrapped_text(heading(planned.chosen, frontier.profile().stages()), kTextColumns);
   // The warning about stages was printed before.
-  const auto warned = note_on_stages(frontier.pipeline().schedule(), frontier.profile());
+  const auto warned = plan::note_on_stages(frontier.pipeline().schedule(), frontier.profile());
   for (const std::string& premise : planned.premises) {
     if (premise != warned) text += note_text(premise, coloured);
   }
@@ -262,8 +263,8 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   if (planned.late_replay) plans["late_replay"] = late_replay_json(planned);
   if (job.switch_latency.by_clock.longest() > Seconds{0}) {
     const LatencyByClock counted =
-        counted_latency(job.switch_latency.by_clock, job.client, frontier.profile());
-    document["client"] = job.client == ClockClient::kHarpe ? "harpe" : "any";
+        plan::counted_latency(job.switch_latency.by_clock, job.client, frontier.profile());
+    document["client"] = job.client == plan::ClockClient::kHarpe ? "harpe" : "any";
     document["counted_latency_s"] = counted.longest().value;
   }
   plans["chosen"]["tight_bound_j"] = planned.tight_bound.value;
@@ -285,4 +286,4 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   return json_text(document);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

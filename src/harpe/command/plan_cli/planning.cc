@@ -20,7 +20,7 @@
 #include "harpe/plan/schedule/fixed_times.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
@@ -107,7 +107,7 @@ std::string sentence_of(const SearchOutcome& outcome) {
 
 PlanOptions options_of(const PlanJob& job, const Profile& profile) {
   return {.effort = job.quick ? Effort::kQuick : Effort::kFull,
-          .switch_latency = counted_latency(job.switch_latency.by_clock, job.client, profile),
+          .switch_latency = plan::counted_latency(job.switch_latency.by_clock, job.client, profile),
           .min_dwell = job.min_dwell};
 }
 
@@ -220,18 +220,18 @@ Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOption
 /// Fits the profile to the chunks of the schedule. Adds to `premises` how, and what is left out.
 Result<Profile> fitting_profile(const PlanJob& job, const Schedule& schedule,
                                 const Profile& profile, std::vector<std::string>& premises) {
-  const auto note = note_on_chunks(profile, schedule.chunks(), schedule.copies);
+  const auto note = plan::note_on_chunks(profile, schedule.chunks(), schedule.copies);
   if (note && job.refuses_chunk_split) {
     return Error::invalid(job.profile.string() + ": --chunk-split none needs rows for each of " +
                           std::to_string(schedule.chunks()) + " chunks a stage: " + *note);
   }
-  Profile fitting = with_chunks(profile, schedule.chunks(), schedule.copies);
-  premises = unused_rows(schedule, fitting);
+  Profile fitting = plan::with_chunks(profile, schedule.chunks(), schedule.copies);
+  premises = plan::unused_rows(schedule, fitting);
   if (note) premises.push_back(*note);
   const auto splits = [](const auto& list) {
     return std::ranges::find(list, InstructionKind::kWeight, &Instruction::kind) != list.end();
   };
-  if (has_weight_rows(schedule, fitting) && std::ranges::none_of(schedule.lists, splits)) {
+  if (plan::has_weight_rows(schedule, fitting) && std::ranges::none_of(schedule.lists, splits)) {
     premises.emplace_back(
         "each full backward runs as backward and weight, by the profile's rows, each with a clock "
         "of "
@@ -281,9 +281,9 @@ Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given, Schedule 
   Transfers transfers = transfers_of(job, schedule, diagnostics);
   const FixedTimes fixed_times = fixed_times_of(job, schedule.stages, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  HARPE_TRY(check_fixed_times(profile, fixed_times));
+  HARPE_TRY(plan::check_fixed_times(profile, fixed_times));
   schedule = HARPE_TRY(with_fixed_times(std::move(schedule), fixed_times));
-  Profile complete = with_fixed_time_rows(profile, schedule, fixed_times, blocking_power);
+  Profile complete = plan::with_fixed_time_rows(profile, schedule, fixed_times, blocking_power);
   Result<Pipeline> pipeline = Pipeline::build(std::move(schedule), std::move(transfers));
   if (!pipeline.ok()) {
     Error circle = pipeline.error();
@@ -314,8 +314,8 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
     return error;
   }
   Schedule schedule = HARPE_TRY(read_job_schedule(job, profile->stages()));
-  HARPE_TRY(check_stages(schedule, *profile, job.profile.string()));
-  if (const auto note = note_on_stages(schedule, *profile)) console.warn(*note);
+  HARPE_TRY(plan::check_stages(schedule, *profile, job.profile.string()));
+  if (const auto note = plan::note_on_stages(schedule, *profile)) console.warn(*note);
   if (!job.schedule_is_file) warn_of_chunks(job.chunks, schedule, console);
   HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
   return inputs_of(job, *profile, std::move(schedule));
@@ -323,7 +323,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
 
 Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given) {
   Schedule schedule = HARPE_TRY(read_job_schedule(job, given.stages()));
-  HARPE_TRY(check_stages(schedule, given, job.profile.string()));
+  HARPE_TRY(plan::check_stages(schedule, given, job.profile.string()));
   return inputs_of(job, given, std::move(schedule));
 }
 
@@ -395,4 +395,4 @@ int plans_shown(const Frontier& frontier) {
                     kMostPlansShown);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -19,7 +19,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// The result of a long search.
 struct SearchOutcome {
@@ -89,7 +89,7 @@ struct NamedRivals {
   std::string name;    ///< "one clock"
   std::string source;  ///< "profile", or "model of a100-sxm"
   std::vector<OneSettingPoint> curve;
-  Rivals rivals;
+  plan::Rivals rivals;
 };
 
 /// The plans that a summary and a report show.
@@ -112,9 +112,9 @@ struct Planned {
   Joules tight_bound{0};                  ///< of `chosen`, see `Frontier::tight_lower_bound`
   std::optional<SearchOutcome> search;    ///< of a search that went on for `chosen`
   std::vector<NamedRivals> rivals;        ///< see rivals.h
-  std::optional<ClusterTerms> cluster;    ///< if the job asks for its bill
-  std::vector<std::string> premises;      ///< those of the inputs
-  bool has_own_profile = false;           ///< that of the inputs
+  std::optional<carbon::ClusterTerms> cluster;  ///< if the job asks for its bill
+  std::vector<std::string> premises;            ///< those of the inputs
+  bool has_own_profile = false;                 ///< that of the inputs
 };
 
 /// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from
@@ -127,4 +127,4 @@ inline constexpr int kMostPlansShown = 50;
 /// fewer of a large pipeline.
 int plans_shown(const Frontier& frontier);
 
-}  // namespace harpe
+}  // namespace harpe::command

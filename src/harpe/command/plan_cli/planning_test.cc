@@ -8,22 +8,22 @@
 
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
-constexpr Case kShapes[] = {{"1f1b", 3, 4, 1, false}, {"gpipe", 2, 6, 1, false}};
+constexpr plan::Case kShapes[] = {{"1f1b", 3, 4, 1, false}, {"gpipe", 2, 6, 1, false}};
 
 // Of several searches under late clocks one may find by chance what another missed; the chosen plan
 // is then replaced by one that ends sooner, for which the bound of the old one does not hold.
 TEST(Planning, BoundsTheChosenPlanNotOneThatItReplaced) {
   int checked = 0;
-  for (unsigned seed = 0; seed < seeds(30); ++seed) {
+  for (unsigned seed = 0; seed < plan::seeds(30); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed + 120);
-    const Case& c = kShapes[seed % std::size(kShapes)];
-    const Profile profile = random_profile(random, c.stages, c.chunks, 4, c.split);
+    plan::Random random(seed + 120);
+    const plan::Case& c = kShapes[seed % std::size(kShapes)];
+    const Profile profile = plan::random_profile(random, c.stages, c.chunks, 4, c.split);
     const Frontier frontier =
-        characterize(random_pipeline(random, c), profile, {.blocking_power = 60_W}).value();
+        characterize(plan::random_pipeline(random, c), profile, {.blocking_power = 60_W}).value();
     PlanJob job;
     job.quick = true;
     job.objective = {.kind = Objective::Kind::kSlowdown, .value = random.between(0, 0.4)};
@@ -43,4 +43,4 @@ TEST(Planning, BoundsTheChosenPlanNotOneThatItReplaced) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::command

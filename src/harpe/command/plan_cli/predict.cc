@@ -14,7 +14,7 @@
 #include "harpe/command/plan_cli/premises.h"
 #include "harpe/plan/frontier/profile_misfit.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct PredictArguments {
@@ -57,7 +57,7 @@ Result<Outcome> run_predict(const PredictArguments& arguments, Console& console)
       HARPE_TRY(arguments.switch_latency.empty() ? found_latency(arguments.profile)
                                                  : given_latency(arguments.switch_latency));
   const PredictOptions options = HARPE_TRY(options_for(*plan, arguments, latency.by_clock));
-  if (const std::string misfit = profile_misfit(*plan, *profile); !misfit.empty())
+  if (const std::string misfit = plan::profile_misfit(*plan, *profile); !misfit.empty())
     return Error::invalid("the plan is not one of this profile: " + misfit);
   const Prediction found = HARPE_TRY(predict(*plan, *profile, options));
 
@@ -131,4 +131,4 @@ void add_predict_command(Commands& commands) {
              arguments->options.fixed_extra, parse_seconds);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -10,7 +10,7 @@
 #include "harpe/command/plan_cli/per_stage.h"
 #include "harpe/plan/schedule/fixed_times.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 constexpr std::array kFixedKinds = {std::pair("load", InstructionKind::kLoad),
@@ -245,4 +245,4 @@ std::vector<std::string> differences(const Plan& plan, const Certificate* certif
   return comparison.take();
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns the latency as JSON: seconds, or by clock a list of `frequency_mhz` and `latency_s`.
 Json latency_json(const LatencyByClock& latency);
@@ -36,4 +36,4 @@ std::vector<std::string> differences(const Plan& plan, const Certificate* certif
                                      const Schedule& schedule, const PlanJob& job,
                                      const std::set<std::string_view>& keys);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -13,7 +13,7 @@
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct ProfileArguments {
@@ -133,7 +133,7 @@ Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
                                                   "blocking-power", "stages", diagnostics)};
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   const ProfileCheck check = check_profile(profile, options);
-  const UnitDoubts doubts = unit_doubts(profile);
+  const plan::UnitDoubts doubts = plan::unit_doubts(profile);
   const bool in_doubt = !doubts.unlikely.empty() || !doubts.impossible.empty();
   const bool blocking =
       std::ranges::any_of(options.blocking_power, [](Watts power) { return power > Watts{0}; });
@@ -166,4 +166,4 @@ void add_profile_command(Commands& commands) {
       arguments->blocking_power, parse_watts_list);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/baseline/modelled_limits.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Against all-max, %.
@@ -41,8 +41,8 @@ std::string setting_text(const OneSettingPoint& point) {
                           : shortest(limit.value, 4) + " W";
 }
 
-StragglerWait wait_of(const Planned& planned) {
-  StragglerWait wait{.until = planned.waits_until};
+plan::StragglerWait wait_of(const Planned& planned) {
+  plan::StragglerWait wait{.until = planned.waits_until};
   const Plan& plan = planned.chosen;
   for (const Watts power : plan.blocking_power) wait.power += power * plan.gpus_per_stage;
   return wait;
@@ -51,22 +51,22 @@ StragglerWait wait_of(const Planned& planned) {
 Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
                                            const GpuModel* gpu) {
   const Plan& chosen = planned.chosen;
-  const StragglerWait wait = wait_of(planned);
+  const plan::StragglerWait wait = wait_of(planned);
   std::vector<NamedRivals> found;
   const auto add = [&](const std::string& name, const std::string& source,
-                       const std::vector<OneSettingPoint>& points, VariedKnob knob) {
-    std::vector<OneSettingPoint> curve = one_setting_curve(points, knob, wait);
-    const Rivals rivals = rivals_of(curve, chosen.iteration_time, chosen.iteration_energy,
-                                    planned.all_max.iteration_energy);
+                       const std::vector<OneSettingPoint>& points, plan::VariedKnob knob) {
+    std::vector<OneSettingPoint> curve = plan::one_setting_curve(points, knob, wait);
+    const plan::Rivals rivals = plan::rivals_of(
+        curve, chosen.iteration_time, chosen.iteration_energy, planned.all_max.iteration_energy);
     if (!curve.empty()) found.push_back({name, source, std::move(curve), rivals});
   };
   const std::vector<OneSettingPoint> settings = frontier.one_setting();
-  add("one clock", "profile", settings, VariedKnob::kClock);
-  if (gpu != nullptr && one_setting_curve(settings, VariedKnob::kPowerLimit).empty()) {
+  add("one clock", "profile", settings, plan::VariedKnob::kClock);
+  if (gpu != nullptr && plan::one_setting_curve(settings, plan::VariedKnob::kPowerLimit).empty()) {
     add("one power limit", "model of " + std::string(gpu->name),
-        HARPE_TRY(modelled_limits(frontier, *gpu)), VariedKnob::kPowerLimit);
+        HARPE_TRY(plan::modelled_limits(frontier, *gpu)), plan::VariedKnob::kPowerLimit);
   } else {
-    add("one power limit", "profile", settings, VariedKnob::kPowerLimit);
+    add("one power limit", "profile", settings, plan::VariedKnob::kPowerLimit);
   }
   return found;
 }
@@ -129,4 +129,4 @@ std::vector<ReportComparison> rival_comparisons(const Planned& planned) {
   return comparisons;
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

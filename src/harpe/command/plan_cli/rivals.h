@@ -10,14 +10,14 @@
 #include "harpe/command/plan_cli/planning.h"
 #include "harpe/report/report.h"
 
-namespace harpe {
+namespace harpe::command {
 
 /// Returns "1290 MHz" or "400 W"; empty for a point of plans, which have a clock for each
 /// instruction.
 std::string setting_text(const OneSettingPoint& point);
 
 /// Returns the wait that all plans of the comparison share.
-StragglerWait wait_of(const Planned& planned);
+plan::StragglerWait wait_of(const Planned& planned);
 
 /// Returns one entry for each kind. A profile without rows for power limits has those of the model
 /// of `gpu`, none if that is null.
@@ -33,4 +33,4 @@ Json rivals_json(const Frontier& frontier, const Planned& planned);
 /// Returns the rivals for the page, without those that its chart cannot tell from all-max.
 std::vector<ReportComparison> rival_comparisons(const Planned& planned);
 
-}  // namespace harpe
+}  // namespace harpe::command

@@ -19,7 +19,7 @@
 #include "harpe/command/plan_cli/plan_cli.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 /// Starts and ends when a forward, a recompute, a weight gradient and an input gradient take 1, a
@@ -325,4 +325,4 @@ void add_schedule_command(Commands& commands) {
   add_text(convert, "--out", "FILE", "Write there (default: standard output)", converted->out);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

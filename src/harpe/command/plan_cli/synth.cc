@@ -14,7 +14,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/plan_cli/plan_cli.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct SynthArguments {
@@ -134,4 +134,4 @@ void add_synth_command(Commands& commands) {
   add_text(app, "--out", "FILE", "Write there (default: standard output)", arguments->out);
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

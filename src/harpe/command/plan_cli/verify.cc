@@ -22,7 +22,7 @@
 #include "harpe/plan/frontier/planned_schedule.h"
 #include "harpe/plan/profile/counted_latency.h"
 
-namespace harpe {
+namespace harpe::command {
 namespace {
 
 struct VerifyArguments {
@@ -74,7 +74,7 @@ Result<Schedule> read_given_schedule(const VerifyArguments& arguments, const Pla
                                      const Plan& plan) {
   if (job.schedule_is_file) return given_schedule(job.schedule);
   const auto is_of_plan = [&](const ScheduleGenerator& g) { return g.name == plan.schedule; };
-  if (std::ranges::any_of(schedule_generators(), is_of_plan)) return named_schedule(plan);
+  if (std::ranges::any_of(schedule_generators(), is_of_plan)) return plan::named_schedule(plan);
   Error error =
       Error::invalid("it follows " + in_quotes(plan.schedule) +
                      ", which is no schedule known by name: give its file with --schedule");
@@ -123,7 +123,7 @@ Result<VerifyInputs> read_inputs(const VerifyArguments& arguments, Console& cons
   if (!error.diagnostics.empty()) return error;
   // A certificate names the latency that the plan counts.
   expected.job.switch_latency.by_clock =
-      counted_latency(expected.job.switch_latency.by_clock, expected.job.client, *profile);
+      plan::counted_latency(expected.job.switch_latency.by_clock, expected.job.client, *profile);
   return VerifyInputs{.expected = std::move(expected),
                       .plan = std::move(plan).take(),
                       .profile = std::move(profile).take(),
@@ -237,4 +237,4 @@ void add_verify_command(Commands& commands) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::command

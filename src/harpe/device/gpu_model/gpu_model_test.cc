@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using testing::HasSubstr;
@@ -101,4 +101,4 @@ TEST(ThrottledClock, KeepsPowerUnderTheLimitAndNeverRaisesTheClock) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -59,13 +59,13 @@ Status add_simulation(const fs::path& file, Devices& devices) {
 
 void add_real_gpus(const DeviceOptions& options, Devices& devices) {
   if (!options.nvml_library.empty()) {
-    NvmlDevices nvml = open_nvml(options.nvml_library);
+    device::NvmlDevices nvml = device::open_nvml(options.nvml_library);
     take(devices.gpus, std::move(nvml.gpus));
     devices.backends.push_back(std::move(nvml.state));
   }
   if (!options.rocm_library.empty() || !options.rocm_smi_library.empty()) {
-    RocmDevices rocm =
-        open_rocm(options.rocm_library, options.rocm_smi_library, options.drm_root, system_clock());
+    device::RocmDevices rocm = device::open_rocm(options.rocm_library, options.rocm_smi_library,
+                                                 options.drm_root, system_clock());
     take(devices.gpus, std::move(rocm.gpus));
     devices.backends.push_back(std::move(rocm.state));
   }
@@ -94,7 +94,7 @@ Result<Devices> open_devices(const DeviceOptions& options) {
     return std::move(status).error();
   }
   if (devices.cpus.empty() && !options.powercap_root.empty()) {
-    RaplDevices rapl = open_rapl(options.powercap_root, system_clock());
+    device::RaplDevices rapl = device::open_rapl(options.powercap_root, system_clock());
     devices.cpus = std::move(rapl.cpus);
     devices.backends.push_back(std::move(rapl.state));
   }

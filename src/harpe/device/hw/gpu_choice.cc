@@ -8,7 +8,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 std::optional<unsigned> parse_hexadecimal(std::string_view text, std::size_t most_digits) {
@@ -150,4 +150,4 @@ Result<GpuChoice> choose_gpus(std::string_view text, const std::vector<GpuIdenti
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

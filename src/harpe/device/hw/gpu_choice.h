@@ -8,7 +8,7 @@
 
 #include "harpe/device/hw/visible_gpus.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct GpuChoice {
   std::vector<int> gpus;  ///< `GpuIdentity::index` of each, every GPU once, in the order given
@@ -28,4 +28,4 @@ Result<GpuChoice> choose_gpus(std::string_view text, const std::vector<GpuIdenti
 /// "0000:65:00"; upper or lower case. Empty when it is none.
 std::string normal_pci_address(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::device

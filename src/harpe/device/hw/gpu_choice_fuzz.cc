@@ -40,16 +40,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     .is_mig = i == 3,
                     .speed = i < 2 ? 2.0 : 1.0});
   }
-  const harpe::VisibilityVariables variables{.cuda_visible_devices = lines[1],
-                                             .cuda_device_order = lines[2],
-                                             .hip_visible_devices = lines[3],
-                                             .rocr_visible_devices = lines[4]};
-  if (const auto visible = harpe::visible_gpus(gpus, variables); visible.ok())
+  const harpe::device::VisibilityVariables variables{.cuda_visible_devices = lines[1],
+                                                     .cuda_device_order = lines[2],
+                                                     .hip_visible_devices = lines[3],
+                                                     .rocr_visible_devices = lines[4]};
+  if (const auto visible = harpe::device::visible_gpus(gpus, variables); visible.ok())
     check(visible->gpus, 6);
-  const auto choice = harpe::choose_gpus(lines[0], gpus, variables);
+  const auto choice = harpe::device::choose_gpus(lines[0], gpus, variables);
   if (choice.ok()) check(choice->gpus, 6);
   if (!choice.ok() && choice.error().diagnostics.empty()) std::abort();
-  const std::string pci = harpe::normal_pci_address(lines[0]);
-  if (!pci.empty() && harpe::normal_pci_address(pci) != pci) std::abort();
+  const std::string pci = harpe::device::normal_pci_address(lines[0]);
+  if (!pci.empty() && harpe::device::normal_pci_address(pci) != pci) std::abort();
   return 0;
 }

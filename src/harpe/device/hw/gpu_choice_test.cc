@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::ElementsAre;
@@ -100,4 +100,4 @@ TEST(PciAddress, IsWrittenOneWay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

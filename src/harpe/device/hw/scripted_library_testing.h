@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace harpe {
+namespace harpe::device {
 
 /// The library, held open so that its script outlives those who load it too.
 class ScriptedLibrary {
@@ -41,4 +41,4 @@ class ScriptedLibrary {
   void* handle_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

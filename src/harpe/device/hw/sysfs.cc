@@ -8,7 +8,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace fs = std::filesystem;
 
 std::optional<std::string> read_sysfs(const fs::path& path, int& error) {
@@ -43,4 +43,4 @@ bool may_write(const fs::path& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace harpe {
+namespace harpe::device {
 
 /// Reads a file of sysfs, at most a page. `error` is the errno of a failure, 0 otherwise.
 std::optional<std::string> read_sysfs(const std::filesystem::path& path, int& error);
@@ -18,4 +18,4 @@ std::optional<std::int64_t> read_sysfs_number(const std::filesystem::path& path)
 /// Whether this process may write the file: asks the file system, writes nothing.
 bool may_write(const std::filesystem::path& path);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kTimeOfDay = 1'764'332'000;  // when the played clock is at 0
@@ -61,4 +61,4 @@ TEST(TimeOfDay, OfTheMachineAgreesWithItsClock) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 std::optional<std::string> variable(const char* name) {
@@ -202,4 +202,4 @@ Result<VisibleGpus> visible_gpus(const std::vector<GpuIdentity>& gpus,
   return result;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

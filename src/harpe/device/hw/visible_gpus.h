@@ -19,7 +19,7 @@
 
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// The variables that decide; nullopt where a variable is not set.
 struct VisibilityVariables {
@@ -46,4 +46,4 @@ struct VisibleGpus {
 Result<VisibleGpus> visible_gpus(const std::vector<GpuIdentity>& gpus,
                                  const VisibilityVariables& variables);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::ElementsAre;
@@ -183,4 +183,4 @@ TEST(VisibleGpus, WithoutGpusNothingIsWrong) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -5,7 +5,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr Seconds kFirstPatience{0.25}, kMostPatience{30};
@@ -310,4 +310,4 @@ void CpuChannel::respond(std::uint64_t window, Instant end, WindowEnd kind,
   into.push_back(std::move(result));
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

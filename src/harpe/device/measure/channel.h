@@ -14,7 +14,7 @@
 #include "harpe/device/measure/energy_estimator.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Of one window on one device, beside energy.
 struct ChannelWindow {
@@ -101,4 +101,4 @@ class CpuChannel {
   std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex);
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -15,7 +15,7 @@
 #include "harpe/device/hw/sim/simulation.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kLead = 0.5;  // s that devices are read before the command
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Periods, Sensors,
                                           testing::Values(10, 20, 50, 100, 250, 500)));
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -8,7 +8,7 @@
 
 #include "harpe/device/measure/energy_estimator.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kStep = 0.001;  // s
@@ -68,4 +68,4 @@ TEST(CounterWithoutPower, WindowsReadOnlyAtTheirEdgesAreRightToAStep) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

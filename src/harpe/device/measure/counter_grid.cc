@@ -8,7 +8,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr std::size_t kEnough = 16;
@@ -143,4 +143,4 @@ std::vector<CounterEdge> on_their_grid(std::vector<CounterEdge> edges) {
   return edges;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

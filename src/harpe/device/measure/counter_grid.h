@@ -8,11 +8,11 @@
 
 #include "harpe/device/measure/energy_estimator.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Steps, in order of time, put where the line through all of them says they came, between the
 /// readings that saw them; how far steps stray from the line is learnt, too. Steps before a restart
 /// or a long gap, too few, or such that come irregularly stay as they are. O(steps).
 std::vector<CounterEdge> on_their_grid(std::vector<CounterEdge> edges);
 
-}  // namespace harpe
+}  // namespace harpe::device

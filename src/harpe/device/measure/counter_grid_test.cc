@@ -10,7 +10,7 @@
 
 #include "harpe/device/measure/counter_steps.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 Instant grid_time(double seconds) {
@@ -117,4 +117,4 @@ TEST(CounterGrid, CountsFromTheLastRestartAndLeavesOutliers) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kScaleTime = 10;        // over which counter and power are compared, s
@@ -197,4 +197,4 @@ void CounterHistory::forget(Instant before) {
   first_knot_ += drop;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -16,7 +16,7 @@
 #include "harpe/device/measure/counter_steps.h"
 #include "harpe/device/measure/sampled_power.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Not thread-safe. Adding is O(1) amortised, a look-up O(log steps).
 class CounterHistory {
@@ -110,4 +110,4 @@ class CounterHistory {
   bool distrusted_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

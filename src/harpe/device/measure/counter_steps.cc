@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kNarrow = 0.6;             // of the period: brackets whose middle tells the number
@@ -373,4 +373,4 @@ bool CounterSteps::due(Instant now, Seconds interval) const {
   return (now - origin_).value + interval.value >= next_earliest_;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

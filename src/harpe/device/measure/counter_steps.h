@@ -14,7 +14,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// A step of the counter: at `time`, give or take `sigma` (standard deviation), it rose to `value`.
 /// It surely came between `earliest` and `latest`.
@@ -133,4 +133,4 @@ class CounterSteps {
   double next_earliest_ = 0;  ///< the next step comes no earlier, in seconds since `origin_`
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 struct StepErrors {
@@ -105,4 +105,4 @@ INSTANTIATE_TEST_SUITE_P(Jitter, Steps,
                                           testing::Values(0.0, 0.2)));
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

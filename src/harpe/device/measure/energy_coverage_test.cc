@@ -9,7 +9,7 @@
 #include "harpe/device/measure/energy_estimator.h"
 #include "harpe/device/measure/test_signal.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 struct Score {
@@ -179,4 +179,4 @@ INSTANTIATE_TEST_SUITE_P(Signals, QuickWindows,
                          name_of_quick);
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

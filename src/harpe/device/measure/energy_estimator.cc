@@ -53,21 +53,21 @@ std::string_view source_name(EnergySource source) {
   return "none";
 }
 
-EnergyEstimator::EnergyEstimator(EstimatorOptions options)
+device::EnergyEstimator::EnergyEstimator(device::EstimatorOptions options)
     : options_(std::move(options)),
       power_(options_.longest_interval),
       counter_(options_.counter_step, options_.longest_interval) {}
 
-void EnergyEstimator::describe(Seconds power_window, Watts highest_power) {
+void device::EnergyEstimator::describe(Seconds power_window, Watts highest_power) {
   options_.power_window = power_window;
   options_.highest_power = highest_power;
 }
 
-bool EnergyEstimator::counter_due(Instant now, Seconds interval) const {
+bool device::EnergyEstimator::counter_due(Instant now, Seconds interval) const {
   return counter_.is_due(now, interval);
 }
 
-void EnergyEstimator::add(const EnergySample& sample) {
+void device::EnergyEstimator::add(const device::EnergySample& sample) {
   if (newest_ && sample.time < *newest_) return;
   if (!first_) first_ = sample.time;
   newest_ = sample.time;
@@ -87,27 +87,27 @@ void EnergyEstimator::add(const EnergySample& sample) {
     forget(*newest_ + -options_.history);
 }
 
-void EnergyEstimator::forget(Instant before) {
+void device::EnergyEstimator::forget(Instant before) {
   for (auto& [handle, window] : windows_) {
     if (!window.edge && window.begin <= before)
-      window.edge = edge(window.begin, WindowEnd::kOfWork);
+      window.edge = edge(window.begin, device::WindowEnd::kOfWork);
   }
   power_.forget(before);
   counter_.forget(before);
 }
 
-StepGap EnergyEstimator::gap_around(std::ptrdiff_t first, std::ptrdiff_t last, Instant until,
-                                    WindowEnd kind) const {
-  StepGap gap =
-      gap_between(counter_, power_, first, last, std::max(until, *newest_), options_.highest_power);
-  if (kind == WindowEnd::kLook) {
+device::StepGap device::EnergyEstimator::gap_around(std::ptrdiff_t first, std::ptrdiff_t last,
+                                                    Instant until, device::WindowEnd kind) const {
+  device::StepGap gap = device::gap_between(counter_, power_, first, last,
+                                            std::max(until, *newest_), options_.highest_power);
+  if (kind == device::WindowEnd::kLook) {
     gap.change_at_edge = 0;
     gap.change_within = kChangeAtLook;
   }
   return gap;
 }
 
-std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
+std::vector<CounterEdge> device::EnergyEstimator::edges(Instant since) const {
   std::vector<CounterEdge> edges;
   const std::size_t first =
       counter_.knots().size() - std::min(counter_.knots().size(), kMostOnGrid);
@@ -116,12 +116,12 @@ std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
     edges.push_back(
         {knot.time, {knot.sigma}, {knot.energy}, knot.restarts, knot.earliest, knot.latest});
   }
-  edges = on_their_grid(std::move(edges));
+  edges = device::on_their_grid(std::move(edges));
   std::erase_if(edges, [since](const CounterEdge& edge) { return edge.time < since; });
   return edges;
 }
 
-bool EnergyEstimator::settled(Instant at) const {
+bool device::EnergyEstimator::settled(Instant at) const {
   if (!newest_) return false;
   if ((*newest_ - at).value >= kLongestSettling) return true;
   int after = 0;
@@ -133,7 +133,7 @@ bool EnergyEstimator::settled(Instant at) const {
 
 /// Forward from the step before, backward from the step after; each as good as its step's time and
 /// the power in between.
-Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
+device::Explanation device::EnergyEstimator::by_neighbours(const Edge& edge) const {
   const double inflation = counter_.inflation(power_);
   const auto after = std::ranges::upper_bound(counter_.knots(), edge.time, {}, &Knot::time);
   if (after == counter_.knots().begin() ||
@@ -170,7 +170,7 @@ Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
 }
 
 /// Power integrated within one step of the counter, with its share of what the step is off by.
-Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
+device::Explanation device::EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
   const double integral = end.at.integral - begin.at.integral;
   double energy = counter_.scale() * integral;
   double variance = counter_.inflation(power_) * square(counter_.scale()) *
@@ -193,17 +193,18 @@ Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) con
 
 /// Variance of the energy between two instants of which the counter says nothing yet, because power
 /// may have changed between samples as it did of late.
-double EnergyEstimator::changes_unseen(const SampledPower::Integral& from,
-                                       const SampledPower::Integral& to) const {
+double device::EnergyEstimator::changes_unseen(const device::SampledPower::Integral& from,
+                                               const device::SampledPower::Integral& to) const {
   return square(counter_.scale() * (power_.repeats() ? kHeavyTails : 1)) *
          std::max(0.0, to.variance - from.variance);
 }
 
 /// Whether power was measured throughout a gap, several times.
-bool EnergyEstimator::is_long(const StepGap& gap, Instant begin) const {
+bool device::EnergyEstimator::is_long(const device::StepGap& gap, Instant begin) const {
   const Instant end = begin + Seconds{gap.length};
   const Seconds longest{gap.length / kMeasurementsInLong};
-  auto point = std::ranges::upper_bound(power_.points(), begin, {}, &SampledPower::Point::time);
+  auto point =
+      std::ranges::upper_bound(power_.points(), begin, {}, &device::SampledPower::Point::time);
   if (gap.is_open || point == power_.points().begin()) return false;
   for (; point != power_.points().end(); ++point) {
     if (point->time - std::prev(point)->time > longest) return false;
@@ -214,15 +215,16 @@ bool EnergyEstimator::is_long(const StepGap& gap, Instant begin) const {
 
 /// Within a long gap power may have changed more than once, which no explanation of the gap holds:
 /// power as it was measured is one more.
-void EnergyEstimator::add_by_power(Edge& edge) const {
-  for (Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
-  Explanation by_power = by_neighbours(edge);
+void device::EnergyEstimator::add_by_power(Edge& edge) const {
+  for (device::Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
+  device::Explanation by_power = by_neighbours(edge);
   by_power.weight = kByPower;
   by_power.power = counter_.scale() * edge.at.power;
   edge.explanations.push_back(by_power);
 }
 
-EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const {
+device::EnergyEstimator::Edge device::EnergyEstimator::edge(Instant time,
+                                                            device::WindowEnd kind) const {
   Edge edge{.time = time, .at = power_.at(time), .restarts = counter_.restarts()};
   if (counter_.empty()) return edge;
   edge.on_counter = true;
@@ -248,16 +250,16 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
     return edge;
   }
   edge.line_variance = knot.line_variance;
-  if (knot.on_line &&
-      counter_.knots().size() - static_cast<std::size_t>(before) <= CounterSteps::kRemembered) {
+  if (knot.on_line && counter_.knots().size() - static_cast<std::size_t>(before) <=
+                          device::CounterSteps::kRemembered) {
     edge.number = knot.number;
   }
-  const StepGap gap = gap_around(before, before, time, kind);
-  edge.explanations = energy_until(gap, (time - knot.time).value);
+  const device::StepGap gap = gap_around(before, before, time, kind);
+  edge.explanations = device::energy_until(gap, (time - knot.time).value);
   double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
   // Where nothing was read before the first step, the sides of a gap promise more than they know.
   if (!gap.is_open && before == 0) unseen = changes_unseen(knot.at, counter_.knots()[1].at);
-  for (Explanation& one : edge.explanations) {
+  for (device::Explanation& one : edge.explanations) {
     one.energy += knot.energy;
     one.variance += unseen;
   }
@@ -266,8 +268,9 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
 }
 
 /// All ways in which the energy between two edges may have come about.
-std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Edge& end,
-                                                     WindowEnd kind) const {
+std::vector<device::Explanation> device::EnergyEstimator::by_counter(const Edge& begin,
+                                                                     const Edge& end,
+                                                                     device::WindowEnd kind) const {
   const std::ptrdiff_t first = begin.knot - counter_.first_number(),
                        last = end.knot - counter_.first_number();
   const auto restarts = [&](std::ptrdiff_t i) {
@@ -277,20 +280,21 @@ std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Ed
       restarts(first) == restarts(last)) {
     // The same power runs in both edges' steps.
     const Knot& knot = counter_.knots()[static_cast<std::size_t>(first)];
-    const StepGap gap = gap_around(first, last, end.time, kind);
-    std::vector<Explanation> all =
-        energy_within(gap, (begin.time - knot.time).value, (end.time - knot.time).value);
+    const device::StepGap gap = gap_around(first, last, end.time, kind);
+    std::vector<device::Explanation> all =
+        device::energy_within(gap, (begin.time - knot.time).value, (end.time - knot.time).value);
     const double change = gap.is_open ? 0 : gap.right_level - gap.left_level;
     const double unseen = gap.is_open ? changes_unseen(begin.at, end.at) : 0;
-    for (Explanation& one : all) one.variance += square(change) * knot.line_variance + unseen;
+    for (device::Explanation& one : all)
+      one.variance += square(change) * knot.line_variance + unseen;
     return all;
   }
   double together = 0;
   if (begin.number && end.number) together = counter_.common_variance(*begin.number, *end.number);
   const double bridged = std::max(0.0, end.bridged - begin.bridged);
-  std::vector<Explanation> all;
-  for (const Explanation& a : begin.explanations) {
-    for (const Explanation& b : end.explanations) {
+  std::vector<device::Explanation> all;
+  for (const device::Explanation& a : begin.explanations) {
+    for (const device::Explanation& b : end.explanations) {
       all.push_back(
           {.weight = a.weight * b.weight,
            .energy = b.energy - a.energy,
@@ -301,7 +305,7 @@ std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Ed
   return all;
 }
 
-EnergyEstimate EnergyEstimator::by_power(const Edge& begin, const Edge& end) const {
+EnergyEstimate device::EnergyEstimator::by_power(const Edge& begin, const Edge& end) const {
   EnergyEstimate result;
   if (!power_.has_sensor()) return result;
   const bool averages = options_.power_window.value > 0;
@@ -317,14 +321,14 @@ EnergyEstimate EnergyEstimator::by_power(const Edge& begin, const Edge& end) con
   return result;
 }
 
-EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
-                                           WindowEnd kind) const {
+EnergyEstimate device::EnergyEstimator::difference(const Edge& begin, const Edge& end,
+                                                   device::WindowEnd kind) const {
   const bool by_counter = !counter_.is_distrusted() && begin.on_counter && end.on_counter;
   EnergyEstimate result;
   if (!by_counter) {
     result = by_power(begin, end);
   } else if (power_.has_sensor() || counter_.knots().size() >= 2) {
-    const MeanAndError summary = summary_of(
+    const device::MeanAndError summary = device::summary_of(
         this->by_counter(begin, end, kind),
         (end.time - begin.time).value < kSteps * counter_.period().value ? kHeldInShort : kHeld);
     result.energy = {std::max(0.0, summary.mean)};
@@ -337,8 +341,8 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
     if (!power_.has_sensor()) {
       // Each edge lies somewhere within a step; over a few steps their height is not known well.
       const double step = counter_.scale() * counter_.period().value;
-      const bool is_short =
-          (end.time - begin.time).value < CounterHistory::kShortSpan * counter_.period().value;
+      const bool is_short = (end.time - begin.time).value <
+                            device::CounterHistory::kShortSpan * counter_.period().value;
       const double least = kNinetyFivePercent * step / std::sqrt(6.0) * (is_short ? 2 : 1);
       result.error.value = std::max(result.error.value, least);
     }
@@ -350,7 +354,7 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
   return result;
 }
 
-EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) const {
+EnergyEstimate device::EnergyEstimator::quickly_between(Instant begin, Instant end) const {
   if (!newest_ || end < begin) return {};
   if (!power_.has_sensor() || counter_.is_distrusted() || counter_.empty())
     return between(begin, end);
@@ -367,11 +371,11 @@ EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) cons
         .knot = counter_.first_number() + after - 1};
   };
   const Edge a = edge_at(begin), b = edge_at(end);
-  Explanation used;
+  device::Explanation used;
   if (a.knot == b.knot) {
     used = by_one_step(a, b);
   } else {
-    const Explanation first = by_neighbours(a), last = by_neighbours(b);
+    const device::Explanation first = by_neighbours(a), last = by_neighbours(b);
     used = {.energy = last.energy - first.energy,
             .variance = first.variance + last.variance + std::max(0.0, b.bridged - a.bridged)};
   }
@@ -388,26 +392,28 @@ EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) cons
   return result;
 }
 
-EnergyEstimate EnergyEstimator::between(Instant begin, Instant end) const {
+EnergyEstimate device::EnergyEstimator::between(Instant begin, Instant end) const {
   if (!newest_ || end < begin) return {};
-  return difference(edge(begin, WindowEnd::kOfWork), edge(end, WindowEnd::kOfWork),
-                    WindowEnd::kOfWork);
+  return difference(edge(begin, device::WindowEnd::kOfWork), edge(end, device::WindowEnd::kOfWork),
+                    device::WindowEnd::kOfWork);
 }
 
-int EnergyEstimator::open(Instant begin) {
+int device::EnergyEstimator::open(Instant begin) {
   windows_[next_window_] = {.begin = begin, .edge = std::nullopt};
   return next_window_++;
 }
 
-EnergyEstimate EnergyEstimator::so_far(int window, Instant end, WindowEnd kind) const {
+EnergyEstimate device::EnergyEstimator::so_far(int window, Instant end,
+                                               device::WindowEnd kind) const {
   const auto found = windows_.find(window);
   if (found == windows_.end() || !newest_ || end < found->second.begin) return {};
   const auto& [begin, known] = found->second;
-  return difference(known ? *known : edge(begin, WindowEnd::kOfWork), edge(end, kind), kind);
+  return difference(known ? *known : edge(begin, device::WindowEnd::kOfWork), edge(end, kind),
+                    kind);
 }
 
-EnergyEstimate EnergyEstimator::close(int window, Instant end) {
-  const EnergyEstimate result = so_far(window, end, WindowEnd::kOfWork);
+EnergyEstimate device::EnergyEstimator::close(int window, Instant end) {
+  const EnergyEstimate result = so_far(window, end, device::WindowEnd::kOfWork);
   windows_.erase(window);
   return result;
 }

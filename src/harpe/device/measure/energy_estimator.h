@@ -26,7 +26,7 @@
 #include "harpe/device/measure/explanation.h"
 #include "harpe/device/measure/sampled_power.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct StepGap;
 
@@ -130,4 +130,4 @@ class EnergyEstimator {
   int next_window_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -8,7 +8,7 @@
 
 #include "harpe/device/measure/test_signal.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 Instant at(double seconds) {
@@ -274,4 +274,4 @@ TEST(EnergyEstimator, NonsenseIsIgnored) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

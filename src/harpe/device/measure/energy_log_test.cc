@@ -11,7 +11,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST_F(Log, AFolderThatIsNotThereIsNamed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -28,7 +28,7 @@ struct Reader {
   Reader(Gpu& gpu, const MonitorOptions& options, std::uint64_t seed)
       : channel(gpu, options), random(seed) {}
 
-  GpuChannel channel;
+  device::GpuChannel channel;
   std::mt19937_64 random;  ///< of its thread
   // What follows belongs to the monitor's mutex.
   std::uint64_t asked = 0, answered = 0;  ///< readings for edges of windows, counted
@@ -51,7 +51,7 @@ class Monitor final : public EnergyMonitor {
       readers_.emplace_back(*gpu, options_, options_.seed + readers_.size());
     }
     for (Cpu* cpu : cpus) cpus_.emplace_back(*cpu, options_);
-    for (CpuChannel& cpu : cpus_) cpu.read(clock);
+    for (device::CpuChannel& cpu : cpus_) cpu.read(clock);
     if (!options_.sampling_threads) return;
     for (std::size_t i = 0; i < readers_.size(); ++i) {
       readers_[i].thread = std::thread([this, i] { read_gpu(i); });
@@ -96,7 +96,7 @@ class Monitor final : public EnergyMonitor {
     }
     if (replaced != 0) drop(replaced);
     for (Reader& reader : readers_) reader.channel.open(id, now);
-    for (CpuChannel& cpu : cpus_) {
+    for (device::CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);
       cpu.open(id, now);
       cpu.read(*clock_);
@@ -205,7 +205,7 @@ class Monitor final : public EnergyMonitor {
   }
 
   void poll_cpus(Seconds interval) {
-    for (CpuChannel& cpu : cpus_) {
+    for (device::CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);
       if (cpu.due(clock_->now(), interval)) cpu.read(*clock_);
     }
@@ -228,7 +228,7 @@ class Monitor final : public EnergyMonitor {
 
   void drop(std::uint64_t id) {
     for (Reader& reader : readers_) reader.channel.drop(id);
-    for (CpuChannel& cpu : cpus_) {
+    for (device::CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);
       cpu.drop(id);
     }
@@ -261,7 +261,7 @@ class Monitor final : public EnergyMonitor {
     const Instant now = at.value_or(clock_->now());
     const Window window = HARPE_TRY(take(name, ends));
     const std::vector<std::optional<Seconds>> unanswered = read_edges();
-    const WindowEnd kind = ends ? WindowEnd::kOfWork : WindowEnd::kLook;
+    const device::WindowEnd kind = ends ? device::WindowEnd::kOfWork : device::WindowEnd::kLook;
     WindowEnergy result{.name = name,
                         .started_at = window.started_at,
                         .begin = window.begin,
@@ -271,7 +271,7 @@ class Monitor final : public EnergyMonitor {
     for (std::size_t i = 0; i < readers_.size(); ++i) {
       result.devices.push_back(readers_[i].channel.respond(window.id, now, kind, unanswered[i]));
     }
-    for (CpuChannel& cpu : cpus_) {
+    for (device::CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);
       cpu.read(*clock_);
       cpu.respond(window.id, now, kind, result.devices);
@@ -351,7 +351,7 @@ class Monitor final : public EnergyMonitor {
   const MonitorOptions options_;
   Clock* clock_;
   std::deque<Reader> readers_;
-  std::deque<CpuChannel> cpus_;
+  std::deque<device::CpuChannel> cpus_;
 
   mutable Mutex mutex_;  ///< of what follows; never held while a device is read
   CondVar changed_;

@@ -10,7 +10,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/device/measure/test_gpu.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::ElementsAre;
@@ -406,4 +406,4 @@ TEST_F(Monitoring, WhoUsesAGpuIsNoted) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

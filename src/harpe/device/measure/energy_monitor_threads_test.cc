@@ -13,7 +13,7 @@
 #include "harpe/device/measure/energy_monitor.h"
 #include "harpe/device/measure/test_gpu.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 TEST(MonitoringThreads, WindowsOfManyThreadsDoNotMix) {
@@ -175,4 +175,4 @@ TEST(MonitoringThreads, AGpuThatHangsIsMarkedAndHoldsNoCall) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

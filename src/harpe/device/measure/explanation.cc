@@ -5,7 +5,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kUnlikely = 1e-3;   // explanations below are left out
@@ -67,4 +67,4 @@ MeanAndError summary_of(const std::vector<Explanation>& explanations, double sha
   return summary;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace harpe {
+namespace harpe::device {
 
 /// One way: a normal distribution.
 struct Explanation {
@@ -24,4 +24,4 @@ struct MeanAndError {
 };
 MeanAndError summary_of(const std::vector<Explanation>& explanations, double share_held);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 // What of the readings beside a gap is looked at: steps, samples, and how far away and how far
@@ -240,4 +240,4 @@ StepGap gap_between(const CounterHistory& counter, const SampledPower& power, st
   return GapReader(counter, power).read(first, last, until, highest_power);
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

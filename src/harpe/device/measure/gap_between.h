@@ -10,7 +10,7 @@
 #include "harpe/device/measure/sampled_power.h"
 #include "harpe/device/measure/step_gap.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Returns the gap between the knots `first` and `last` + 1, with the readings beside and within
 /// it. If there is no knot after `last`, the gap is open and ends at `until`.
@@ -18,4 +18,4 @@ namespace harpe {
 StepGap gap_between(const CounterHistory& counter, const SampledPower& power, std::ptrdiff_t first,
                     std::ptrdiff_t last, Instant until, Watts highest_power);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kLeastVariance = 1e-12;  // J^2
@@ -281,4 +281,4 @@ double log_sum(std::span<const double> terms) {
   return most + std::log(sum);
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::device {
 
 /// The correlation of power around its level: exp(-|t| / length) cos(2 pi frequency t). Times are
 /// in periods of the counter's steps.
@@ -136,4 +136,4 @@ class PowerRegression {
   std::vector<std::vector<double>> log_densities_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 // As harpe run reads a GPU: docs/measuring.md.
@@ -111,4 +111,4 @@ Result<std::vector<EnergyEstimate>> measure_recorded(const SensorRecording& reco
   return estimates;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -15,7 +15,7 @@
 #include "harpe/base/units.h"
 #include "harpe/device/measure/energy_monitor.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// One answer of the driver, and when it was asked and answered.
 struct RecordedReading {
@@ -45,4 +45,4 @@ Result<std::vector<EnergyEstimate>> measure_recorded(const SensorRecording& reco
                                                      std::span<const TimeSpan> windows,
                                                      const RecordedWindowOptions& options);
 
-}  // namespace harpe
+}  // namespace harpe::device

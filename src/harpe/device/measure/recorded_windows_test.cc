@@ -9,7 +9,7 @@
 
 #include "harpe/device/measure/test_signal.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kBetweenReadings = 0.001, kCallTime = 0.0001;  // s, of the recording
@@ -111,4 +111,4 @@ TEST(RecordedWindows, AreRefusedWhereTimesAreOutOfOrder) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

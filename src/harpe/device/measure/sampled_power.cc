@@ -8,7 +8,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the power, not its age
@@ -168,4 +168,4 @@ void SampledPower::forget(Instant before) {
   points_.erase(points_.begin(), std::min(old, std::prev(points_.end())));
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -11,7 +11,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Without a sensor, a power of 1 stands for every time, so that integrals are seconds. Not
 /// thread-safe. Adding is O(1) amortised, a look-up O(log samples).
@@ -79,4 +79,4 @@ class SampledPower {
   double rate_ = 0;  ///< variance per second of the integral where no power is sampled
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

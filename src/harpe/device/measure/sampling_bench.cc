@@ -53,7 +53,7 @@ double cost_of_reading(const std::vector<harpe::Gpu*>& gpus) {
 
 }  // namespace
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 int run(int argc, char** argv) {
@@ -124,8 +124,8 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device
 
 int main(int argc, char** argv) {
-  return harpe::run(argc, argv);
+  return harpe::device::run(argc, argv);
 }

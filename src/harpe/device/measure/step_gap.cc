@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kCellsPerStep = 12, kFewestCells = 8, kMostCells = 40;
@@ -502,4 +502,4 @@ std::vector<Explanation> energy_within(const StepGap& gap, double begin, double 
   return Gap(gap, {begin, end}).explain();
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

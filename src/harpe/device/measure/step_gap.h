@@ -17,7 +17,7 @@
 #include "harpe/device/measure/explanation.h"
 #include "harpe/device/measure/power_regression.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Times are in seconds from the step on the left.
 struct StepGap {
@@ -40,4 +40,4 @@ std::vector<Explanation> energy_until(const StepGap& gap, double instant);
 /// Energy between two instants.
 std::vector<Explanation> energy_within(const StepGap& gap, double begin, double end);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -8,7 +8,7 @@
 
 #include "harpe/device/hw/sim/simulation.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::HasSubstr;
@@ -164,4 +164,4 @@ TEST(SpreadClocks, TakesBothEnds) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -12,7 +12,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::device {
 
 class TestGpu final : public Gpu {
  public:
@@ -98,4 +98,4 @@ class TestCpu final : public Cpu {
   std::string name_ = "package-0";
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -11,7 +11,7 @@
 
 #include "harpe/device/measure/energy_estimator.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Power that jumps between constants. Times in seconds.
 class Signal {
@@ -144,4 +144,4 @@ inline Signal make_signal(SignalKind kind, double duration, std::mt19937_64& ran
   return signal;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -6,7 +6,7 @@
 #include "harpe/carbon/carbon/same_hour.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr double kLeastValue = 1;  // g/kWh: smaller ones would make percentages of nothing
@@ -53,8 +53,8 @@ void finish(ForecastFigures& sums) {
 
 class Backtest {
  public:
-  Backtest(const IntensitySeries& both, std::size_t judged_from, const ExogenousSeries* exogenous,
-           const BacktestOptions& options)
+  Backtest(const carbon::IntensitySeries& both, std::size_t judged_from,
+           const carbon::ExogenousSeries* exogenous, const BacktestOptions& options)
       : both_(both),
         judged_from_(judged_from),
         options_(options),
@@ -78,11 +78,11 @@ class Backtest {
   }
 
  private:
-  static constexpr std::size_t kMostDays = kLongestSeries;  // keeps the difference above 0
+  static constexpr std::size_t kMostDays = carbon::kLongestSeries;  // keeps the difference above 0
 
   std::size_t steps(int hours) const { return static_cast<std::size_t>(hours) * slots_ / 24; }
   std::size_t issue_steps() const { return std::max<std::size_t>(1, steps(options_.issue_every)); }
-  ForecastGrid grid_of() {
+  carbon::ForecastGrid grid_of() {
     for (const int hours : kJudgedHorizons) horizons_.push_back(hours);
     std::erase_if(horizons_, [&](int hours) { return steps(hours) == 0; });
     std::ranges::sort(horizons_);
@@ -98,7 +98,7 @@ class Backtest {
     for (const int hours : horizons_) {
       const std::size_t ahead = steps(hours), target = i + ahead;
       if (target < judged_from_ || target >= both_.size() || !both_.known(target)) continue;
-      const std::size_t before = same_hour_before(i, ahead, slots_);
+      const std::size_t before = carbon::same_hour_before(i, ahead, slots_);
       if (!both_.known(before) || !both_.known(i)) continue;
       const Judged one{.value = both_.values[target],
                        .expected = forecast->expected[ahead - 1],
@@ -109,7 +109,7 @@ class Backtest {
       add(result_.by_horizon[hours], one);
       judge_members(hours, ahead, one);
       if (std::ranges::find(kJudgedHorizons, hours) == kJudgedHorizons.end()) continue;
-      month = month_text(both_.start_of(target));
+      month = carbon::month_text(both_.start_of(target));
       add(result_.by_month[month], one);
       add(by_month_and_horizon_[month][hours], one);
     }
@@ -120,7 +120,7 @@ class Backtest {
       const auto said = forecaster_.combination().member_forecast(m);
       if (said.empty()) continue;
       Judged by_member = one;
-      by_member.expected = from_log(said[ahead - 1]);
+      by_member.expected = carbon::from_log(said[ahead - 1]);
       add(members_[m][hours], by_member);
     }
   }
@@ -149,19 +149,19 @@ class Backtest {
     }
   }
 
-  const IntensitySeries& both_;
+  const carbon::IntensitySeries& both_;
   std::size_t judged_from_;
   const BacktestOptions& options_;
   std::size_t slots_;
   std::vector<int> horizons_;
-  IntensityForecaster forecaster_;
+  carbon::IntensityForecaster forecaster_;
   std::vector<std::map<int, ForecastFigures>> members_;
   std::map<std::string, std::map<int, ForecastFigures>> by_month_and_horizon_;
   BacktestResult result_;
 };
 
-Status check(const IntensitySeries& series, const BacktestOptions& options) {
-  const auto minutes = series.step / whole_minutes(1);
+Status check(const carbon::IntensitySeries& series, const BacktestOptions& options) {
+  const auto minutes = series.step / carbon::whole_minutes(1);
   if (minutes < 15 || minutes > 360) {
     return Error::invalid("forecasts are made of intervals of 15 min to 6 h, not " +
                           std::to_string(minutes) + " min");
@@ -183,12 +183,14 @@ Status check(const IntensitySeries& series, const BacktestOptions& options) {
 
 }  // namespace
 
-Result<BacktestResult> backtest(const IntensitySeries& series, const IntensitySeries* earlier,
-                                const ExogenousSeries* exogenous, const BacktestOptions& options,
+Result<BacktestResult> backtest(const carbon::IntensitySeries& series,
+                                const carbon::IntensitySeries* earlier,
+                                const carbon::ExogenousSeries* exogenous,
+                                const BacktestOptions& options,
                                 const std::function<void(double)>& progress) {
   HARPE_TRY(check(series, options));
-  IntensitySeries both = series;
-  if (earlier != nullptr) both = HARPE_TRY(joined(*earlier, series));
+  carbon::IntensitySeries both = series;
+  if (earlier != nullptr) both = HARPE_TRY(carbon::joined(*earlier, series));
   if (exogenous != nullptr) {
     for (const auto& column : exogenous->columns) {
       if (column.values.size() != both.size()) {
@@ -204,4 +206,4 @@ Result<BacktestResult> backtest(const IntensitySeries& series, const IntensitySe
   return result;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -26,7 +26,7 @@
 #include "harpe/carbon/carbon/intensity_forecaster.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Horizons in hours whose mean is the figure that stands for all.
 inline constexpr std::array<int, 6> kJudgedHorizons{1, 3, 6, 12, 18, 24};
@@ -35,7 +35,7 @@ inline constexpr int kFarthestHorizon = 96;
 struct BacktestOptions {
   std::vector<int> horizons = {1, 3, 6, 12, 18, 24, 48, 72, 96};  ///< hours, ascending
   int issue_every = 1;  ///< hours between the forecasts that are judged, 1 to 24
-  IntensityForecasterOptions forecaster = {};
+  carbon::IntensityForecasterOptions forecaster = {};
 };
 
 /// Sums over judged forecasts.
@@ -76,8 +76,10 @@ struct BacktestResult {
 /// exogenous values are not as long as both series.
 /// \param exogenous  on the grid of both series joined; may be null
 /// \param progress   told the fraction done, now and then; may be empty
-Result<BacktestResult> backtest(const IntensitySeries& series, const IntensitySeries* earlier,
-                                const ExogenousSeries* exogenous, const BacktestOptions& options,
+Result<BacktestResult> backtest(const carbon::IntensitySeries& series,
+                                const carbon::IntensitySeries* earlier,
+                                const carbon::ExogenousSeries* exogenous,
+                                const BacktestOptions& options,
                                 const std::function<void(double)>& progress = {});
 
-}  // namespace harpe
+}  // namespace harpe::lab

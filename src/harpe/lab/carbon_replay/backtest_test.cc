@@ -9,13 +9,13 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::HasSubstr;
 
-IntensitySeries series_of(std::size_t days, auto value_of) {
-  IntensitySeries series{.start = parse_utc("2022-01-01").value(), .values = {}};
+carbon::IntensitySeries series_of(std::size_t days, auto value_of) {
+  carbon::IntensitySeries series{.start = carbon::parse_utc("2022-01-01").value(), .values = {}};
   for (std::size_t i = 0; i < 24 * days; ++i) series.values.push_back(value_of(i));
   series.estimated.assign(series.size(), 0);
   return series;
@@ -37,7 +37,7 @@ TEST(Backtest, FindsNoErrorWhereEveryDayIsTheSame) {
 
 TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
   // Each day is 10 g above the one before: the rule is 10 g short up to 24 h, 20 g up to 48 h.
-  const IntensitySeries series = series_of(10, [](std::size_t i) {
+  const carbon::IntensitySeries series = series_of(10, [](std::size_t i) {
     const std::size_t day = i / 24;
     return 100 + 10 * static_cast<double>(day);
   });
@@ -57,8 +57,8 @@ TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
 }
 
 TEST(Backtest, JudgesWhatComesAfterTheEarlierSeriesAlone) {
-  IntensitySeries earlier = series_of(30, swing);
-  IntensitySeries series = series_of(40, swing);
+  carbon::IntensitySeries earlier = series_of(30, swing);
+  carbon::IntensitySeries series = series_of(40, swing);
   series.start = earlier.end();
   const auto result = backtest(series, &earlier, nullptr, {});
   ASSERT_TRUE(result.ok()) << result.error().text();
@@ -77,11 +77,11 @@ TEST(Backtest, GainsByWhatIsKnownAhead) {
   const std::uint64_t seed = 11;
   SCOPED_TRACE("seed " + std::to_string(seed));
   double wind = 0;
-  const IntensitySeries series = series_of(120, [&](std::size_t i) {
+  const carbon::IntensitySeries series = series_of(120, [&](std::size_t i) {
     wind = 0.9 * wind + 0.15 * normal(mixed(seed, 0, i));
     return swing(i) * std::exp(-wind);
   });
-  ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {}}}, .known_ahead = 24};
+  carbon::ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {}}}, .known_ahead = 24};
   for (std::size_t i = 0; i < series.size(); ++i) {
     exogenous.columns[0].values.push_back(std::log(swing(i) / series.values[i]));
   }
@@ -102,8 +102,8 @@ TEST(Backtest, ForecastsAsOftenAsAskedFor) {
 }
 
 TEST(Backtest, DoesNotJudgeGaps) {
-  IntensitySeries series = series_of(20, swing);
-  for (std::size_t i = 240; i < 264; ++i) series.values[i] = kNoValue;
+  carbon::IntensitySeries series = series_of(20, swing);
+  for (std::size_t i = 240; i < 264; ++i) series.values[i] = carbon::kNoValue;
   const auto result = backtest(series, nullptr, nullptr, {});
   ASSERT_TRUE(result.ok()) << result.error().text();
   // Neither the day itself, nor where the rule would need it: 24 targets and the next day's 24,
@@ -114,8 +114,8 @@ TEST(Backtest, DoesNotJudgeGaps) {
 
 TEST(Backtest, TakesHalfHoursAndSixHours) {
   for (const int minutes : {15, 30, 360}) {
-    IntensitySeries series = series_of(minutes == 360 ? 60 : 20, swing);
-    series.step = whole_minutes(minutes);
+    carbon::IntensitySeries series = series_of(minutes == 360 ? 60 : 20, swing);
+    series.step = carbon::whole_minutes(minutes);
     const std::vector<int> horizons = minutes == 360 ? std::vector{6, 24} : std::vector{1, 6, 24};
     const auto result = backtest(series, nullptr, nullptr, {.horizons = horizons});
     ASSERT_TRUE(result.ok()) << result.error().text();
@@ -124,22 +124,22 @@ TEST(Backtest, TakesHalfHoursAndSixHours) {
 }
 
 TEST(Backtest, SaysWhatIsAmiss) {
-  const auto refused = [](const IntensitySeries& series, const BacktestOptions& options) {
+  const auto refused = [](const carbon::IntensitySeries& series, const BacktestOptions& options) {
     const auto result = backtest(series, nullptr, nullptr, options);
     return result.ok() ? "it ran" : result.error().text();
   };
-  const IntensitySeries series = series_of(20, swing);
+  const carbon::IntensitySeries series = series_of(20, swing);
   EXPECT_THAT(refused(series, {.horizons = {97}}), HasSubstr("expected 1 to 96 h"));
   EXPECT_THAT(refused(series, {.horizons = {0}}), HasSubstr("expected 1 to 96 h"));
   EXPECT_THAT(refused(series, {.horizons = {}}), HasSubstr("needs a horizon"));
   EXPECT_THAT(refused(series, {.issue_every = 25}), HasSubstr("every 1 to 24 hours"));
   EXPECT_THAT(refused(series_of(1, swing), {}), HasSubstr("two days"));
-  IntensitySeries fine = series;
-  fine.step = whole_minutes(5);
+  carbon::IntensitySeries fine = series;
+  fine.step = carbon::whole_minutes(5);
   EXPECT_THAT(refused(fine, {}), HasSubstr("15 min to 6 h"));
-  const ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {1, 2}}}};
+  const carbon::ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {1, 2}}}};
   EXPECT_FALSE(backtest(series, nullptr, &exogenous, {}).ok());
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,13 +8,13 @@
 #include "harpe/carbon/carbon/intensity_csv.h"
 #include "harpe/lab/carbon_replay/backtest.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
-IntensitySeries year_of(const std::string& zone, int year) {
+carbon::IntensitySeries year_of(const std::string& zone, int year) {
   const auto file =
       measured_data() / "carbon" / (zone + "_" + std::to_string(year) + "_hourly.csv");
-  return parse_intensity_csv(read_file(file).value(), file.string()).value();
+  return carbon::parse_intensity_csv(read_file(file).value(), file.string()).value();
 }
 
 class Years : public ::testing::TestWithParam<std::pair<const char*, double>> {};
@@ -22,7 +22,7 @@ class Years : public ::testing::TestWithParam<std::pair<const char*, double>> {}
 TEST_P(Years, ErrFarLessThanTheSameHourAndCoverWhatTheyPromise) {
   if (!exists(measured_data() / "carbon")) GTEST_SKIP() << "no intensities (HARPE_SHARED)";
   const auto& [zone, most] = GetParam();
-  const IntensitySeries earlier = year_of(zone, 2021);
+  const carbon::IntensitySeries earlier = year_of(zone, 2021);
   const auto result = backtest(year_of(zone, 2022), &earlier, nullptr, {});
   ASSERT_TRUE(result.ok()) << result.error().text();
   EXPECT_LE(result->mean_over_same_hour, most);
@@ -52,4 +52,4 @@ TEST(YearsAlone, StillErrLessThanTheSameHour) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -6,7 +6,7 @@
 
 #include "harpe/carbon/pacing/open_ended_job.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 // Seen ahead by a job of unknown length: the days that are forecast, and as many usual ones.
@@ -16,11 +16,12 @@ constexpr double kDone = 1e-6;  // s
 // By which intensities may leave what the last weeks had been through.
 constexpr double kMargin = 1.05;
 
-double shortest_time(const PieceCost& piece) {
+double shortest_time(const carbon::PieceCost& piece) {
   return piece.time.value;
 }
 
-void add(WayOutcome& outcome, const IntervalUse& use, double grams_per_joule, double embodied) {
+void add(WayOutcome& outcome, const carbon::IntervalUse& use, double grams_per_joule,
+         double embodied) {
   outcome.energy += use.energy;
   outcome.time += use.time;
   outcome.grams += use.energy.value * grams_per_joule + embodied * use.time.value;
@@ -28,7 +29,8 @@ void add(WayOutcome& outcome, const IntervalUse& use, double grams_per_joule, do
 
 }  // namespace
 
-CarbonSimulation::CarbonSimulation(CarbonJob job, PaceCurve curve, const IntensitySeries& series,
+CarbonSimulation::CarbonSimulation(CarbonJob job, carbon::PaceCurve curve,
+                                   const carbon::IntensitySeries& series,
                                    const ForecastTable* forecasts)
     : job_(std::move(job)),
       curve_(std::move(curve)),
@@ -39,9 +41,10 @@ CarbonSimulation::CarbonSimulation(CarbonJob job, PaceCurve curve, const Intensi
       deadline_{job_.work * job_.deadline_factor + job_.slack.value_or(Seconds{0})},
       count_(static_cast<std::size_t>(std::ceil(deadline_ / step_ - kDone))) {}
 
-Result<CarbonSimulation> CarbonSimulation::make(CarbonJob job, const IntensitySeries& series,
+Result<CarbonSimulation> CarbonSimulation::make(CarbonJob job,
+                                                const carbon::IntensitySeries& series,
                                                 const ForecastTable* forecasts) {
-  PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
+  carbon::PaceCurve curve = HARPE_TRY(carbon::PaceCurve::make(job.choices, job.host_power));
   if (!(job.work.value > 0) || !(job.deadline_factor >= 1) ||
       !std::isfinite(job.work.value * job.deadline_factor)) {
     return Error::invalid("expected hours of work above 0 and a deadline factor of at least 1");
@@ -59,10 +62,10 @@ std::size_t CarbonSimulation::starts() const {
 }
 
 /// Those that are left until the deadline.
-std::vector<PacingInterval> CarbonSimulation::intervals(std::size_t start, Seconds from,
-                                                        std::size_t issue,
-                                                        bool with_hindsight) const {
-  std::vector<PacingInterval> intervals;
+std::vector<carbon::PacingInterval> CarbonSimulation::intervals(std::size_t start, Seconds from,
+                                                                std::size_t issue,
+                                                                bool with_hindsight) const {
+  std::vector<carbon::PacingInterval> intervals;
   for (std::size_t i = issue; i < start + count_; ++i) {
     const Seconds left = deadline_ - from - step_ * static_cast<double>(i - issue);
     const double grams = with_hindsight ? series_->values[i] : forecasts_->at(issue, i);
@@ -97,7 +100,7 @@ WayOutcome CarbonSimulation::best_static(std::size_t start) const {
     consider(curve_.paces()[i].power, curve_.paces()[i].speed);
   }
   if (first > 0) {
-    const CurvePace& slow = curve_.paces()[first - 1];
+    const carbon::CurvePace& slow = curve_.paces()[first - 1];
     consider(slow.power + Watts{curve_.slope(first - 1) * (least - slow.speed)}, least);
   }
   return best;
@@ -108,7 +111,7 @@ WayOutcome CarbonSimulation::by_chase(std::size_t start) const {
   double left = job_.work.value;
   const double shortest = std::ranges::min(job_.choices, {}, shortest_time).time.value;
   for (std::size_t i = start; left > kDone && i < series_->size(); ++i) {
-    const PieceCost& piece =
+    const carbon::PieceCost& piece =
         job_.choices[chase_choice(job_.choices, forecasts_->at(i, i), job_.chase)];
     const double speed = shortest / piece.time.value;
     const Seconds time = std::min(step_, Seconds{left / speed});
@@ -125,7 +128,7 @@ WayOutcome CarbonSimulation::by_chase(std::size_t start) const {
 WayOutcome CarbonSimulation::static_within(std::size_t start, Seconds time) const {
   std::optional<WayOutcome> best;
   const double shortest = std::ranges::min(job_.choices, {}, shortest_time).time.value;
-  for (const PieceCost& piece : job_.choices) {
+  for (const carbon::PieceCost& piece : job_.choices) {
     const WayOutcome outcome =
         constant(start, piece.energy / piece.time + job_.host_power, shortest / piece.time.value);
     const bool fits = outcome.time.value <= time.value * (1 + 1e-9);
@@ -134,35 +137,37 @@ WayOutcome CarbonSimulation::static_within(std::size_t start, Seconds time) cons
   return best.value_or(constant(start, curve_.fastest().power, 1));
 }
 
-std::optional<PacedInterval> CarbonSimulation::decision(const PacedJob& job, std::size_t start,
-                                                        std::size_t i) const {
+std::optional<carbon::PacedInterval> CarbonSimulation::decision(const carbon::PacedJob& job,
+                                                                std::size_t start,
+                                                                std::size_t i) const {
   const auto expected = intervals(start, job.elapsed(), i, false);
   if (job_.guard && job_.guard_share > 0) {
     auto outlooks = forecasts_->outlooks(i, expected.size());
-    for (WeightOutlook& outlook : outlooks) {
+    for (carbon::WeightOutlook& outlook : outlooks) {
       for (double& weight : outlook) weight /= job_.unit_of_energy.value;
     }
     return job.decide(expected, outlooks);
   }
   const RecentIntensity& recent = forecasts_->recent(i);
   const double last = recent.last / job_.unit_of_energy.value, change = recent.change * kMargin;
-  const WeightRange ever{recent.lowest / kMargin / job_.unit_of_energy.value,
-                         recent.highest * kMargin / job_.unit_of_energy.value};
+  const carbon::WeightRange ever{recent.lowest / kMargin / job_.unit_of_energy.value,
+                                 recent.highest * kMargin / job_.unit_of_energy.value};
   return job.decide(expected, {last * std::max(0.0, 1 - change), last * (1 + change)}, ever);
 }
 
 WayOutcome CarbonSimulation::by_forecast(std::size_t start) const {
   if (job_.slack) return open_ended(start);
   WayOutcome outcome;
-  PacedJob paced_job(curve_, pacing_,
-                     {.deadline = deadline_, .guard = job_.guard, .guard_share = job_.guard_share});
+  carbon::PacedJob paced_job(
+      curve_, pacing_,
+      {.deadline = deadline_, .guard = job_.guard, .guard_share = job_.guard_share});
   for (std::size_t i = start; i < start + count_; ++i) {
     const auto paced = decision(paced_job, start, i);
     if (!paced) break;
     const bool was_paused = paced_job.state().is_paused;
     const Seconds duration = std::min(step_, deadline_ - paced_job.elapsed());
     const double weight = series_->values[i] / job_.unit_of_energy.value;
-    add(outcome, use_of(curve_, pacing_, *paced, duration), weight, job_.embodied);
+    add(outcome, carbon::use_of(curve_, pacing_, *paced, duration), weight, job_.embodied);
     outcome.pauses += !paced->runs && !was_paused ? 1 : 0;
     paced_job.take(*paced, duration, weight);
   }
@@ -173,24 +178,24 @@ WayOutcome CarbonSimulation::by_forecast(std::size_t start) const {
 /// It is told nothing of its work, and ends when that is done.
 WayOutcome CarbonSimulation::open_ended(std::size_t start) const {
   WayOutcome outcome;
-  OpenEndedJob paced_job(curve_, {.slowdown = job_.deadline_factor - 1,
-                                  .slack = *job_.slack,
-                                  .pause = job_.pause,
-                                  .held_cost = job_.embodied});
+  carbon::OpenEndedJob paced_job(curve_, {.slowdown = job_.deadline_factor - 1,
+                                          .slack = *job_.slack,
+                                          .pause = job_.pause,
+                                          .held_cost = job_.embodied});
   const auto window = static_cast<std::size_t>(kWindow / step_);
   for (std::size_t i = start; i < series_->size(); ++i) {
-    std::vector<PacingInterval> expected;
+    std::vector<carbon::PacingInterval> expected;
     for (std::size_t k = i; k < i + window; ++k) {
       expected.push_back({step_, forecasts_->at(i, k) / job_.unit_of_energy.value});
     }
-    PacedInterval paced = paced_job.decide(expected);
+    carbon::PacedInterval paced = paced_job.decide(expected);
     const double left = job_.work.value - paced_job.done();
-    IntervalUse use = use_of(curve_, pacing_, paced, step_);
+    carbon::IntervalUse use = carbon::use_of(curve_, pacing_, paced, step_);
     const bool ends = use.work >= left;
     if (ends) {
       paced.run = paced.run * (left / use.work);
       paced.ends = true;
-      use = use_of(curve_, pacing_, paced, step_);
+      use = carbon::use_of(curve_, pacing_, paced, step_);
     }
     outcome.pauses += !paced.runs && !paced_job.state().is_paused ? 1 : 0;
     add(outcome, use, series_->values[i] / job_.unit_of_energy.value, job_.embodied);
@@ -206,30 +211,31 @@ WayOutcome CarbonSimulation::open_ended(std::size_t start) const {
 ForeseenOutcome CarbonSimulation::foreseen(std::size_t start) const {
   const auto known = intervals(start, {0}, start, true);
   return {.best_static = best_static(start),
-          .bound = plan_pacing(curve_, pacing_, {}, known, PacingEffort::kSearched).lower_bound};
+          .bound = carbon::plan_pacing(curve_, pacing_, {}, known, carbon::PacingEffort::kSearched)
+                       .lower_bound};
 }
 
 StartOutcome CarbonSimulation::at(std::size_t start) const {
   StartOutcome outcome;
-  const PieceCost* all_max = job_.all_max ? &*job_.all_max : nullptr;
+  const carbon::PieceCost* all_max = job_.all_max ? &*job_.all_max : nullptr;
   const double shortest = std::ranges::min(job_.choices, {}, shortest_time).time.value;
   outcome.all_max = all_max == nullptr
                         ? constant(start, curve_.fastest().power, 1)
                         : constant(start, all_max->energy / all_max->time + job_.host_power,
                                    shortest / all_max->time.value);
-  const SteadyPace steady = steady_pace(curve_, least_static_speed());
+  const carbon::SteadyPace steady = carbon::steady_pace(curve_, least_static_speed());
   outcome.steady = constant(start, steady.power, steady.speed);
   outcome.best_static = best_static(start);
   outcome.chase = by_chase(start);
   outcome.chase_static = static_within(start, outcome.chase.time);
   outcome.harpe = by_forecast(start);
   const auto known = intervals(start, {0}, start, true);
-  const PacingPlan plan = plan_pacing(curve_, pacing_, {}, known);
+  const carbon::PacingPlan plan = carbon::plan_pacing(curve_, pacing_, {}, known);
   outcome.bound = plan.lower_bound;
   outcome.hindsight.in_time = plan.finishes;
   bool was_paused = false;
   for (std::size_t i = 0; i < plan.intervals.size(); ++i) {
-    add(outcome.hindsight, use_of(curve_, pacing_, plan.intervals[i], known[i].duration),
+    add(outcome.hindsight, carbon::use_of(curve_, pacing_, plan.intervals[i], known[i].duration),
         known[i].weight, job_.embodied);
     outcome.hindsight.pauses += !plan.intervals[i].runs && !was_paused ? 1 : 0;
     was_paused = !plan.intervals[i].runs;
@@ -237,4 +243,4 @@ StartOutcome CarbonSimulation::at(std::size_t start) const {
   return outcome;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -28,16 +28,16 @@
 #include "harpe/lab/carbon_replay/chase_rule.h"
 #include "harpe/lab/carbon_replay/forecast_table.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct CarbonJob {
-  std::vector<PieceCost> choices{};    ///< of one piece of work
-  std::optional<PieceCost> all_max{};  ///< none: the fastest choice
-  Watts host_power{};                  ///< of what it holds beside its GPUs, while it runs
-  Seconds work{};                      ///< at the fastest pace
-  double deadline_factor = 1;          ///< deadline over that, at least 1
-  PauseTerms pause{};                  ///< its idle power with that of the hosts
-  double embodied = 0;                 ///< g a second that it holds its hardware
+  std::vector<carbon::PieceCost> choices{};    ///< of one piece of work
+  std::optional<carbon::PieceCost> all_max{};  ///< none: the fastest choice
+  Watts host_power{};                          ///< of what it holds beside its GPUs, while it runs
+  Seconds work{};                              ///< at the fastest pace
+  double deadline_factor = 1;                  ///< deadline over that, at least 1
+  carbon::PauseTerms pause{};                  ///< its idle power with that of the hosts
+  double embodied = 0;                         ///< g a second that it holds its hardware
   ChaseTerms chase{};
   /// How far above a static plan it may end, a fraction (paced_job.h); none: no guard.
   std::optional<double> guard{};
@@ -74,7 +74,7 @@ class CarbonSimulation {
  public:
   /// Series and forecasts must outlive it, and have no gaps where jobs run. Without forecasts
   /// (null) it answers `foreseen` alone.
-  static Result<CarbonSimulation> make(CarbonJob job, const IntensitySeries& series,
+  static Result<CarbonSimulation> make(CarbonJob job, const carbon::IntensitySeries& series,
                                        const ForecastTable* forecasts);
 
   /// Starts that have the deadline within the series: 0 to this, without it.
@@ -85,28 +85,28 @@ class CarbonSimulation {
   ForeseenOutcome foreseen(std::size_t start) const;
 
  private:
-  CarbonSimulation(CarbonJob job, PaceCurve curve, const IntensitySeries& series,
+  CarbonSimulation(CarbonJob job, carbon::PaceCurve curve, const carbon::IntensitySeries& series,
                    const ForecastTable* forecasts);
 
-  std::vector<PacingInterval> intervals(std::size_t start, Seconds from, std::size_t issue,
-                                        bool with_hindsight) const;
+  std::vector<carbon::PacingInterval> intervals(std::size_t start, Seconds from, std::size_t issue,
+                                                bool with_hindsight) const;
   WayOutcome constant(std::size_t start, Watts power, double speed) const;
   WayOutcome best_static(std::size_t start) const;
   WayOutcome by_chase(std::size_t start) const;
   WayOutcome static_within(std::size_t start, Seconds time) const;
   WayOutcome by_forecast(std::size_t start) const;
   WayOutcome open_ended(std::size_t start) const;
-  std::optional<PacedInterval> decision(const PacedJob& job, std::size_t start,
-                                        std::size_t i) const;
+  std::optional<carbon::PacedInterval> decision(const carbon::PacedJob& job, std::size_t start,
+                                                std::size_t i) const;
   double least_static_speed() const { return 1 / job_.deadline_factor; }
 
   CarbonJob job_;
-  PaceCurve curve_;
-  PacingJob pacing_;  ///< in grams
-  const IntensitySeries* series_;
+  carbon::PaceCurve curve_;
+  carbon::PacingJob pacing_;  ///< in grams
+  const carbon::IntensitySeries* series_;
   const ForecastTable* forecasts_;
   Seconds step_{}, deadline_{};
   std::size_t count_ = 0;  ///< intervals up to the deadline; the last may be a part of one
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
-IntensitySeries simulated_series(int hours, double (*value)(int)) {
-  IntensitySeries series;
+carbon::IntensitySeries simulated_series(int hours, double (*value)(int)) {
+  carbon::IntensitySeries series;
   for (int i = 0; i < hours; ++i) series.values.push_back(value(i));
   series.estimated.assign(series.values.size(), 0);
   return series;
@@ -24,7 +24,7 @@ CarbonJob some_job() {
 }
 
 TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
-  const IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
+  const carbon::IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.pause.allowed = true;
@@ -41,7 +41,7 @@ TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
 }
 
 TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
-  const IntensitySeries series =
+  const carbon::IntensitySeries series =
       simulated_series(24 * 20, [](int i) { return i % 24 < 12 ? 100.0 : 400.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
@@ -61,7 +61,7 @@ TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
 }
 
 TEST(CarbonSimulation, ForeseesWithoutAForecastWhatNoPlanCanBeat) {
-  const IntensitySeries series =
+  const carbon::IntensitySeries series =
       simulated_series(24 * 10, [](int i) { return 200.0 + 90 * (i % 24 < 7) + i * 31 % 17; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
@@ -78,7 +78,7 @@ TEST(CarbonSimulation, ForeseesWithoutAForecastWhatNoPlanCanBeat) {
 }
 
 TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
-  const IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
+  const carbon::IntensitySeries series = simulated_series(24 * 10, [](int) { return 360.0; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.embodied = 1;  // far more than the energy of any pace
@@ -88,7 +88,8 @@ TEST(CarbonSimulation, EmbodiedCarbonSpeaksForSpeed) {
 }
 
 TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
-  const IntensitySeries series = simulated_series(24 * 10, [](int i) { return 200.0 + i % 24; });
+  const carbon::IntensitySeries series =
+      simulated_series(24 * 10, [](int i) { return 200.0 + i % 24; });
   const ForecastTable forecasts = ForecastTable::make(series, nullptr).take();
   CarbonJob job = some_job();
   job.deadline_factor = 1.13;
@@ -105,7 +106,8 @@ TEST(CarbonSimulation, ADeadlineWithinAnIntervalIsKept) {
 }
 
 TEST(SimulatedForecasts, KnowsNothingButThePast) {
-  IntensitySeries series = simulated_series(24 * 30, [](int i) { return 200.0 + (i * 37 % 101); });
+  carbon::IntensitySeries series =
+      simulated_series(24 * 30, [](int i) { return 200.0 + (i * 37 % 101); });
   const ForecastTable one = ForecastTable::make(series, nullptr).take();
   for (std::size_t i = 500; i < series.size(); ++i) series.values[i] = 5;
   const ForecastTable other = ForecastTable::make(series, nullptr).take();
@@ -116,4 +118,4 @@ TEST(SimulatedForecasts, KnowsNothingButThePast) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::size_t kMostPoints = 4000;
@@ -129,7 +129,7 @@ class Solver {
 
 }  // namespace
 
-Result<ChaseForecast> chase_forecast(const IntensitySeries& series, std::size_t first,
+Result<ChaseForecast> chase_forecast(const carbon::IntensitySeries& series, std::size_t first,
                                      const SupportVectorOptions& options) {
   const std::size_t day = series.slots_per_day();
   if (first < day || first >= series.size()) {
@@ -200,4 +200,4 @@ double SupportVectorRegression::operator()(std::span<const double> point) const 
   return sum;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct SupportVectorOptions {
   double c = 100;
@@ -67,7 +67,7 @@ struct ChaseForecast {
 /// has a gap, or `first` is not a whole day into the series and before its end.
 ///
 /// Source: ml-energy/zeus, branch `chase` (2023): scikit-learn's SVR with C 100, gamma 1e-4.
-Result<ChaseForecast> chase_forecast(const IntensitySeries& series, std::size_t first,
+Result<ChaseForecast> chase_forecast(const carbon::IntensitySeries& series, std::size_t first,
                                      const SupportVectorOptions& options = {});
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,13 +8,13 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/carbon/carbon/intensity_csv.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 TEST(ChaseForecast, ErrsAsMuchAsPublishedAndAsPersistence) {
   const auto file = measured_data() / "carbon" / "miso_2022-10_half-hourly.csv";
   if (!exists(file)) GTEST_SKIP() << "Chase's trace is not there (HARPE_SHARED)";
-  const auto series = parse_intensity_csv(read_file(file).value(), "miso.csv");
+  const auto series = carbon::parse_intensity_csv(read_file(file).value(), "miso.csv");
   ASSERT_TRUE(series.ok()) << series.error().text();
   // Mean absolute percentage errors, computed with scikit-learn's SVR from the published data.
   const auto from_48 = chase_forecast(*series, 48);
@@ -29,14 +29,14 @@ TEST(ChaseForecast, ErrsAsMuchAsPublishedAndAsPersistence) {
 }
 
 TEST(ChaseForecast, RefusesSeriesThatItCannotBeTrainedOn) {
-  IntensitySeries series{.start = {}, .values = std::vector<double>(60, 100.0)};
+  carbon::IntensitySeries series{.start = {}, .values = std::vector<double>(60, 100.0)};
   series.estimated.assign(60, 0);
   EXPECT_TRUE(chase_forecast(series, 24).ok());
   EXPECT_FALSE(chase_forecast(series, 23).ok());
   EXPECT_FALSE(chase_forecast(series, 60).ok());
-  series.values[30] = kNoValue;
+  series.values[30] = carbon::kNoValue;
   EXPECT_FALSE(chase_forecast(series, 24).ok());
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

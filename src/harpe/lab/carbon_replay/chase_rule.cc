@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::lab {
 
-std::size_t chase_choice(std::span<const PieceCost> choices, double intensity,
+std::size_t chase_choice(std::span<const carbon::PieceCost> choices, double intensity,
                          const ChaseTerms& terms) {
-  const auto cost = [&](const PieceCost& piece) {
+  const auto cost = [&](const carbon::PieceCost& piece) {
     const double held = terms.highest_power.value * terms.highest_intensity * piece.time.value;
     return terms.eta * piece.energy.value * intensity + (1 - terms.eta) * held;
   };
@@ -14,4 +14,4 @@ std::size_t chase_choice(std::span<const PieceCost> choices, double intensity,
   return static_cast<std::size_t>(best - choices.begin());
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -13,7 +13,7 @@
 
 #include "harpe/carbon/pacing/pace_curve.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// The defaults are the published ones.
 struct ChaseTerms {
@@ -23,7 +23,7 @@ struct ChaseTerms {
 };
 
 /// Position in `choices`, not empty; of several that are as good the first. Pure.
-std::size_t chase_choice(std::span<const PieceCost> choices, double intensity,
+std::size_t chase_choice(std::span<const carbon::PieceCost> choices, double intensity,
                          const ChaseTerms& terms);
 
-}  // namespace harpe
+}  // namespace harpe::lab

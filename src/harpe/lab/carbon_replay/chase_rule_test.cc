@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 // One epoch of ResNet-50 on ImageNet, batch size 256, under the limits of a V100 from 250 W down
 // in steps of 25 W: seconds and average watts of the traces of Zeus (NSDI'23).
-std::vector<PieceCost> resnet_on_v100() {
-  std::vector<PieceCost> choices;
+std::vector<carbon::PieceCost> resnet_on_v100() {
+  std::vector<carbon::PieceCost> choices;
   for (const auto& [seconds, watts] :
        {std::pair(3514.99, 220.25), std::pair(3584.30, 205.44), std::pair(3700.97, 184.94),
         std::pair(3852.18, 166.37), std::pair(4148.66, 144.59), std::pair(5064.97, 121.97),
@@ -33,7 +33,8 @@ TEST(ChaseRule, WithThePublishedWeightAV100StaysAtItsHighestLimit) {
 
 TEST(ChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
   // V100, ResNet-50: at 250 W, 200 W and 150 W, an epoch's seconds and joules (made up).
-  const std::vector<PieceCost> limits = {{{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
+  const std::vector<carbon::PieceCost> limits = {
+      {{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
   const ChaseTerms terms{.eta = 0.5, .highest_power = {250}};
   const std::size_t clean = chase_choice(limits, 50, terms);
   const std::size_t dirty = chase_choice(limits, 700, terms);
@@ -44,4 +45,4 @@ TEST(ChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,7 +8,7 @@
 #include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon/intensity_forecaster.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::size_t kDays = 4, kRecentDays = 28;
@@ -18,7 +18,7 @@ constexpr std::size_t kFirstDays = 30;
 
 RecentIntensity recent_of(std::span<const double> values) {
   RecentIntensity recent;
-  double before = kNoValue;
+  double before = carbon::kNoValue;
   for (const double value : values) {
     if (std::isnan(value)) continue;
     const bool is_first = std::isnan(before);
@@ -34,44 +34,46 @@ RecentIntensity recent_of(std::span<const double> values) {
 
 /// Means at each time of the day from `next` on, of the last four weeks of values that are known.
 std::vector<float> usual_day(std::span<const double> values, std::size_t day) {
-  std::vector<float> usual(day, static_cast<float>(kNoValue));
+  std::vector<float> usual(day, static_cast<float>(carbon::kNoValue));
   for (std::size_t slot = 0; slot < day; ++slot) {
     double sum = 0;
     std::size_t count = 0;
     for (std::size_t back = 1; back <= kRecentDays && back * day <= values.size() + slot; ++back) {
       const std::size_t i = values.size() + slot - back * day;
       if (i >= values.size() || std::isnan(values[i])) continue;
-      sum += to_log(values[i]);
+      sum += carbon::to_log(values[i]);
       ++count;
     }
-    if (count > 0) usual[slot] = static_cast<float>(from_log(sum / static_cast<double>(count)));
+    if (count > 0)
+      usual[slot] = static_cast<float>(carbon::from_log(sum / static_cast<double>(count)));
   }
   return usual;
 }
 
 }  // namespace
 
-Result<ForecastTable> ForecastTable::make(const IntensitySeries& series,
-                                          const IntensitySeries* earlier,
+Result<ForecastTable> ForecastTable::make(const carbon::IntensitySeries& series,
+                                          const carbon::IntensitySeries* earlier,
                                           const std::function<void(double)>& progress,
-                                          const ExogenousSeries* exogenous) {
+                                          const carbon::ExogenousSeries* exogenous) {
   ForecastTable table;
   table.slots_per_day_ = series.slots_per_day();
   table.horizon_ = kDays * table.slots_per_day_;
   const auto known = std::ranges::find_if(series.values, [](double v) { return !std::isnan(v); });
   if (known == series.values.end()) return Error::invalid("the series has no value");
   table.first_value_ = *known;
-  IntensitySeries all = series;
-  if (earlier != nullptr) all = HARPE_TRY(joined(*earlier, series));
+  carbon::IntensitySeries all = series;
+  if (earlier != nullptr) all = HARPE_TRY(carbon::joined(*earlier, series));
   const std::vector<double>& values = all.values;
   table.first_ = values.size() - series.size();
   const std::size_t weeks = kRecentDays * table.slots_per_day_;
-  IntensityForecaster forecaster({.slots_per_day = table.slots_per_day_, .horizon = table.horizon_},
-                                 exogenous);
+  carbon::IntensityForecaster forecaster(
+      {.slots_per_day = table.slots_per_day_, .horizon = table.horizon_}, exogenous);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto& forecast = forecaster.forecast();
     for (std::size_t k = 0; k < table.horizon_; ++k) {
-      table.expected_.push_back(static_cast<float>(forecast ? forecast->expected[k] : kNoValue));
+      table.expected_.push_back(
+          static_cast<float>(forecast ? forecast->expected[k] : carbon::kNoValue));
     }
     const std::size_t from = i - std::min(i, weeks);
     const auto recent = std::span(values).subspan(from, i - from);
@@ -83,7 +85,7 @@ Result<ForecastTable> ForecastTable::make(const IntensitySeries& series,
       progress(static_cast<double>(i) / static_cast<double>(values.size()));
     }
   }
-  table.values_ = with_gaps_filled(std::move(all)).values;
+  table.values_ = carbon::with_gaps_filled(std::move(all)).values;
   return table;
 }
 
@@ -100,31 +102,33 @@ double ForecastTable::said(std::size_t issue, std::size_t ahead) const {
 double ForecastTable::at(std::size_t issue, std::size_t target) const {
   const double expected = said(first_ + issue, target - issue);
   if (error_share_ == 1 || first_ + target >= values_.size()) return expected;
-  const double came = to_log(values_[first_ + target]);
-  return from_log(came + error_share_ * (to_log(expected) - came));
+  const double came = carbon::to_log(values_[first_ + target]);
+  return carbon::from_log(came + error_share_ * (carbon::to_log(expected) - came));
 }
 
 std::vector<std::vector<double>> ForecastTable::outlooks(std::size_t issue,
                                                          std::size_t count) const {
   const std::size_t now = first_ + issue;
   const std::size_t newest = (count + slots_per_day_ - 1) / slots_per_day_;
-  std::size_t days = std::min(now / slots_per_day_, newest + kErrorDays - 1);
+  std::size_t days = std::min(now / slots_per_day_, newest + carbon::kErrorDays - 1);
   days = std::min(days, now / slots_per_day_ - std::min(now / slots_per_day_, kFirstDays));
   std::vector<std::vector<double>> outlooks;
   if (days < newest) return outlooks;
-  for (const std::size_t day : taken_of(days - newest + 1)) {
+  for (const std::size_t day : carbon::taken_of(days - newest + 1)) {
     const std::size_t then = now - (newest + day) * slots_per_day_;
     std::vector<double>& outlook = outlooks.emplace_back();
     for (std::size_t k = 0; k < count; ++k) {
       double forecast = said(then, k);
       const double value = values_[then + k];
       if (error_share_ != 1) {
-        forecast = from_log(to_log(value) + error_share_ * (to_log(forecast) - to_log(value)));
+        forecast =
+            carbon::from_log(carbon::to_log(value) +
+                             error_share_ * (carbon::to_log(forecast) - carbon::to_log(value)));
       }
-      outlook.push_back(with_error(at(issue, issue + k), value, forecast));
+      outlook.push_back(carbon::with_error(at(issue, issue + k), value, forecast));
     }
   }
   return outlooks;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

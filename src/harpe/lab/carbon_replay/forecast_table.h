@@ -10,7 +10,7 @@
 #include "harpe/carbon/carbon/exogenous.h"
 #include "harpe/carbon/carbon/intensity_series.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// What the intensities of the four weeks before an interval were like; all 0 before there is any.
 struct RecentIntensity {
@@ -26,9 +26,10 @@ class ForecastTable {
   /// \param progress   told the fraction done, now and then; may be empty
   /// \param exogenous  on the grid of both series joined; null: none; must outlive the call alone
   /// Fails where the series do not fit together (joined()). O(size x horizon) memory.
-  static Result<ForecastTable> make(const IntensitySeries& series, const IntensitySeries* earlier,
+  static Result<ForecastTable> make(const carbon::IntensitySeries& series,
+                                    const carbon::IntensitySeries* earlier,
                                     const std::function<void(double)>& progress = {},
-                                    const ExogenousSeries* exogenous = nullptr);
+                                    const carbon::ExogenousSeries* exogenous = nullptr);
 
   /// Of interval `target`, as it was expected before interval `issue` began, g/kWh. Beyond the
   /// forecast's four days the mean at that time of the day over the four weeks before. Before there
@@ -59,4 +60,4 @@ class ForecastTable {
   std::vector<RecentIntensity> recent_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

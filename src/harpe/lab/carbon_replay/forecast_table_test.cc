@@ -9,12 +9,12 @@
 #include <random>
 #include <string>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
-IntensitySeries days_of_noise(int days, unsigned seed) {
+carbon::IntensitySeries days_of_noise(int days, unsigned seed) {
   std::mt19937_64 random(seed);
-  IntensitySeries series;
+  carbon::IntensitySeries series;
   double level = 0;
   for (int i = 0; i < 24 * days; ++i) {
     level = 0.97 * level + static_cast<double>(random() % 1000) / 1000 - 0.5;
@@ -27,8 +27,8 @@ IntensitySeries days_of_noise(int days, unsigned seed) {
 TEST(ForecastTable, OutlooksAreOfThePastAlone) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const IntensitySeries series = days_of_noise(75, seed);
-  IntensitySeries other = series;
+  const carbon::IntensitySeries series = days_of_noise(75, seed);
+  carbon::IntensitySeries other = series;
   const std::size_t now = 24 * 70 + 5;
   for (std::size_t i = now; i < other.size(); ++i) other.values[i] = 1 + other.values[i] / 2;
   const auto table = ForecastTable::make(series, nullptr).take();
@@ -43,8 +43,8 @@ TEST(ForecastTable, OutlooksAreOfThePastAlone) {
 TEST(ForecastTable, WhatComesLiesAmongTheOutlooks) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const IntensitySeries earlier = days_of_noise(90, seed);
-  IntensitySeries series = days_of_noise(60, seed + 1);
+  const carbon::IntensitySeries earlier = days_of_noise(90, seed);
+  carbon::IntensitySeries series = days_of_noise(60, seed + 1);
   series.start = earlier.end();
   const auto table = ForecastTable::make(series, &earlier).take();
   int below = 0, all = 0;
@@ -63,7 +63,7 @@ TEST(ForecastTable, WhatComesLiesAmongTheOutlooks) {
 }
 
 TEST(ForecastTable, BeyondFourDaysIsTheUsual) {
-  IntensitySeries series;
+  carbon::IntensitySeries series;
   for (int i = 0; i < 24 * 60; ++i) series.values.push_back(i % 24 < 12 ? 100 : 400);
   series.estimated.assign(series.values.size(), 0);
   const auto table = ForecastTable::make(series, nullptr).take();
@@ -75,4 +75,4 @@ TEST(ForecastTable, BeyondFourDaysIsTheUsual) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

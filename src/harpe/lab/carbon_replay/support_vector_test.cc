@@ -6,7 +6,7 @@
 
 #include "harpe/lab/carbon_replay/chase_forecast.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 struct Problem {
@@ -109,4 +109,4 @@ TEST(SupportVector, RefusesWhatItCannotFit) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

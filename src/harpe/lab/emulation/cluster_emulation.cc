@@ -17,7 +17,7 @@
 #include "harpe/plan/policy/plan_choice.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 /// The product's policy in an emulated cluster: it chooses the plan of each pipeline by the
@@ -30,7 +30,7 @@ namespace {
 class EmulatedPolicy {
  public:
   struct Plans {
-    const PlanTable& table;
+    const plan::PlanTable& table;
     std::vector<std::size_t> numbers;  ///< in the cluster, of each plan of the table
     std::size_t all_max = 0;           ///< in the cluster
   };
@@ -94,12 +94,12 @@ class EmulatedPolicy {
 
   void assign(const Objective& objective) {
     const ClusterShape& shape = cluster_.shape();
-    const PlanChoice choice =
-        choose_plans(plans_.table, objective, shape.overhead, shape.pipelines, slow_);
+    const plan::PlanChoice choice =
+        plan::choose_plans(plans_.table, objective, shape.overhead, shape.pipelines, slow_);
     plan_of_.clear();
-    for (const PlanRef& plan : choice.plan_of) {
-      plan_of_.push_back(plan.from == PlanRef::From::kAllMax ? plans_.all_max
-                                                             : plans_.numbers[plan.plan]);
+    for (const plan::PlanRef& plan : choice.plan_of) {
+      plan_of_.push_back(plan.from == plan::PlanRef::From::kAllMax ? plans_.all_max
+                                                                   : plans_.numbers[plan.plan]);
     }
   }
 
@@ -115,7 +115,7 @@ class EmulatedPolicy {
   std::vector<std::vector<double>> past_;  ///< slowdowns of the last iterations, in a ring
   std::size_t next_past_ = 0;
   std::vector<double> known_, learnt_;
-  std::vector<SlowPipeline> slow_;
+  std::vector<plan::SlowPipeline> slow_;
   std::optional<Watts> cap_;
   std::vector<std::size_t> plan_of_;
   bool is_above_cap_ = false;
@@ -309,11 +309,11 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
   HARPE_TRY(check(terms));
   HARPE_TRY(check_stragglers(terms.stragglers, cluster.shape().pipelines, terms.straggler_file));
   HARPE_TRY(check_throttles(terms, cluster.pipeline()));
-  HARPE_TRY(check_objective(plans.table, plans.objective, cluster.shape().overhead,
-                            cluster.shape().pipelines));
+  HARPE_TRY(plan::check_objective(plans.table, plans.objective, cluster.shape().overhead,
+                                  cluster.shape().pipelines));
   const auto pipelines = static_cast<std::size_t>(cluster.shape().pipelines);
   EmulatedPolicy::Plans numbered{.table = plans.table, .numbers = {}};
-  for (const TablePlan& plan : plans.table.plans())
+  for (const plan::TablePlan& plan : plans.table.plans())
     numbered.numbers.push_back(HARPE_TRY(cluster.add(plan)));
   numbered.all_max = HARPE_TRY(cluster.add(plans.table.all_max()));
   std::vector<Contestant> contestants(2);
@@ -324,7 +324,7 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
   return Emulation(cluster, std::move(policy), std::move(contestants), terms, hooks).run();
 }
 
-TablePlan at_one_clock(TablePlan all_max, Megahertz clock) {
+plan::TablePlan at_one_clock(plan::TablePlan all_max, Megahertz clock) {
   all_max.knobs.clear();
   for (std::vector<Megahertz>& stage : all_max.clocks) {
     for (Megahertz& one : stage)
@@ -345,7 +345,7 @@ Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipe
 
 Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
                                                 EmulatedPipeline pipeline,
-                                                const TablePlan& all_max) {
+                                                const plan::TablePlan& all_max) {
   EmulatedCluster one = HARPE_TRY(EmulatedCluster::make({}, std::move(pipeline)));
   HARPE_TRY(check_throttles(terms, one.pipeline()));
   const std::size_t plan = HARPE_TRY(one.add(all_max));
@@ -373,4 +373,4 @@ std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest
   return waits;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -28,7 +28,7 @@
 #include "harpe/plan/objective/objective.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct CheckpointTerms {
   std::int64_t every = 0;  ///< iterations; 0: never
@@ -61,10 +61,10 @@ struct EmulationTerms {
 
 /// What runs on the cluster. Refers to the table.
 struct EmulatedPlans {
-  const PlanTable& table;
+  const plan::PlanTable& table;
   Objective objective = {};  ///< no power cap: see `EmulationTerms`
   /// A fixed plan for all pipelines to compare with, such as one clock for all.
-  std::optional<TablePlan> rival = {};
+  std::optional<plan::TablePlan> rival = {};
 };
 
 /// Time and energy of the training under a policy, all GPUs together, with checkpoints, restarts
@@ -111,7 +111,7 @@ Result<EmulationOutcome> emulate(EmulatedCluster& cluster, const EmulatedPlans& 
 
 /// Returns the plan that runs all computations at one clock.
 /// \param all_max  of the same pipeline
-TablePlan at_one_clock(TablePlan all_max, Megahertz clock);
+plan::TablePlan at_one_clock(plan::TablePlan all_max, Megahertz clock);
 
 /// Fails if GPUs are throttled below all measured clocks.
 Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipeline);
@@ -120,7 +120,7 @@ Status check_throttles(const EmulationTerms& terms, const EmulatedPipeline& pipe
 /// factor, at least 1.
 Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
                                                 EmulatedPipeline pipeline,
-                                                const TablePlan& all_max);
+                                                const plan::TablePlan& all_max);
 
 /// Returns the iteration times of all possible stragglers, for which the table should have plans.
 /// \param fastest, all_max  times of an iteration by the fastest plan and at all-max
@@ -128,4 +128,4 @@ Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
 std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max,
                                std::span<const double> throttled = {});
 
-}  // namespace harpe
+}  // namespace harpe::lab

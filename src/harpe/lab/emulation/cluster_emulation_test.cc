@@ -10,7 +10,7 @@
 
 #include "harpe/lab/emulation/emulation_testing.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using testing::HasSubstr;
@@ -38,7 +38,8 @@ void expect_same(const EmulationOutcome& a, const EmulationOutcome& b) {
 TEST(ClusterEmulation, WithoutNoiseIsItsPlanTimesPipelinesAndIterations) {
   const PlannedPipeline planned;
   const EmulationOutcome outcome = outcome_of(planned, {.pipelines = 3}, {.iterations = 10});
-  const TablePlan &fastest = planned.table.plans().front(), &all_max = planned.table.all_max();
+  const plan::TablePlan &fastest = planned.table.plans().front(),
+                        &all_max = planned.table.all_max();
   EXPECT_NEAR(outcome.harpe.time / (10 * fastest.time), 1, 1e-9);
   EXPECT_NEAR(outcome.harpe.energy / (30 * fastest.energy), 1, 1e-9);
   EXPECT_NEAR(outcome.all_max.time / (10 * all_max.time), 1, 1e-9);
@@ -71,10 +72,10 @@ TEST(ClusterEmulation, AStragglerCostsWhatTheClosedFormulaSays) {
     const auto outcome = outcome_of(
         planned, {.pipelines = n},
         {.iterations = 5, .stragglers = {.recurring = {{.slowdown = s}}}, .reaction = 0});
-    const PlanTable& table = planned.table;
-    const TablePlan &fastest = table.plans().front(), &all_max = table.all_max();
+    const plan::PlanTable& table = planned.table;
+    const plan::TablePlan &fastest = table.plans().front(), &all_max = table.all_max();
     const Seconds wait = s * std::min(fastest.time, all_max.time);
-    const TablePlan& waiting = table.plans()[table.for_waiting_until(wait * (1 + 1e-9))];
+    const plan::TablePlan& waiting = table.plans()[table.for_waiting_until(wait * (1 + 1e-9))];
     const Joules system =
         s * fastest.energy +
         (n - 1.0) * (waiting.energy + table.waiting_power() * (wait - waiting.time));
@@ -154,7 +155,7 @@ TEST(ClusterEmulation, SpreadOfPowerLeavesTimesAndChangesEnergyALittle) {
 
 TEST(ClusterEmulation, PlansFollowAPowerCap) {
   const PlannedPipeline planned({}, {}, {}, 40);
-  const TablePlan& fastest = planned.table.plans().front();
+  const plan::TablePlan& fastest = planned.table.plans().front();
   const Watts usual = 2 * (fastest.energy / fastest.time);
   std::vector<Watts> powers;
   const EmulationHooks hooks{
@@ -231,4 +232,4 @@ TEST(ClusterEmulation, RefusesWhatIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

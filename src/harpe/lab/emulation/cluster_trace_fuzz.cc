@@ -17,9 +17,9 @@ void require(bool condition) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto stragglers = harpe::parse_straggler_trace(text, "f");
+  const auto stragglers = harpe::lab::parse_straggler_trace(text, "f");
   if (stragglers.ok()) {
-    const harpe::StragglerTrace::State* before = nullptr;
+    const harpe::lab::StragglerTrace::State* before = nullptr;
     for (const auto& state : stragglers->states) {
       require(state.pipeline >= 0 && state.begin >= 0 && state.end > state.begin);
       require(state.slowdown >= 1 && state.line > 0);
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     require(!stragglers.error().diagnostics.empty());
   }
-  const auto caps = harpe::parse_power_cap_trace(text, "f");
+  const auto caps = harpe::lab::parse_power_cap_trace(text, "f");
   if (!caps.ok()) {
     require(!caps.error().diagnostics.empty());
     return 0;

@@ -7,7 +7,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::uint64_t kNodeDraws = 0x6e6f6465, kNoiseDraws = 0x6e6f6973;
@@ -191,4 +191,4 @@ void EmulatedCluster::run_noisy(std::int64_t number, std::span<const Assignment>
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

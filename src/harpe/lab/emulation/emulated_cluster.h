@@ -28,7 +28,7 @@
 #include "harpe/base/units.h"
 #include "harpe/lab/emulation/emulated_pipeline.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Sizes of a cluster, and the differences between its GPUs.
 struct ClusterShape {
@@ -63,7 +63,7 @@ class EmulatedCluster {
   /// Fails if a number of the shape is out of its range.
   static Result<EmulatedCluster> make(const ClusterShape& shape, EmulatedPipeline pipeline);
 
-  Result<std::size_t> add(const TablePlan& plan) { return pipeline_.add(plan); }
+  Result<std::size_t> add(const plan::TablePlan& plan) { return pipeline_.add(plan); }
   /// See `EmulatedPipeline::throttled`.
   std::size_t throttled(std::size_t plan, Megahertz held_to) {
     return pipeline_.throttled(plan, held_to);
@@ -149,4 +149,4 @@ class EmulatedCluster {
   std::vector<Joules> computing_;   ///< of each course and pipeline: effective energy, all GPUs
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -9,7 +9,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/plan/frontier/plan_from_clocks.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 /// Nearly standard normal, never beyond 4.9: the sum of eight uniform 16-bit numbers (Irwin-Hall).
@@ -87,21 +87,21 @@ int EmulatedPipeline::setting_number(const InstructionSetting& setting) {
   setting_of_.push_back(setting);
   latency_to_.push_back(latency_.to(setting.clock));
   for (std::size_t row = 0; row < points_.size(); ++row) {
-    const auto point = at_setting(points_[row], setting);
-    cost_of_setting_[row].push_back(point ? InstructionCost{point->time, point->energy}
-                                          : InstructionCost{});
+    const auto point = plan::at_setting(points_[row], setting);
+    cost_of_setting_[row].push_back(point ? plan::InstructionCost{point->time, point->energy}
+                                          : plan::InstructionCost{});
   }
   return next;
 }
 
-InstructionCost EmulatedPipeline::cost_at(std::size_t instruction, int setting) const {
+plan::InstructionCost EmulatedPipeline::cost_at(std::size_t instruction, int setting) const {
   const std::size_t row = rows_[instruction];
   if (setting >= 0 && is_computation_[instruction] != 0) return cost_of_setting_[row][setting];
   if (points_[row].empty()) return {};  // a fixed-time instruction that the profile lacks
   return {points_[row].front().time, points_[row].front().energy};
 }
 
-Result<std::size_t> EmulatedPipeline::add(const TablePlan& plan) {
+Result<std::size_t> EmulatedPipeline::add(const plan::TablePlan& plan) {
   PlanCosts costs;
   for (std::size_t stage = 0; stage < stages(); ++stage) {
     const std::size_t count = first_of_stage_[stage + 1] - first_of_stage_[stage];
@@ -112,7 +112,7 @@ Result<std::size_t> EmulatedPipeline::add(const TablePlan& plan) {
     for (std::size_t i = 0; i < count; ++i) {
       const InstructionSetting setting = plan.setting(stage, i);
       costs.setting.push_back(setting.clock == Megahertz{0} ? -1 : setting_number(setting));
-      const InstructionCost cost = cost_at(costs.time.size(), costs.setting.back());
+      const plan::InstructionCost cost = cost_at(costs.time.size(), costs.setting.back());
       costs.time.push_back(cost.time.value);
       costs.energy.push_back(cost.energy.value);
     }
@@ -140,7 +140,7 @@ std::size_t EmulatedPipeline::throttled(std::size_t plan, Megahertz held_to) {
     InstructionSetting setting = setting_of_[costs.setting[i]];
     setting.clock = std::min(setting.clock, held_to);
     costs.setting[i] = setting_number(setting);
-    const InstructionCost cost = cost_at(i, costs.setting[i]);
+    const plan::InstructionCost cost = cost_at(i, costs.setting[i]);
     costs.time[i] = cost.time.value;
     costs.energy[i] = cost.energy.value;
   }
@@ -166,7 +166,7 @@ EmulatedPipeline::Clocks EmulatedPipeline::steady_clocks(std::size_t plan) const
   run.time.resize(instructions());
   run.energy.resize(instructions());
   for (std::size_t stage = 0; stage < stages(); ++stage) {
-    SettingState<int>& gpu = clocks.emplace_back(SettingState<int>{.in_force = -1});
+    plan::SettingState<int>& gpu = clocks.emplace_back(plan::SettingState<int>{.in_force = -1});
     for (std::size_t i = first_of_stage_[stage]; i < first_of_stage_[stage + 1]; ++i)
       if (plans_[plan].setting[i] >= 0) gpu.in_force = plans_[plan].setting[i];
     // As in `predict`: a change that is late at the end is late at the begin of the next iteration.
@@ -196,7 +196,7 @@ void EmulatedPipeline::run_on_time(const PlanCosts& costs, const Conditions& con
 }
 
 void EmulatedPipeline::run_late(std::size_t stage, const PlanCosts& costs,
-                                const Conditions& conditions, SettingState<int>& gpu,
+                                const Conditions& conditions, plan::SettingState<int>& gpu,
                                 Run& run) const {
   for (std::size_t i = first_of_stage_[stage]; i < first_of_stage_[stage + 1]; ++i) {
     const double factor = is_computation_[i] != 0 ? conditions.slowdown : 1;
@@ -217,9 +217,9 @@ void EmulatedPipeline::run_late(std::size_t stage, const PlanCosts& costs,
       run.energy[i] = costs.energy[i] * energy_factor;
       continue;
     }
-    const InstructionCost cost = run_instruction(gpu, [&](int at) {
-      const InstructionCost whole = cost_at(i, at);
-      return InstructionCost{whole.time * time_factor, whole.energy * energy_factor};
+    const plan::InstructionCost cost = plan::run_instruction(gpu, [&](int at) {
+      const plan::InstructionCost whole = cost_at(i, at);
+      return plan::InstructionCost{whole.time * time_factor, whole.energy * energy_factor};
     });
     run.time[i] = cost.time.value;
     run.energy[i] = cost.energy.value;
@@ -265,4 +265,4 @@ void EmulatedPipeline::run(const Conditions& conditions, Clocks& clocks, Run& ru
   place(run);
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

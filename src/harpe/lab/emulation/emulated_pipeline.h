@@ -32,7 +32,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 class EmulatedPipeline {
  public:
@@ -43,7 +43,7 @@ class EmulatedPipeline {
 
   /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. The cost of
   /// a clock that was not measured is that of `at_setting`.
-  Result<std::size_t> add(const TablePlan& plan);
+  Result<std::size_t> add(const plan::TablePlan& plan);
   /// Returns the number of the plan as it runs while the GPUs are too hot for more than a clock:
   /// `plan` if no instruction is above it, otherwise a variant of it, which is added once.
   std::size_t throttled(std::size_t plan, Megahertz held_to);
@@ -67,7 +67,7 @@ class EmulatedPipeline {
   static constexpr double kMostNoise = 0.2;  ///< below, no factor comes near 0
 
   /// The setting of the GPUs of each stage, as a number; empty if clocks are never late.
-  using Clocks = std::vector<SettingState<int>>;
+  using Clocks = std::vector<plan::SettingState<int>>;
   /// Returns the clocks at the begin of an iteration that follows others by the same plan.
   Clocks steady_clocks(std::size_t plan) const;
 
@@ -91,10 +91,10 @@ class EmulatedPipeline {
     std::vector<double> time, energy;  ///< at that setting
   };
   int setting_number(const InstructionSetting& setting);
-  InstructionCost cost_at(std::size_t instruction, int setting) const;
+  plan::InstructionCost cost_at(std::size_t instruction, int setting) const;
   void run_on_time(const PlanCosts& costs, const Conditions& conditions, Run& run) const;
   void run_late(std::size_t stage, const PlanCosts& costs, const Conditions& conditions,
-                SettingState<int>& gpu, Run& run) const;
+                plan::SettingState<int>& gpu, Run& run) const;
   void place(Run& run) const;
 
   std::vector<Watts> blocking_power_;
@@ -111,11 +111,11 @@ class EmulatedPipeline {
   std::vector<double> lag_;
 
   std::map<InstructionSetting, int> settings_;
-  std::vector<InstructionSetting> setting_of_;                 ///< of each number
-  std::vector<Seconds> latency_to_;                            ///< of each setting
-  std::vector<std::vector<InstructionCost>> cost_of_setting_;  ///< [row][setting]
+  std::vector<InstructionSetting> setting_of_;                       ///< of each number
+  std::vector<Seconds> latency_to_;                                  ///< of each setting
+  std::vector<std::vector<plan::InstructionCost>> cost_of_setting_;  ///< [row][setting]
   std::vector<PlanCosts> plans_;
   std::map<std::pair<std::size_t, Megahertz>, std::size_t> variants_;  ///< of `throttled`
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

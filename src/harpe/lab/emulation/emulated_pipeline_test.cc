@@ -10,10 +10,10 @@
 #include "harpe/lab/emulation/emulation_testing.h"
 #include "harpe/plan/frontier/predict.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
-EmulatedPipeline::Run run_once(EmulatedPipeline& emulated, const TablePlan& plan,
+EmulatedPipeline::Run run_once(EmulatedPipeline& emulated, const plan::TablePlan& plan,
                                EmulatedPipeline::Conditions conditions = {}) {
   conditions.plan = emulated.add(plan).value();
   auto clocks = emulated.steady_clocks(conditions.plan);
@@ -36,7 +36,7 @@ TEST(EmulatedPipeline, WithoutNoiseTakesWhatPredictSays) {
     const PlannedPipeline planned(LatencyByClock(Seconds{latency}), {1.1, 1.3});
     EmulatedPipeline emulated = planned.emulated();
     ASSERT_GE(planned.table.plans().size(), 2U);
-    for (const TablePlan& plan : planned.table.plans()) {
+    for (const plan::TablePlan& plan : planned.table.plans()) {
       const auto run = run_once(emulated, plan);
       const Plan whole =
           planned.frontier
@@ -116,7 +116,7 @@ TEST(EmulatedPipeline, NoiseHasItsDeviationAndDependsOnItsNumberAlone) {
 TEST(EmulatedPipeline, RefusesAPlanOfAnotherPipeline) {
   const PlannedPipeline planned;
   EmulatedPipeline emulated = planned.emulated();
-  TablePlan other = planned.table.all_max();
+  plan::TablePlan other = planned.table.all_max();
   other.clocks.back().pop_back();
   EXPECT_FALSE(emulated.add(other).ok());
   other.clocks.pop_back();
@@ -124,4 +124,4 @@ TEST(EmulatedPipeline, RefusesAPlanOfAnotherPipeline) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

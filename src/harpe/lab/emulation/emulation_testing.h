@@ -12,7 +12,7 @@
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// A pipeline of four stages, with plans for the waits that its stragglers need.
 struct PlannedPipeline {
@@ -35,7 +35,7 @@ struct PlannedPipeline {
 
   LatencyByClock latency;
   Frontier frontier;
-  PlanTable table;
+  plan::PlanTable table;
 
  private:
   static Frontier frontier_of() {
@@ -44,17 +44,17 @@ struct PlannedPipeline {
                         {.blocking_power = kBlocking, .gpus_per_stage = kGpusPerStage})
         .value();
   }
-  PlanTable table_of(const std::vector<double>& slowdowns, std::optional<Objective> objective,
-                     int plans) const {
-    PlanTable::Options options{.plans = plans,
-                               .objective = objective,
-                               .plan = {.effort = Effort::kQuick, .switch_latency = latency}};
+  plan::PlanTable table_of(const std::vector<double>& slowdowns, std::optional<Objective> objective,
+                           int plans) const {
+    plan::PlanTable::Options options{.plans = plans,
+                                     .objective = objective,
+                                     .plan = {.effort = Effort::kQuick, .switch_latency = latency}};
     StragglerTerms stragglers;
     for (const double slowdown : slowdowns) stragglers.recurring.push_back({.slowdown = slowdown});
     const Seconds fastest = frontier.fastest_plan(options.plan)->iteration_time;
     options.times = waits_for(stragglers, fastest, frontier.all_max(options.plan).iteration_time);
-    return PlanTable::build(frontier, options).value();
+    return plan::PlanTable::build(frontier, options).value();
   }
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

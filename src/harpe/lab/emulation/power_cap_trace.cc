@@ -7,7 +7,7 @@
 #include "harpe/base/csv_table.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 std::optional<Watts> PowerCapTrace::at(Seconds time) const {
   const auto after = std::ranges::upper_bound(caps, time, {}, &Cap::from);
@@ -34,4 +34,4 @@ Result<PowerCapTrace> parse_power_cap_trace(std::string_view text, const std::st
   return trace;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Each cap holds from its time to that of the next one, the last one for good.
 struct PowerCapTrace {
@@ -29,4 +29,4 @@ struct PowerCapTrace {
 /// each with its line.
 Result<PowerCapTrace> parse_power_cap_trace(std::string_view text, const std::string& file);
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -5,7 +5,7 @@
 
 #include "harpe/lab/emulation/throttled_pipelines.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 Profile forwards(std::vector<OperatingPoint> points) {
@@ -55,4 +55,4 @@ TEST(PowerLimit, ComparesPointsWithTheSameKnobsOnly) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::lab {
 
 PowerRecorder::PowerRecorder(const EmulatedCluster& cluster, const Options& options)
     : cluster_(cluster), options_(options) {
@@ -98,4 +98,4 @@ std::vector<double> PowerRecorder::node(std::size_t node) const {
   return watts;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

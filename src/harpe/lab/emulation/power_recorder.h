@@ -17,7 +17,7 @@
 #include "harpe/base/units.h"
 #include "harpe/lab/emulation/emulated_cluster.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 class PowerRecorder {
  public:
@@ -61,4 +61,4 @@ class PowerRecorder {
   std::vector<std::vector<double>> gpus_;  ///< of each recorded pipeline and stage, factor 1
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -12,7 +12,7 @@
 #include "harpe/lab/emulation/emulation_testing.h"
 #include "harpe/lab/emulation/power_swings.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 Joules energy_of(std::span<const double> watts, Seconds step) {
@@ -118,4 +118,4 @@ TEST(PowerSwings, FindTheSteepestRamps) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <utility>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr double kLowestHertz = 0.1, kHighestHertz = 20;
@@ -96,4 +96,4 @@ PowerSwings swings_of(std::span<const double> watts, Seconds step) {
   return swings;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

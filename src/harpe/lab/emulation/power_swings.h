@@ -9,7 +9,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// The steepest rise and fall between two moments that far apart, W/s. Both are at least 0.
 struct PowerRamp {
@@ -35,4 +35,4 @@ struct PowerSwings {
 /// Mean of spectra of overlapping parts (Welch 1967), under Hann's window. O(n log n).
 PowerSwings swings_of(std::span<const double> watts, Seconds step);
 
-}  // namespace harpe
+}  // namespace harpe::lab

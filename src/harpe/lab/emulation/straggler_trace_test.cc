@@ -6,7 +6,7 @@
 #include "harpe/lab/emulation/power_cap_trace.h"
 #include "harpe/lab/emulation/stragglers.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using testing::AllOf;
@@ -127,4 +127,4 @@ TEST(Stragglers, FollowATraceByIterationOrTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

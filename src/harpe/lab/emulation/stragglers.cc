@@ -13,7 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/policy/plan_choice.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::uint64_t kGapDraws = 0x676170, kPipelineDraws = 0x706970;
@@ -41,8 +41,8 @@ StragglerTrace::State read_state(CsvTable& table, bool in_seconds) {
     if (!in_seconds && value != std::floor(value)) table.refuse(column, "expected a whole number");
   if (!(state.end > state.begin)) table.refuse(kEnd, "expected more than the begin of the row");
   state.slowdown = table.number(kSlowdown, 1);
-  if (state.slowdown > kMostStragglerFactor)
-    table.refuse(kSlowdown, "expected at most " + shortest(kMostStragglerFactor));
+  if (state.slowdown > plan::kMostStragglerFactor)
+    table.refuse(kSlowdown, "expected at most " + shortest(plan::kMostStragglerFactor));
   return state;
 }
 
@@ -80,9 +80,10 @@ Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::s
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   for (const RecurringStraggler& one : terms.recurring) {
-    if (!(one.slowdown >= 1 && one.slowdown <= kMostStragglerFactor)) {
+    if (!(one.slowdown >= 1 && one.slowdown <= plan::kMostStragglerFactor)) {
       return Error::invalid("a straggler's slowdown must be from 1 to " +
-                            shortest(kMostStragglerFactor) + ", found " + shortest(one.slowdown));
+                            shortest(plan::kMostStragglerFactor) + ", found " +
+                            shortest(one.slowdown));
     }
     if (one.held_to < Megahertz{0}) {
       return Error::invalid("a throttled GPU needs a clock above 0 MHz, found " +
@@ -200,4 +201,4 @@ Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::s
   return trace;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

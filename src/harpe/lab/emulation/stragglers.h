@@ -19,7 +19,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// The slow pipelines of a file, over iterations or over time.
 struct StragglerTrace {
@@ -104,4 +104,4 @@ class Stragglers {
   std::vector<Megahertz> held_to_, previously_held_to_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

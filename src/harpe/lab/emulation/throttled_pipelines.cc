@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::lab {
 
 double throttled_slowdown(EmulatedCluster& cluster, std::size_t plan, Megahertz held_to) {
   return std::max(
@@ -51,4 +51,4 @@ Profile at_power_limit(const Profile& profile, Watts limit) {
   return profile.with_entries(std::move(entries));
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

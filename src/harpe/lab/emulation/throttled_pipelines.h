@@ -20,7 +20,7 @@
 #include "harpe/lab/emulation/emulated_cluster.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Returns the profile of GPUs under a power limit, from one measured without it. If an instruction
 /// draws more than the limit at a clock, the GPU lowers the clock: the instruction then takes what
@@ -61,4 +61,4 @@ class ThrottledPipelines {
   std::map<Megahertz, double> at_all_max_;  ///< slowdown of each clock
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

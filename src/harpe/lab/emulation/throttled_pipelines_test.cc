@@ -9,7 +9,7 @@
 
 #include "harpe/lab/emulation/emulation_testing.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using testing::HasSubstr;
@@ -81,7 +81,7 @@ TEST(Throttling, AtTheLowestClockEverythingRunsThere) {
   const std::size_t lowest = emulated.add(at_one_clock(planned.table.all_max(), kLowest)).value();
   const auto expected = run_plan(emulated, lowest);
   EXPECT_EQ(emulated.lowest_clock(), kLowest);
-  for (const TablePlan& plan : {planned.table.all_max(), planned.table.plans().front()}) {
+  for (const plan::TablePlan& plan : {planned.table.all_max(), planned.table.plans().front()}) {
     const std::size_t number = emulated.add(plan).value();
     const std::size_t variant = emulated.throttled(number, kLowest);
     EXPECT_NE(variant, number);
@@ -179,4 +179,4 @@ TEST(Throttling, RefusesWhatIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

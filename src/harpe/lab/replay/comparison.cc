@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::size_t kLast = 5;
@@ -55,7 +55,8 @@ std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrenc
 }
 
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
-                                 const PayBackPrior& prior, const std::vector<KnownEpochs>& known) {
+                                 const zeus::PayBackPrior& prior,
+                                 const std::vector<zeus::KnownEpochs>& known) {
   const Recurrences by_default = recur_by_default(job, seed);
   const Result<Recurrences> by_zeus = recur_by_zeus(job, seed);
   if (!by_zeus.ok() && by_zeus.error().code != ErrorCode::kInfeasible) return by_zeus.error();
@@ -85,4 +86,4 @@ Spread spread_of(std::span<const double> values) {
   return spread;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -9,7 +9,7 @@
 
 #include "harpe/lab/replay/recurrences.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Of one seed. Shares are of the default's figures with the same seed.
 struct WayFigures {
@@ -30,12 +30,12 @@ std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrenc
 
 /// \param known  of epochs to target, from another GPU, for Harpe alone
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
-                                 const PayBackPrior& prior,
-                                 const std::vector<KnownEpochs>& known = {});
+                                 const zeus::PayBackPrior& prior,
+                                 const std::vector<zeus::KnownEpochs>& known = {});
 
 struct Spread {
   double mean = 0, deviation = 0, highest = 0;
 };
 Spread spread_of(std::span<const double> values);
 
-}  // namespace harpe
+}  // namespace harpe::lab

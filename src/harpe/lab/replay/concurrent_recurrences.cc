@@ -18,7 +18,7 @@
 #include "harpe/lab/replay/traced_runs.h"
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr Seconds kForever{std::numeric_limits<double>::infinity()};
@@ -118,7 +118,7 @@ class ZeusGroupChooser : public Chooser {
 class HarpeGroupChooser : public Chooser {
  public:
   HarpeGroupChooser(const TracedJob& job, std::size_t recurrences, std::uint64_t seed,
-                    const PayBackPrior& prior)
+                    const zeus::PayBackPrior& prior)
       : job_(job),
         runs_(seed),
         limits_(job),
@@ -126,7 +126,7 @@ class HarpeGroupChooser : public Chooser {
         optimizer_(recurring(job, recurrences), {.seed = 0, .count = 0}, Seconds{0}, prior) {}
 
   Result<Run> begin(bool /*are_others*/, double before, Seconds now) override {
-    const Trial trial = HARPE_TRY(optimizer_.next(now)).trial;
+    const zeus::Trial trial = HARPE_TRY(optimizer_.next(now)).trial;
     const TracedSize& size = job_.size_of(trial.batch_size);
     Run run{.batch_size = trial.batch_size,
             .reports = job_.job.max_epochs,
@@ -134,7 +134,8 @@ class HarpeGroupChooser : public Chooser {
             .trial = trial.number,
             .target_epoch = runs_.draw(size)};
     run.first = limits_.first_epoch(
-        size, epochs_to_come(optimizer_.job(), optimizer_.trials(), trial.batch_size, prior_));
+        size,
+        zeus::epochs_to_come(optimizer_.job(), optimizer_.trials(), trial.batch_size, prior_));
     run.best = limits_.best(size);
     run.spent.power_limit = run.best.watts;
     if (run.target_epoch) run.reports = std::min(run.reports, *run.target_epoch);
@@ -144,7 +145,7 @@ class HarpeGroupChooser : public Chooser {
     const int epoch = ++run.spent.epochs;
     add_epochs(run.spent, job_, epoch == 1 ? run.first : run.best, 1);
     const double missed = std::numeric_limits<double>::quiet_NaN();
-    const TrialVerdict verdict = HARPE_TRY(
+    const zeus::TrialVerdict verdict = HARPE_TRY(
         optimizer_.report({.trial = run.trial,
                            .batch_size = run.batch_size,
                            .epoch = epoch,
@@ -157,9 +158,9 @@ class HarpeGroupChooser : public Chooser {
   }
 
  private:
-  static RecurringJob recurring(const TracedJob& job, std::size_t recurrences) {
-    RecurringJob recurring = job.job;
-    recurring.algorithm = BatchSizeAlgorithm::kHarpe;
+  static zeus::RecurringJob recurring(const TracedJob& job, std::size_t recurrences) {
+    zeus::RecurringJob recurring = job.job;
+    recurring.algorithm = zeus::BatchSizeAlgorithm::kHarpe;
     recurring.recurrences = job.horizon.of(static_cast<int>(recurrences));
     return recurring;
   }
@@ -167,8 +168,8 @@ class HarpeGroupChooser : public Chooser {
   const TracedJob& job_;
   TracedRuns runs_;
   MeasuredLimits limits_;
-  PayBackPrior prior_;
-  BatchSizeOptimizer optimizer_;
+  zeus::PayBackPrior prior_;
+  zeus::BatchSizeOptimizer optimizer_;
 };
 
 /// The cluster's time, from one start or report to the next.
@@ -270,7 +271,7 @@ class Cluster {
 };
 
 std::unique_ptr<Chooser> chooser_of(const TracedJob& job, const JobGroup& group, BatchSizeWay way,
-                                    std::uint64_t seed, const PayBackPrior& prior) {
+                                    std::uint64_t seed, const zeus::PayBackPrior& prior) {
   switch (way) {
     case BatchSizeWay::kZeus:
       return std::make_unique<ZeusGroupChooser>(job, seed);
@@ -297,7 +298,7 @@ std::size_t ConcurrentRecurrences::converged() const {
 
 Result<ConcurrentRecurrences> recur_concurrently(const TracedJob& job, const JobGroup& group,
                                                  BatchSizeWay way, std::uint64_t seed,
-                                                 const PayBackPrior& prior) {
+                                                 const zeus::PayBackPrior& prior) {
   const std::unique_ptr<Chooser> chooser = chooser_of(job, group, way, seed, prior);
   return Cluster(job, group, *chooser).run();
 }
@@ -380,4 +381,4 @@ std::vector<JobGroup> synthetic_groups(std::uint64_t seed, const SyntheticGroups
   return groups;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

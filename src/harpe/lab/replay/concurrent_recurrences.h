@@ -29,7 +29,7 @@
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct GroupedJob {
   Seconds start{}, end{};    ///< as it ran in the cluster; end is not before start
@@ -95,9 +95,9 @@ struct ConcurrentRecurrences {
 /// `kInfeasible` where 20 tries of one job do not converge.
 Result<ConcurrentRecurrences> recur_concurrently(const TracedJob& job, const JobGroup& group,
                                                  BatchSizeWay way, std::uint64_t seed,
-                                                 const PayBackPrior& prior = {});
+                                                 const zeus::PayBackPrior& prior = {});
 
 /// Of the oracle's size and limit for each job of the group.
 double oracle_cost(const TracedJob& job, const JobGroup& group);
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -9,7 +9,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/lab/replay/recurrences.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::ElementsAre;
@@ -21,7 +21,7 @@ constexpr BatchSizeWay kWays[] = {BatchSizeWay::kDefault, BatchSizeWay::kZeus,
 TracedJob job_of(int recurrences) {
   TracedJob traced;
   traced.dataset = "invented";
-  RecurringJob& job = traced.job;
+  zeus::RecurringJob& job = traced.job;
   job.id = job.id_prefix = "invented";
   job.batch_sizes = {16, 32, 64};
   job.default_batch_size = 32;
@@ -186,4 +186,4 @@ TEST(ConcurrentRecurrences, WhatNeverConvergesIsGivenUpAfterTwentyTries) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

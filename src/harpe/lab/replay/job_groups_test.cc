@@ -7,7 +7,7 @@
 #include "harpe/lab/replay/concurrent_recurrences.h"
 #include "harpe/lab/replay/traced_job.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(SyntheticGroups, HaveTheShapeThatWasAskedFor) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -5,7 +5,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 MeasuredLimits::MeasuredLimits(const TracedJob& job)
     : job_(job),
@@ -17,13 +17,14 @@ TracedLimit MeasuredLimits::first_epoch(const TracedSize& size, double epochs) {
   if (settled.measured == measured_ && epochs <= settled.epochs) return best(size);
   std::vector<double> settings;
   for (std::size_t i = size.limits.size(); i-- > 0;) settings.push_back(size.limits[i].watts);
-  const Knob knob = Knob::make(KnobKind::kPowerLimit, std::move(settings)).value();
-  SizeProfile& own = profiles_[size.batch_size];
+  const zeus::Knob knob =
+      zeus::Knob::make(zeus::KnobKind::kPowerLimit, std::move(settings)).value();
+  zeus::SizeProfile& own = profiles_[size.batch_size];
   own.batch_size = size.batch_size;
-  const std::vector<SizeProfile> known = others(size.batch_size);
+  const std::vector<zeus::SizeProfile> known = others(size.batch_size);
   TracedLimit sum;
   std::size_t count = 0;
-  while (const auto next = next_limit(
+  while (const auto next = zeus::next_limit(
              knob, own, known,
              {.weights = weights_, .gpus = job_.job.gpus, .epochs = epochs, .in_epoch = count})) {
     const TracedLimit& limit = size.limits[size.limits.size() - 1 - *next];
@@ -40,7 +41,7 @@ TracedLimit MeasuredLimits::first_epoch(const TracedSize& size, double epochs) {
 }
 
 const TracedLimit& MeasuredLimits::best(const TracedSize& size) const {
-  const Measurement* best = profiles_.at(size.batch_size).best(weights_);
+  const zeus::Measurement* best = profiles_.at(size.batch_size).best(weights_);
   HARPE_CHECK(best != nullptr, "the best limit of a run is one that was measured");
   return *std::ranges::find(size.limits, static_cast<int>(best->setting), &TracedLimit::watts);
 }
@@ -50,12 +51,12 @@ std::size_t MeasuredLimits::count(int batch_size) const {
   return at == profiles_.end() ? 0 : at->second.measured.size();
 }
 
-std::vector<SizeProfile> MeasuredLimits::others(int batch_size) const {
-  std::vector<SizeProfile> list;
+std::vector<zeus::SizeProfile> MeasuredLimits::others(int batch_size) const {
+  std::vector<zeus::SizeProfile> list;
   for (const auto& [size, profile] : profiles_) {
     if (size != batch_size) list.push_back(profile);
   }
   return list;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

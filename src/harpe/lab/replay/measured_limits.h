@@ -13,7 +13,7 @@
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/power_limit/limit_plan.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 class MeasuredLimits {
  public:
@@ -36,13 +36,13 @@ class MeasuredLimits {
     double epochs = -1;
   };
 
-  std::vector<SizeProfile> others(int batch_size) const;
+  std::vector<zeus::SizeProfile> others(int batch_size) const;
 
   const TracedJob& job_;
-  ScoreWeights weights_;
-  std::map<int, SizeProfile> profiles_;
+  zeus::ScoreWeights weights_;
+  std::map<int, zeus::SizeProfile> profiles_;
   std::map<int, Settled> settled_;
   std::size_t measured_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

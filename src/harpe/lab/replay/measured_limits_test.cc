@@ -10,7 +10,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/lab/replay/traces_testing.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 /// Two sizes of an A40 that waits for nothing.
@@ -119,4 +119,4 @@ TEST(MeasuredLimits, OnZeusTracesCostLittleAndFindTheBest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

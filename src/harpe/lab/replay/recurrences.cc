@@ -10,7 +10,7 @@
 #include "harpe/lab/replay/traced_runs.h"
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 Recurrences recur_by_default(const TracedJob& job, std::uint64_t seed) {
   TracedRuns runs(seed);
@@ -64,11 +64,11 @@ Result<Recurrences> recur_by_zeus(const TracedJob& job, std::uint64_t seed) {
 }
 
 Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
-                                   const PayBackPrior& prior) {
-  RecurringJob recurring = job.job;
-  recurring.algorithm = BatchSizeAlgorithm::kHarpe;
+                                   const zeus::PayBackPrior& prior) {
+  zeus::RecurringJob recurring = job.job;
+  recurring.algorithm = zeus::BatchSizeAlgorithm::kHarpe;
   recurring.recurrences = job.horizon.of(job.job.recurrences);
-  BatchSizeOptimizer optimizer(recurring, {.seed = 0, .count = 0}, Seconds{0}, prior);
+  zeus::BatchSizeOptimizer optimizer(recurring, {.seed = 0, .count = 0}, Seconds{0}, prior);
   TracedRuns runs(seed);
   MeasuredLimits limits(job);
   Recurrences all;
@@ -82,14 +82,14 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
       if (one.tries++ == kMostTries) {
         return Error::infeasible(job.dataset + ": 20 tries did not converge");
       }
-      const Trial trial = HARPE_TRY(optimizer.next(now)).trial;
+      const zeus::Trial trial = HARPE_TRY(optimizer.next(now)).trial;
       const TracedSize& size = job.size_of(trial.batch_size);
       const std::optional<int> run = runs.draw(size);
       const TracedLimit first = limits.first_epoch(
-          size, epochs_to_come(recurring, optimizer.trials(), trial.batch_size, prior));
+          size, zeus::epochs_to_come(recurring, optimizer.trials(), trial.batch_size, prior));
       const TracedLimit& best = limits.best(size);
       Recurrence spent;
-      TrialVerdict verdict;
+      zeus::TrialVerdict verdict;
       for (int epoch = 1; !verdict.stop; ++epoch) {
         add_epochs(spent, job, epoch == 1 ? first : best, 1);
         verdict = HARPE_TRY(optimizer.report({.trial = trial.number,
@@ -143,21 +143,21 @@ Recurrences recur_by_grid(const TracedJob& job, std::uint64_t seed) {
   return all;
 }
 
-std::vector<KnownEpochs> known_epochs(const Recurrences& recurrences) {
-  std::map<int, KnownEpochs> known;
+std::vector<zeus::KnownEpochs> known_epochs(const Recurrences& recurrences) {
+  std::map<int, zeus::KnownEpochs> known;
   std::map<int, int> longest;
   for (const Recurrence& one : recurrences) {
     for (const auto& [size, epochs] : one.given_up) {
       longest[size] = std::max(longest[size], epochs);
     }
-    KnownEpochs& all =
-        known.try_emplace(one.batch_size, KnownEpochs{one.batch_size, 0, 0}).first->second;
+    zeus::KnownEpochs& all =
+        known.try_emplace(one.batch_size, zeus::KnownEpochs{one.batch_size, 0, 0}).first->second;
     all.epochs = (all.epochs * all.runs + one.epochs) / (all.runs + 1);
     ++all.runs;
     // The newest: the first of a size has profiled its limits.
     if (one.tries == 1) all.epoch_cost = one.cost / one.epochs;
   }
-  std::vector<KnownEpochs> list;
+  std::vector<zeus::KnownEpochs> list;
   for (const auto& [size, one] : known) list.push_back(one);
   for (const auto& [size, epochs] : longest) {
     if (!known.contains(size)) list.push_back({size, 1.0 * epochs, 1, false});
@@ -171,4 +171,4 @@ double cost_over_oracle(const TracedJob& job, const Recurrences& recurrences) {
   return cost / (job.oracle_cost() * static_cast<double>(recurrences.size()));
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -14,7 +14,7 @@
 #include "harpe/lab/replay/traced_job.h"
 #include "harpe/zeus/batch_size/pay_back.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// All its tries, up to the one that reached the target.
 struct Recurrence {
@@ -37,16 +37,16 @@ Recurrences recur_by_default(const TracedJob& job, std::uint64_t seed);
 Result<Recurrences> recur_by_zeus(const TracedJob& job, std::uint64_t seed);
 /// By `BatchSizeOptimizer`, which is told the job's horizon.
 Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
-                                   const PayBackPrior& prior = {});
+                                   const zeus::PayBackPrior& prior = {});
 
 /// Of one size and limit after the other, one run each: the least of those that converged is kept.
 /// Sizes of which one run failed are left out. The order is rising sizes, falling limits.
 Recurrences recur_by_grid(const TracedJob& job, std::uint64_t seed);
 
 /// What is known of epochs to target after these, which Harpe chose: what another GPU may be told.
-std::vector<KnownEpochs> known_epochs(const Recurrences& recurrences);
+std::vector<zeus::KnownEpochs> known_epochs(const Recurrences& recurrences);
 
 /// Sum of costs over that of as many recurrences of the oracle.
 double cost_over_oracle(const TracedJob& job, const Recurrences& recurrences);
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -11,7 +11,7 @@
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/traces_testing.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 std::filesystem::path traces_directory() {
@@ -34,9 +34,9 @@ Result<TracedJob> told_job(const Traces& traces, const TracedDataset& dataset,
 Figures figures_of(const TracedJob& job, int seeds, const TracedJob* before = nullptr) {
   std::vector<double> by_default, zeus, harpe;
   for (int seed = 1; seed <= seeds; ++seed) {
-    const PayBackPrior prior;
+    const zeus::PayBackPrior prior;
     const auto number = static_cast<std::uint64_t>(seed);
-    std::vector<KnownEpochs> known;
+    std::vector<zeus::KnownEpochs> known;
     if (before != nullptr) known = known_epochs(recur_by_harpe(*before, ~number, prior).value());
     const auto one = compare_seed(job, number, prior, known);
     if (!one.ok()) ADD_FAILURE() << one.error().text();
@@ -150,4 +150,4 @@ TEST(Recurrences, AreTheSameForTheSameSeed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

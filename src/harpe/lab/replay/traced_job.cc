@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::array<TracedDataset, 6> kDatasets{{
@@ -128,7 +128,7 @@ std::span<const char* const> traced_gpus() {
 Result<TracedJob> traced_job(const Traces& traces, const TracedDataset& dataset,
                              const std::string& gpu, double eta) {
   TracedJob traced{.dataset = dataset.name, .job = {}, .sizes = traced_sizes(traces, dataset)};
-  RecurringJob& job = traced.job;
+  zeus::RecurringJob& job = traced.job;
   job.id = job.id_prefix = dataset.name;
   job.gpu_model = gpu;
   job.gpus = 1;
@@ -156,4 +156,4 @@ Result<TracedJob> traced_job(const Traces& traces, const TracedDataset& dataset,
   return traced;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

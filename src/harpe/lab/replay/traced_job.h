@@ -11,7 +11,7 @@
 #include "harpe/lab/replay/traces.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct TracedLimit {
   int watts = 0;
@@ -40,7 +40,7 @@ struct Horizon {
 
 struct TracedJob {
   std::string dataset;
-  RecurringJob job;               ///< sizes, default, eta, beta, max_epochs, max_power, recurrences
+  zeus::RecurringJob job;         ///< sizes, default, eta, beta, max_epochs, max_power, recurrences
   std::vector<TracedSize> sizes;  ///< as those of `job`
   std::size_t first = 0;          ///< of the sizes: the default
   Horizon horizon = {};           ///< `job.recurrences` are replayed, whatever this is
@@ -75,4 +75,4 @@ std::span<const char* const> traced_gpus();
 Result<TracedJob> traced_job(const Traces& traces, const TracedDataset& dataset,
                              const std::string& gpu, double eta);
 
-}  // namespace harpe
+}  // namespace harpe::lab

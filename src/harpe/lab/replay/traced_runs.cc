@@ -5,7 +5,7 @@
 
 #include "harpe/base/hashed_random.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 // What the draws are for.
@@ -33,26 +33,26 @@ int epochs_within(double bound, const TracedJob& job, const TracedSize& size) {
   return static_cast<int>(std::min(std::floor(bound / cost), double{1.0} * job.job.max_epochs));
 }
 
-ZeusChooser::ZeusChooser(const RecurringJob& job, std::uint64_t seed)
+ZeusChooser::ZeusChooser(const zeus::RecurringJob& job, std::uint64_t seed)
     : job_(job),
       draws_{.seed = static_cast<std::int64_t>(mixed(seed, kChoices, 0) >> 1), .count = 0} {}
 
 Result<int> ZeusChooser::next() {
-  const PruningStep step =
-      next_pruning_step(job_.batch_sizes, job_.default_batch_size, job_.pruning_rounds,
-                        [this](int size, int visit) -> std::optional<ExplorationResult> {
-                          const auto at = static_cast<std::size_t>(visit);
-                          const auto& known = explored_[size];
-                          return at < known.size() ? std::optional(known[at]) : std::nullopt;
-                        });
+  const zeus::PruningStep step = zeus::next_pruning_step(
+      job_.batch_sizes, job_.default_batch_size, job_.pruning_rounds,
+      [this](int size, int visit) -> std::optional<zeus::ExplorationResult> {
+        const auto at = static_cast<std::size_t>(visit);
+        const auto& known = explored_[size];
+        return at < known.size() ? std::optional(known[at]) : std::nullopt;
+      });
   awaited_ = step.explore;
   if (awaited_) return *awaited_;
   if (step.kept.empty()) return Error::infeasible("no batch size converges");
-  std::vector<Belief> beliefs;
+  std::vector<zeus::Belief> beliefs;
   for (const int size : step.kept) {
-    beliefs.push_back(posterior(rewards_[size], job_.prior_mean, job_.prior_precision));
+    beliefs.push_back(zeus::posterior(rewards_[size], job_.prior_mean, job_.prior_precision));
   }
-  return step.kept[thompson_choice(beliefs, std::max(2, job_.explorations), draws_)];
+  return step.kept[zeus::thompson_choice(beliefs, std::max(2, job_.explorations), draws_)];
 }
 
 void ZeusChooser::observe(int size, double cost, bool converged) {
@@ -63,4 +63,4 @@ void ZeusChooser::observe(int size, double cost, bool converged) {
   rewards_[size].push_back(-cost);
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

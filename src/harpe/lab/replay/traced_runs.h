@@ -15,7 +15,7 @@
 #include "harpe/zeus/batch_size/pruning.h"
 #include "harpe/zeus/batch_size/thompson.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Tries of one recurrence; then its job counts as one that does not converge.
 inline constexpr int kMostTries = 20;
@@ -41,7 +41,7 @@ int epochs_within(double bound, const TracedJob& job, const TracedSize& size);
 class ZeusChooser {
  public:
   /// \param job  must outlive this
-  ZeusChooser(const RecurringJob& job, std::uint64_t seed);
+  ZeusChooser(const zeus::RecurringJob& job, std::uint64_t seed);
 
   /// Of a run whose result comes next, but for runs that were not chosen here.
   Result<int> next();
@@ -50,11 +50,11 @@ class ZeusChooser {
   void observe(int size, double cost, bool converged);
 
  private:
-  const RecurringJob& job_;
-  Draws draws_;
+  const zeus::RecurringJob& job_;
+  zeus::Draws draws_;
   std::optional<int> awaited_;  ///< by pruning
-  std::map<int, std::vector<ExplorationResult>> explored_;
+  std::map<int, std::vector<zeus::ExplorationResult>> explored_;
   std::map<int, std::vector<double>> rewards_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::lab

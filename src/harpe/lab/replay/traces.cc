@@ -6,7 +6,7 @@
 #include "harpe/base/csv_table.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 constexpr std::array kTrainColumns{"dataset",    "network",       "optimizer",
@@ -54,4 +54,4 @@ Result<std::vector<PowerRow>> parse_power_rows(std::string_view text, const std:
   return rows;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// What a row of either file is of.
 struct TraceKey {
@@ -42,4 +42,4 @@ struct Traces {
   std::vector<TrainRow> train;
   std::vector<PowerRow> power;  ///< of one GPU
 };
-}  // namespace harpe
+}  // namespace harpe::lab

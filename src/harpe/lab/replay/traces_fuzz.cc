@@ -9,13 +9,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto rows = harpe::parse_train_rows(text, "train.csv"); rows.ok()) {
-    for (const harpe::TrainRow& row : *rows) {
+  if (const auto rows = harpe::lab::parse_train_rows(text, "train.csv"); rows.ok()) {
+    for (const harpe::lab::TrainRow& row : *rows) {
       HARPE_CHECK(row.key.batch_size >= 1 && row.target_epoch.value_or(1) >= 1, "they count");
     }
   }
-  if (const auto rows = harpe::parse_power_rows(text, "power.csv"); rows.ok()) {
-    for (const harpe::PowerRow& row : *rows) {
+  if (const auto rows = harpe::lab::parse_power_rows(text, "power.csv"); rows.ok()) {
+    for (const harpe::lab::PowerRow& row : *rows) {
       HARPE_CHECK(row.epoch_time.value > 0 && row.average_power.value > 0, "they were measured");
     }
   }

@@ -5,7 +5,7 @@
 
 #include "harpe/base/source_tree_testing.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(Traces, RefusesTimesAndPowersOfNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

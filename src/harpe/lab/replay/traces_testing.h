@@ -8,7 +8,7 @@
 #include "harpe/base/file.h"
 #include "harpe/lab/replay/traces.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Reads summary_train.csv and summary_power_<gpu>.csv.
 inline Result<Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu) {
@@ -22,4 +22,4 @@ inline Result<Traces> read_traces(const std::filesystem::path& directory, const 
   return traces;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -1,6 +1,6 @@
 #include "harpe/lab/reproduce/accounting.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 IterationFigures waiting_until(const IterationFigures& iteration, Seconds end,
                                Watts waiting_power) {
@@ -17,4 +17,4 @@ double saving_percent(Joules energy, Joules baseline) {
   return 100 * (1 - energy / baseline);
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

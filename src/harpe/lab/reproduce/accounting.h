@@ -4,7 +4,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// Time and energy of one iteration of one pipeline, all its GPUs, blocking included.
 struct IterationFigures {
@@ -33,4 +33,4 @@ struct StragglingJob {
 /// Returns by how many percent the energy is less than the baseline's.
 double saving_percent(Joules energy, Joules baseline);
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 TEST(Accounting, APipelineThatWaitsDrawsBlockingPower) {
@@ -21,4 +21,4 @@ TEST(Accounting, AJobIsItsStragglerAndThePipelinesThatWaitForIt) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -10,7 +10,7 @@
 #include "harpe/base/csv_table.h"
 #include "harpe/base/file.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 // Figures for all layers and 64 GPUs over those of a tenth of the layers and one GPU a stage.
@@ -237,4 +237,4 @@ Result<Sosp24Artifact> read_sosp24(const std::filesystem::path& folder) {
   return artifact;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

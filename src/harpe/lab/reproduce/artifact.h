@@ -24,7 +24,7 @@
 #include "harpe/lab/reproduce/accounting.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 /// A profile of the emulation, with what was published of it.
 struct EmulatedWorkload {
@@ -76,4 +76,4 @@ std::vector<MeasuredWorkload> parse_constants(std::string_view text, Diagnostics
 void parse_measured_plans(std::string_view text, std::vector<MeasuredWorkload>& workloads,
                           Diagnostics& diagnostics);
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,7 +8,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::AllOf;
@@ -97,4 +97,4 @@ TEST_F(Artifact, TakesMeasuredPlansOfItsWorkloads) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -8,7 +8,7 @@
 #include "harpe/plan/baseline/perseus_frontier.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 // Strong scaling: all pipelines together have so many micro-batches, of 8 stages with 8 GPUs each.
@@ -125,7 +125,7 @@ class Rows {
   std::vector<ReproducedRow> rows_;
 };
 
-Planned planned_by_clocks(const PerseusFrontier& published, const IterationFigures& all_max,
+Planned planned_by_clocks(const plan::PerseusFrontier& published, const IterationFigures& all_max,
                           const Plan& fastest, const Plan& least_energy) {
   return {.all_max = all_max,
           .fastest = figures_of(fastest),
@@ -139,9 +139,10 @@ Planned planned_by_clocks(const PerseusFrontier& published, const IterationFigur
 Result<IterationFigures> fill_recomputed(Rows& rows, const Frontier& frontier, Seconds unit,
                                          Watts waiting_power) {
   const IterationFigures all_max = figures_of(frontier.all_max());
-  const PerseusFrontier found = HARPE_TRY(PerseusFrontier::find(frontier, {.unit = unit}));
+  const plan::PerseusFrontier found =
+      HARPE_TRY(plan::PerseusFrontier::find(frontier, {.unit = unit}));
   std::vector<IterationFigures> points;
-  for (const PerseusFrontier::Point& point : found.points())
+  for (const plan::PerseusFrontier::Point& point : found.points())
     points.push_back({point.planned_time, point.planned_energy});
   const Planned planned = published_rules(points, all_max, waiting_power);
   HARPE_TRY(rows.fill(planned, all_max.time, &ReproducedRow::recomputed));
@@ -191,7 +192,7 @@ Result<ReproducedRows> emulated_rows(const EmulatedWorkload& workload, int micro
   const Result<IterationFigures> baseline = fill_recomputed(rows, frontier, unit, waiting_power);
   if (!baseline.ok())
     table.notes.push_back("Perseus's published algorithm: " + baseline.error().text());
-  const Result<Plan> envpipe = envpipe_plan(frontier, EnvPipeForm::kEmulated);
+  const Result<Plan> envpipe = plan::envpipe_plan(frontier, plan::EnvPipeForm::kEmulated);
   if (!envpipe.ok()) table.notes.push_back("EnvPipe: " + envpipe.error().text());
   if (envpipe.ok() && baseline.ok())
     rows.fill_envpipe(figures_of(*envpipe), *baseline, &ReproducedRow::recomputed);
@@ -251,4 +252,4 @@ Result<std::vector<ReproducedTable>> tables_of(const Sosp24Artifact& artifact,
   return tables;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -5,7 +5,7 @@
 #include "harpe/plan/baseline/perseus_frontier.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 /// Returns the profile with data loading as a part of each forward: it runs right before it.
@@ -83,9 +83,9 @@ Status fill_published(std::vector<ReproducedRow>& rows, const MeasuredPipeline& 
 Status fill_recomputed(std::vector<ReproducedRow>& rows, const MeasuredPipeline& pipeline,
                        const Frontier& frontier, std::optional<Seconds> unit) {
   // These profiles have the clocks alone that some measured plan used, often two or three.
-  PerseusOptions options{.lines_through_few_points = true};
+  plan::PerseusOptions options{.lines_through_few_points = true};
   if (unit) options.unit = *unit;
-  const PerseusFrontier found = HARPE_TRY(PerseusFrontier::find(frontier, options));
+  const plan::PerseusFrontier found = HARPE_TRY(plan::PerseusFrontier::find(frontier, options));
   const Plan fastest = HARPE_TRY(found.plan(found.points().size() - 1));
   const auto until = [&](Seconds end) -> Result<IterationFigures> {
     return pipeline.figures_of(HARPE_TRY(found.plan_by(end - pipeline.workload.fixed_extra)));
@@ -128,4 +128,4 @@ Result<ReproducedRows> measured_rows(const MeasuredWorkload& workload,
   return table;
 }
 
-}  // namespace harpe
+}  // namespace harpe::lab

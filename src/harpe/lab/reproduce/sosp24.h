@@ -20,7 +20,7 @@
 #include "harpe/base/result.h"
 #include "harpe/lab/reproduce/artifact.h"
 
-namespace harpe {
+namespace harpe::lab {
 
 struct ReproducedRow {
   std::string what = {};                ///< "intrinsic_saving_percent"
@@ -68,4 +68,4 @@ Result<ReproducedRows> measured_rows(const MeasuredWorkload& workload, std::opti
 /// Slowdowns of the straggler in the tables.
 inline constexpr double kPublishedStragglers[] = {1.05, 1.1, 1.2, 1.3, 1.4, 1.5};
 
-}  // namespace harpe
+}  // namespace harpe::lab

@@ -11,7 +11,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::lab {
 namespace {
 
 using ::testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(Sosp24, SaysWhatAProfileLacks) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::lab

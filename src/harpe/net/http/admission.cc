@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::net {
 
 std::size_t ClientCounts::of(const std::string& client) const {
   const auto found = clients_.find(client);
@@ -89,4 +89,4 @@ void Turns::end(const std::string& client) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

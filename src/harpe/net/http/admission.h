@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 
 /// Counts in all and by client. Not thread-safe. O(log clients).
 class ClientCounts {
@@ -78,4 +78,4 @@ class Turns {
   std::string newest_;  ///< who had the last turn: the next is another's
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

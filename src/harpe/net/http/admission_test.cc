@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using Place = Admission::Place;
@@ -104,4 +104,4 @@ TEST(Turns, AreTakenByTurns) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harpe {
+namespace harpe::net {
 
 ByteBudget::Share::Share(std::shared_ptr<ByteBudget> budget, std::string client)
     : budget_(std::move(budget)), client_(std::move(client)) {}
@@ -35,4 +35,4 @@ bool ByteBudget::change(const std::string& client, std::size_t before, std::size
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

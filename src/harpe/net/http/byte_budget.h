@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 
 /// Not thread-safe. O(log clients) a change.
 class ByteBudget {
@@ -56,4 +56,4 @@ class ByteBudget {
   std::map<std::string, std::size_t> of_clients_;  ///< those that hold any
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

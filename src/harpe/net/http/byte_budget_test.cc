@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 constexpr std::size_t kFree = ByteBudget::kFree;
@@ -66,4 +66,4 @@ TEST(ByteBudget, HasEverythingBackInTheEnd) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

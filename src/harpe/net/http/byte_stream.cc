@@ -13,7 +13,7 @@
 #include <cstring>
 #include <limits>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using boost::system::error_code;
@@ -205,4 +205,4 @@ void watch_over(int tcp_socket, Seconds silence) {
   set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, 128 * 1024);                         // bytes
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -18,7 +18,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// On the thread of its loop.
 class ByteStream {
@@ -85,4 +85,4 @@ class ByteStream {
 /// \param silence  after which it is asked; 15 s later it is lost
 void watch_over(int tcp_socket, Seconds silence);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 #include "harpe/net/http/http_responses.h"
 #include "harpe/net/http/http_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using nlohmann::json;
@@ -120,4 +120,4 @@ TEST(HttpConformance, OfAllCasesInOnePieceAndByteByByte) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -7,7 +7,7 @@
 
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::net {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -510,4 +510,4 @@ void Connection::watch_listener() {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -21,7 +21,7 @@
 #include "harpe/net/http/http_reader.h"
 #include "harpe/net/http/http_server.h"
 
-namespace harpe {
+namespace harpe::net {
 
 class Connection;
 
@@ -186,4 +186,4 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool has_ended_ = false;  ///< the client sends nothing more
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -13,7 +13,7 @@
 #include "harpe/net/http/http_responses.h"
 #include "harpe/net/http/http_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ::testing::AllOf;
@@ -500,4 +500,4 @@ TEST(HttpConnection, EndsWithItsServerWhateverIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

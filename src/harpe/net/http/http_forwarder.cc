@@ -24,7 +24,7 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/net/http/http_response_reader.h"
 
-namespace harpe {
+namespace harpe::net {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -456,4 +456,4 @@ void HttpForwarder::forward(const std::string& url, const HttpRequest& request, 
       ->start(request.presence);
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

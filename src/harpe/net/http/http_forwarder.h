@@ -13,7 +13,7 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/net/http/server_loop.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// On the thread of its loop.
 class HttpForwarder {
@@ -56,4 +56,4 @@ class HttpForwarder {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

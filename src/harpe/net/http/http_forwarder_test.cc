@@ -17,7 +17,7 @@
 #include "harpe/net/http/http_responses.h"
 #include "harpe/net/http/http_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ::testing::AllOf;
@@ -416,4 +416,4 @@ TEST(HttpForwarder, EndsWithItsServersWhateverIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

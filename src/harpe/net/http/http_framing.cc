@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
@@ -283,4 +283,4 @@ ChunkedBody::State ChunkedBody::take_line(std::string_view line, const std::stri
   return State::kNeedMore;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::net {
 
 /// What is wrong with a message, as a status and for people.
 struct HttpError {
@@ -109,4 +109,4 @@ class ChunkedBody {
   HttpError error_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace harpe {
+namespace harpe::net {
 
 void ClientPresence::when_left(std::function<void()> work) {
   if (has_left_) return work();
@@ -66,4 +66,4 @@ std::string http_text(const HttpResponse& response, int version, bool keep_alive
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 
 #include "harpe/net/service/peer.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Whether the client of a request still waits for its response. On the thread of the loop that the
 /// request was read on.
@@ -82,4 +82,4 @@ std::string http_head(const HttpResponse& response, int version, bool keep_alive
 /// With its body, if it is no stream.
 std::string http_text(const HttpResponse& response, int version, bool keep_alive);
 
-}  // namespace harpe
+}  // namespace harpe::net

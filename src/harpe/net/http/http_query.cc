@@ -5,7 +5,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 std::optional<int> hex_digit(char c) {
@@ -115,4 +115,4 @@ Result<std::vector<int>> parse_index_list(std::string_view text, const std::stri
   return indices;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -11,7 +11,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// `%41` and `+` undone (application/x-www-form-urlencoded); a broken escape is an error.
 Result<std::string> percent_decoded(std::string_view text);
@@ -37,4 +37,4 @@ class HttpQuery {
 Result<std::vector<int>> parse_index_list(std::string_view text, const std::string& noun,
                                           const std::string& name);
 
-}  // namespace harpe
+}  // namespace harpe::net

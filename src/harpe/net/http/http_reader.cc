@@ -7,7 +7,7 @@
 #include "harpe/net/http/http_framing.h"
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::net {
 
 namespace {
 
@@ -283,4 +283,4 @@ void HttpReader::reset() {
   parser_.reset();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -17,7 +17,7 @@
 
 #include "harpe/net/http/http_message.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// How much a client may send in one request: every byte of it counts.
 struct HttpSizes {
@@ -84,4 +84,4 @@ class HttpReader {
   std::unique_ptr<Parser> parser_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

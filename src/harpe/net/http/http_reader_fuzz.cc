@@ -34,7 +34,7 @@ struct Read {
   bool is_bad = false;
 };
 
-std::string text_of(const HttpRequest& request) {
+std::string text_of(const net::HttpRequest& request) {
   return request.method + "\n" + request.path + "\n" + request.query + "\n" +
          request.authorization + "\n" + request.forward_token + "\n" + request.body + "\n" +
          std::to_string(request.version) + (request.keep_alive ? "k" : "c") +
@@ -43,26 +43,26 @@ std::string text_of(const HttpRequest& request) {
 
 /// What the reader makes of the bytes, some at a time.
 Read read_all(std::string_view bytes, std::size_t step) {
-  const HttpSizes sizes{
+  const net::HttpSizes sizes{
       .header = kHeader, .body = kBody, .body_of = [](std::string_view, std::string_view path) {
         return std::optional(body_limit(path));
       }};
-  HttpReader reader(sizes);
+  net::HttpReader reader(sizes);
   Read read;
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     std::string_view piece = bytes.substr(at, step);
-    HttpReader::State state = reader.read(piece);
-    for (; state == HttpReader::State::kDone; state = reader.read(piece)) {
+    net::HttpReader::State state = reader.read(piece);
+    for (; state == net::HttpReader::State::kDone; state = reader.read(piece)) {
       require(reader.held() <= sizes.held(kLargerBody));
-      const HttpRequest request = reader.take();
+      const net::HttpRequest request = reader.take();
       require(request.body.size() <= body_limit(request.path));
       read.requests.push_back(text_of(request));
-      static_cast<void>(HttpQuery::parse(request.query, {"a", "rank"}));
+      static_cast<void>(net::HttpQuery::parse(request.query, {"a", "rank"}));
       require(reader.held() == 0 && !reader.begun());
     }
     require(reader.held() <= sizes.held(kLargerBody));
     require(reader.wanted() <= kLargerBody);
-    if (state == HttpReader::State::kBad) {
+    if (state == net::HttpReader::State::kBad) {
       require(reader.bad().status >= 400 && !reader.bad().body.empty());
       read.is_bad = true;
       break;
@@ -160,7 +160,7 @@ bool is_address(std::string_view text) {
   return parts.size() == 1 || parts[1].empty() || consists_of(parts[1], kNumbers);
 }
 
-bool set_target(std::string_view target, HttpRequest& request) {
+bool set_target(std::string_view target, net::HttpRequest& request) {
   for (const unsigned char c : target) {
     if (c < 33 || c > 126 || c == '#') return false;
   }
@@ -185,7 +185,7 @@ bool set_target(std::string_view target, HttpRequest& request) {
   return true;
 }
 
-bool set_first_line(std::string_view line, HttpRequest& request) {
+bool set_first_line(std::string_view line, net::HttpRequest& request) {
   const std::vector<std::string_view> parts = split(line, ' ');
   if (parts.size() != 3) return false;
   const std::vector<std::string> methods{"GET",   "HEAD",    "POST",  "PUT",  "DELETE",
@@ -198,7 +198,7 @@ bool set_first_line(std::string_view line, HttpRequest& request) {
   return set_target(parts[1], request);
 }
 
-bool set_fields(const Fields& fields, HttpRequest& request) {
+bool set_fields(const Fields& fields, net::HttpRequest& request) {
   const auto hosts = values(fields, "host"), tokens = values(fields, "authorization");
   if (hosts.size() > 1 || (hosts.empty() && request.version == 11)) return false;
   if (!hosts.empty() && !is_address(hosts[0])) return false;
@@ -294,7 +294,7 @@ Verdict take_chunks(std::string_view& bytes, std::size_t limit, std::string& bod
   }
 }
 
-Verdict take_body(std::string_view& bytes, const Fields& fields, HttpRequest& request) {
+Verdict take_body(std::string_view& bytes, const Fields& fields, net::HttpRequest& request) {
   const auto codings = values(fields, "transfer-encoding"),
              lengths = values(fields, "content-length");
   const std::size_t limit = body_limit(request.path);
@@ -316,7 +316,7 @@ Verdict take_body(std::string_view& bytes, const Fields& fields, HttpRequest& re
   return Verdict::kGood;
 }
 
-Verdict take_request(std::string_view& bytes, HttpRequest& request) {
+Verdict take_request(std::string_view& bytes, net::HttpRequest& request) {
   std::size_t room = kHeader;
   std::string_view line;
   do {
@@ -335,7 +335,7 @@ Verdict take_request(std::string_view& bytes, HttpRequest& request) {
 Read read_strictly(std::string_view bytes) {
   Read read;
   while (!bytes.empty()) {
-    HttpRequest request;
+    net::HttpRequest request;
     const Verdict is = take_request(bytes, request);
     read.is_bad = is == Verdict::kBad;
     if (is != Verdict::kGood) break;

@@ -7,7 +7,7 @@
 
 #include "harpe/net/http/http_query.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ReaderState = HttpReader::State;
@@ -182,4 +182,4 @@ TEST(IndexList, IsSortedWithoutDuplicates) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -14,14 +14,14 @@ void require(bool holds) {
 }
 
 using namespace harpe;  // NOLINT(google-build-using-namespace)
-using State = HttpResponseReader::State;
+using State = net::HttpResponseReader::State;
 
-constexpr HttpResponseReader::Limits kLimits{.header = 256, .body = 64};
+constexpr net::HttpResponseReader::Limits kLimits{.header = 256, .body = 64};
 /// A line, what is kept of those before, and what short texts have for nothing.
 constexpr std::size_t kMostHeld = 2 * kLimits.header + kLimits.body + 1024;
 
 std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {
-  HttpResponseReader reader(kLimits, to_head);
+  net::HttpResponseReader reader(kLimits, to_head);
   State state = State::kNeedMore;
   bool had_head = false;
   for (std::size_t at = 0; at < bytes.size() && state == State::kNeedMore; at += step) {
@@ -43,7 +43,7 @@ std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {
   }
   require(state == State::kDone && had_head);
   const bool keep_alive = reader.keep_alive();
-  const HttpResponse response = reader.take();
+  const net::HttpResponse response = reader.take();
   require(response.status >= 200 && response.status <= 999 && response.body.size() <= kLimits.body);
   require(!to_head || response.body.empty());
   std::string text = std::to_string(response.status) + (keep_alive ? "k" : "c") + "\n" +

@@ -7,7 +7,7 @@
 
 #include "harpe/net/http/http_framing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 /// Handed on beside the content's type.
@@ -184,4 +184,4 @@ std::size_t HttpResponseReader::held() const {
   return bytes + (parser_->chunks ? parser_->chunks->held() : 0);
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

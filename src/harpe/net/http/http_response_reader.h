@@ -9,7 +9,7 @@
 
 #include "harpe/net/http/http_message.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Of one response. Not thread-safe.
 class HttpResponseReader {
@@ -52,4 +52,4 @@ class HttpResponseReader {
   std::unique_ptr<Parser> parser_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ResponseState = HttpResponseReader::State;
@@ -86,4 +86,4 @@ TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harpe {
+namespace harpe::net {
 
 HttpResponse json_response(int status, const OrderedJson& document) {
   return {.status = status, .content_type = "application/json", .body = json_line(document)};
@@ -72,4 +72,4 @@ HttpResponse wrong_method(const std::string& allowed) {
   return response;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/net/http/http_message.h"
 
-namespace harpe {
+namespace harpe::net {
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -37,4 +37,4 @@ HttpResponse error_at(std::string_view path, int status, std::string_view code,
 /// 405 with what is allowed: "GET, POST".
 HttpResponse wrong_method(const std::string& allowed);
 
-}  // namespace harpe
+}  // namespace harpe::net

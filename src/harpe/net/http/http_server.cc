@@ -19,7 +19,7 @@
 #include "harpe/net/service/peer.h"
 #include "harpe/net/service/token.h"
 
-namespace harpe {
+namespace harpe::net {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -261,4 +261,4 @@ std::size_t HttpServer::buffered() const {
   return state_->budget->held();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

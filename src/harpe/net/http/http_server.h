@@ -22,7 +22,7 @@
 #include "harpe/net/http/http_reader.h"
 #include "harpe/net/http/server_loop.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// What one server gives its clients.
 struct HttpLimits {
@@ -95,4 +95,4 @@ class HttpServer {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -22,7 +22,7 @@
 #include "harpe/net/http/server_socket.h"
 #include "harpe/net/http/tls_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// A server on a thread of its own.
 class LocalServer {
@@ -189,4 +189,4 @@ inline std::string asked(std::uint16_t port, const std::string& request) {
   return client.read_to_end();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-namespace harpe {
+namespace harpe::net {
 
 void SocketFile::remove() {
   if (path_.empty()) return;
@@ -36,4 +36,4 @@ void remove_socket_files(std::vector<OpenSocket>& sockets) {
   for (OpenSocket& socket : sockets) socket.file.remove();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -12,7 +12,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/net/http/server_socket.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// The file of a Unix socket that this process made: gone with this at the latest.
 class SocketFile {
@@ -47,4 +47,4 @@ Result<std::vector<OpenSocket>> open_sockets(const std::optional<UnixSocketOptio
 /// them alone.
 void remove_socket_files(std::vector<OpenSocket>& sockets);
 
-}  // namespace harpe
+}  // namespace harpe::net

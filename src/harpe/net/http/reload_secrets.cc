@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 void tell(const Result<bool>& reloaded, const std::string& what, ServerLog& log) {
@@ -20,4 +20,4 @@ void reload_secrets(TokenKeys* keys, HttpServer& server, ServerLog& log) {
   tell(server.reload_certificates(), "certificates", log);
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -13,7 +13,7 @@
 #include <boost/system/system_error.hpp>
 #include <chrono>
 
-namespace harpe {
+namespace harpe::net {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -131,4 +131,4 @@ void ServerLoop::stop() {
   state_->context.stop();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -14,7 +14,7 @@ namespace boost::asio {
 class io_context;  // NOLINT(readability-identifier-naming)
 }
 
-namespace harpe {
+namespace harpe::net {
 
 /// Everything runs on the thread that calls `run`; `post` and `stop` may be called from any. Timers
 /// do not count the time for which the machine was suspended.
@@ -48,4 +48,4 @@ class ServerLoop final : public Loop {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

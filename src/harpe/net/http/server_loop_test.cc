@@ -15,7 +15,7 @@
 
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 void make_readable(const UniqueFd& descriptor) {
@@ -135,4 +135,4 @@ TEST_F(Watching, SaysWhereNoMoreFilesCanBeOpened) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -17,7 +17,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 constexpr int kBacklog = 4096;
@@ -257,4 +257,4 @@ std::size_t connections_within(std::uint64_t files, std::size_t others, std::siz
   return static_cast<std::size_t>(std::max<std::uint64_t>(1, left / each));
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -13,7 +13,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/net/service/peer.h"
 
-namespace harpe {
+namespace harpe::net {
 
 struct UnixSocketOptions {
   std::filesystem::path path = {};
@@ -65,4 +65,4 @@ std::uint64_t raise_file_limit();
 /// that are needed for other things; \param each  that a connection needs
 std::size_t connections_within(std::uint64_t files, std::size_t others, std::size_t each);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -18,7 +18,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/net/http/http_server.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Its files go with it.
 class TestCertificate {
@@ -62,4 +62,4 @@ class TestCertificate {
   const TestDirectory folder_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

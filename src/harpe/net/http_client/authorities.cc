@@ -5,7 +5,7 @@
 #include <array>
 #include <system_error>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 bool is_there(const char* file) {
@@ -46,4 +46,4 @@ std::string authorities_file(const std::filesystem::path& of_user) {
   return built->cainfo != nullptr && found == built->cainfo ? std::string() : found;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 
 /// Where systems keep them in one file, the most widespread first.
 std::span<const char* const> usual_authority_files();
@@ -20,4 +20,4 @@ std::string authorities_among(const char* built_in, std::span<const char* const>
 /// The file for `CURLOPT_CAINFO`: the user's, else by the rule above; empty: leave it to libcurl.
 std::string authorities_file(const std::filesystem::path& of_user);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 class Authorities : public testing::Test {
@@ -51,4 +51,4 @@ TEST_F(Authorities, TheUsersFileIsTakenAsItIs) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace harpe {
+namespace harpe::net {
 
 bool is_loopback(const sockaddr& address) {
   if (address.sa_family == AF_UNIX) return true;
@@ -40,4 +40,4 @@ std::string clear_text_refusal(const std::string& url) {
   return "a token is sent over https:// or to a loopback address only, and " + url + " is neither";
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

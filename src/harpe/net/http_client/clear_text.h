@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 
 /// True for 127.0.0.0/8, ::1, 127.0.0.0/8 mapped to IPv6, and Unix sockets.
 bool is_loopback(const sockaddr& address);
@@ -32,4 +32,4 @@ class ClearTextGuard {
 /// Why a transfer was refused. \param url  without user and query
 std::string clear_text_refusal(const std::string& url);
 
-}  // namespace harpe
+}  // namespace harpe::net

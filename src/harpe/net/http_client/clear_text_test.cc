@@ -14,7 +14,7 @@
 #include "harpe/net/http_client/http_link.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 bool is_loopback_text(const std::string& text) {
@@ -93,4 +93,4 @@ TEST(ClearText, ATokenReachesALoopbackAddressAndATrustedNetwork) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

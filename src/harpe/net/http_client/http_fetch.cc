@@ -10,7 +10,7 @@
 #include "harpe/net/http_client/authorities.h"
 #include "harpe/net/http_client/clear_text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 constexpr int kMostRedirects = 3;
@@ -256,4 +256,4 @@ std::optional<Seconds> parse_retry_after(const std::string& text, std::chrono::s
   return Seconds{std::max(0.0, until)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

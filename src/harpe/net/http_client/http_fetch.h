@@ -21,7 +21,7 @@
 #include "harpe/base/units.h"
 #include "harpe/net/http_client/http_link.h"
 
-namespace harpe {
+namespace harpe::net {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
@@ -69,4 +69,4 @@ std::string url_for_messages(const std::string& url);
 /// neither.
 std::optional<Seconds> parse_retry_after(const std::string& text, std::chrono::sys_seconds now);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 #include "harpe/net/http_client/percent_encoded.h"
 #include "harpe/net/http_client/scripted_http_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using std::chrono::sys_seconds;
@@ -161,4 +161,4 @@ TEST(HttpFetch, ShowsNoQueryOfAUrl) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

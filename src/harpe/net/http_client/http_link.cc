@@ -14,7 +14,7 @@
 #include "harpe/net/http_client/clear_text.h"
 #include "harpe/net/http_client/token_file.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 struct CleanEasy {
@@ -282,4 +282,4 @@ Result<std::unique_ptr<HttpLink>> HttpLink::open(HttpLinkOptions options) {
   return std::unique_ptr<HttpLink>(std::make_unique<CurlLink>(std::move(options), multi));
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

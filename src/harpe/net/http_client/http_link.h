@@ -14,7 +14,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::net {
 
 struct HttpLinkOptions {
   std::string server = {};  ///< "https://harpe.example:7787", no path
@@ -76,4 +76,4 @@ class HttpLink {
   virtual void wake() = 0;  ///< thread-safe
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 /// A port or a Unix socket, and the connections to it.
@@ -224,4 +224,4 @@ TEST(HttpLink, KeepsItsConnectionsFromProgramsThatTheProcessStarts) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

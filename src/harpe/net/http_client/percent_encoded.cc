@@ -1,6 +1,6 @@
 #include "harpe/net/http_client/percent_encoded.h"
 
-namespace harpe {
+namespace harpe::net {
 
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view kPlain =
@@ -18,4 +18,4 @@ std::string percent_encoded(std::string_view text) {
   return encoded;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::net {
 
 /// One part of a path or one value of a query, with escapes.
 std::string percent_encoded(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::net

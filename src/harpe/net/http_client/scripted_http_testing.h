@@ -19,7 +19,7 @@
 
 #include "harpe/base/mutex.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Answers one request a connection, one connection after the other.
 class ScriptedHttpServer {
@@ -113,4 +113,4 @@ inline std::string scripted_response(
          "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

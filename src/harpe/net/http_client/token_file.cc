@@ -4,7 +4,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 
 const std::string& TokenFile::current() {
   if (!path_.empty() && file_stamp(path_) != seen_) (void)read();
@@ -28,4 +28,4 @@ Status TokenFile::read() {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -8,7 +8,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Not thread-safe.
 class TokenFile {
@@ -31,4 +31,4 @@ class TokenFile {
   FileStamp seen_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

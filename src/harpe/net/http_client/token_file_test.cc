@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 class Tokens : public ::testing::Test {
@@ -80,4 +80,4 @@ TEST_F(Tokens, WithoutAFileStayWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -6,7 +6,7 @@
 
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 /// The kernel takes the terminal away from all processes of its session when it closes.
@@ -26,4 +26,4 @@ bool ControllingTerminal::has_closed() const {
   return was_there_ && !has_terminal();
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -4,7 +4,7 @@
 /// be opened again, or the terminal has closed. A daemon that outlived its terminal would go on
 /// without a log, unseen.
 
-namespace harpe {
+namespace harpe::net {
 
 /// Thread-safe after construction.
 class ControllingTerminal {
@@ -20,4 +20,4 @@ class ControllingTerminal {
   bool was_there_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

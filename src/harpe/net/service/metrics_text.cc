@@ -4,7 +4,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 std::string escaped(const std::string& text) {
@@ -33,4 +33,4 @@ void MetricsText::sample(double value, const Labels& labels) {
   text_ += (labels.empty() ? " " : "} ") + shortest(value) + "\n";
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::net {
 
 /// Writes metrics family by family.
 class MetricsText {
@@ -24,4 +24,4 @@ class MetricsText {
   std::string text_, name_, header_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

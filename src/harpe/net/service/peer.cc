@@ -13,7 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 Error failure(const char* what, int error) {
@@ -86,4 +86,4 @@ Result<Peer> peer_of_socket(int socket) {
   return peer;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

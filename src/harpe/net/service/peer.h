@@ -9,7 +9,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Who is asking, as the kernel or a verified token says; never as the client says.
 struct Peer {
@@ -31,4 +31,4 @@ Result<Peer> peer_of_socket(int socket);
 /// When a process started, in clock ticks since the machine started; nullopt when there is none.
 std::optional<std::uint64_t> start_of_process(std::int64_t pid);
 
-}  // namespace harpe
+}  // namespace harpe::net

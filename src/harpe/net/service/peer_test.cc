@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 TEST(PeerOfSocket, IsWhoTheKernelSaysConnected) {
@@ -29,4 +29,4 @@ TEST(PeerOfSocket, IsAnErrorForWhatIsNoUnixSocket) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

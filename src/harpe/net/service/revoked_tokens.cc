@@ -6,7 +6,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 /// "2026-11-22T10:00:00Z"
@@ -77,4 +77,4 @@ bool RevokedTokens::covers(const TokenClaims& claims) const {
   return !subject->second || !claims.issued || *claims.issued < *subject->second;
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -21,7 +21,7 @@
 #include "harpe/base/result.h"
 #include "harpe/net/service/token.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Looking up is O(log entries).
 class RevokedTokens {
@@ -40,4 +40,4 @@ class RevokedTokens {
   std::map<std::string, std::optional<std::int64_t>, std::less<>> subjects_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

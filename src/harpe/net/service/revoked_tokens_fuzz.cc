@@ -17,13 +17,14 @@ void require(bool holds) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace harpe;  // NOLINT(google-build-using-namespace)
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const Result<RevokedTokens> revoked = RevokedTokens::parse(text, "file");
+  const Result<net::RevokedTokens> revoked = net::RevokedTokens::parse(text, "file");
   if (!revoked.ok()) return 0;
-  const TokenClaims old{.subject = "a", .issued = 0}, other{.subject = "b", .id = "x", .issued = 0};
-  const Result<RevokedTokens> more =
-      RevokedTokens::parse(text + "\nsubject a before 1970-01-01T00:00:01Z\nid x\n", "file");
+  const net::TokenClaims old{.subject = "a", .issued = 0},
+      other{.subject = "b", .id = "x", .issued = 0};
+  const Result<net::RevokedTokens> more =
+      net::RevokedTokens::parse(text + "\nsubject a before 1970-01-01T00:00:01Z\nid x\n", "file");
   require(more.ok() && more->covers(old) && more->covers(other));
-  const TokenClaims newer{.subject = "a", .issued = 1};
+  const net::TokenClaims newer{.subject = "a", .issued = 1};
   require(revoked->covers(newer) == more->covers(newer));
   return 0;
 }

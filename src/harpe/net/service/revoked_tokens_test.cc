@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ::testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(RevokedTokens, ALineThatIsNoneOfThemRefusesTheFile) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

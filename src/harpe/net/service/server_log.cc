@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace harpe {
+namespace harpe::net {
 
 Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& path) {
   ServerLog log;
@@ -66,4 +66,4 @@ void ServerLog::write(std::string_view line) {
       ::write(file_ ? file_.get() : STDERR_FILENO, text.data(), text.size());
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// A line of the log: "2026-03-01T12:00:00Z harpe agent: asked to stop". Line ends within are
 /// replaced. \param who  "harpe agent"
@@ -44,4 +44,4 @@ class ServerLog {
   bool to_journal_ = stderr_is_journal();
 };
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -12,7 +12,7 @@
 #include "harpe/base/text.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::net {
 
 bool notify_systemd(std::string_view state) {
   const char* name = std::getenv("NOTIFY_SOCKET");
@@ -44,4 +44,4 @@ std::optional<Seconds> watchdog_period() {
   return Seconds{static_cast<double>(*period) * 1e-6};
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

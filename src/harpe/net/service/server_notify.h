@@ -8,7 +8,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// Sends "READY=1" or the like to the socket in NOTIFY_SOCKET. False when there is none.
 bool notify_systemd(std::string_view state);
@@ -16,4 +16,4 @@ bool notify_systemd(std::string_view state);
 /// How often systemd wants to hear "WATCHDOG=1" from this process; none: never.
 std::optional<Seconds> watchdog_period();
 
-}  // namespace harpe
+}  // namespace harpe::net

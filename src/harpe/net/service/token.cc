@@ -17,7 +17,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 constexpr std::string_view kAlphabet =
@@ -211,4 +211,4 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   return read_claims(*claims, now);
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

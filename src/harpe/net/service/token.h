@@ -12,7 +12,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::net {
 
 /// What a token says of its holder.
 struct TokenClaims {
@@ -59,4 +59,4 @@ std::optional<std::string> base64url_decoded(std::string_view text);
 /// Refuses a file with a secret that others than root and this process's user may read or write.
 Status check_secret_file(const std::filesystem::path& path);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -16,14 +16,14 @@ void require(bool holds) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace harpe;  // NOLINT(google-build-using-namespace)
   const std::string text(reinterpret_cast<const char*>(data), size);
-  static const SigningKey kKey = *SigningKey::of("0123456789abcdef0123456789abcdef");
-  static const SigningKey kOther = *SigningKey::of("another-key-another-key-another-");
+  static const net::SigningKey kKey = *net::SigningKey::of("0123456789abcdef0123456789abcdef");
+  static const net::SigningKey kOther = *net::SigningKey::of("another-key-another-key-another-");
   const auto accepted = kKey.verify(text, 0);
   if (accepted.ok()) require(!kOther.verify(text, 0).ok());
 
-  const std::string_view bearer = bearer_token(text);
+  const std::string_view bearer = net::bearer_token(text);
   require(bearer.size() <= text.size());
-  if (const auto bytes = base64url_decoded(text)) require(base64url(*bytes) == text);
+  if (const auto bytes = net::base64url_decoded(text)) require(net::base64url(*bytes) == text);
   // Any text can be a subject, if the token does not get too long; bytes that are not UTF-8 come
   // back replaced.
   if (!text.empty() && size < 256) {

@@ -8,7 +8,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 Error in_file(Error error, const std::filesystem::path& path) {
@@ -131,4 +131,4 @@ std::optional<std::string> forwarded_client(const TokenKeys& keys, std::string_v
   return std::move(claims->subject);
 }
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -20,7 +20,7 @@
 #include "harpe/net/service/revoked_tokens.h"
 #include "harpe/net/service/token.h"
 
-namespace harpe {
+namespace harpe::net {
 
 struct TokenFiles {
   std::filesystem::path keys;  ///< of mode 600; a key of 32 bytes or more a line
@@ -73,4 +73,4 @@ std::string forward_token(const TokenKeys& keys, const std::string& client, std:
 std::optional<std::string> forwarded_client(const TokenKeys& keys, std::string_view token,
                                             std::int64_t now);
 
-}  // namespace harpe
+}  // namespace harpe::net

@@ -9,7 +9,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ::testing::HasSubstr;
@@ -132,4 +132,4 @@ TEST_F(TokenKeysTest, KeysThatOthersMayReadOrThatAreTooManyAreRefused) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -7,7 +7,7 @@
 
 #include "harpe/net/service/token_keys.h"
 
-namespace harpe {
+namespace harpe::net {
 namespace {
 
 using ::testing::ElementsAre;
@@ -121,4 +121,4 @@ TEST(BearerToken, IsTakenOutOfItsHeader) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::net

@@ -26,7 +26,7 @@
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/node_client/clock_channel.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,7 +102,7 @@ class AgentCrash : public ::testing::Test {
     const auto upto = [&](int highest) {
       return std::uniform_int_distribution<int>(0, highest)(random);
     };
-    Peer peer;
+    net::Peer peer;
     peer.uid = ::getuid();
     for (;;) {
       const auto lease = controller.take(peer, {{1}, 60_s, false, "use"});
@@ -251,4 +251,4 @@ TEST_F(AgentCrash, LeavesNoGpuChangedWithoutALeaseAfterTheNextStart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -11,7 +11,7 @@
 
 #include "harpe/node/agent/controller.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Allows user 1000 and the holder of a token for "grafana" to read, and user 1000 to set GPU 0.
 inline constexpr const char* kTestPolicy = R"([[allow]]
@@ -75,10 +75,10 @@ class FakeController final : public Controller {
   const Policy& policy() const override { return policy_; }
   int cpus() const override { return cpus_; }
 
-  Allowance allowance(const Peer& peer, int gpu) const override {
+  Allowance allowance(const net::Peer& peer, int gpu) const override {
     return policy_.allowance(peer, identities_[static_cast<std::size_t>(gpu)]);
   }
-  Result<Lease> take(const Peer& peer, const LeaseRequest& request) override {
+  Result<Lease> take(const net::Peer& peer, const LeaseRequest& request) override {
     for (const int gpu : request.gpus) {
       if (gpu < 0 || static_cast<std::size_t>(gpu) >= identities_.size()) {
         return Error::of(ErrorCode::kNotFound, "there is no GPU " + std::to_string(gpu));
@@ -99,7 +99,7 @@ class FakeController final : public Controller {
                     .controls = request.controls});
     return live.back();
   }
-  Status renew(const Peer& /*peer*/, const std::string& lease, Seconds duration) override {
+  Status renew(const net::Peer& /*peer*/, const std::string& lease, Seconds duration) override {
     for (Lease& known : live) {
       if (known.id != lease) continue;
       known.expires_in = std::min(duration, longest_lease);
@@ -107,14 +107,15 @@ class FakeController final : public Controller {
     }
     return Error::of(ErrorCode::kNotFound, "there is no such lease");
   }
-  void release(const Peer& /*peer*/, const std::string& lease, Done<std::monostate> done) override {
+  void release(const net::Peer& /*peer*/, const std::string& lease,
+               Done<std::monostate> done) override {
     const auto removed =
         std::erase_if(live, [&lease](const Lease& known) { return known.id == lease; });
     done(removed > 0 ? ok_status()
                      : Status(Error::of(ErrorCode::kNotFound, "there is no such lease")));
   }
-  std::vector<Lease> leases(const Peer& /*peer*/) override { return live; }
-  std::vector<Lease> holders(const Peer& peer, int gpu) override {
+  std::vector<Lease> leases(const net::Peer& /*peer*/) override { return live; }
+  std::vector<Lease> holders(const net::Peer& peer, int gpu) override {
     if (!may_read(peer, gpu).ok()) return {};
     std::vector<Lease> found;
     for (const Lease& lease : live) {
@@ -125,13 +126,13 @@ class FakeController final : public Controller {
     }
     return found;
   }
-  Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) override {
+  Result<Lease> implied_lease(const net::Peer& peer, const std::vector<int>& gpus) override {
     for (const Lease& known : live) {
       if (known.gpus == gpus && known.pid == peer.pid) return known;
     }
     return take(peer, {.gpus = gpus, .name = "implied"});
   }
-  void apply(const Peer& /*peer*/, const std::string& lease, int gpu, const Setting& setting,
+  void apply(const net::Peer& /*peer*/, const std::string& lease, int gpu, const Setting& setting,
              Done<Applied> done) override {
     const bool known = std::any_of(live.begin(), live.end(), [&](const Lease& each) {
       return each.id == lease &&
@@ -142,20 +143,20 @@ class FakeController final : public Controller {
     applied.push_back("GPU " + std::to_string(gpu) + ": " + text_of(setting));
     done(Applied{.text = applied.back(), .limit = {}, .clocks = {}, .clock = {}});
   }
-  void read(const Peer& peer, int gpu, Done<GpuReading> done) override {
+  void read(const net::Peer& peer, int gpu, Done<GpuReading> done) override {
     if (Status may = may_read(peer, gpu); !may.ok()) return done(std::move(may).error());
     done(reading(gpu));
   }
-  void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) override {
+  void power_limit_range(const net::Peer& peer, int gpu, Done<PowerLimitRange> done) override {
     if (Status may = may_read(peer, gpu); !may.ok()) return done(std::move(may).error());
     done(PowerLimitRange{Watts{100}, Watts{300}, Watts{300}});
   }
-  void supported_clocks(const Peer& peer, int gpu, ClockDomain /*domain*/,
+  void supported_clocks(const net::Peer& peer, int gpu, ClockDomain /*domain*/,
                         Done<std::vector<Megahertz>> done) override {
     if (Status may = may_read(peer, gpu); !may.ok()) return done(std::move(may).error());
     done(std::vector<Megahertz>{{210}, {225}, {1410}});
   }
-  void read_cpu(const Peer& peer, int /*cpu*/, Done<CpuEnergy> done) override {
+  void read_cpu(const net::Peer& peer, int /*cpu*/, Done<CpuEnergy> done) override {
     if (!policy_.may_read_node(peer)) {
       return done(Error::of(ErrorCode::kNoPermission, "you may not read the CPUs"));
     }
@@ -189,7 +190,7 @@ class FakeController final : public Controller {
     }
     return setting.enabled ? "persistence on" : "persistence off";
   }
-  Status may_read(const Peer& peer, int gpu) const {
+  Status may_read(const net::Peer& peer, int gpu) const {
     if (gpu < 0 || static_cast<std::size_t>(gpu) >= identities_.size()) {
       return Error::of(ErrorCode::kNotFound, "there is no GPU " + std::to_string(gpu));
     }
@@ -208,4 +209,4 @@ class FakeController final : public Controller {
   double cpu_energy_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

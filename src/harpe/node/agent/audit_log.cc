@@ -18,7 +18,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kLeaseCharacters = 8;
@@ -71,7 +71,7 @@ std::string line_text(nlohmann::ordered_json line, const std::string& result) {
 }
 
 /// By whom refusals are gathered.
-std::string named_user_of(const Peer& peer) {
+std::string named_user_of(const net::Peer& peer) {
   return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
 }
 
@@ -335,4 +335,4 @@ Status GatheredChanges::flush() {
   return status;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -37,7 +37,7 @@
 #include "harpe/base/result.h"
 #include "harpe/node/agent/policy.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// The destination of the audit log's lines. Not thread-safe.
 class AuditSink {
@@ -63,7 +63,7 @@ Result<std::unique_ptr<AuditSink>> open_audit_file(const std::filesystem::path& 
 
 struct AuditEntry {
   std::string action = {};
-  Peer peer = {};
+  net::Peer peer = {};
   std::string lease = {};
   std::string gpu = {};  ///< UUID; empty: none or several (`to`)
   std::string from = {}, to = {}, result = {};
@@ -160,4 +160,4 @@ class GatheredChanges {
   Instant begun_, due_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -16,7 +16,7 @@
 #include "harpe/node/agent/disk_testing.h"
 #include "harpe/node/agent/memory_files_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -341,4 +341,4 @@ TEST(AuditFileOnAFullDisk, OpensWhenThereIsRoomAgain) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

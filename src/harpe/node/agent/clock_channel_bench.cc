@@ -39,7 +39,7 @@
 #include "harpe/node/agent/controller_testing.h"
 #include "harpe/node/node_client/clock_channel.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,22 +306,22 @@ int run(const Settings& settings) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node
 
 int main(int argc, char** argv) {
-  harpe::Settings settings;
+  harpe::node::Settings settings;
   if (argc > 1) settings.seconds = std::atof(argv[1]);
   if (argc > 2) settings.clients = std::atoi(argv[2]);
   if (argc > 3) settings.rate = std::atof(argv[3]);
   if (argc > 4) settings.prompt = std::string(argv[4]) != "plain";
   if (argc > 5) settings.bound = std::string(argv[5]) == "bound";
   if (argc > 6) settings.follow = std::string(argv[6]) != "stay";
-  if (!(settings.seconds > 0) || settings.clients < 1 || settings.clients > harpe::kMostClients ||
-      !(settings.rate > 0)) {
+  if (!(settings.seconds > 0) || settings.clients < 1 ||
+      settings.clients > harpe::node::kMostClients || !(settings.rate > 0)) {
     std::fprintf(stderr,
                  "clock_channel_bench [seconds] [clients] [rate] [prompt|plain] [free|bound] "
                  "[follow|stay]\n");
     return 2;
   }
-  return harpe::run(settings);
+  return harpe::node::run(settings);
 }

@@ -26,7 +26,7 @@
 #include "harpe/node/agent/gpu_testing.h"
 #include "harpe/node/node_client/futex.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -68,7 +68,7 @@ class ClockChannelTest : public ::testing::Test {
   TestDirectory directory_;
   TestGpu gpu_{0}, other_{1};
   ControllerOptions options_ = options_in(directory_);
-  Peer peer_;
+  net::Peer peer_;
   TestClock test_clock_;
   Clock* clock_ = &system_clock();
   std::unique_ptr<Controller> controller_;
@@ -486,4 +486,4 @@ TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

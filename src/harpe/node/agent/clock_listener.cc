@@ -14,7 +14,7 @@
 #include "harpe/base/text.h"
 #include "harpe/node/agent/process_watch.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kLongestMessage = 1024;
@@ -164,7 +164,7 @@ Result<ClockRequest> parse_clock_request(std::string_view text) {
   return request;
 }
 
-Result<std::unique_ptr<ClockListener>> ClockListener::open(ServerLoop& loop,
+Result<std::unique_ptr<ClockListener>> ClockListener::open(net::ServerLoop& loop,
                                                            const std::filesystem::path& path,
                                                            unsigned mode, Leases leases,
                                                            Seconds patience) {
@@ -209,7 +209,7 @@ void ClockListener::accept() {
     });
     return;
   }
-  auto peer = peer_of_socket(socket.get());
+  auto peer = net::peer_of_socket(socket.get());
   if (!peer.ok()) return refuse(socket.get(), peer.error().text());
   if (const std::string reason = refusal(*peer); !reason.empty())
     return refuse(socket.get(), reason);
@@ -217,7 +217,7 @@ void ClockListener::accept() {
 }
 
 /// Why this peer gets no connection; empty: it does.
-std::string ClockListener::refusal(const Peer& peer) const {
+std::string ClockListener::refusal(const net::Peer& peer) const {
   if (!leases_.may_set_clocks(peer)) return "the policy does not let you set clocks of any GPU";
   const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer.uid; };
   const bool root = peer.uid == 0;
@@ -226,7 +226,7 @@ std::string ClockListener::refusal(const Peer& peer) const {
   return full || (own && !root) ? "too many clock channels are open" : "";
 }
 
-void ClockListener::add(UniqueFd socket, Peer peer) {
+void ClockListener::add(UniqueFd socket, net::Peer peer) {
   const int number = socket.get();
   const std::uint64_t which = ++last_number_;
   connections_.emplace(number, Connection{std::move(socket), std::move(peer), "", false, which,
@@ -312,4 +312,4 @@ Status ClockListener::open_channels(Connection& connection, const Lease& lease) 
   return send_message(socket, "ready " + lease.id + " " + shortest(lease.expires_in.value));
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

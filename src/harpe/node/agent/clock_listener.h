@@ -20,7 +20,7 @@
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/node_client/clock_slot.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// One message of a client. All that is not one is `kInvalidInput`.
 struct ClockRequest {
@@ -45,24 +45,24 @@ class ClockListener {
 
   /// What leases it needs from the controller; called on the loop's thread.
   struct Leases {
-    std::function<bool(const Peer&)> may_set_clocks;
-    std::function<Result<Lease>(const Peer&, const LeaseRequest&)> take;
-    std::function<Result<Lease>(const Peer&, const std::string& lease, Seconds)> renew;
-    std::function<Result<Lease>(const Peer&, const std::string& lease)> find;
+    std::function<bool(const net::Peer&)> may_set_clocks;
+    std::function<Result<Lease>(const net::Peer&, const LeaseRequest&)> take;
+    std::function<Result<Lease>(const net::Peer&, const std::string& lease, Seconds)> renew;
+    std::function<Result<Lease>(const net::Peer&, const std::string& lease)> find;
     /// A slot that the GPU's owner serves from now on.
-    std::function<Result<std::shared_ptr<ClockSlot>>(const Peer&, const std::string& lease,
+    std::function<Result<std::shared_ptr<ClockSlot>>(const net::Peer&, const std::string& lease,
                                                      int gpu)>
         attach;
     std::function<void(const std::string& lease)> end;
     /// Fails where anything else than what was asked for is in force then.
-    std::function<void(const Peer&, const std::string& lease, int gpu, const Setting&,
+    std::function<void(const net::Peer&, const std::string& lease, int gpu, const Setting&,
                        Done<Applied>)>
         apply;
   };
 
   /// Binds the path (in place of a socket on which no process listens) and registers with the loop.
   /// Fails with `kConflict` where one does, or where the path is no socket.
-  static Result<std::unique_ptr<ClockListener>> open(ServerLoop& loop,
+  static Result<std::unique_ptr<ClockListener>> open(net::ServerLoop& loop,
                                                      const std::filesystem::path& path,
                                                      unsigned mode, Leases leases,
                                                      Seconds patience = kPatience);
@@ -73,26 +73,26 @@ class ClockListener {
  private:
   struct Connection {
     UniqueFd socket;
-    Peer peer;
+    net::Peer peer;
     std::string lease;         ///< empty until it is greeted
     bool took_lease = false;   ///< it ends with the connection
     std::uint64_t number = 0;  ///< of all connections, as numbers of sockets are used again
     std::shared_ptr<void> watch = nullptr;
   };
 
-  ClockListener(ServerLoop& loop, Leases leases, Seconds patience)
+  ClockListener(net::ServerLoop& loop, Leases leases, Seconds patience)
       : loop_(loop), leases_(std::move(leases)), patience_(patience) {}
   void listen();
   void accept();
-  std::string refusal(const Peer& peer) const;
-  void add(UniqueFd socket, Peer peer);
+  std::string refusal(const net::Peer& peer) const;
+  void add(UniqueFd socket, net::Peer peer);
   void hear(int socket);
   void close(int socket);
   Status respond(Connection& connection, const ClockRequest& request);
   Status apply(const Connection& connection, const ClockRequest& request);
   Status open_channels(Connection& connection, const Lease& lease);
 
-  ServerLoop& loop_;
+  net::ServerLoop& loop_;
   Leases leases_;
   const Seconds patience_;
   std::filesystem::path path_;
@@ -104,4 +104,4 @@ class ClockListener {
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

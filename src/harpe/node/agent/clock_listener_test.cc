@@ -15,7 +15,7 @@
 #include "harpe/node/agent/clock_socket_testing.h"
 #include "harpe/node/agent/controller_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using ::testing::HasSubstr;
@@ -34,7 +34,7 @@ class ClockListenerTest : public ::testing::Test {
   }
   void open(Seconds patience = ClockListener::kPatience) {
     ClockListener::Leases leases;
-    leases.may_set_clocks = [this](const Peer&) { return allowed_.load(); };
+    leases.may_set_clocks = [this](const net::Peer&) { return allowed_.load(); };
     leases.take = leases_take();
     auto listener = ClockListener::open(loop_, path_, 0600, std::move(leases), patience);
     ASSERT_TRUE(listener.ok()) << listener.error().text();
@@ -43,8 +43,8 @@ class ClockListenerTest : public ::testing::Test {
   void run() {
     thread_ = std::thread([this] { loop_.run(); });
   }
-  static std::function<Result<Lease>(const Peer&, const LeaseRequest&)> leases_take() {
-    return [](const Peer&, const LeaseRequest&) -> Result<Lease> {
+  static std::function<Result<Lease>(const net::Peer&, const LeaseRequest&)> leases_take() {
+    return [](const net::Peer&, const LeaseRequest&) -> Result<Lease> {
       return Error::of(ErrorCode::kConflict, "it is held");
     };
   }
@@ -62,7 +62,7 @@ class ClockListenerTest : public ::testing::Test {
   TestDirectory directory_;
   const std::filesystem::path path_ = directory_.path() / "clock.sock";
   std::atomic<bool> allowed_ = true;
-  ServerLoop loop_;
+  net::ServerLoop loop_;
   std::unique_ptr<ClockListener> listener_;
   std::thread thread_;
 };
@@ -126,4 +126,4 @@ TEST_F(ClockListenerTest, AShortageOfFilesCostsNoTimeAndOnlyDelays) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -8,8 +8,9 @@
 #include "harpe/node/agent/clock_listener.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using Kind = harpe::ClockRequest::Kind;
-  const auto request = harpe::parse_clock_request({reinterpret_cast<const char*>(data), size});
+  using Kind = harpe::node::ClockRequest::Kind;
+  const auto request =
+      harpe::node::parse_clock_request({reinterpret_cast<const char*>(data), size});
   if (!request.ok()) {
     if (request.error().diagnostics.empty()) std::abort();
     return 0;
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool has_duration = request->kind == Kind::kTake || request->kind == Kind::kRenew;
   if (has_duration && !(request->duration.value > 0)) std::abort();
   if (request->kind == Kind::kSet) {
-    const harpe::Setting& setting = request->setting;
+    const harpe::node::Setting& setting = request->setting;
     if (request->gpus.size() != 1) std::abort();
     if (setting.clocks.lowest.value < 0 || !(setting.limit.value >= 0)) std::abort();
   }

@@ -14,7 +14,7 @@
 
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class ClockSocketClient {
  public:
@@ -63,4 +63,4 @@ class ClockSocketClient {
   bool connected_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

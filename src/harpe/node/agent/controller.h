@@ -23,7 +23,7 @@
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Called once with what became of a request: on a thread of the controller, or before the function
 /// that took it returns. Must not block.
@@ -85,29 +85,30 @@ class Controller {
   virtual int cpus() const = 0;
 
   /// What the peer may do to a GPU now, with what is proven.
-  virtual Allowance allowance(const Peer& peer, int gpu) const = 0;
-  virtual Result<Lease> take(const Peer& peer, const LeaseRequest& request) = 0;
-  virtual Status renew(const Peer& peer, const std::string& lease, Seconds duration) = 0;
+  virtual Allowance allowance(const net::Peer& peer, int gpu) const = 0;
+  virtual Result<Lease> take(const net::Peer& peer, const LeaseRequest& request) = 0;
+  virtual Status renew(const net::Peer& peer, const std::string& lease, Seconds duration) = 0;
   /// Done when everything is back.
-  virtual void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) = 0;
+  virtual void release(const net::Peer& peer, const std::string& lease,
+                       Done<std::monostate> done) = 0;
   /// Leases the peer may see: its own; all for root.
-  virtual std::vector<Lease> leases(const Peer& peer) = 0;
+  virtual std::vector<Lease> leases(const net::Peer& peer) = 0;
   /// Who holds this GPU, for peers that may read or set it: leases without their ids.
-  virtual std::vector<Lease> holders(const Peer& peer, int gpu) = 0;
+  virtual std::vector<Lease> holders(const net::Peer& peer, int gpu) = 0;
   /// The lease of this peer's process on this GPU, made if there is none: for clients that know no
   /// leases (zeusd's). It lasts as long as the process, or `max_lease` without a request.
-  virtual Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) = 0;
+  virtual Result<Lease> implied_lease(const net::Peer& peer, const std::vector<int>& gpus) = 0;
 
-  virtual void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
-                     Done<Applied> done) = 0;
+  virtual void apply(const net::Peer& peer, const std::string& lease, int gpu,
+                     const Setting& setting, Done<Applied> done) = 0;
 
   /// Reads one GPU now. A GPU that tells nothing at all is an error: the driver's, with what is
   /// still to be restored.
-  virtual void read(const Peer& peer, int gpu, Done<GpuReading> done) = 0;
-  virtual void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) = 0;
-  virtual void supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
+  virtual void read(const net::Peer& peer, int gpu, Done<GpuReading> done) = 0;
+  virtual void power_limit_range(const net::Peer& peer, int gpu, Done<PowerLimitRange> done) = 0;
+  virtual void supported_clocks(const net::Peer& peer, int gpu, ClockDomain domain,
                                 Done<std::vector<Megahertz>> done) = 0;
-  virtual void read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) = 0;
+  virtual void read_cpu(const net::Peer& peer, int cpu, Done<CpuEnergy> done) = 0;
 
   /// Calls `heard(gpu, reading)` on every new reading at about `poll`, until the returned handle
   /// is destroyed (not within `heard`). The first comes at once. Calls for different GPUs come from
@@ -125,4 +126,4 @@ class Controller {
   virtual Counts counts() const = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -12,7 +12,7 @@
 #include "harpe/node/agent/controller_fixture.h"
 #include "harpe/node/agent/disk_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -337,4 +337,4 @@ TEST_F(ControllerFaults, OneUserHoldsSoManyLeasesAndNoMore) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

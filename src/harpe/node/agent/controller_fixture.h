@@ -15,7 +15,7 @@
 #include "harpe/node/agent/controller_testing.h"
 #include "harpe/node/agent/gpu_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 
 inline constexpr std::int64_t kAlice = 12001, kBob = 12002;
 
@@ -34,8 +34,8 @@ inline constexpr const char* kPolicy =
     "[[allow]]\nusers = [12001, 12002, 0]\ngpus = '*'\nread = true\nclocks_mhz = [300, 1200]\n"
     "power_limit_w = [150, 400]\npersistence_mode = true\nmax_lease_s = 100\n";
 
-inline Peer user(std::int64_t uid) {
-  Peer peer;
+inline net::Peer user(std::int64_t uid) {
+  net::Peer peer;
   peer.uid = uid;
   return peer;
 }
@@ -95,4 +95,4 @@ class ControllerTest : public ::testing::Test {
   std::unique_ptr<Controller> controller_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

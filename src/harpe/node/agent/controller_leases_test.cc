@@ -9,7 +9,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/node/agent/controller_fixture.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using ::testing::Contains;
@@ -98,9 +98,9 @@ TEST_F(ControllerLeases, AnImpliedLeaseThatGrowsKeepsToTheShortestTime) {
 
 TEST_F(ControllerLeases, WhatAClientOfZeusSetStaysWhileItsProcessRuns) {
   start();
-  Peer peer = user(kAlice);
+  net::Peer peer = user(kAlice);
   peer.pid = ::getpid();
-  peer.start_ticks = start_of_process(::getpid()).value();
+  peer.start_ticks = net::start_of_process(::getpid()).value();
   const auto lease = controller_->implied_lease(peer, {0});
   ASSERT_TRUE(lease.ok()) << lease.error().text();
   ASSERT_TRUE(apply(kAlice, lease->id, 0, limit(200)).ok());
@@ -211,4 +211,4 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

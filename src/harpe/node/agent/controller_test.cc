@@ -20,7 +20,7 @@
 #include "harpe/node/agent/process_watch.h"
 #include "harpe/node/node_client/clock_channel.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,7 +106,7 @@ TEST_F(ControllerTest, ALeaseLastsNoLongerThanThePolicyAllows) {
 
 TEST_F(ControllerTest, WhoIsNotNamedMayDoNothing) {
   start();
-  const Peer stranger = user(54321);
+  const net::Peer stranger = user(54321);
   const auto code = [](const auto& result) {
     return result.ok() ? ErrorCode::kInternal : result.error().code;
   };
@@ -118,7 +118,7 @@ TEST_F(ControllerTest, WhoIsNotNamedMayDoNothing) {
   controller_->read_cpu(stranger, 0, [&](const Result<CpuEnergy>& energy) {
     EXPECT_EQ(code(energy), ErrorCode::kNoPermission);
   });
-  controller_->power_limit_range(Peer(), 0, [&](const Result<PowerLimitRange>& range) {
+  controller_->power_limit_range(net::Peer(), 0, [&](const Result<PowerLimitRange>& range) {
     EXPECT_EQ(code(range), ErrorCode::kNoPermission);
   });
 }
@@ -130,9 +130,9 @@ TEST_F(ControllerTest, TheDeathOfTheClientPutsBackAtOnce) {
     ::_exit(0);
   }
   start();
-  Peer peer = user(kAlice);
+  net::Peer peer = user(kAlice);
   peer.pid = child;
-  peer.start_ticks = start_of_process(child).value();
+  peer.start_ticks = net::start_of_process(child).value();
   const auto lease = controller_->take(peer, {{0}, 60_s, true, ""});
   ASSERT_TRUE(lease.ok()) << lease.error().text();
   ASSERT_TRUE(apply(kAlice, lease->id, 0, limit(200)).ok());
@@ -145,9 +145,9 @@ TEST_F(ControllerTest, TheDeathOfTheClientPutsBackAtOnce) {
 
 TEST_F(ControllerTest, AProcessThatGotTheNumberOfAnotherIsNotTheClient) {
   start();
-  Peer peer = user(kAlice);
+  net::Peer peer = user(kAlice);
   peer.pid = ::getpid();
-  peer.start_ticks = start_of_process(::getpid()).value() + 1;
+  peer.start_ticks = net::start_of_process(::getpid()).value() + 1;
   EXPECT_EQ(controller_->take(peer, {{0}, 60_s, true, ""}).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(controller_->take(peer, {{0}, 60_s, false, ""}).ok());
 }
@@ -336,9 +336,9 @@ TEST_F(ControllerTest, DryRunSaysWhatItWouldDo) {
 
 TEST_F(ControllerTest, ImpliedLeasesBelongToTheProcessAndGrow) {
   start();
-  Peer peer = user(kAlice);
+  net::Peer peer = user(kAlice);
   peer.pid = ::getpid();
-  peer.start_ticks = start_of_process(::getpid()).value();
+  peer.start_ticks = net::start_of_process(::getpid()).value();
   const auto first = controller_->implied_lease(peer, {1});
   ASSERT_TRUE(first.ok()) << first.error().text();
   test_clock_.advance(99_s);
@@ -385,4 +385,4 @@ TEST_F(ControllerTest, CpuEnergyIsReadForWhoMayReadTheNode) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

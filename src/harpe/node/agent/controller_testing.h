@@ -15,7 +15,7 @@
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/policy.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Moves only when told; may be told while others look.
 class TestClock final : public Clock {
@@ -45,4 +45,4 @@ inline Policy policy_of_this_user(const std::string& rules) {
       "policy.toml");
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace harpe {
+namespace harpe::node {
 
 struct Counters {
   using Count = std::atomic<std::uint64_t>;
@@ -15,4 +15,4 @@ struct Counters {
   Count restores = 0, restore_failures = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

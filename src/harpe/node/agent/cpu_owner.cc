@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kMostWaiting = 4096;
@@ -57,4 +57,4 @@ void CpuOwner::run() {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

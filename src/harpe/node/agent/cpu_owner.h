@@ -14,7 +14,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/node/agent/controller.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class CpuOwner {
  public:
@@ -38,4 +38,4 @@ class CpuOwner {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -14,7 +14,7 @@
 #include "harpe/base/text.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 // --- The list of cgroup v1.
@@ -296,4 +296,4 @@ Result<bool> programs_allow(int cgroup, DeviceNumber device) {
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -14,7 +14,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// A character device.
 struct DeviceNumber {
@@ -36,4 +36,4 @@ std::optional<bool> program_allows(std::span<const bpf_insn> program, DeviceNumb
 /// followed. \param cgroup  its directory, opened
 Result<bool> programs_allow(int cgroup, DeviceNumber device);
 
-}  // namespace harpe
+}  // namespace harpe::node

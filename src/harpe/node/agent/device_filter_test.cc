@@ -12,7 +12,7 @@
 #include "harpe/node/agent/controller_testing.h"
 #include "harpe/node/agent/device_filter_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr DeviceNumber kGpu{195, 3};
@@ -168,4 +168,4 @@ TEST(DeviceProgram, AnswersAsTheKernelDoes) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -18,7 +18,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/node/agent/device_filter.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// A line of a list of devices that may be read and written; -1: any number.
 struct DeviceRule {
@@ -134,4 +134,4 @@ inline std::filesystem::path unified_tree() {
   return {};
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

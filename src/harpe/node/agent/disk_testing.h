@@ -17,7 +17,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/node/agent/controller_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class SmallDisk {
  public:
@@ -63,4 +63,4 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

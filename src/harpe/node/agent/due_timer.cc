@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <utility>
 
-namespace harpe {
+namespace harpe::node {
 
-Result<DueTimer> DueTimer::open(ServerLoop& loop, std::function<void()> when_due) {
+Result<DueTimer> DueTimer::open(net::ServerLoop& loop, std::function<void()> when_due) {
   UniqueFd timer(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer) {
     return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
@@ -33,4 +33,4 @@ void DueTimer::set(std::optional<Instant> due) {
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -12,13 +12,13 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/net/http/server_loop.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Used on its loop's thread, or while that does not run; ends before the loop does.
 class DueTimer {
  public:
   /// \param when_due  called on the loop's thread
-  static Result<DueTimer> open(ServerLoop& loop, std::function<void()> when_due);
+  static Result<DueTimer> open(net::ServerLoop& loop, std::function<void()> when_due);
 
   /// Once, in place of what was set before; nothing: not any more.
   void set(std::optional<Instant> due);
@@ -31,4 +31,4 @@ class DueTimer {
   std::shared_ptr<void> watch_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

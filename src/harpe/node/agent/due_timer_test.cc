@@ -6,11 +6,11 @@
 
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 TEST(DueTimer, IsDueOnceAtTheLastTimeThatWasSet) {
-  ServerLoop loop;
+  net::ServerLoop loop;
   int calls = 0;
   Instant due;
   auto timer = DueTimer::open(loop, [&] {
@@ -31,7 +31,7 @@ TEST(DueTimer, IsDueOnceAtTheLastTimeThatWasSet) {
 
 TEST(DueTimer, IsDueAtOnceInThePastAndNeverWithoutATime) {
   for (const std::optional<Instant> due : {std::optional(Instant{}), std::optional<Instant>()}) {
-    ServerLoop loop;
+    net::ServerLoop loop;
     int calls = 0;
     auto timer = DueTimer::open(loop, [&] { ++calls; });
     ASSERT_TRUE(timer.ok()) << timer.error().text();
@@ -44,4 +44,4 @@ TEST(DueTimer, IsDueAtOnceInThePastAndNeverWithoutATime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -7,7 +7,7 @@
 #include "harpe/node/agent/policy_text.h"
 #include "harpe/node/agent/setting_checks.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr Seconds kBetweenFailures{1};  ///< lines of the audit log
@@ -450,4 +450,4 @@ Status GpuControl::restore(const Holder& holder) {
   return std::move(done->status);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

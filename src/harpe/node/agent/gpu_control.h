@@ -23,11 +23,11 @@
 #include "harpe/node/agent/rate_limit.h"
 #include "harpe/node/agent/saved_settings.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// On whose behalf something is set.
 struct Holder {
-  Peer peer;
+  net::Peer peer;
   std::string lease;
   Allowance allowance;  ///< on this GPU
   Controls controls;    ///< what is restored when the lease ends
@@ -126,4 +126,4 @@ class GpuControl {
   std::uint64_t clock_calls_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

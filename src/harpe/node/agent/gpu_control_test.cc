@@ -14,7 +14,7 @@
 #include "harpe/node/agent/gpu_testing.h"
 #include "harpe/node/agent/memory_files_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -406,4 +406,4 @@ TEST_F(GpuControlTest, AnyHistoryIsUndone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

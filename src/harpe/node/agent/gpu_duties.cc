@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr Seconds kFirstRetry{0.1}, kLongestRetry{30};
@@ -154,4 +154,4 @@ std::optional<Instant> GpuDuties::next_due() const {
   return due;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -22,7 +22,7 @@
 #include "harpe/node/agent/gpu_control.h"
 #include "harpe/node/node_client/clock_slot.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class GpuDuties {
  public:
@@ -85,4 +85,4 @@ class GpuDuties {
   std::atomic<bool> could_not_restore_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -20,7 +20,7 @@
 #include "harpe/net/http/server_socket.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace fs = std::filesystem;
 namespace {
 
@@ -49,8 +49,8 @@ fs::path state_named_in(int file) {
 
 /// The directory of locks of real GPUs is made: agents must not depend on what installed it.
 Status make_lock_directory(const fs::path& directory) {
-  if (directory.parent_path() != kRuntimeDirectory) return ok_status();
-  HARPE_TRY(usable_directory(directory.parent_path()));
+  if (directory.parent_path() != net::kRuntimeDirectory) return ok_status();
+  HARPE_TRY(net::usable_directory(directory.parent_path()));
   if (::mkdir(directory.c_str(), 0755) == 0 || errno == EEXIST) return ok_status();
   return Error::io(directory.string(),
                    "cannot be made, and agents keep out of each other's way "
@@ -111,4 +111,4 @@ Status name_state(const GpuLocks& locks, const fs::path& state_file) {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -12,7 +12,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Holds a file locked, and writes this process's number into it, until the descriptor is closed or
 /// the process ends, however it ends. `kConflict` names the process that holds it. \param what  for
@@ -34,4 +34,4 @@ Result<GpuLocks> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus);
 /// is changed. `kIo` if a lock cannot be written.
 Status name_state(const GpuLocks& locks, const std::filesystem::path& state_file);
 
-}  // namespace harpe
+}  // namespace harpe::node

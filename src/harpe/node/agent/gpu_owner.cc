@@ -10,7 +10,7 @@
 
 #include "harpe/node/node_client/futex.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kMostTasks = 256;
@@ -301,4 +301,4 @@ void GpuOwner::shut_down() {
   (void)duties_.control().flush_changes();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

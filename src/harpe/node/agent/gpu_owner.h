@@ -27,7 +27,7 @@
 #include "harpe/node/agent/gpu_duties.h"
 #include "harpe/node/node_client/clock_slot.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class GpuOwner {
  public:
@@ -148,4 +148,4 @@ void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> wo
   if (!(sets ? post(task) : post_read(task))) done(too_much_waits());
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

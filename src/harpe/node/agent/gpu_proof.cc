@@ -16,7 +16,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/node/agent/device_filter.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace fs = std::filesystem;
 namespace {
 
@@ -102,7 +102,7 @@ bool is_of(const struct stat& file, const fs::path& path, std::int64_t uid) {
 GpuProver::GpuProver(std::vector<fs::path> device_files, Roots roots)
     : device_files_(std::move(device_files)), roots_(std::move(roots)) {}
 
-Proofs GpuProver::proven(const Peer& peer, int gpu, Proofs wanted, Instant now) {
+Proofs GpuProver::proven(const net::Peer& peer, int gpu, Proofs wanted, Instant now) {
   Proofs proven;
   if (peer.uid < 0) return proven;
   const MutexLock lock(mutex_);
@@ -115,7 +115,7 @@ Proofs GpuProver::proven(const Peer& peer, int gpu, Proofs wanted, Instant now) 
 
 // --- Devices.
 
-std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
+std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const net::Peer& peer) {
   const Process process{peer.pid, peer.start_ticks};
   if (peer.pid <= 0 || peer.start_ticks == 0) return std::nullopt;
   const fs::path place = roots_.processes / std::to_string(peer.pid);
@@ -123,7 +123,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   const bool is_users = ::stat(place.c_str(), &owner) == 0 && owner.st_uid == peer.uid;
   const auto text = read_file(place / "cgroup", kLargestCgroupFile);
   // What was read is that process's if it still is there.
-  if (!text.ok() || start_of_process(peer.pid) != peer.start_ticks) {
+  if (!text.ok() || net::start_of_process(peer.pid) != peer.start_ticks) {
     const auto known = known_.find(process);
     return known == known_.end() ? std::nullopt : std::optional(known->second);
   }
@@ -154,7 +154,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   return found;
 }
 
-bool GpuProver::proves_device(const Peer& peer, int gpu, Instant now) {
+bool GpuProver::proves_device(const net::Peer& peer, int gpu, Instant now) {
   constexpr std::size_t kMostVerdicts = 1024;
   const Claim claim{{peer.pid, peer.start_ticks}, peer.uid, gpu};
   const auto known = found_.find(claim);
@@ -167,7 +167,7 @@ bool GpuProver::proves_device(const Peer& peer, int gpu, Instant now) {
   return proven;
 }
 
-bool GpuProver::looks_proven(const Peer& peer, int gpu) {
+bool GpuProver::looks_proven(const net::Peer& peer, int gpu) {
   const fs::path& path = device_files_[static_cast<std::size_t>(gpu)];
   struct stat file{};
   if (path.empty() || ::lstat(path.c_str(), &file) != 0 || !S_ISCHR(file.st_mode)) return false;
@@ -180,10 +180,10 @@ bool GpuProver::looks_proven(const Peer& peer, int gpu) {
   return all == Verdict::kGiven || (all == Verdict::kNothing && is_of(file, path, peer.uid));
 }
 
-void GpuProver::keep(const std::vector<Peer>& clients) {
+void GpuProver::keep(const std::vector<net::Peer>& clients) {
   const MutexLock lock(mutex_);
   const auto is_client = [&](const Process& process) {
-    return std::ranges::any_of(clients, [&](const Peer& client) {
+    return std::ranges::any_of(clients, [&](const net::Peer& client) {
       return Process{client.pid, client.start_ticks} == process;
     });
   };
@@ -209,7 +209,7 @@ void GpuProver::computing(int gpu, const std::optional<std::vector<std::int64_t>
   users_[gpu] = std::move(users);
 }
 
-bool GpuProver::proves_computing(const Peer& peer, int gpu, Instant now) const {
+bool GpuProver::proves_computing(const net::Peer& peer, int gpu, Instant now) const {
   const auto found = users_.find(gpu);
   if (found == users_.end() || now > found->second.time + kListLasts) return false;
   const auto& uids = found->second.uids;
@@ -217,4 +217,4 @@ bool GpuProver::proves_computing(const Peer& peer, int gpu, Instant now) const {
          std::ranges::all_of(uids, [&](std::int64_t uid) { return uid == peer.uid; });
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -26,7 +26,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/node/agent/policy.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Thread-safe. Reads some small files of /proc and the cgroup file system a call.
 class GpuProver {
@@ -44,11 +44,11 @@ class GpuProver {
   GpuProver(std::vector<std::filesystem::path> device_files, Roots roots);
 
   /// What is proven of `wanted`.
-  Proofs proven(const Peer& peer, int gpu, Proofs wanted, Instant now);
+  Proofs proven(const net::Peer& peer, int gpu, Proofs wanted, Instant now);
   /// The driver's list of processes on a GPU; nullopt: it does not tell.
   void computing(int gpu, const std::optional<std::vector<std::int64_t>>& processes, Instant now);
   /// Forgets the cgroups of all other clients.
-  void keep(const std::vector<Peer>& clients);
+  void keep(const std::vector<net::Peer>& clients);
 
  private:
   /// Where a process is in the trees of cgroups; no path: there is no such tree.
@@ -59,10 +59,10 @@ class GpuProver {
   /// A process: its number and when it started.
   using Process = std::pair<std::int64_t, std::uint64_t>;
 
-  std::optional<Cgroups> cgroups_of(const Peer& peer) HARPE_REQUIRES(mutex_);
-  bool proves_device(const Peer& peer, int gpu, Instant now) HARPE_REQUIRES(mutex_);
-  bool looks_proven(const Peer& peer, int gpu) HARPE_REQUIRES(mutex_);
-  bool proves_computing(const Peer& peer, int gpu, Instant now) const HARPE_REQUIRES(mutex_);
+  std::optional<Cgroups> cgroups_of(const net::Peer& peer) HARPE_REQUIRES(mutex_);
+  bool proves_device(const net::Peer& peer, int gpu, Instant now) HARPE_REQUIRES(mutex_);
+  bool looks_proven(const net::Peer& peer, int gpu) HARPE_REQUIRES(mutex_);
+  bool proves_computing(const net::Peer& peer, int gpu, Instant now) const HARPE_REQUIRES(mutex_);
 
   const std::vector<std::filesystem::path> device_files_;
   const Roots roots_;
@@ -82,4 +82,4 @@ class GpuProver {
   std::map<int, Users> users_ HARPE_GUARDED_BY(mutex_);  ///< by GPU
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

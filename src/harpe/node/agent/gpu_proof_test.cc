@@ -13,7 +13,7 @@
 #include "harpe/node/agent/controller_testing.h"
 #include "harpe/node/agent/device_filter_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ class GpuProof : public ::testing::Test {
   GpuProof() {
     peer_.uid = ::geteuid();
     peer_.pid = ::getpid();
-    peer_.start_ticks = start_of_process(::getpid()).value();
+    peer_.start_ticks = net::start_of_process(::getpid()).value();
     fs::create_directories(roots_.processes / std::to_string(peer_.pid));
     place("4:devices:/job_1\n0::/unused\n", "/job_1");
   }
@@ -48,7 +48,7 @@ class GpuProof : public ::testing::Test {
   TestDirectory directory_;
   GpuProver::Roots roots_{directory_.path() / "proc", directory_.path() / "cgroup"};
   GpuProver prover_{{"/dev/null", "/dev/zero", ""}, roots_};
-  Peer peer_;
+  net::Peer peer_;
   Instant now_{1'000'000'000};
 };
 
@@ -100,7 +100,7 @@ TEST_F(GpuProof, LastsAsLongAsTheCgroupOfAClientThatHasEnded) {
     for (;;) ::pause();
   }
   peer_.pid = child;
-  peer_.start_ticks = start_of_process(child).value();
+  peer_.start_ticks = net::start_of_process(child).value();
   fs::create_directories(roots_.processes / std::to_string(child));
   list("c 1:3 rwm\n");
   EXPECT_TRUE(proven());
@@ -175,14 +175,14 @@ struct Inmate {
     EXPECT_TRUE(cgroup.add(process));
     peer.uid = ::geteuid();
     peer.pid = process;
-    peer.start_ticks = start_of_process(process).value();
+    peer.start_ticks = net::start_of_process(process).value();
   }
   ~Inmate() {
     ::kill(process, SIGKILL);
     ::waitpid(process, nullptr, 0);
   }
   pid_t process;
-  Peer peer;
+  net::Peer peer;
 };
 
 TEST(GpuProofOfTheKernel, ReadsListsOfV1) {
@@ -209,4 +209,4 @@ TEST(GpuProofOfTheKernel, ReadsProgramsOfV2) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

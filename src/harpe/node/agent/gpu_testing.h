@@ -14,7 +14,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class TestGpu {
  public:
@@ -165,4 +165,4 @@ class TestGpu {
   std::map<std::string, int> calls_ HARPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -9,11 +9,11 @@
 #include "harpe/node/agent/metrics.h"
 #include "harpe/node/agent/zeusd_routes.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 /// The group that a route belongs to, which is also the scope that it needs; empty: none.
-std::string group_of(const HttpRequest& request) {
+std::string group_of(const net::HttpRequest& request) {
   const std::string& path = request.path;
   if (path.starts_with("/gpu/set_") || path.starts_with("/gpu/reset_")) return kGpuControl;
   if (path.starts_with("/gpu/")) return kGpuRead;
@@ -25,7 +25,7 @@ std::string group_of(const HttpRequest& request) {
 }
 
 /// What a token must be for; the metrics are of GPUs and CPUs.
-std::vector<std::string> scopes_of(const HttpRequest& request, const std::string& group) {
+std::vector<std::string> scopes_of(const net::HttpRequest& request, const std::string& group) {
   if (request.path == "/metrics") return {kGpuRead, kCpuRead};
   if (group.empty()) return {};
   return {group};
@@ -35,33 +35,33 @@ bool is_open(const std::string& path) {
   return path == "/discover" || path == "/time" || path == "/health";
 }
 
-HttpResponse unauthorized(const std::string& path, const std::string& why) {
-  HttpResponse response = error_at(path, 401, "no_permission", why);
+net::HttpResponse unauthorized(const std::string& path, const std::string& why) {
+  net::HttpResponse response = net::error_at(path, 401, "no_permission", why);
   response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="zeusd")");
   return response;
 }
 
 }  // namespace
 
-AgentApi::AgentApi(Controller& controller, ServerLoop& loop, Clock& clock, ApiOptions options)
+AgentApi::AgentApi(Controller& controller, net::ServerLoop& loop, Clock& clock, ApiOptions options)
     : options_(std::move(options)),
       power_(controller, loop, clock),
       context_{controller, loop, clock, power_, options_, clock.now()} {}
 
-std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
+std::optional<net::HttpResponse> AgentApi::refuse(net::HttpRequest& request) const {
   const std::string group = group_of(request);
   if (!group.empty() && !options_.groups.contains(group)) {
-    return error_at(request.path, 404, "not_found",
-                    "API group '" + group + "' is not enabled on this server.");
+    return net::error_at(request.path, 404, "not_found",
+                         "API group '" + group + "' is not enabled on this server.");
   }
   const bool is_auth = request.path.starts_with("/auth/");
   if (!request.needs_token && is_auth) {
-    return error_response(404, "Authentication is not enabled on this server.");
+    return net::error_response(404, "Authentication is not enabled on this server.");
   }
   if (is_open(request.path)) return std::nullopt;
 
-  const std::string_view token = bearer_token(request.authorization);
-  Result<TokenClaims> claims = Error::of(ErrorCode::kNoPermission, "Missing bearer token.");
+  const std::string_view token = net::bearer_token(request.authorization);
+  Result<net::TokenClaims> claims = Error::of(ErrorCode::kNoPermission, "Missing bearer token.");
   if (!token.empty() && options_.token_keys) {
     claims = options_.token_keys->verify(token, std::time(nullptr));
   }
@@ -75,22 +75,22 @@ std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
   const auto& scopes = request.peer.scopes;
   for (const std::string& needed : scopes_of(request, group)) {
     if (std::find(scopes.begin(), scopes.end(), needed) != scopes.end()) continue;
-    return error_at(request.path, 403, "no_permission",
-                    "Token lacks the required scope '" + needed + "'.");
+    return net::error_at(request.path, 403, "no_permission",
+                         "Token lacks the required scope '" + needed + "'.");
   }
   return std::nullopt;
 }
 
-void AgentApi::handle(HttpRequest request, Reply reply) {
+void AgentApi::handle(net::HttpRequest request, net::Reply reply) {
   ++context_.requests;
   if (auto refused = refuse(request)) return reply(*std::move(refused));
   if (handle_zeusd(context_, request, reply) || handle_native(context_, request, reply)) return;
   if (request.path == "/metrics") return handle_metrics(context_, request, reply);
-  reply(error_at(request.path, 404, "not_found",
-                 "There is nothing at " + request.path.substr(0, 200)));
+  reply(net::error_at(request.path, 404, "not_found",
+                      "There is nothing at " + request.path.substr(0, 200)));
 }
 
-Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer& peer,
+Result<std::vector<int>> readable_gpus(const Controller& controller, const net::Peer& peer,
                                        const std::optional<std::vector<int>>& asked) {
   if (asked) return *asked;
   std::vector<int> readable;
@@ -103,4 +103,4 @@ Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer&
   return readable;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -16,7 +16,7 @@
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/power_stream.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Groups of routes that can be switched off, and scopes of tokens: the same words.
 inline constexpr const char* kGpuControl = "gpu-control";
@@ -32,7 +32,7 @@ struct TransportCounts {
 
 struct ApiOptions {
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
-  std::shared_ptr<const TokenKeys> token_keys = {};
+  std::shared_ptr<const net::TokenKeys> token_keys = {};
   bool dry_run = false;
   std::string version = {};                 ///< of Harpe
   std::vector<bool> gpus_with_energy = {};  ///< which GPUs have an energy counter
@@ -43,7 +43,7 @@ struct ApiOptions {
 /// What routes work with.
 struct ApiContext {
   Controller& controller;
-  ServerLoop& loop;
+  net::ServerLoop& loop;
   Clock& clock;
   PowerStream& power;
   const ApiOptions& options;
@@ -55,17 +55,17 @@ struct ApiContext {
 /// its last request: close it, destroy the controller, then destroy it.
 class AgentApi {
  public:
-  AgentApi(Controller& controller, ServerLoop& loop, Clock& clock, ApiOptions options);
+  AgentApi(Controller& controller, net::ServerLoop& loop, Clock& clock, ApiOptions options);
   /// Ends what listens to the controller.
   void close() { power_.close(); }
 
   /// The order of checks is zeusd's: group of the route, token, scope; then the route itself, in
   /// which the controller checks the policy.
-  void handle(HttpRequest request, Reply reply);
+  void handle(net::HttpRequest request, net::Reply reply);
 
  private:
   /// Who asks, with what the token says; or what to answer instead.
-  std::optional<HttpResponse> refuse(HttpRequest& request) const;
+  std::optional<net::HttpResponse> refuse(net::HttpRequest& request) const;
 
   ApiOptions options_;
   PowerStream power_;
@@ -73,7 +73,7 @@ class AgentApi {
 };
 
 /// The peer's own GPUs to read: those asked for, or all that it may read.
-Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer& peer,
+Result<std::vector<int>> readable_gpus(const Controller& controller, const net::Peer& peer,
                                        const std::optional<std::vector<int>>& asked);
 
-}  // namespace harpe
+}  // namespace harpe::node

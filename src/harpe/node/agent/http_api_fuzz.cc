@@ -20,37 +20,37 @@ void require(bool holds) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   using namespace harpe;  // NOLINT(google-build-using-namespace)
-  FakeController controller(2, 0);
-  ServerLoop loop;
-  AgentApi api(controller, loop, system_clock(),
-               {.token_keys = *TokenKeys::of("0123456789abcdef0123456789abcdef")});
+  node::FakeController controller(2, 0);
+  net::ServerLoop loop;
+  node::AgentApi api(controller, loop, system_clock(),
+                     {.token_keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef")});
   // The first byte: who asks, and into how many pieces the bytes come.
   const bool needs_token = (data[0] & 1) != 0;
   const std::size_t step = 1 + data[0] / 2;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  const HttpSizes sizes;
-  HttpReader reader(sizes);
+  const net::HttpSizes sizes;
+  net::HttpReader reader(sizes);
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     std::string_view piece = bytes.substr(at, step);
-    HttpReader::State state = reader.read(piece);
-    for (; state == HttpReader::State::kDone; state = reader.read(piece)) {
-      HttpRequest request = reader.take();
+    net::HttpReader::State state = reader.read(piece);
+    for (; state == net::HttpReader::State::kDone; state = reader.read(piece)) {
+      net::HttpRequest request = reader.take();
       request.needs_token = needs_token;
       if (!needs_token) request.peer = {.uid = 1000, .pid = 1};
       require(request.path.starts_with('/') && request.body.size() <= sizes.body);
       const int version = request.version;
       int responses = 0;
-      api.handle(std::move(request), [&](const HttpResponse& response) {
+      api.handle(std::move(request), [&](const net::HttpResponse& response) {
         ++responses;
         require(response.status >= 200 && response.status <= 599);
         require(
-            http_text(response, version, true)
+            net::http_text(response, version, true)
                 .ends_with(response.stream == nullptr ? response.body : std::string("\r\n\r\n")));
       });
       require(responses == 1);
     }
-    if (state == HttpReader::State::kBad) {
+    if (state == net::HttpReader::State::kBad) {
       require(reader.bad().status >= 400);
       break;
     }

@@ -10,7 +10,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/node/agent/controller.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// One result for each key. Make it with the keys, hand each `slot(key)` to one request.
 template <class T>
@@ -50,4 +50,4 @@ class Gather : public std::enable_shared_from_this<Gather<T>> {
   Results results_ HARPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

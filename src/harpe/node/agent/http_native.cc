@@ -15,7 +15,7 @@
 #include "harpe/node/agent/http_gather.h"
 #include "harpe/node/agent/http_json.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 /// {"gpus": [0], "lock_clocks_mhz": [900, 1200]}: the GPUs and exactly one of lock_clocks_mhz,
@@ -171,12 +171,12 @@ Result<SettingBody> parse_setting_body(std::string_view body) {
 constexpr std::string_view kLeases = "/v1/leases";
 constexpr std::string_view kGpus = "/v1/gpus";
 
-HttpResponse not_found(const std::string& what) {
-  return native_error(404, "not_found", what);
+net::HttpResponse not_found(const std::string& what) {
+  return net::native_error(404, "not_found", what);
 }
 
-OrderedJson lease_json(const Lease& lease) {
-  return {{"id", lease.id.empty() ? OrderedJson() : OrderedJson(lease.id)},
+net::OrderedJson lease_json(const Lease& lease) {
+  return {{"id", lease.id.empty() ? net::OrderedJson() : net::OrderedJson(lease.id)},
           {"gpus", lease.gpus},
           {"uid", lease.uid},
           {"pid", lease.pid},
@@ -187,15 +187,15 @@ OrderedJson lease_json(const Lease& lease) {
 
 /// The range, or nothing, of a clock or limit.
 template <class Ranges>
-OrderedJson ranges_json(const Ranges& ranges) {
-  OrderedJson list = OrderedJson::array();
+net::OrderedJson ranges_json(const Ranges& ranges) {
+  net::OrderedJson list = net::OrderedJson::array();
   for (const auto& range : ranges) list.push_back({range.lowest.value, range.highest.value});
   return list;
 }
 
 /// Who holds a GPU, as others see it.
-OrderedJson holders_json(const std::vector<Lease>& leases) {
-  OrderedJson list = OrderedJson::array();
+net::OrderedJson holders_json(const std::vector<Lease>& leases) {
+  net::OrderedJson list = net::OrderedJson::array();
   for (const Lease& lease : leases) {
     list.push_back({{"uid", lease.uid},
                     {"pid", lease.pid},
@@ -206,8 +206,8 @@ OrderedJson holders_json(const std::vector<Lease>& leases) {
   return list;
 }
 
-OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may,
-                     const std::vector<Lease>& holders) {
+net::OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may,
+                          const std::vector<Lease>& holders) {
   return {{"index", gpu.index},
           {"name", gpu.name},
           {"uuid", gpu.uuid},
@@ -226,46 +226,46 @@ OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may,
 
 // --- Leases -------------------------------------------------------------------------------------
 
-void take_lease(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void take_lease(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   const Result<LeaseRequest> wanted = parse_lease_body(request.body);
-  if (!wanted.ok()) return reply(native_error(wanted.error()));
+  if (!wanted.ok()) return reply(net::native_error(wanted.error()));
   const Result<Lease> lease = context.controller.take(request.peer, *wanted);
-  if (!lease.ok()) return reply(native_error(lease.error()));
-  reply(json_response(201, lease_json(*lease)));
+  if (!lease.ok()) return reply(net::native_error(lease.error()));
+  reply(net::json_response(201, lease_json(*lease)));
 }
 
-void list_leases(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  OrderedJson list = OrderedJson::array();
+void list_leases(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  net::OrderedJson list = net::OrderedJson::array();
   for (const Lease& lease : context.controller.leases(request.peer)) {
     list.push_back(lease_json(lease));
   }
-  reply(json_response(200, {{"leases", std::move(list)}}));
+  reply(net::json_response(200, {{"leases", std::move(list)}}));
 }
 
-void renew_lease(ApiContext& context, const HttpRequest& request, const std::string& id,
-                 const Reply& reply) {
+void renew_lease(ApiContext& context, const net::HttpRequest& request, const std::string& id,
+                 const net::Reply& reply) {
   const Result<Seconds> duration = parse_renew_body(request.body);
-  if (!duration.ok()) return reply(native_error(duration.error()));
+  if (!duration.ok()) return reply(net::native_error(duration.error()));
   const Status renewed = context.controller.renew(request.peer, id, *duration);
-  if (!renewed.ok()) return reply(native_error(renewed.error()));
+  if (!renewed.ok()) return reply(net::native_error(renewed.error()));
   // The policy may allow less than was asked for.
   Seconds granted = *duration;
   for (const Lease& lease : context.controller.leases(request.peer)) {
     if (lease.id == id) granted = lease.expires_in;
   }
-  reply(json_response(200, {{"id", id}, {"expires_in_s", granted.value}}));
+  reply(net::json_response(200, {{"id", id}, {"expires_in_s", granted.value}}));
 }
 
-void release_lease(ApiContext& context, const HttpRequest& request, const std::string& id,
-                   const Reply& reply) {
+void release_lease(ApiContext& context, const net::HttpRequest& request, const std::string& id,
+                   const net::Reply& reply) {
   context.controller.release(request.peer, id, [reply](const Status& released) {
-    reply(released.ok() ? json_response(200, {{"released", true}})
-                        : native_error(released.error()));
+    reply(released.ok() ? net::json_response(200, {{"released", true}})
+                        : net::native_error(released.error()));
   });
 }
 
-OrderedJson applied_json(const Applied& applied, bool dry_run) {
-  OrderedJson json{{"text", applied.text}, {"honoured", applied.honoured}};
+net::OrderedJson applied_json(const Applied& applied, bool dry_run) {
+  net::OrderedJson json{{"text", applied.text}, {"honoured", applied.honoured}};
   if (dry_run) json["dry_run"] = true;
   if (applied.limit) json["power_limit_w"] = applied.limit->value;
   if (applied.clocks) {
@@ -275,15 +275,15 @@ OrderedJson applied_json(const Applied& applied, bool dry_run) {
   return json;
 }
 
-void apply_setting(ApiContext& context, const HttpRequest& request, const std::string& id,
-                   const Reply& reply) {
+void apply_setting(ApiContext& context, const net::HttpRequest& request, const std::string& id,
+                   const net::Reply& reply) {
   const Result<SettingBody> body = parse_setting_body(request.body);
-  if (!body.ok()) return reply(native_error(body.error()));
+  if (!body.ok()) return reply(net::native_error(body.error()));
   const auto gather = Gather<Applied>::of(
       body->gpus.size(),
       [reply, dry_run = context.options.dry_run](const Gather<Applied>::Results& results) {
-        OrderedJson applied = OrderedJson::object();
-        OrderedJson errors = OrderedJson::object();
+        net::OrderedJson applied = net::OrderedJson::object();
+        net::OrderedJson errors = net::OrderedJson::object();
         int status = 200;
         for (const auto& [gpu, result] : results) {
           if (result.ok()) {
@@ -291,24 +291,24 @@ void apply_setting(ApiContext& context, const HttpRequest& request, const std::s
           } else {
             errors[std::to_string(gpu)] = {{"code", name_of(result.error().code)},
                                            {"message", result.error().text()}};
-            status = std::max(status, http_status(result.error().code));
+            status = std::max(status, net::http_status(result.error().code));
           }
         }
-        OrderedJson document{{"applied", std::move(applied)}};
+        net::OrderedJson document{{"applied", std::move(applied)}};
         if (status != 200) document["errors"] = std::move(errors);
-        reply(json_response(status, document));
+        reply(net::json_response(status, document));
       });
   for (const int gpu : body->gpus) {
     context.controller.apply(request.peer, id, gpu, body->setting, gather->slot(gpu));
   }
 }
 
-void handle_leases(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void handle_leases(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   const std::string& path = request.path;
   if (path == kLeases) {
     if (request.method == "GET") return list_leases(context, request, reply);
     if (request.method == "POST") return take_lease(context, request, reply);
-    return reply(wrong_method("GET, POST"));
+    return reply(net::wrong_method("GET, POST"));
   }
   const std::string rest = path.substr(kLeases.size() + 1);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -316,63 +316,65 @@ void handle_leases(ApiContext& context, const HttpRequest& request, const Reply&
   const std::string verb = rest.substr(slash);
   if (verb.empty()) {
     if (request.method == "DELETE") return release_lease(context, request, id, reply);
-    return reply(wrong_method("DELETE"));
+    return reply(net::wrong_method("DELETE"));
   }
   if (verb != "/renew" && verb != "/settings") return reply(not_found("no such route: " + verb));
-  if (request.method != "POST") return reply(wrong_method("POST"));
+  if (request.method != "POST") return reply(net::wrong_method("POST"));
   verb == "/renew" ? renew_lease(context, request, id, reply)
                    : apply_setting(context, request, id, reply);
 }
 
 // --- Devices ------------------------------------------------------------------------------------
 
-void list_gpus(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  OrderedJson list = OrderedJson::array();
+void list_gpus(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  net::OrderedJson list = net::OrderedJson::array();
   for (const GpuIdentity& gpu : context.controller.gpus()) {
     list.push_back(gpu_json(gpu, context.controller.allowance(request.peer, gpu.index),
                             context.controller.holders(request.peer, gpu.index)));
   }
-  reply(json_response(200, {{"gpus", std::move(list)}}));
+  reply(net::json_response(200, {{"gpus", std::move(list)}}));
 }
 
-void read_gpu(ApiContext& context, const HttpRequest& request, int gpu, const Reply& reply) {
+void read_gpu(ApiContext& context, const net::HttpRequest& request, int gpu,
+              const net::Reply& reply) {
   context.controller.read(request.peer, gpu,
                           [gpu, reply, &clock = context.clock](Result<GpuReading> reading) {
-                            if (!reading.ok()) return reply(native_error(reading.error()));
-                            OrderedJson document = reading_json(gpu, *reading);
+                            if (!reading.ok()) return reply(net::native_error(reading.error()));
+                            net::OrderedJson document = reading_json(gpu, *reading);
                             document["timestamp_ms"] = unix_milliseconds(reading->time, clock);
-                            reply(json_response(200, document));
+                            reply(net::json_response(200, document));
                           });
 }
 
-void read_limits(ApiContext& context, const HttpRequest& request, int gpu, const Reply& reply) {
+void read_limits(ApiContext& context, const net::HttpRequest& request, int gpu,
+                 const net::Reply& reply) {
   context.controller.power_limit_range(
       request.peer, gpu, [gpu, reply](Result<PowerLimitRange> range) {
-        if (!range.ok()) return reply(native_error(range.error()));
-        reply(json_response(200, {{"gpu", gpu},
-                                  {"lowest_w", range->lowest.value},
-                                  {"highest_w", range->highest.value},
-                                  {"factory_w", range->factory.value}}));
+        if (!range.ok()) return reply(net::native_error(range.error()));
+        reply(net::json_response(200, {{"gpu", gpu},
+                                       {"lowest_w", range->lowest.value},
+                                       {"highest_w", range->highest.value},
+                                       {"factory_w", range->factory.value}}));
       });
 }
 
-void read_clocks(ApiContext& context, const HttpRequest& request, int gpu, ClockDomain domain,
-                 const Reply& reply) {
+void read_clocks(ApiContext& context, const net::HttpRequest& request, int gpu, ClockDomain domain,
+                 const net::Reply& reply) {
   context.controller.supported_clocks(
       request.peer, gpu, domain, [gpu, domain, reply](Result<std::vector<Megahertz>> clocks) {
-        if (!clocks.ok()) return reply(native_error(clocks.error()));
-        OrderedJson list = OrderedJson::array();
+        if (!clocks.ok()) return reply(net::native_error(clocks.error()));
+        net::OrderedJson list = net::OrderedJson::array();
         for (const Megahertz clock : *clocks) list.push_back(clock.value);
-        reply(json_response(200,
-                            {{"gpu", gpu},
-                             {"domain", domain == ClockDomain::kGraphics ? "graphics" : "memory"},
-                             {"clocks_mhz", std::move(list)}}));
+        reply(net::json_response(
+            200, {{"gpu", gpu},
+                  {"domain", domain == ClockDomain::kGraphics ? "graphics" : "memory"},
+                  {"clocks_mhz", std::move(list)}}));
       });
 }
 
 /// /v1/gpus/0, /v1/gpus/0/power_limits, /v1/gpus/0/clocks, /v1/gpus/0/memory_clocks
-void handle_gpus(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
+void handle_gpus(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  if (request.method != "GET") return reply(net::wrong_method("GET"));
   if (request.path == kGpus) return list_gpus(context, request, reply);
   const std::string rest = request.path.substr(kGpus.size() + 1);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -393,67 +395,67 @@ void handle_gpus(ApiContext& context, const HttpRequest& request, const Reply& r
   reply(not_found("no such route: " + verb));
 }
 
-void read_cpus(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
+void read_cpus(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  if (request.method != "GET") return reply(net::wrong_method("GET"));
   const int count = context.controller.cpus();
-  if (count == 0) return reply(json_response(200, {{"cpus", OrderedJson::array()}}));
+  if (count == 0) return reply(net::json_response(200, {{"cpus", net::OrderedJson::array()}}));
   const auto gather = Gather<CpuEnergy>::of(
       static_cast<std::size_t>(count), [reply](const Gather<CpuEnergy>::Results& results) {
-        OrderedJson list = OrderedJson::array();
+        net::OrderedJson list = net::OrderedJson::array();
         for (const auto& [cpu, energy] : results) {
-          if (!energy.ok()) return reply(native_error(energy.error()));
-          list.push_back(
-              {{"cpu", cpu},
-               {"package_energy_j", energy->package.value},
-               {"dram_energy_j", energy->dram ? OrderedJson(energy->dram->value) : OrderedJson()}});
+          if (!energy.ok()) return reply(net::native_error(energy.error()));
+          list.push_back({{"cpu", cpu},
+                          {"package_energy_j", energy->package.value},
+                          {"dram_energy_j", energy->dram ? net::OrderedJson(energy->dram->value)
+                                                         : net::OrderedJson()}});
         }
-        reply(json_response(200, {{"cpus", std::move(list)}}));
+        reply(net::json_response(200, {{"cpus", std::move(list)}}));
       });
   for (int cpu = 0; cpu < count; ++cpu) {
     context.controller.read_cpu(request.peer, cpu, gather->slot(cpu));
   }
 }
 
-void stream_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"gpus"});
-  if (!query.ok()) return reply(native_error(query.error()));
+void stream_power(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  if (request.method != "GET") return reply(net::wrong_method("GET"));
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(request.query, {"gpus"});
+  if (!query.ok()) return reply(net::native_error(query.error()));
   std::optional<std::vector<int>> asked;
   if (const auto text = query->find("gpus")) {
-    Result<std::vector<int>> indices = parse_index_list(*text, "GPU", "gpus");
-    if (!indices.ok()) return reply(native_error(indices.error()));
+    Result<std::vector<int>> indices = net::parse_index_list(*text, "GPU", "gpus");
+    if (!indices.ok()) return reply(net::native_error(indices.error()));
     asked = *std::move(indices);
   }
   const Result<std::vector<int>> gpus = readable_gpus(context.controller, request.peer, asked);
-  if (!gpus.ok()) return reply(native_error(gpus.error()));
+  if (!gpus.ok()) return reply(net::native_error(gpus.error()));
   for (const int gpu : *gpus) {
     if (static_cast<std::size_t>(gpu) >= context.controller.gpus().size()) {
       return reply(not_found("there is no GPU " + std::to_string(gpu)));
     }
     if (!context.controller.allowance(request.peer, gpu).read) {
       return reply(
-          native_error(403, "no_permission",
-                       "the agent's policy does not let you read GPU " + std::to_string(gpu)));
+          net::native_error(403, "no_permission",
+                            "the agent's policy does not let you read GPU " + std::to_string(gpu)));
     }
   }
   auto stream = context.power.gpus(*gpus, PowerStream::Format::kNative, request);
-  if (!stream.ok()) return reply(native_error(stream.error()));
+  if (!stream.ok()) return reply(net::native_error(stream.error()));
   reply({.content_type = "text/event-stream",
          .headers = {{"Cache-Control", "no-cache"}},
          .stream = *std::move(stream)});
 }
 
-void health(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
+void health(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  if (request.method != "GET") return reply(net::wrong_method("GET"));
   const std::vector<std::string> troubles = context.controller.troubles();
-  reply(json_response(200, {{"status", troubles.empty() ? "ok" : "degraded"},
-                            {"troubles", troubles},
-                            {"version", context.options.version},
-                            {"gpus", context.controller.gpus().size()},
-                            {"cpus", context.controller.cpus()},
-                            {"dry_run", context.options.dry_run},
-                            {"restore_failures", context.controller.counts().restore_failures},
-                            {"uptime_s", (context.clock.now() - context.started).value}}));
+  reply(net::json_response(200, {{"status", troubles.empty() ? "ok" : "degraded"},
+                                 {"troubles", troubles},
+                                 {"version", context.options.version},
+                                 {"gpus", context.controller.gpus().size()},
+                                 {"cpus", context.controller.cpus()},
+                                 {"dry_run", context.options.dry_run},
+                                 {"restore_failures", context.controller.counts().restore_failures},
+                                 {"uptime_s", (context.clock.now() - context.started).value}}));
 }
 
 bool is_below(const std::string& path, std::string_view root) {
@@ -462,7 +464,7 @@ bool is_below(const std::string& path, std::string_view root) {
 
 }  // namespace
 
-bool handle_native(ApiContext& context, HttpRequest& request, Reply& reply) {
+bool handle_native(ApiContext& context, net::HttpRequest& request, net::Reply& reply) {
   if (request.path == "/health") return health(context, request, reply), true;
   if (is_below(request.path, kLeases)) return handle_leases(context, request, reply), true;
   if (is_below(request.path, kGpus)) return handle_gpus(context, request, reply), true;
@@ -471,4 +473,4 @@ bool handle_native(ApiContext& context, HttpRequest& request, Reply& reply) {
   return false;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -5,9 +5,9 @@
 
 #include "harpe/node/agent/http_api.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// False when the path is none of these.
-bool handle_native(ApiContext& context, HttpRequest& request, Reply& reply);
+bool handle_native(ApiContext& context, net::HttpRequest& request, net::Reply& reply);
 
-}  // namespace harpe
+}  // namespace harpe::node

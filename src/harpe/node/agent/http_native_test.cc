@@ -13,7 +13,7 @@
 #include "harpe/node/agent/http_api.h"
 #include "harpe/node/agent/metrics.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using nlohmann::json;
@@ -27,14 +27,15 @@ class NativeRoutes : public ::testing::Test {
  protected:
   std::pair<int, std::string> ask_text(const std::string& method, const std::string& path,
                                        const std::string& body = "", std::int64_t uid = 1000) {
-    HttpRequest request;
+    net::HttpRequest request;
     request.method = method;
     request.path = path;
     request.body = body;
     request.peer = {.uid = uid, .pid = 42};
     std::pair<int, std::string> said;
-    api_.handle(std::move(request),
-                [&](const HttpResponse& response) { said = {response.status, response.body}; });
+    api_.handle(std::move(request), [&](const net::HttpResponse& response) {
+      said = {response.status, response.body};
+    });
     return said;
   }
   std::pair<int, json> ask(const std::string& method, const std::string& path,
@@ -44,7 +45,7 @@ class NativeRoutes : public ::testing::Test {
   }
 
   FakeController controller_;
-  ServerLoop loop_;
+  net::ServerLoop loop_;
   AgentApi api_{controller_, loop_, system_clock(), {.version = "1"}};
 };
 
@@ -104,11 +105,11 @@ TEST_F(NativeRoutes, EveryErrorBelowV1HasItsForm) {
 
 TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
   ApiOptions options{.version = "1"};
-  options.token_keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  options.token_keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef");
   options.groups = {kGpuRead, kGpuControl};
   AgentApi guarded(controller_, loop_, system_clock(), options);
   const auto respond = [&](const std::string& path, const std::vector<std::string>& scopes) {
-    HttpRequest request;
+    net::HttpRequest request;
     request.method = "GET";
     request.path = path;
     request.needs_token = true;
@@ -116,8 +117,8 @@ TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
       request.authorization =
           "Bearer " + options.token_keys->sign({"grafana", scopes, std::nullopt});
     }
-    HttpResponse response;
-    guarded.handle(std::move(request), [&](const HttpResponse& said) { response = said; });
+    net::HttpResponse response;
+    guarded.handle(std::move(request), [&](const net::HttpResponse& said) { response = said; });
     return std::pair(response.status, json::parse(response.body)["error"]);
   };
   using Respond = std::pair<int, std::string>;
@@ -240,13 +241,13 @@ TEST_F(NativeRoutes, AGpuThatCannotBeReadIsDownInTheMetrics) {
 }
 
 TEST(MetricsText, LabelsAreEscaped) {
-  MetricsText metrics;
-  metrics.family("unused", MetricsText::Type::kGauge, "Never shown.");
-  metrics.family("shown", MetricsText::Type::kGauge, "Shown.");
+  net::MetricsText metrics;
+  metrics.family("unused", net::MetricsText::Type::kGauge, "Never shown.");
+  metrics.family("shown", net::MetricsText::Type::kGauge, "Shown.");
   metrics.sample(0.5, {{"name", "a\"b\\c\nd"}});
   EXPECT_EQ(metrics.text(),
             "# HELP shown Shown.\n# TYPE shown gauge\nshown{name=\"a\\\"b\\\\c\\nd\"} 0.5\n");
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

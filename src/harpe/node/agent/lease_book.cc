@@ -8,7 +8,7 @@
 #include "harpe/base/check.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 Error no_such_lease() {
@@ -30,7 +30,7 @@ std::string gpu_text(int gpu) {
 }
 
 /// Who holds it, for how long, and what can be done.
-std::string held_text(int gpu, const LeaseEntry& lease, const Peer& peer, bool may_see,
+std::string held_text(int gpu, const LeaseEntry& lease, const net::Peer& peer, bool may_see,
                       Instant now) {
   const bool own = same_user(peer, lease.holder);
   if (!own && !may_see) {
@@ -56,12 +56,12 @@ Status check_duration(Seconds duration) {
 
 }  // namespace
 
-bool same_user(const Peer& a, const Peer& b) {
+bool same_user(const net::Peer& a, const net::Peer& b) {
   if (a.uid >= 0 || b.uid >= 0) return a.uid == b.uid;
   return !a.token_subject.empty() && a.token_subject == b.token_subject;
 }
 
-std::string text_of(const Peer& peer) {
+std::string text_of(const net::Peer& peer) {
   if (peer.uid < 0) {
     return peer.token_subject.empty() ? "an unknown peer"
                                       : "token " + in_quotes(peer.token_subject);
@@ -74,7 +74,7 @@ std::string text_of(const Peer& peer) {
 LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
     : gpus_(gpus), new_id_(std::move(new_id)) {}
 
-Status LeaseBook::check_request(const Peer& peer, const Request& request, const LeaseEntry* of,
+Status LeaseBook::check_request(const net::Peer& peer, const Request& request, const LeaseEntry* of,
                                 Instant now, const std::function<bool(int gpu)>& may_see) const {
   HARPE_TRY(check_duration(request.duration));
   if (request.gpus.empty()) return Error::invalid("a lease names at least one GPU");
@@ -130,7 +130,7 @@ void LeaseBook::last(LeaseEntry& lease, Seconds duration, Instant now) {
   *lease.expiry = lease.expires.ns;
 }
 
-Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Instant now,
+Result<LeaseEntry> LeaseBook::take(const net::Peer& peer, const Request& request, Instant now,
                                    const std::function<bool(int gpu)>& may_see) {
   HARPE_TRY(check_request(peer, request, nullptr, now, may_see));
   LeaseEntry entry;
@@ -149,7 +149,7 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Ins
   return entry;
 }
 
-Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id,
+Result<LeaseEntry> LeaseBook::extend(const net::Peer& peer, const std::string& id,
                                      const Request& request, Instant now,
                                      const std::function<bool(int gpu)>& may_see) {
   HARPE_TRY(usable(peer, id, now));
@@ -170,14 +170,16 @@ void LeaseBook::set_proven(const std::string& id, std::map<int, Proofs> proven) 
   if (LeaseEntry* lease = entry(id)) lease->proven = std::move(proven);
 }
 
-Status LeaseBook::renew(const Peer& peer, const std::string& id, Seconds duration, Instant now) {
+Status LeaseBook::renew(const net::Peer& peer, const std::string& id, Seconds duration,
+                        Instant now) {
   HARPE_TRY(check_duration(duration));
   HARPE_TRY(usable(peer, id, now));
   last(*entry(id), duration, now);
   return ok_status();
 }
 
-Result<LeaseEntry> LeaseBook::usable(const Peer& peer, const std::string& id, Instant now) const {
+Result<LeaseEntry> LeaseBook::usable(const net::Peer& peer, const std::string& id,
+                                     Instant now) const {
   const LeaseEntry* lease = find(id);
   if (lease == nullptr || !same_user(peer, lease->holder) || lease->expires <= now) {
     return no_such_lease();
@@ -228,7 +230,7 @@ std::vector<const LeaseEntry*> LeaseBook::holders(int gpu) const {
   return found;
 }
 
-const LeaseEntry* LeaseBook::implied(const Peer& peer) const {
+const LeaseEntry* LeaseBook::implied(const net::Peer& peer) const {
   const auto found = std::ranges::find_if(leases_, [&](const LeaseEntry& lease) {
     return lease.implied && same_user(lease.holder, peer) && lease.holder.pid == peer.pid &&
            lease.holder.start_ticks == peer.start_ticks;
@@ -241,4 +243,4 @@ std::optional<Instant> LeaseBook::next_expiry() const {
   return std::ranges::min(leases_, {}, &LeaseEntry::expires).expires;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

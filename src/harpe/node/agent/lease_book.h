@@ -24,12 +24,12 @@
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/node_client/controls.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Whether both are the same user: the same local user, or holders of tokens for one subject.
-bool same_user(const Peer& a, const Peer& b);
+bool same_user(const net::Peer& a, const net::Peer& b);
 /// "uid 1000, pid 4242", "token 'grafana'".
-std::string text_of(const Peer& peer);
+std::string text_of(const net::Peer& peer);
 
 /// When a lease ends, for those who serve it without looking into the book: nanoseconds of the
 /// clock. Renewing it moves it, ending it sets it to 0.
@@ -37,7 +37,7 @@ using LeaseExpiry = std::shared_ptr<std::atomic<std::int64_t>>;
 
 struct LeaseEntry {
   std::string id;
-  Peer holder;
+  net::Peer holder;
   std::vector<int> gpus;  ///< rising
   std::string name;
   Seconds duration;  ///< as last granted; what an implied lease is renewed by
@@ -68,17 +68,17 @@ class LeaseBook {
   /// (none, one twice, no control, no duration), `kConflict` (held by another client, or a control
   /// of it by this user; names the holder to the user itself and where `may_see(gpu)`). A lease
   /// that is there is never changed.
-  Result<LeaseEntry> take(const Peer& peer, const Request& request, Instant now,
+  Result<LeaseEntry> take(const net::Peer& peer, const Request& request, Instant now,
                           const std::function<bool(int gpu)>& may_see);
   /// Adds GPUs to a lease, all or none, and renews it. The request has the lease's controls.
-  Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Request& request,
+  Result<LeaseEntry> extend(const net::Peer& peer, const std::string& id, const Request& request,
                             Instant now, const std::function<bool(int gpu)>& may_see);
   /// What its right stands on from now on.
   void set_proven(const std::string& id, std::map<int, Proofs> proven);
   /// Lasts `duration` from now.
-  Status renew(const Peer& peer, const std::string& id, Seconds duration, Instant now);
+  Status renew(const net::Peer& peer, const std::string& id, Seconds duration, Instant now);
   /// The lease, if this peer may use it now. Others learn nothing about it: `kNotFound`.
-  Result<LeaseEntry> usable(const Peer& peer, const std::string& id, Instant now) const;
+  Result<LeaseEntry> usable(const net::Peer& peer, const std::string& id, Instant now) const;
 
   /// Takes a lease out of the book; nullopt when it is not there.
   std::optional<LeaseEntry> remove(const std::string& id);
@@ -92,7 +92,7 @@ class LeaseBook {
   /// Those that hold this GPU: of one user.
   std::vector<const LeaseEntry*> holders(int gpu) const;
   /// The implied lease of this peer's process.
-  const LeaseEntry* implied(const Peer& peer) const;
+  const LeaseEntry* implied(const net::Peer& peer) const;
   std::optional<Instant> next_expiry() const;
 
  private:
@@ -100,12 +100,12 @@ class LeaseBook {
   static void last(LeaseEntry& lease, Seconds duration, Instant now);
   static void expire(const LeaseEntry& lease);
   void check_held_once(const LeaseEntry& lease) const;
-  Status check_request(const Peer& peer, const Request& request, const LeaseEntry* of, Instant now,
-                       const std::function<bool(int gpu)>& may_see) const;
+  Status check_request(const net::Peer& peer, const Request& request, const LeaseEntry* of,
+                       Instant now, const std::function<bool(int gpu)>& may_see) const;
 
   int gpus_;
   std::function<std::string()> new_id_;
   std::vector<LeaseEntry> leases_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -8,11 +8,11 @@
 #include <random>
 #include <set>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
-Peer user(std::int64_t uid, std::int64_t pid = 1) {
-  Peer peer;
+net::Peer user(std::int64_t uid, std::int64_t pid = 1) {
+  net::Peer peer;
   peer.uid = uid;
   peer.pid = pid;
   return peer;
@@ -99,13 +99,13 @@ TEST(LeaseBook, AnotherUserLearnsNothingFromAKnownLease) {
 }
 
 TEST(LeaseBook, PeersFromOutsideAreToldApartByTheirTokens) {
-  Peer nameless, grafana, other;
+  net::Peer nameless, grafana, other;
   grafana.token_subject = "grafana";
   other.token_subject = "other";
   EXPECT_FALSE(same_user(nameless, nameless));
   EXPECT_TRUE(same_user(grafana, grafana));
   EXPECT_FALSE(same_user(grafana, other));
-  Peer local = user(7);
+  net::Peer local = user(7);
   local.token_subject = "grafana";
   EXPECT_FALSE(same_user(grafana, local));
 }
@@ -273,4 +273,4 @@ TEST(LeaseBookDeathTest, EndsTheProgramRatherThanGiveTwoLeasesOneName) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr Seconds kBetweenProofs{2};
@@ -25,12 +25,12 @@ Lease view(const LeaseEntry& lease, Instant now) {
 // --- Events.
 
 NodeLeases::ProvenOf LeaseKeeper::proven() const {
-  return [this](const Peer& peer, int gpu, Proofs wanted) {
+  return [this](const net::Peer& peer, int gpu, Proofs wanted) {
     return services_.prover.proven(peer, gpu, wanted, now());
   };
 }
 
-Result<Lease> LeaseKeeper::grant(const Peer& peer, bool ends_with_process,
+Result<Lease> LeaseKeeper::grant(const net::Peer& peer, bool ends_with_process,
                                  const std::function<Result<LeaseEntry>(Instant)>& event) {
   std::optional<ProcessWatch> process;
   if (ends_with_process && peer.pid > 0) {
@@ -50,26 +50,27 @@ Result<Lease> LeaseKeeper::grant(const Peer& peer, bool ends_with_process,
   return view(*lease, now());
 }
 
-Result<Lease> LeaseKeeper::take(const Peer& peer, const LeaseRequest& request) {
+Result<Lease> LeaseKeeper::take(const net::Peer& peer, const LeaseRequest& request) {
   return grant(peer, request.ends_with_process, [&](Instant now) HARPE_REQUIRES(mutex_) {
     return leases_.take(peer, request, proven(), now);
   });
 }
 
-Result<Lease> LeaseKeeper::implied_lease(const Peer& peer, const std::vector<int>& gpus) {
+Result<Lease> LeaseKeeper::implied_lease(const net::Peer& peer, const std::vector<int>& gpus) {
   return grant(peer, true, [&](Instant now) HARPE_REQUIRES(mutex_) {
     return leases_.take_implied(peer, gpus, proven(), now);
   });
 }
 
-Status LeaseKeeper::renew(const Peer& peer, const std::string& lease, Seconds duration) {
+Status LeaseKeeper::renew(const net::Peer& peer, const std::string& lease, Seconds duration) {
   const MutexLock lock(mutex_);
   Status status = leases_.renew(peer, lease, duration, proven(), now());
   (void)perform();
   return status;
 }
 
-void LeaseKeeper::release(const Peer& peer, const std::string& lease, Done<std::monostate> done) {
+void LeaseKeeper::release(const net::Peer& peer, const std::string& lease,
+                          Done<std::monostate> done) {
   Status released = ok_status();
   {
     const MutexLock lock(mutex_);
@@ -92,7 +93,7 @@ void LeaseKeeper::stop() {
   (void)perform();
 }
 
-void LeaseKeeper::refused(const Peer& peer, const std::string& lease, const std::string& what,
+void LeaseKeeper::refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                           const Error& error) {
   const MutexLock lock(mutex_);
   leases_.refused(peer, lease, what, error);
@@ -101,7 +102,7 @@ void LeaseKeeper::refused(const Peer& peer, const std::string& lease, const std:
 
 // --- Views.
 
-std::vector<Lease> LeaseKeeper::leases(const Peer& peer) {
+std::vector<Lease> LeaseKeeper::leases(const net::Peer& peer) {
   const MutexLock lock(mutex_);
   tick();
   std::vector<Lease> seen;
@@ -122,22 +123,22 @@ std::vector<Lease> LeaseKeeper::holders(int gpu) {
   return seen;
 }
 
-Result<Lease> LeaseKeeper::find(const Peer& peer, const std::string& lease) {
+Result<Lease> LeaseKeeper::find(const net::Peer& peer, const std::string& lease) {
   const MutexLock lock(mutex_);
   tick();
   const auto entry = HARPE_TRY(leases_.book().usable(peer, lease, now()));
   return view(entry, now());
 }
 
-Result<Holder> LeaseKeeper::holder(const Peer& peer, const std::string& lease, int gpu,
+Result<Holder> LeaseKeeper::holder(const net::Peer& peer, const std::string& lease, int gpu,
                                    Control control) {
   const MutexLock lock(mutex_);
   tick();
   return leases_.holder(peer, lease, gpu, control, now());
 }
 
-Result<std::shared_ptr<ClockSlot>> LeaseKeeper::attach(const Peer& peer, const std::string& lease,
-                                                       int gpu) {
+Result<std::shared_ptr<ClockSlot>> LeaseKeeper::attach(const net::Peer& peer,
+                                                       const std::string& lease, int gpu) {
   auto slot = ClockSlot::make();
   if (!slot.ok()) return slot;
   // Under the lock, so that the end of the lease is queued after it.
@@ -163,7 +164,7 @@ std::optional<Instant> LeaseKeeper::keep(Instant now) {
     }
     next = leases_.book().next_expiry();
     if (has_proven) next = std::min(next.value_or(next_proof_), next_proof_);
-    std::vector<Peer> clients;
+    std::vector<net::Peer> clients;
     for (const LeaseEntry& lease : leases_.book().leases()) clients.push_back(lease.holder);
     services_.prover.keep(clients);
   }
@@ -255,4 +256,4 @@ void LeaseKeeper::tick() {
   (void)perform();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -23,7 +23,7 @@
 #include "harpe/node/agent/node_leases.h"
 #include "harpe/node/agent/process_watch.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Thread-safe. Ends before its loop, on the loop's thread or while the loop does not run.
 class LeaseKeeper {
@@ -34,7 +34,7 @@ class LeaseKeeper {
     AuditLog& audit;
     Counters& counters;
     GpuProver& prover;
-    ServerLoop& loop;
+    net::ServerLoop& loop;
     Clock& clock;
     bool dry_run = false;
     /// Called from any thread when `keep` has something to do, maybe earlier than it returned.
@@ -44,27 +44,28 @@ class LeaseKeeper {
   LeaseKeeper(NodeLeases leases, Services services)
       : services_(std::move(services)), leases_(std::move(leases)) {}
 
-  Result<Lease> take(const Peer& peer, const LeaseRequest& request);
-  Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus);
-  Status renew(const Peer& peer, const std::string& lease, Seconds duration);
+  Result<Lease> take(const net::Peer& peer, const LeaseRequest& request);
+  Result<Lease> implied_lease(const net::Peer& peer, const std::vector<int>& gpus);
+  Status renew(const net::Peer& peer, const std::string& lease, Seconds duration);
   /// Calls `done` once all settings of the lease are restored.
-  void release(const Peer& peer, const std::string& lease, Done<std::monostate> done);
+  void release(const net::Peer& peer, const std::string& lease, Done<std::monostate> done);
   void end(const std::string& lease, LeaseEnd why);
   /// Ends all leases.
   void stop();
   /// Logs what is refused for lack of a lease.
-  void refused(const Peer& peer, const std::string& lease, const std::string& what,
+  void refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                const Error& error);
 
   /// Returns the leases that this peer may see.
-  std::vector<Lease> leases(const Peer& peer);
+  std::vector<Lease> leases(const net::Peer& peer);
   /// Returns the leases on a GPU without their ids.
   std::vector<Lease> holders(int gpu);
   /// Returns a lease that this peer may use now.
-  Result<Lease> find(const Peer& peer, const std::string& lease);
-  Result<Holder> holder(const Peer& peer, const std::string& lease, int gpu, Control control);
+  Result<Lease> find(const net::Peer& peer, const std::string& lease);
+  Result<Holder> holder(const net::Peer& peer, const std::string& lease, int gpu, Control control);
   /// Returns a slot that the owner of the GPU serves under this lease from now on.
-  Result<std::shared_ptr<ClockSlot>> attach(const Peer& peer, const std::string& lease, int gpu);
+  Result<std::shared_ptr<ClockSlot>> attach(const net::Peer& peer, const std::string& lease,
+                                            int gpu);
 
   /// Ends leases that have expired, and those whose right is not proven any more. Returns when it
   /// is to be called again. On the loop's thread.
@@ -79,7 +80,7 @@ class LeaseKeeper {
   Instant now() const { return services_.clock.now(); }
   NodeLeases::ProvenOf proven() const;
   /// Takes or grows a lease by one event, and watches its process if the lease ends with it.
-  Result<Lease> grant(const Peer& peer, bool ends_with_process,
+  Result<Lease> grant(const net::Peer& peer, bool ends_with_process,
                       const std::function<Result<LeaseEntry>(Instant)>& event);
   /// Does what events ask for. Fails if a line that the audit log requires could not be written.
   /// `done` is called once all settings of the leases that ended are restored.
@@ -97,4 +98,4 @@ class LeaseKeeper {
   std::map<std::string, WatchedProcess> watches_;  ///< by lease
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -11,7 +11,7 @@
 #include "harpe/node/agent/audit_log.h"
 #include "harpe/node/agent/saved_state.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// What a state file holds; several storages, one after the other, may have it.
 struct MemoryState {
@@ -65,4 +65,4 @@ class MemorySink final : public AuditSink {
   std::shared_ptr<MemoryLines> log_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

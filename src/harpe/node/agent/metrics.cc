@@ -6,17 +6,17 @@
 #include "harpe/base/text.h"
 #include "harpe/node/agent/http_json.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
-using MetricType = MetricsText::Type;
+using MetricType = net::MetricsText::Type;
 
 /// For the slowest device; scrapers usually wait ten seconds.
 constexpr Seconds kScrapePatience{5};
 
 /// One family with a sample for each GPU that tells the value.
 template <class Value>
-void gpu_family(MetricsText& metrics, const NodeMetrics& node, const std::string& name,
+void gpu_family(net::MetricsText& metrics, const NodeMetrics& node, const std::string& name,
                 MetricType type, const std::string& help, Value value) {
   metrics.family(name, type, help);
   for (const auto& [gpu, reading] : node.readings) {
@@ -33,7 +33,7 @@ std::optional<double> number_of(const std::optional<T>& quantity, double unit = 
   return static_cast<double>(quantity->value) * unit;
 }
 
-void gpu_families(MetricsText& metrics, const NodeMetrics& node) {
+void gpu_families(net::MetricsText& metrics, const NodeMetrics& node) {
   metrics.family("harpe_gpu_info", MetricType::kGauge, "A GPU of this node; always 1.");
   for (const GpuIdentity& gpu : node.gpus) {
     metrics.sample(1, {{"gpu", std::to_string(gpu.index)},
@@ -78,7 +78,7 @@ void gpu_families(MetricsText& metrics, const NodeMetrics& node) {
              });
 }
 
-void cpu_families(MetricsText& metrics, const NodeMetrics& node) {
+void cpu_families(net::MetricsText& metrics, const NodeMetrics& node) {
   metrics.family("harpe_cpu_package_energy_joules_total", MetricType::kCounter,
                  "Energy of a CPU package since the agent started.");
   for (const auto& [cpu, energy] : node.cpus) {
@@ -91,7 +91,7 @@ void cpu_families(MetricsText& metrics, const NodeMetrics& node) {
   }
 }
 
-void agent_families(MetricsText& metrics, const NodeMetrics& node) {
+void agent_families(net::MetricsText& metrics, const NodeMetrics& node) {
   const auto one = [&metrics](const std::string& name, MetricType type, const std::string& help,
                               double value) {
     metrics.family("harpe_agent_" + name, type, help);
@@ -141,13 +141,13 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
 
 /// Collects what comes from the threads of many devices, then writes the page.
 struct Scrape {
-  Scrape(NodeMetrics known, std::size_t devices, Reply response)
+  Scrape(NodeMetrics known, std::size_t devices, net::Reply response)
       : node(std::move(known)), missing(devices), reply(std::move(response)) {}
 
   Mutex mutex;
   NodeMetrics node HARPE_GUARDED_BY(mutex);
   std::size_t missing HARPE_GUARDED_BY(mutex) = 0;
-  const Reply reply;
+  const net::Reply reply;
 
   void done(const std::function<void(NodeMetrics&)>& put) {
     NodeMetrics all;
@@ -180,18 +180,18 @@ struct Scrape {
 }  // namespace
 
 std::string metrics_text(const NodeMetrics& node) {
-  MetricsText metrics;
+  net::MetricsText metrics;
   gpu_families(metrics, node);
   cpu_families(metrics, node);
   agent_families(metrics, node);
   return metrics.text();
 }
 
-void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(error_response(405, "use GET"));
+void handle_metrics(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  if (request.method != "GET") return reply(net::error_response(405, "use GET"));
   Controller& controller = context.controller;
   if (!controller.policy().may_read_node(request.peer)) {
-    return reply(error_response(
+    return reply(net::error_response(
         403, "the agent's policy does not let you read the node (read = true for gpus = [\"*\"])"));
   }
   NodeMetrics known;
@@ -225,4 +225,4 @@ void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply
   context.loop.after(kScrapePatience, [scrape] { scrape->give_up(); });
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

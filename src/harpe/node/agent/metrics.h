@@ -10,9 +10,9 @@
 #include "harpe/net/service/metrics_text.h"
 #include "harpe/node/agent/http_api.h"
 
-namespace harpe {
+namespace harpe::node {
 
-void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply& reply);
+void handle_metrics(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply);
 
 /// What one scrape found.
 struct NodeMetrics {
@@ -28,4 +28,4 @@ struct NodeMetrics {
 };
 std::string metrics_text(const NodeMetrics& node);
 
-}  // namespace harpe
+}  // namespace harpe::node

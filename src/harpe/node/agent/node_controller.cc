@@ -13,7 +13,7 @@
 #include "harpe/node/agent/setting_checks.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::chrono::seconds kRestorePatience{10};  ///< with drivers, at the start
@@ -286,25 +286,27 @@ Status NodeController::open_clock_socket() {
     HARPE_TRY(check_trusted_directory(options_.clock_socket.parent_path()));
   }
   ClockListener::Leases leases;
-  leases.may_set_clocks = [this](const Peer& peer) {
+  leases.may_set_clocks = [this](const net::Peer& peer) {
     return std::ranges::any_of(identities_, [&](const GpuIdentity& gpu) {
       return !policy_.allowance(peer, gpu, policy_.required(peer, gpu)).clocks.empty();
     });
   };
-  leases.take = [this](const Peer& peer, const LeaseRequest& request) {
+  leases.take = [this](const net::Peer& peer, const LeaseRequest& request) {
     return leases_->take(peer, request);
   };
-  leases.find = [this](const Peer& peer, const std::string& id) { return leases_->find(peer, id); };
-  leases.renew = [this](const Peer& peer, const std::string& id,
+  leases.find = [this](const net::Peer& peer, const std::string& id) {
+    return leases_->find(peer, id);
+  };
+  leases.renew = [this](const net::Peer& peer, const std::string& id,
                         Seconds duration) -> Result<Lease> {
     HARPE_TRY(leases_->renew(peer, id, duration));
     return leases_->find(peer, id);
   };
-  leases.attach = [this](const Peer& peer, const std::string& id, int gpu) {
+  leases.attach = [this](const net::Peer& peer, const std::string& id, int gpu) {
     return leases_->attach(peer, id, gpu);
   };
-  leases.apply = [this](const Peer& peer, const std::string& id, int gpu, const Setting& setting,
-                        const Done<Applied>& done) {
+  leases.apply = [this](const net::Peer& peer, const std::string& id, int gpu,
+                        const Setting& setting, const Done<Applied>& done) {
     apply(peer, id, gpu, setting, [this, setting, done](Result<Applied> applied) {
       done(as_asked(std::move(applied), setting, options_.dry_run));
     });
@@ -323,7 +325,7 @@ Status NodeController::open_clock_socket() {
 
 // --- What may be done.
 
-Status NodeController::check_readable(const Peer& peer, int gpu, bool control_will_do) const {
+Status NodeController::check_readable(const net::Peer& peer, int gpu, bool control_will_do) const {
   HARPE_TRY(NodeLeases::check_gpu(gpu, identities_.size()));
   const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
   // What can be set is no secret to those who may set it at times.
@@ -333,14 +335,14 @@ Status NodeController::check_readable(const Peer& peer, int gpu, bool control_wi
                    "the policy does not let " + text_of(peer) + " read GPU " + std::to_string(gpu));
 }
 
-Allowance NodeController::allowance(const Peer& peer, int gpu) const {
+Allowance NodeController::allowance(const net::Peer& peer, int gpu) const {
   const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
   const Proofs wanted = policy_.required(peer, identity);
   return policy_.allowance(
       peer, identity, wanted.empty() ? wanted : prover_->proven(peer, gpu, wanted, clock_.now()));
 }
 
-std::vector<Lease> NodeController::holders(const Peer& peer, int gpu) {
+std::vector<Lease> NodeController::holders(const net::Peer& peer, int gpu) {
   if (peer.uid != 0 && !check_readable(peer, gpu, true).ok()) return {};
   return leases_->holders(gpu);
 }
@@ -368,7 +370,7 @@ void NodeController::keep_house() {
 
 // --- Settings and readings.
 
-void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
+void NodeController::apply(const net::Peer& peer, const std::string& lease, int gpu,
                            const Setting& setting, Done<Applied> done) {
   const Control control = control_of(setting);
   if (auto holder = leases_->holder(peer, lease, gpu, control); !holder.ok()) {
@@ -386,14 +388,14 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
       true);
 }
 
-void NodeController::read(const Peer& peer, int gpu, Done<GpuReading> done) {
+void NodeController::read(const net::Peer& peer, int gpu, Done<GpuReading> done) {
   if (Status status = check_readable(peer, gpu, false); !status.ok()) {
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->read(std::move(done));
 }
 
-void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) {
+void NodeController::power_limit_range(const net::Peer& peer, int gpu, Done<PowerLimitRange> done) {
   if (Status status = check_readable(peer, gpu, true); !status.ok()) {
     return done(std::move(status).error());
   }
@@ -401,7 +403,7 @@ void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimi
       done, [](GpuControl& control) { return control.power_limit_range(); });
 }
 
-void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
+void NodeController::supported_clocks(const net::Peer& peer, int gpu, ClockDomain domain,
                                       Done<std::vector<Megahertz>> done) {
   if (Status status = check_readable(peer, gpu, true); !status.ok()) {
     return done(std::move(status).error());
@@ -410,7 +412,7 @@ void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain dom
       done, [domain](GpuControl& control) { return control.supported_clocks(domain); });
 }
 
-void NodeController::read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) {
+void NodeController::read_cpu(const net::Peer& peer, int cpu, Done<CpuEnergy> done) {
   if (!policy_.may_read_node(peer)) {
     return done(Error::of(ErrorCode::kNoPermission,
                           "the policy does not let " + text_of(peer) + " read CPU energy"));
@@ -457,4 +459,4 @@ std::vector<std::string> NodeController::troubles() const {
   return troubles;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -27,7 +27,7 @@
 #include "harpe/node/agent/lease_keeper.h"
 #include "harpe/node/agent/node_state.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Listeners to the power of GPUs, which owners poll only while there is a listener. Thread-safe.
 class PowerListeners {
@@ -66,28 +66,29 @@ class NodeController final : public Controller {
   const Policy& policy() const override { return policy_; }
   int cpus() const override { return cpus_ == nullptr ? 0 : cpus_->count(); }
 
-  Allowance allowance(const Peer& peer, int gpu) const override;
-  Result<Lease> take(const Peer& peer, const LeaseRequest& request) override {
+  Allowance allowance(const net::Peer& peer, int gpu) const override;
+  Result<Lease> take(const net::Peer& peer, const LeaseRequest& request) override {
     return leases_->take(peer, request);
   }
-  Status renew(const Peer& peer, const std::string& lease, Seconds duration) override {
+  Status renew(const net::Peer& peer, const std::string& lease, Seconds duration) override {
     return leases_->renew(peer, lease, duration);
   }
-  void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) override {
+  void release(const net::Peer& peer, const std::string& lease,
+               Done<std::monostate> done) override {
     leases_->release(peer, lease, std::move(done));
   }
-  std::vector<Lease> leases(const Peer& peer) override { return leases_->leases(peer); }
-  std::vector<Lease> holders(const Peer& peer, int gpu) override;
-  Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) override {
+  std::vector<Lease> leases(const net::Peer& peer) override { return leases_->leases(peer); }
+  std::vector<Lease> holders(const net::Peer& peer, int gpu) override;
+  Result<Lease> implied_lease(const net::Peer& peer, const std::vector<int>& gpus) override {
     return leases_->implied_lease(peer, gpus);
   }
-  void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
+  void apply(const net::Peer& peer, const std::string& lease, int gpu, const Setting& setting,
              Done<Applied> done) override;
-  void read(const Peer& peer, int gpu, Done<GpuReading> done) override;
-  void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) override;
-  void supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
+  void read(const net::Peer& peer, int gpu, Done<GpuReading> done) override;
+  void power_limit_range(const net::Peer& peer, int gpu, Done<PowerLimitRange> done) override;
+  void supported_clocks(const net::Peer& peer, int gpu, ClockDomain domain,
                         Done<std::vector<Megahertz>> done) override;
-  void read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) override;
+  void read_cpu(const net::Peer& peer, int cpu, Done<CpuEnergy> done) override;
   std::shared_ptr<void> listen(std::function<void(int, const GpuReading&)> heard) override {
     return listeners_.add(std::move(heard));
   }
@@ -99,7 +100,7 @@ class NodeController final : public Controller {
   void start_owners(Devices devices);
   Status open_clock_socket();
 
-  Status check_readable(const Peer& peer, int gpu, bool control_will_do) const;
+  Status check_readable(const net::Peer& peer, int gpu, bool control_will_do) const;
 
   /// Does what is due, and is called again when something is. On the loop's thread.
   void keep_house();
@@ -118,7 +119,7 @@ class NodeController final : public Controller {
   PowerListeners listeners_;
   std::vector<std::unique_ptr<GpuOwner>> owners_;
   std::unique_ptr<CpuOwner> cpus_;
-  ServerLoop loop_;
+  net::ServerLoop loop_;
   std::atomic<bool> house_keeper_called_ = false;
   std::optional<DueTimer> house_keeping_due_;
   std::unique_ptr<LeaseKeeper> leases_;
@@ -126,4 +127,4 @@ class NodeController final : public Controller {
   std::thread loop_thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

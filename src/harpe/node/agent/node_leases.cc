@@ -6,15 +6,15 @@
 
 #include "harpe/node/agent/policy_text.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 /// By whom limits are counted.
-std::string user_of(const Peer& peer) {
+std::string user_of(const net::Peer& peer) {
   return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
 }
 
-bool is_root(const Peer& peer) {
+bool is_root(const net::Peer& peer) {
   return peer.uid == 0;
 }
 
@@ -55,7 +55,7 @@ Status NodeLeases::check_gpu(int gpu, std::size_t gpus) {
                                              " (harpe devices)");
 }
 
-NodeLeases::Right NodeLeases::right(const Peer& peer, int gpu, const ProvenOf& proven) const {
+NodeLeases::Right NodeLeases::right(const net::Peer& peer, int gpu, const ProvenOf& proven) const {
   const GpuIdentity& identity = gpus_[static_cast<std::size_t>(gpu)];
   const Proofs wanted = policy_.required(peer, identity);
   Right right;
@@ -64,7 +64,7 @@ NodeLeases::Right NodeLeases::right(const Peer& peer, int gpu, const ProvenOf& p
   return right;
 }
 
-Result<NodeLeases::Term> NodeLeases::term(const Peer& peer, const std::vector<int>& gpus,
+Result<NodeLeases::Term> NodeLeases::term(const net::Peer& peer, const std::vector<int>& gpus,
                                           const ProvenOf& proven) const {
   Term term{.longest = Seconds{1e9}, .proven = {}};
   for (const int gpu : gpus) {
@@ -90,7 +90,7 @@ Result<NodeLeases::Term> NodeLeases::term(const Peer& peer, const std::vector<in
   return term;
 }
 
-Status NodeLeases::check_limits(const Peer& peer, Instant now) {
+Status NodeLeases::check_limits(const net::Peer& peer, Instant now) {
   const auto held = std::ranges::count_if(
       book_.leases(), [&](const LeaseEntry& lease) { return same_user(lease.holder, peer); });
   if (static_cast<std::size_t>(held) >= limits_.per_user) {
@@ -106,14 +106,14 @@ Status NodeLeases::check_limits(const Peer& peer, Instant now) {
                                                 " s, and renew a lease rather than take another");
 }
 
-void NodeLeases::count_taken(const Peer& peer, Instant now) {
+void NodeLeases::count_taken(const net::Peer& peer, Instant now) {
   if (is_root(peer)) return;
   std::erase_if(rates_, [now](const auto& entry) { return entry.second.is_full(now); });
   rates_.try_emplace(user_of(peer), limits_.per_second, limits_.at_once).first->second.take(now);
 }
 
-Result<Holder> NodeLeases::holder(const Peer& peer, const std::string& id, int gpu, Control control,
-                                  Instant now) const {
+Result<Holder> NodeLeases::holder(const net::Peer& peer, const std::string& id, int gpu,
+                                  Control control, Instant now) const {
   HARPE_TRY(check_gpu(gpu, gpus_.size()));
   const auto lease = HARPE_TRY(book_.usable(peer, id, now));
   if (!std::ranges::binary_search(lease.gpus, gpu)) {
@@ -144,7 +144,7 @@ bool NodeLeases::has_proven() const {
 
 // --- What is noted.
 
-AuditEntry NodeLeases::line(const Peer& peer, const char* action, const std::string& lease,
+AuditEntry NodeLeases::line(const net::Peer& peer, const char* action, const std::string& lease,
                             const std::vector<int>& gpus, std::string result) const {
   return {.action = action,
           .peer = peer,
@@ -153,7 +153,7 @@ AuditEntry NodeLeases::line(const Peer& peer, const char* action, const std::str
           .result = std::move(result)};
 }
 
-Result<LeaseEntry> NodeLeases::noted(const Peer& peer, const std::vector<int>& gpus,
+Result<LeaseEntry> NodeLeases::noted(const net::Peer& peer, const std::vector<int>& gpus,
                                      Result<LeaseEntry> lease) {
   if (!lease.ok()) {
     effects_.refused.push_back(line(peer, "take", "", gpus, "refused: " + lease.error().text()));
@@ -161,7 +161,7 @@ Result<LeaseEntry> NodeLeases::noted(const Peer& peer, const std::vector<int>& g
   return lease;
 }
 
-void NodeLeases::refused(const Peer& peer, const std::string& lease, const std::string& what,
+void NodeLeases::refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                          const Error& error) {
   AuditEntry entry = line(peer, "refused", lease, {}, "refused: " + error.text());
   entry.to = what;
@@ -181,7 +181,7 @@ LeaseEffects NodeLeases::take_effects() {
 
 // --- Events.
 
-Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Request& request,
+Result<LeaseEntry> NodeLeases::grant(const net::Peer& peer, const LeaseBook::Request& request,
                                      const Term& term, const ProvenOf& proven, Instant now) {
   const auto may_see = [&](int gpu) {
     if (is_root(peer)) return true;
@@ -212,7 +212,7 @@ Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Request&
   return lease;
 }
 
-Result<LeaseEntry> NodeLeases::take(const Peer& peer, const LeaseRequest& request,
+Result<LeaseEntry> NodeLeases::take(const net::Peer& peer, const LeaseRequest& request,
                                     const ProvenOf& proven, Instant now) {
   tick(now);
   const auto allowed = term(peer, request.gpus, proven);
@@ -223,7 +223,7 @@ Result<LeaseEntry> NodeLeases::take(const Peer& peer, const LeaseRequest& reques
                      *allowed, proven, now));
 }
 
-Result<LeaseEntry> NodeLeases::take_implied(const Peer& peer, std::vector<int> gpus,
+Result<LeaseEntry> NodeLeases::take_implied(const net::Peer& peer, std::vector<int> gpus,
                                             const ProvenOf& proven, Instant now) {
   tick(now);
   std::ranges::sort(gpus);
@@ -239,7 +239,7 @@ Result<LeaseEntry> NodeLeases::take_implied(const Peer& peer, std::vector<int> g
                grant(peer, {gpus, allowed->longest, "implied", true}, *allowed, proven, now));
 }
 
-Status NodeLeases::renew(const Peer& peer, const std::string& id, Seconds duration,
+Status NodeLeases::renew(const net::Peer& peer, const std::string& id, Seconds duration,
                          const ProvenOf& proven, Instant now) {
   tick(now);
   const auto lease = HARPE_TRY(book_.usable(peer, id, now));
@@ -251,7 +251,7 @@ Status NodeLeases::renew(const Peer& peer, const std::string& id, Seconds durati
   return status;
 }
 
-Status NodeLeases::release(const Peer& peer, const std::string& id, Instant now) {
+Status NodeLeases::release(const net::Peer& peer, const std::string& id, Instant now) {
   tick(now);
   const auto lease = book_.usable(peer, id, now);
   if (!lease.ok() && (!is_root(peer) || book_.find(id) == nullptr)) return lease.error();
@@ -286,4 +286,4 @@ void NodeLeases::stop(Instant now) {
   for (LeaseEntry& lease : book_.remove_all()) ended(std::move(lease), LeaseEnd::kAgentStops);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

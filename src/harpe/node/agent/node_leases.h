@@ -25,7 +25,7 @@
 #include "harpe/node/agent/policy.h"
 #include "harpe/node/agent/rate_limit.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Why a lease ends.
 enum class LeaseEnd : unsigned char {
@@ -56,23 +56,23 @@ struct LeaseEffects {
 class NodeLeases {
  public:
   /// What is proven of a peer and a GPU; asked only for what the policy requires.
-  using ProvenOf = std::function<Proofs(const Peer& peer, int gpu, Proofs wanted)>;
+  using ProvenOf = std::function<Proofs(const net::Peer& peer, int gpu, Proofs wanted)>;
 
   /// \param new_id  makes an identifier that cannot be guessed and that was never made before.
   NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits limits,
              std::function<std::string()> new_id);
 
   // Events. What they refuse is in the effects as well.
-  Result<LeaseEntry> take(const Peer& peer, const LeaseRequest& request, const ProvenOf& proven,
-                          Instant now);
+  Result<LeaseEntry> take(const net::Peer& peer, const LeaseRequest& request,
+                          const ProvenOf& proven, Instant now);
   /// The lease of this peer's process, made or grown to hold these GPUs; each of its GPUs' policies
   /// bounds how long it lasts.
-  Result<LeaseEntry> take_implied(const Peer& peer, std::vector<int> gpus, const ProvenOf& proven,
-                                  Instant now);
-  Status renew(const Peer& peer, const std::string& id, Seconds duration, const ProvenOf& proven,
-               Instant now);
+  Result<LeaseEntry> take_implied(const net::Peer& peer, std::vector<int> gpus,
+                                  const ProvenOf& proven, Instant now);
+  Status renew(const net::Peer& peer, const std::string& id, Seconds duration,
+               const ProvenOf& proven, Instant now);
   /// Root may end any.
-  Status release(const Peer& peer, const std::string& id, Instant now);
+  Status release(const net::Peer& peer, const std::string& id, Instant now);
   /// Something ended it; nothing happens where it has ended before.
   void end(const std::string& id, LeaseEnd why, Instant now);
   /// Time has passed.
@@ -81,7 +81,7 @@ class NodeLeases {
   void check_rights(const ProvenOf& proven, Instant now);
   void stop(Instant now);
   /// Something was asked that is refused for lack of a lease.
-  void refused(const Peer& peer, const std::string& lease, const std::string& what,
+  void refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                const Error& error);
 
   /// What has gathered since the last call.
@@ -94,7 +94,7 @@ class NodeLeases {
   static Status check_gpu(int gpu, std::size_t gpus);
   /// On whose behalf a control is set: of a lease that this peer may use now, on this GPU, for this
   /// control.
-  Result<Holder> holder(const Peer& peer, const std::string& id, int gpu, Control control,
+  Result<Holder> holder(const net::Peer& peer, const std::string& id, int gpu, Control control,
                         Instant now) const;
   /// The holder of all controls of a lease on one of its GPUs.
   Holder holder(const LeaseEntry& lease, int gpu) const;
@@ -107,21 +107,22 @@ class NodeLeases {
     Allowance allowance;
     Proofs proven;
   };
-  Right right(const Peer& peer, int gpu, const ProvenOf& proven) const;
+  Right right(const net::Peer& peer, int gpu, const ProvenOf& proven) const;
   /// How long a lease on all of these may last, and what is proven for it.
   struct Term {
     Seconds longest;
     std::map<int, Proofs> proven;
   };
-  Result<Term> term(const Peer& peer, const std::vector<int>& gpus, const ProvenOf& proven) const;
-  Status check_limits(const Peer& peer, Instant now);
-  void count_taken(const Peer& peer, Instant now);
-  Result<LeaseEntry> grant(const Peer& peer, const LeaseBook::Request& request, const Term& term,
-                           const ProvenOf& proven, Instant now);
-  Result<LeaseEntry> noted(const Peer& peer, const std::vector<int>& gpus,
+  Result<Term> term(const net::Peer& peer, const std::vector<int>& gpus,
+                    const ProvenOf& proven) const;
+  Status check_limits(const net::Peer& peer, Instant now);
+  void count_taken(const net::Peer& peer, Instant now);
+  Result<LeaseEntry> grant(const net::Peer& peer, const LeaseBook::Request& request,
+                           const Term& term, const ProvenOf& proven, Instant now);
+  Result<LeaseEntry> noted(const net::Peer& peer, const std::vector<int>& gpus,
                            Result<LeaseEntry> lease);
   void ended(LeaseEntry lease, LeaseEnd why);
-  AuditEntry line(const Peer& peer, const char* action, const std::string& lease,
+  AuditEntry line(const net::Peer& peer, const char* action, const std::string& lease,
                   const std::vector<int>& gpus, std::string result) const;
 
   const std::vector<GpuIdentity> gpus_;
@@ -132,4 +133,4 @@ class NodeLeases {
   LeaseEffects effects_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

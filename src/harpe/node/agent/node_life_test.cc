@@ -15,7 +15,7 @@
 #include "harpe/base/json.h"
 #include "harpe/node/agent/node_simulation_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr int kGpus = 3;
@@ -78,7 +78,7 @@ class Life {
               {.per_user = 4, .per_second = 5, .at_once = 20}) {
     for (int i = 0; i < kGpus; ++i) found_.push_back(node_.gpu(i).state());
     node_.on_call = [this](int gpu, const std::string& call) { return respond(gpu, call); };
-    node_.proven = [this](const Peer& peer, int gpu) {
+    node_.proven = [this](const net::Peer& peer, int gpu) {
       return owned_.contains({peer.uid, gpu}) ? Proofs{Proof::kDevice} : Proofs();
     };
     node_.start();
@@ -111,13 +111,13 @@ class Life {
   bool coin(int sides) { return upto(sides - 1) == 0; }
 
   /// The holder of some lease, or any client.
-  Peer client() {
+  net::Peer client() {
     const auto& leases = node_.leases().book().leases();
     if (!leases.empty() && !coin(4)) {
       return leases[static_cast<std::size_t>(upto(static_cast<int>(leases.size()) - 1))].holder;
     }
     constexpr std::array<std::int64_t, 6> kUsers{0, kAlice, kAlice, kBob, kCarol, kStranger};
-    Peer peer;
+    net::Peer peer;
     peer.uid = kUsers[static_cast<std::size_t>(upto(5))];
     peer.pid = peer.uid * 10 + upto(2);
     peer.start_ticks = 1;
@@ -234,7 +234,7 @@ class Life {
   }
 
   void ask() {
-    const Peer peer = client();
+    const net::Peer peer = client();
     const int calls_before = calls_;
     const std::vector<TestGpu::State> before = states();
     std::vector<int> gpus;
@@ -289,7 +289,7 @@ class Life {
   }
 
   /// A client without rights never gets anything.
-  void note(const Peer& peer, bool success) {
+  void note(const net::Peer& peer, bool success) {
     EXPECT_FALSE(success && peer.uid == kStranger);
     ++(success ? granted : refused);
   }
@@ -312,7 +312,7 @@ class Life {
   // --- What holds.
 
   struct Held {
-    Peer holder;
+    net::Peer holder;
     Controls controls;
     Allowance allowance;
   };
@@ -463,4 +463,4 @@ TEST(NodeLife, LeavesNoGpuChangedWithoutALeaseWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -26,7 +26,7 @@
 #include "harpe/node/agent/node_leases.h"
 #include "harpe/node/agent/saved_state.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class SimulatedNode {
  public:
@@ -53,7 +53,9 @@ class SimulatedNode {
   /// What drivers answer; they do as they are told where it is empty or succeeds.
   std::function<Status(int gpu, const std::string& call)> on_call;
   /// What the kernel would show of peers and GPUs.
-  std::function<Proofs(const Peer&, int gpu)> proven = [](const Peer&, int) { return Proofs(); };
+  std::function<Proofs(const net::Peer&, int gpu)> proven = [](const net::Peer&, int) {
+    return Proofs();
+  };
   /// After so many more points an agent crashes.
   std::optional<int> crash_at;
 
@@ -111,22 +113,22 @@ class SimulatedNode {
     crash();
   }
 
-  Result<LeaseEntry> take(const Peer& peer, const LeaseRequest& request) {
+  Result<LeaseEntry> take(const net::Peer& peer, const LeaseRequest& request) {
     auto lease = leases_->take(peer, request, proofs(), clock_.now());
     if (lease.ok() && request.ends_with_process) watches_[lease->id] = peer.pid;
     return granted(std::move(lease));
   }
-  Result<LeaseEntry> take_implied(const Peer& peer, const std::vector<int>& gpus) {
+  Result<LeaseEntry> take_implied(const net::Peer& peer, const std::vector<int>& gpus) {
     auto lease = leases_->take_implied(peer, gpus, proofs(), clock_.now());
     if (lease.ok()) watches_[lease->id] = peer.pid;
     return granted(std::move(lease));
   }
-  Status renew(const Peer& peer, const std::string& id, Seconds duration) {
+  Status renew(const net::Peer& peer, const std::string& id, Seconds duration) {
     Status status = leases_->renew(peer, id, duration, proofs(), clock_.now());
     (void)perform();
     return status;
   }
-  Status release(const Peer& peer, const std::string& id) {
+  Status release(const net::Peer& peer, const std::string& id) {
     Status status = leases_->release(peer, id, clock_.now());
     (void)perform();
     return status;
@@ -144,7 +146,7 @@ class SimulatedNode {
   }
   /// Queued; `done` hears what came of it.
   void apply(
-      const Peer& peer, const std::string& id, int gpu, const Setting& setting,
+      const net::Peer& peer, const std::string& id, int gpu, const Setting& setting,
       const std::function<void(const Result<Applied>&)>& done = [](const auto&) {}) {
     const auto holder = [this, peer, id, gpu, control = control_of(setting)] {
       leases_->tick(clock_.now());
@@ -164,7 +166,7 @@ class SimulatedNode {
     });
   }
   /// A channel to the clock of a GPU, as a client that holds the lease gets it; null: refused.
-  std::shared_ptr<ClockSlot> attach(const Peer& peer, const std::string& id, int gpu) {
+  std::shared_ptr<ClockSlot> attach(const net::Peer& peer, const std::string& id, int gpu) {
     leases_->tick(clock_.now());
     (void)perform();
     auto holder = leases_->holder(peer, id, gpu, Control::kClocks, clock_.now());
@@ -252,7 +254,7 @@ class SimulatedNode {
   }
   Owner& owner(int gpu) { return owners_[static_cast<std::size_t>(gpu)]; }
   NodeLeases::ProvenOf proofs() {
-    return [this](const Peer& peer, int gpu, Proofs wanted) {
+    return [this](const net::Peer& peer, int gpu, Proofs wanted) {
       const Proofs all = proven(peer, gpu);
       Proofs found;
       for (const Proof proof : {Proof::kDevice, Proof::kComputing}) {
@@ -301,4 +303,4 @@ class SimulatedNode {
   std::unique_ptr<NodeLeases> leases_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

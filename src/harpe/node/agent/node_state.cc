@@ -9,7 +9,7 @@
 
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kMostStateBytes = 4 << 20;
@@ -124,4 +124,4 @@ Status NodeState::adopt_entries(const std::filesystem::path& file, const std::st
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -15,7 +15,7 @@
 #include "harpe/node/agent/gpu_lock.h"
 #include "harpe/node/agent/saved_state.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// What an operator should know: the newest hundred events. Thread-safe.
 class AgentEvents {
@@ -62,4 +62,4 @@ class NodeState {
   bool last_stopped_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

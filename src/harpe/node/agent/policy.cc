@@ -18,7 +18,7 @@
 #include "harpe/base/toml.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace fs = std::filesystem;
 
 struct Policy::Rule {
@@ -39,7 +39,7 @@ struct Policy::Rule {
   void read_gpus(Fields& fields, Diagnostics& diagnostics);
   void read_requires(Fields& fields, Diagnostics& diagnostics);
 
-  bool names_process(const Peer& peer) const {
+  bool names_process(const net::Peer& peer) const {
     if (peer.uid < 0) return false;
     const auto is_member = [&](std::int64_t group) {
       return std::ranges::find(peer.groups, group) != peer.groups.end();
@@ -47,7 +47,7 @@ struct Policy::Rule {
     return every_user || std::ranges::find(users, peer.uid) != users.end() ||
            std::ranges::any_of(groups, is_member);
   }
-  bool names_token(const Peer& peer) const {
+  bool names_token(const net::Peer& peer) const {
     if (peer.token_subject.empty()) return false;
     return every_token || std::ranges::find(tokens, peer.token_subject) != tokens.end();
   }
@@ -173,7 +173,7 @@ void add_allowed(const Allowance& from, bool read, bool control, Allowance& to) 
   to.max_lease = std::max(to.max_lease, from.max_lease);
 }
 
-bool has_scope(const Peer& peer, std::string_view scope) {
+bool has_scope(const net::Peer& peer, std::string_view scope) {
   return std::ranges::find(peer.scopes, scope) != peer.scopes.end();
 }
 
@@ -304,7 +304,7 @@ Result<Policy> Policy::read(const fs::path& path) {
   return parse(text, path.string());
 }
 
-Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven) const {
+Allowance Policy::allowance(const net::Peer& peer, const GpuIdentity& gpu, Proofs proven) const {
   Allowance allowed;
   if (rules_ == nullptr) return allowed;
   for (const Rule& rule : *rules_) {
@@ -318,7 +318,7 @@ Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu, Proofs pro
   return allowed;
 }
 
-Proofs Policy::required(const Peer& peer, const GpuIdentity& gpu) const {
+Proofs Policy::required(const net::Peer& peer, const GpuIdentity& gpu) const {
   Proofs required;
   if (rules_ == nullptr) return required;
   for (const Rule& rule : *rules_) {
@@ -373,7 +373,7 @@ std::vector<std::string> Policy::gpus_not_among(const std::vector<GpuIdentity>& 
   return unknown;
 }
 
-bool Policy::may_read_node(const Peer& peer) const {
+bool Policy::may_read_node(const net::Peer& peer) const {
   if (rules_ == nullptr) return false;
   return std::ranges::any_of(*rules_, [&](const Rule& rule) {
     return rule.every_gpu && rule.allowance.read &&
@@ -381,4 +381,4 @@ bool Policy::may_read_node(const Peer& peer) const {
   });
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -37,7 +37,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/net/service/peer.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Something that the kernel or the driver shows of a client and a GPU (gpu_proof.h).
 enum class Proof : unsigned char {
@@ -91,9 +91,9 @@ class Policy {
   static Result<Policy> read(const std::filesystem::path& path);
 
   /// What all entries allow of which it is proven what they require.
-  Allowance allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven = {}) const;
+  Allowance allowance(const net::Peer& peer, const GpuIdentity& gpu, Proofs proven = {}) const;
   /// What entries for this peer and GPU require.
-  Proofs required(const Peer& peer, const GpuIdentity& gpu) const;
+  Proofs required(const net::Peer& peer, const GpuIdentity& gpu) const;
   /// What any entry requires of any client.
   Proofs required() const;
   /// Whether control goes on while the audit log cannot be written.
@@ -102,7 +102,7 @@ class Policy {
   std::vector<std::string> gpus_not_among(const std::vector<GpuIdentity>& gpus) const;
   /// Whether the peer may read CPU energy and the metrics of the whole node: where it may read
   /// "*" of the GPUs.
-  bool may_read_node(const Peer& peer) const;
+  bool may_read_node(const net::Peer& peer) const;
 
  private:
   struct Rule;
@@ -110,4 +110,4 @@ class Policy {
   bool goes_on_without_audit_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

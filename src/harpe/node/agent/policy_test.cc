@@ -10,7 +10,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,16 +30,16 @@ GpuIdentity gpu(int index) {
   return identity;
 }
 
-Peer user(std::int64_t uid, std::vector<std::int64_t> groups = {}) {
-  Peer peer;
+net::Peer user(std::int64_t uid, std::vector<std::int64_t> groups = {}) {
+  net::Peer peer;
   peer.uid = uid;
   peer.pid = 1;
   peer.groups = std::move(groups);
   return peer;
 }
 
-Peer token(std::string subject, std::vector<std::string> scopes) {
-  Peer peer;
+net::Peer token(std::string subject, std::vector<std::string> scopes) {
+  net::Peer peer;
   peer.token_subject = std::move(subject);
   peer.scopes = std::move(scopes);
   return peer;
@@ -80,7 +80,7 @@ TEST(Policy, DeniesByDefault) {
 TEST(Policy, AUserOrGroupMayBeANumberWithOrWithoutQuotes) {
   for (const char* who : {"users = [12001]", "users = 12001", "users = ['12001']",
                           "users = '12001'", "groups = ['0']"}) {
-    Peer peer = user(kPolicyAlice);
+    net::Peer peer = user(kPolicyAlice);
     if (std::string(who).starts_with("groups")) peer.groups = {0};
     const Policy policy = parsed("[[allow]]\n" + std::string(who) + "\ngpus = '*'\nread = true\n");
     EXPECT_TRUE(policy.allowance(peer, gpu(1)).read) << who;
@@ -129,10 +129,10 @@ TEST(Policy, NamesOfUsersAndGroupsAreThoseOfTheSystem) {
 TEST(Policy, EverybodyIsNobodyFromOutside) {
   const Policy policy =
       parsed("[[allow]]\nusers = '*'\ngroups = [0]\ngpus = '*'\nread = true\nclocks_mhz=[1,2]\n");
-  EXPECT_TRUE(allows_nothing(policy.allowance(Peer(), gpu(0))));
+  EXPECT_TRUE(allows_nothing(policy.allowance(net::Peer(), gpu(0))));
   EXPECT_TRUE(allows_nothing(
       policy.allowance(token("grafana", {"gpu-read", "gpu-control", "cpu-read"}), gpu(0))));
-  EXPECT_FALSE(policy.may_read_node(Peer()));
+  EXPECT_FALSE(policy.may_read_node(net::Peer()));
 }
 
 TEST(Policy, TokensGetNoMoreThanTheirScopes) {
@@ -245,7 +245,7 @@ TEST(Policy, AnEntryThatRequiresAProofCountsWithItAlone) {
       "[[allow]]\nusers = [1000]\ngpus = ['0']\npersistence_mode = true\n",
       "policy");
   ASSERT_TRUE(policy.ok()) << policy.error().text();
-  Peer peer;
+  net::Peer peer;
   peer.uid = 1000;
   GpuIdentity gpu;
   const Proofs both{Proof::kDevice, Proof::kComputing};
@@ -343,4 +343,4 @@ TEST_F(PolicyFile, ThatIsMissingOrNoFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -1,6 +1,6 @@
 #include "harpe/node/agent/policy_text.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 template <class Range, class Text>
@@ -42,4 +42,4 @@ std::string text_of(const SavedGpu& saved) {
   return all;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

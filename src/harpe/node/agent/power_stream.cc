@@ -15,7 +15,7 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/node/agent/http_json.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 /// The newest event of each device, written once for all listeners of a power stream. Events are
@@ -90,7 +90,7 @@ class PowerBoard {
 constexpr const char* kHeartbeatText = ": hb\n\n";
 
 /// The stream of one listener.
-class PowerListener final : public EventStream {
+class PowerListener final : public net::EventStream {
  public:
   /// \param client  the client that the listener counts for
   PowerListener(std::shared_ptr<const PowerBoard> board, std::vector<int> devices,
@@ -184,7 +184,7 @@ std::int64_t unix_milliseconds(Instant instant, Clock& clock) {
 }
 
 struct PowerStream::State : std::enable_shared_from_this<State> {
-  State(Controller& given_controller, ServerLoop& given_loop, Clock& given_clock)
+  State(Controller& given_controller, net::ServerLoop& given_loop, Clock& given_clock)
       : controller(given_controller), loop(given_loop), clock(given_clock) {}
 
   // --- What is heard, on threads of the controller.
@@ -305,7 +305,8 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
 
   Result<std::shared_ptr<PowerListener>> add(Listeners& to,
                                              const std::shared_ptr<PowerBoard>& board,
-                                             std::vector<int> devices, const HttpRequest& request) {
+                                             std::vector<int> devices,
+                                             const net::HttpRequest& request) {
     const auto all = everyone();
     const bool root = request.peer.uid == 0;
     const auto own = std::ranges::count_if(
@@ -328,7 +329,7 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
   };
 
   Controller& controller;
-  ServerLoop& loop;
+  net::ServerLoop& loop;
   Clock& clock;
   const std::shared_ptr<PowerBoard> zeusd = std::make_shared<PowerBoard>();
   const std::shared_ptr<PowerBoard> native = std::make_shared<PowerBoard>();
@@ -343,10 +344,10 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
   std::shared_ptr<void> polling_gpus;
   bool polling_cpus = false;
   bool beating = false;
-  Peer cpu_peer;
+  net::Peer cpu_peer;
 };
 
-PowerStream::PowerStream(Controller& controller, ServerLoop& loop, Clock& clock)
+PowerStream::PowerStream(Controller& controller, net::ServerLoop& loop, Clock& clock)
     : state_(std::make_shared<State>(controller, loop, clock)) {}
 
 PowerStream::~PowerStream() {
@@ -357,26 +358,26 @@ void PowerStream::close() {
   state_->polling_gpus.reset();
 }
 
-Result<std::shared_ptr<EventStream>> PowerStream::gpus(std::vector<int> gpus, Format format,
-                                                       const HttpRequest& request) {
+Result<std::shared_ptr<net::EventStream>> PowerStream::gpus(std::vector<int> gpus, Format format,
+                                                            const net::HttpRequest& request) {
   auto listener = HARPE_TRY(state_->add(state_->gpu_listeners,
                                         format == Format::kZeusd ? state_->zeusd : state_->native,
                                         std::move(gpus), request));
   state_->begin_gpus();
-  return std::shared_ptr<EventStream>(std::move(listener));
+  return std::shared_ptr<net::EventStream>(std::move(listener));
 }
 
-Result<std::shared_ptr<EventStream>> PowerStream::cpus(std::vector<int> cpus,
-                                                       const HttpRequest& request) {
+Result<std::shared_ptr<net::EventStream>> PowerStream::cpus(std::vector<int> cpus,
+                                                            const net::HttpRequest& request) {
   auto listener =
       HARPE_TRY(state_->add(state_->cpu_listeners, state_->cpu_power, std::move(cpus), request));
   state_->cpu_peer = request.peer;
   if (!state_->polling_cpus) state_->poll_cpus();
-  return std::shared_ptr<EventStream>(std::move(listener));
+  return std::shared_ptr<net::EventStream>(std::move(listener));
 }
 
 std::size_t PowerStream::listeners() const {
   return state_->everyone().size();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -16,7 +16,7 @@
 #include "harpe/net/http/server_loop.h"
 #include "harpe/node/agent/controller.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Milliseconds since 1970 of an instant.
 std::int64_t unix_milliseconds(Instant instant, Clock& clock);
@@ -35,7 +35,7 @@ class PowerStream {
   static constexpr std::size_t kMostListeners = 4096, kMostOfClient = 1024, kForRoot = 64;
 
   /// Lives on the thread of `loop`.
-  PowerStream(Controller& controller, ServerLoop& loop, Clock& clock);
+  PowerStream(Controller& controller, net::ServerLoop& loop, Clock& clock);
   ~PowerStream();
   /// Listens no more; before the controller goes.
   void close();
@@ -45,10 +45,11 @@ class PowerStream {
   /// A body that begins with the present value of each GPU and goes on with each change; a comment
   /// `: hb` every two seconds without one. The caller has checked that the peer may read them.
   /// `kUnavailable` where there are too many; `request.client` is by what they are counted.
-  Result<std::shared_ptr<EventStream>> gpus(std::vector<int> gpus, Format format,
-                                            const HttpRequest& request);
+  Result<std::shared_ptr<net::EventStream>> gpus(std::vector<int> gpus, Format format,
+                                                 const net::HttpRequest& request);
   /// The same for CPUs (zeusd's format), in the name of the first who asks.
-  Result<std::shared_ptr<EventStream>> cpus(std::vector<int> cpus, const HttpRequest& request);
+  Result<std::shared_ptr<net::EventStream>> cpus(std::vector<int> cpus,
+                                                 const net::HttpRequest& request);
 
   std::size_t listeners() const;
 
@@ -57,4 +58,4 @@ class PowerStream {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

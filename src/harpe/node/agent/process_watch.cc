@@ -7,9 +7,9 @@
 #include <string>
 #include <system_error>
 
-namespace harpe {
+namespace harpe::node {
 
-Result<ProcessWatch> ProcessWatch::open(const Peer& peer) {
+Result<ProcessWatch> ProcessWatch::open(const net::Peer& peer) {
   if (peer.pid <= 0) {
     return Error::of(ErrorCode::kNotSupported, "the peer is no process of this machine");
   }
@@ -25,7 +25,7 @@ Result<ProcessWatch> ProcessWatch::open(const Peer& peer) {
   }
   ProcessWatch watch(descriptor);
   // What was opened is the peer only if it is as old as the peer.
-  if (peer.start_ticks == 0 || start_of_process(peer.pid) != peer.start_ticks) return ended();
+  if (peer.start_ticks == 0 || net::start_of_process(peer.pid) != peer.start_ticks) return ended();
   return watch;
 }
 
@@ -33,4 +33,4 @@ ProcessWatch::~ProcessWatch() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

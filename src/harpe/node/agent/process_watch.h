@@ -7,7 +7,7 @@
 #include "harpe/base/result.h"
 #include "harpe/net/service/peer.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Knows when one process ends, however it ends, and is not fooled when its number is used again.
 /// Source: pidfd_open(2).
@@ -15,7 +15,7 @@ class ProcessWatch {
  public:
   /// Fails with `kNotFound` when the process of the peer has ended already, `kNotSupported` when
   /// the peer is no local process or the kernel cannot watch it.
-  static Result<ProcessWatch> open(const Peer& peer);
+  static Result<ProcessWatch> open(const net::Peer& peer);
 
   ProcessWatch(ProcessWatch&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   ProcessWatch& operator=(ProcessWatch&& other) noexcept {
@@ -32,4 +32,4 @@ class ProcessWatch {
   int descriptor_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -15,7 +15,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/node/agent/controller_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 bool has_ended(const ProcessWatch& watch, int milliseconds) {
@@ -28,9 +28,9 @@ TEST(ProcessWatch, NoticesTheEndOfAProcess) {
   if (child == 0) {
     for (;;) ::pause();
   }
-  Peer peer;
+  net::Peer peer;
   peer.pid = child;
-  peer.start_ticks = start_of_process(child).value();
+  peer.start_ticks = net::start_of_process(child).value();
   const auto watch = ProcessWatch::open(peer);
   ASSERT_TRUE(watch.ok()) << watch.error().text();
   EXPECT_FALSE(has_ended(*watch, 0));
@@ -38,13 +38,13 @@ TEST(ProcessWatch, NoticesTheEndOfAProcess) {
   EXPECT_TRUE(has_ended(*watch, 20000));
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(ProcessWatch::open(peer).error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(start_of_process(child), std::nullopt);
+  EXPECT_EQ(net::start_of_process(child), std::nullopt);
 }
 
 TEST(ProcessWatch, IsNotFooledByANumberUsedAgain) {
-  Peer peer;
+  net::Peer peer;
   peer.pid = ::getpid();
-  peer.start_ticks = start_of_process(::getpid()).value() - 1;
+  peer.start_ticks = net::start_of_process(::getpid()).value() - 1;
   EXPECT_EQ(ProcessWatch::open(peer).error().code, ErrorCode::kNotFound);
   peer.start_ticks = 0;
   EXPECT_EQ(ProcessWatch::open(peer).error().code, ErrorCode::kNotFound);
@@ -91,7 +91,7 @@ TEST(PeerOfSocket, IsNotTheProcessThatGotTheNumberOfTheOneThatConnected) {
   const bool known =
       ::getsockopt(listening.get(), SOL_SOCKET, kPeerPidFd, &descriptor, &size) == 0 ||
       errno != ENOPROTOOPT;
-  const auto peer = peer_of_socket(accepted.get());
+  const auto peer = net::peer_of_socket(accepted.get());
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
   if (!known) GTEST_SKIP() << "the kernel is older than 6.5";
@@ -102,4 +102,4 @@ TEST(PeerOfSocket, IsNotTheProcessThatGotTheNumberOfTheOneThatConnected) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -6,7 +6,7 @@
 
 #include "harpe/base/clock.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class RateLimit {
  public:
@@ -35,4 +35,4 @@ class RateLimit {
   Instant last_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

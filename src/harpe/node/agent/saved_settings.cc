@@ -6,7 +6,7 @@
 #include "harpe/node/agent/policy_text.h"
 #include "harpe/node/agent/setting_checks.h"
 
-namespace harpe {
+namespace harpe::node {
 
 std::string SavedSettings::name() const {
   return "GPU " + std::to_string(gpu_.identity().index);
@@ -186,4 +186,4 @@ std::string SavedSettings::pending_text() const {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

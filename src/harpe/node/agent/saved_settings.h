@@ -13,7 +13,7 @@
 #include "harpe/node/agent/saved_state.h"
 #include "harpe/node/node_client/controls.h"
 
-namespace harpe {
+namespace harpe::node {
 
 class SavedSettings {
  public:
@@ -77,4 +77,4 @@ class SavedSettings {
   std::string last_failure_;  ///< why the last restoration failed; empty if it did not
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

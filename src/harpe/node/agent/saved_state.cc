@@ -18,7 +18,7 @@
 #include "harpe/base/text.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 
 namespace fs = std::filesystem;
 
@@ -310,4 +310,4 @@ std::unique_ptr<StateStorage> make_file_storage(fs::path path, std::size_t reser
   return std::make_unique<FileStorage>(std::move(path), reserve);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -29,7 +29,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/node/node_client/controls.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Stores the text of the state file, which is replaced as a whole or not at all. Not thread-safe.
 class StateStorage {
@@ -128,4 +128,4 @@ class StateFile {
   std::string trouble_ HARPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

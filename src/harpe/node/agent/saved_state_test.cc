@@ -12,7 +12,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/node/agent/disk_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -227,4 +227,4 @@ TEST(SavedState, AnyStateReadsAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -19,7 +19,7 @@
 #include "harpe/node/agent/clock_listener.h"
 #include "harpe/node/agent/trusted_file.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 ApiOptions api_options(const AgentOptions& options, const Devices& devices) {
@@ -30,10 +30,10 @@ ApiOptions api_options(const AgentOptions& options, const Devices& devices) {
   return api;
 }
 
-void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run,
+void watch_signals(net::ServerLoop& loop, Controller& controller, net::ServerLog& log, bool dry_run,
                    const std::function<void()>& reload) {
   loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload,
-                                              terminal = ControllingTerminal()](int signal) {
+                                              terminal = net::ControllingTerminal()](int signal) {
     if (signal != SIGHUP || terminal.has_closed()) {
       log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
                         : "asked to stop: putting everything back");
@@ -59,7 +59,7 @@ Status check_agent_options(const AgentOptions& options) {
   }
   if (options.groups.empty()) diagnostics.add("at least one API group must be enabled");
   if (!options.tcp.empty()) {
-    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    const Result<net::TcpAddress> address = net::parse_tcp_address(options.tcp);
     if (!address.ok()) diagnostics.add(address.error().text());
     if (options.signing_key.empty()) {
       diagnostics.add(
@@ -88,12 +88,12 @@ namespace {
 
 /// A log may be a device, such as /dev/null; a file has to be one that others cannot have put
 /// there.
-Result<ServerLog> open_log(const std::filesystem::path& path) {
+Result<net::ServerLog> open_log(const std::filesystem::path& path) {
   std::error_code error;
   if (!path.empty() && !std::filesystem::is_character_file(path, error)) {
     HARPE_TRY(open_trusted(path, O_WRONLY | O_APPEND | O_CREAT, 0640));
   }
-  return ServerLog::open("harpe agent", path);
+  return net::ServerLog::open("harpe agent", path);
 }
 
 /// As many open files as this process may have, or what the agent's unit would give it.
@@ -104,7 +104,7 @@ std::uint64_t raise_files() {
     limit.rlim_max = kWanted;
     ::setrlimit(RLIMIT_NOFILE, &limit);  // root alone may
   }
-  return raise_file_limit();
+  return net::raise_file_limit();
 }
 
 }  // namespace
@@ -115,11 +115,11 @@ std::size_t files_beside_connections(std::size_t gpus) {
   return kOwn + kEachGpu * gpus + ClockListener::kMostConnections;
 }
 
-HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus) {
+net::HttpLimits fit_to_files(net::HttpLimits limits, std::uint64_t files, std::size_t gpus) {
   limits.reserve = std::min<std::size_t>(limits.reserve, files / 8);
   limits.connections =
       std::min(limits.connections,
-               connections_within(files, files_beside_connections(gpus) + limits.reserve, 1));
+               net::connections_within(files, files_beside_connections(gpus) + limits.reserve, 1));
   limits.connections_per_user =
       std::min(limits.connections_per_user, std::max<std::size_t>(limits.connections * 3 / 4, 1));
   return limits;
@@ -128,14 +128,14 @@ HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus
 namespace {
 
 /// Where the sockets lie and who may connect is checked first.
-Result<std::vector<OpenSocket>> open_checked_sockets(const AgentOptions& options) {
+Result<std::vector<net::OpenSocket>> open_checked_sockets(const AgentOptions& options) {
   if (const auto directory = options.socket.path.parent_path();
       !directory.empty() && std::filesystem::exists(directory)) {
     HARPE_TRY(check_trusted_directory(directory));
   }
-  std::vector<OpenSocket> sockets =
-      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
-  for (const OpenSocket& socket : sockets) {
+  std::vector<net::OpenSocket> sockets =
+      HARPE_TRY(net::open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  for (const net::OpenSocket& socket : sockets) {
     if (!socket.is_tcp || !options.signing_key.empty()) continue;
     return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
   }
@@ -143,15 +143,16 @@ Result<std::vector<OpenSocket>> open_checked_sockets(const AgentOptions& options
 }
 
 /// \returns  what the sockets are called
-Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
+Result<std::vector<std::string>> serve_sockets(net::HttpServer& server,
+                                               std::vector<net::OpenSocket>& sockets,
                                                const AgentOptions& options) {
   std::vector<std::string> names;
-  for (OpenSocket& socket : sockets) {
+  for (net::OpenSocket& socket : sockets) {
     names.push_back(socket.name);
-    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    const net::TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     const bool needs_token = socket.is_tcp || options.tokens_everywhere;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      remove_socket_files(sockets);
+      net::remove_socket_files(sockets);
       return std::move(serving).error();
     }
   }
@@ -176,17 +177,17 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   HARPE_TRY(check_agent_options(options));
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
-  const Result<std::shared_ptr<TokenKeys>> keys =
-      TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
-  Result<ServerLog> log = open_log(options.log);
-  Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
+  const Result<std::shared_ptr<net::TokenKeys>> keys =
+      net::TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+  Result<net::ServerLog> log = open_log(options.log);
+  Result<net::ServerLog> otherwise = net::ServerLog::open("harpe agent", {});
   const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
     used.write(line);
   };
   fit_limits(options, devices.gpus.size(), write_log);
   ApiOptions api = api_options(options, devices);
   // Clients must find nothing that outlives what it works with: see AgentApi.
-  ServerLoop loop;
+  net::ServerLoop loop;
   options.controller.on_event = write_log;
   std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
       std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
@@ -194,33 +195,33 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   if (!policy.ok()) return std::move(policy).error();
   if (!log.ok()) return std::move(log).error();
   api.token_keys = HARPE_TRY(keys);
-  std::vector<OpenSocket> sockets = HARPE_TRY(open_checked_sockets(options));
-  HttpServer* transport = nullptr;
+  std::vector<net::OpenSocket> sockets = HARPE_TRY(open_checked_sockets(options));
+  net::HttpServer* transport = nullptr;
   api.transport = [&transport] {
     return TransportCounts{transport->connections(), transport->connections_refused(),
                            transport->buffered()};
   };
   AgentApi agent(*controller, loop, system_clock(), std::move(api));
-  HttpServer server(
+  net::HttpServer server(
       loop,
-      [&agent](HttpRequest request, Reply reply) {
+      [&agent](net::HttpRequest request, net::Reply reply) {
         agent.handle(std::move(request), std::move(reply));
       },
       options.limits, write_log);
   transport = &server;
   const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options));
-  const auto reload = [&] { reload_secrets(keys->get(), server, *log); };
+  const auto reload = [&] { net::reload_secrets(keys->get(), server, *log); };
   watch_signals(loop, *controller, *log, options.controller.dry_run, reload);
-  loop.every(kReloadPeriod, reload);
-  if (const auto period = watchdog_period()) {
-    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  loop.every(net::kReloadPeriod, reload);
+  if (const auto period = net::watchdog_period()) {
+    loop.every(*period / 2, [] { net::notify_systemd("WATCHDOG=1"); });
   }
-  notify_systemd("READY=1");
+  net::notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();
 
-  notify_systemd("STOPPING=1");
-  remove_socket_files(sockets);
+  net::notify_systemd("STOPPING=1");
+  net::remove_socket_files(sockets);
   server.close();
   agent.close();
   controller.reset();
@@ -228,4 +229,4 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -14,19 +14,19 @@
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/http_api.h"
 
-namespace harpe {
+namespace harpe::node {
 
 struct AgentOptions {
-  UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
+  net::UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
   std::filesystem::path log;             ///< empty: standard error
   std::filesystem::path signing_key;     ///< of tokens; empty: none are known
   std::filesystem::path revoked_tokens;  ///< see revoked_tokens.h; empty: none are
   std::string tcp;                       ///< "ADDRESS:PORT"; empty: no TCP
-  std::optional<TlsFiles> tls;
+  std::optional<net::TlsFiles> tls;
   bool tokens_everywhere = false;  ///< on the Unix socket, too
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
-  HttpLimits limits{
-      .is_vital = [](const HttpRequest& head) { return head.path == "/health"; },
+  net::HttpLimits limits{
+      .is_vital = [](const net::HttpRequest& head) { return head.path == "/health"; },
       .late_response = "the device did not answer in time; what was asked for may still happen",
       .full = "there are as many connections as this agent, or one user or address, may have"};
   ControllerOptions controller;
@@ -41,7 +41,7 @@ Status check_agent_options(const AgentOptions& options);
 std::size_t files_beside_connections(std::size_t gpus);
 /// Limits that so many open files can keep, whatever was asked for: connections leave room for the
 /// rest of the agent, and those of one user leave a quarter to others.
-HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus);
+net::HttpLimits fit_to_files(net::HttpLimits limits, std::uint64_t files, std::size_t gpus);
 
 /// Restores what a crashed agent left changed, before anything else that can fail: a policy that
 /// cannot be read, a log, a socket. Then serves until SIGTERM or SIGINT, and puts everything back.
@@ -50,4 +50,4 @@ HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready);
 
-}  // namespace harpe
+}  // namespace harpe::node

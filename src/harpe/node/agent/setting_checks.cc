@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr const char* kPolicy = "the policy";
@@ -79,4 +79,4 @@ Status seen_from_agent(Status status, const std::string& gpu) {
                        "does (systemctl cat harpe-agent)");
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -10,7 +10,7 @@
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/policy.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Returns true if two power limits are equal: drivers count in milliwatts,
 /// some in whole watts.
@@ -35,4 +35,4 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
 /// agent; here that is no help. Other errors stay as they are.
 Status seen_from_agent(Status status, const std::string& gpu);
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -12,7 +12,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/node/agent/controller_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,7 +50,7 @@ class SimulatedFaults : public ::testing::Test {
   }
 
   TestDirectory directory_;
-  Peer peer_;
+  net::Peer peer_;
   std::shared_ptr<Simulation> simulation_;
   std::unique_ptr<Controller> controller_;
   std::string lease_;
@@ -111,4 +111,4 @@ TEST_F(SimulatedFaults, AGpuThatIsLostFailsAloneAndStaysInTheStateFile) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-namespace harpe {
+namespace harpe::node {
 namespace fs = std::filesystem;
 namespace {
 
@@ -139,4 +139,4 @@ Result<std::string> read_trusted(const fs::path& file, std::size_t limit) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -14,7 +14,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// What is wrong with a path, one text a place, each with what would help; empty: nothing.
 /// \param group_may  directories above that of the file may be written by their group, as /var/log
@@ -34,4 +34,4 @@ Result<UniqueFd> open_trusted(const std::filesystem::path& file, int flags, unsi
 /// The whole of such a file; `kIo` above the limit.
 Result<std::string> read_trusted(const std::filesystem::path& file, std::size_t limit);
 
-}  // namespace harpe
+}  // namespace harpe::node

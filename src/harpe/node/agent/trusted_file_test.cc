@@ -10,7 +10,7 @@
 
 #include "harpe/node/agent/controller_testing.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST_F(TrustedFile, OfAnotherUserIsRefused) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

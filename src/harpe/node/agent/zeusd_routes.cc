@@ -13,7 +13,7 @@
 #include "harpe/node/agent/http_gather.h"
 #include "harpe/node/agent/http_json.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 int zeusd_status(ErrorCode code) {
@@ -45,10 +45,10 @@ class DeviceErrors {
 
   bool empty() const { return texts_.empty(); }
 
-  HttpResponse response() const {
-    OrderedJson errors = OrderedJson::object();
+  net::HttpResponse response() const {
+    net::OrderedJson errors = net::OrderedJson::object();
     for (const auto& [device, text] : texts_) errors[std::to_string(device)] = text;
-    return json_response(status_, {{"errors", std::move(errors)}});
+    return net::json_response(status_, {{"errors", std::move(errors)}});
   }
 
  private:
@@ -60,22 +60,22 @@ class DeviceErrors {
 /// \param ask      called with (device, done)
 /// \param respond  returns the document of the values; called if no device had an error
 template <class T, class Ask, class Respond>
-void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask,
+void read_all(const std::vector<int>& devices, const net::Reply& reply, const Ask& ask,
               Respond respond) {
-  if (devices.empty()) return reply(json_response(200, respond({})));
-  const auto gather =
-      Gather<T>::of(devices.size(), [reply, respond](typename Gather<T>::Results results) {
-        DeviceErrors errors;
-        std::map<int, T> values;
-        for (auto& [device, result] : results) {
-          if (result.ok()) {
-            values.emplace(device, *std::move(result));
-          } else {
-            errors.add(device, result.error());
-          }
-        }
-        reply(errors.empty() ? json_response(200, respond(std::move(values))) : errors.response());
-      });
+  if (devices.empty()) return reply(net::json_response(200, respond({})));
+  const auto gather = Gather<T>::of(devices.size(), [reply,
+                                                     respond](typename Gather<T>::Results results) {
+    DeviceErrors errors;
+    std::map<int, T> values;
+    for (auto& [device, result] : results) {
+      if (result.ok()) {
+        values.emplace(device, *std::move(result));
+      } else {
+        errors.add(device, result.error());
+      }
+    }
+    reply(errors.empty() ? net::json_response(200, respond(std::move(values))) : errors.response());
+  });
   for (const int device : devices) ask(device, gather->slot(device));
 }
 
@@ -85,17 +85,17 @@ std::string index_text(const std::vector<int>& indices) {
   return "[" + text + "]";
 }
 
-HttpResponse bad_query(const Error& error) {
-  return text_response(400, "Query deserialize error: " + error.text());
+net::HttpResponse bad_query(const Error& error) {
+  return net::text_response(400, "Query deserialize error: " + error.text());
 }
 
 /// Returns the indices in an optional parameter; nullopt if it is absent, which means all.
-Result<std::optional<std::vector<int>>> optional_indices(const HttpQuery& query,
+Result<std::optional<std::vector<int>>> optional_indices(const net::HttpQuery& query,
                                                          const std::string& name,
                                                          const std::string& noun) {
   const auto text = query.find(name);
   if (!text) return std::optional<std::vector<int>>();
-  std::vector<int> indices = HARPE_TRY(parse_index_list(*text, noun, name));
+  std::vector<int> indices = HARPE_TRY(net::parse_index_list(*text, noun, name));
   return std::optional(std::move(indices));
 }
 
@@ -107,19 +107,19 @@ std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t co
 }
 
 /// Returns the response of a stream that was asked for devices beyond `count`.
-HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
-                             std::size_t count) {
+net::HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
+                                  std::size_t count) {
   std::vector<int> unknown;
   std::vector<int> available;
   for (const int index : asked) {
     if (static_cast<std::size_t>(index) >= count) unknown.push_back(index);
   }
   for (std::size_t i = 0; i < count; ++i) available.push_back(static_cast<int>(i));
-  return error_response(400, "Unknown " + noun + " indices: " + index_text(unknown) +
-                                 ". Available: " + index_text(available));
+  return net::error_response(400, "Unknown " + noun + " indices: " + index_text(unknown) +
+                                      ". Available: " + index_text(available));
 }
 
-HttpResponse event_stream(std::shared_ptr<EventStream> stream) {
+net::HttpResponse event_stream(std::shared_ptr<net::EventStream> stream) {
   return {.content_type = "text/event-stream",
           .headers = {{"Cache-Control", "no-cache"}},
           .stream = std::move(stream)};
@@ -129,10 +129,10 @@ HttpResponse event_stream(std::shared_ptr<EventStream> stream) {
 constexpr Seconds kCpuWindow{0.1};
 
 /// Returns the CPUs to read among `count`; or the error response.
-std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const HttpQuery& query,
-                                             bool is_stream, const Reply& reply) {
+std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const net::HttpQuery& query,
+                                             bool is_stream, const net::Reply& reply) {
   const auto asked = optional_indices(query, "cpu_ids", "CPU");
-  if (!asked.ok()) return reply(error_response(400, asked.error().text())), std::nullopt;
+  if (!asked.ok()) return reply(net::error_response(400, asked.error().text())), std::nullopt;
   const auto count = static_cast<std::size_t>(context.controller.cpus());
   std::vector<int> cpus = asked->value_or(std::vector<int>());
   if (!*asked) {
@@ -140,14 +140,15 @@ std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const Ht
   }
   if (const auto unknown = first_unknown(cpus, count)) {
     reply(is_stream ? unknown_indices("CPU", cpus, count)
-                    : error_response(400, "CPU " + std::to_string(*unknown) + " not found"));
+                    : net::error_response(400, "CPU " + std::to_string(*unknown) + " not found"));
     return std::nullopt;
   }
   return cpus;
 }
 
-void get_cpu_energy(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids", "cpu", "dram"});
+void get_cpu_energy(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  const Result<net::HttpQuery> query =
+      net::HttpQuery::parse(request.query, {"cpu_ids", "cpu", "dram"});
   if (!query.ok()) return reply(bad_query(query.error()));
   const Result<bool> with_cpu = query->boolean("cpu");
   if (!with_cpu.ok()) return reply(bad_query(with_cpu.error()));
@@ -161,20 +162,21 @@ void get_cpu_energy(ApiContext& context, const HttpRequest& request, const Reply
         context.controller.read_cpu(request.peer, cpu, std::move(done));
       },
       [cpu = *with_cpu, dram = *with_dram](const std::map<int, CpuEnergy>& energies) {
-        OrderedJson document = OrderedJson::object();
+        net::OrderedJson document = net::OrderedJson::object();
         const auto micro = [](Joules energy) { return std::llround(energy.value * 1e6); };
         for (const auto& [index, energy] : energies) {
-          OrderedJson& entry = document[std::to_string(index)];
-          entry["cpu_energy_uj"] = cpu ? OrderedJson(micro(energy.package)) : OrderedJson();
+          net::OrderedJson& entry = document[std::to_string(index)];
+          entry["cpu_energy_uj"] =
+              cpu ? net::OrderedJson(micro(energy.package)) : net::OrderedJson();
           entry["dram_energy_uj"] =
-              dram && energy.dram ? OrderedJson(micro(*energy.dram)) : OrderedJson();
+              dram && energy.dram ? net::OrderedJson(micro(*energy.dram)) : net::OrderedJson();
         }
         return document;
       });
 }
 
-void get_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
+void get_cpu_power(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(request.query, {"cpu_ids"});
   if (!query.ok()) return reply(bad_query(query.error()));
   const auto cpus = cpus_to_read(context, *query, false, reply);
   if (!cpus) return;
@@ -200,31 +202,33 @@ void get_cpu_power(ApiContext& context, const HttpRequest& request, const Reply&
     });
   };
   read_all<Window>(*cpus, reply, ask, [&clock = context.clock](const std::map<int, Window>& all) {
-    OrderedJson power = OrderedJson::object();
+    net::OrderedJson power = net::OrderedJson::object();
     for (const auto& [cpu, window] : all) {
       power[std::to_string(cpu)] = cpu_power_json(window.before, window.after, window.time);
     }
-    return OrderedJson{{"timestamp_ms", unix_milliseconds(clock.now(), clock)},
-                       {"power_mw", std::move(power)}};
+    return net::OrderedJson{{"timestamp_ms", unix_milliseconds(clock.now(), clock)},
+                            {"power_mw", std::move(power)}};
   });
 }
 
-void stream_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
+void stream_cpu_power(ApiContext& context, const net::HttpRequest& request,
+                      const net::Reply& reply) {
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(request.query, {"cpu_ids"});
   if (!query.ok()) return reply(bad_query(query.error()));
   const auto cpus = cpus_to_read(context, *query, true, reply);
   if (!cpus) return;
   if (!context.controller.policy().may_read_node(request.peer)) {
-    return reply(error_response(403, "the agent's policy does not let you read the CPUs' energy"));
+    return reply(
+        net::error_response(403, "the agent's policy does not let you read the CPUs' energy"));
   }
   auto stream = context.power.cpus(*cpus, request);
-  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  if (!stream.ok()) return reply(net::error_response(503, stream.error().text()));
   reply(event_stream(*std::move(stream)));
 }
 
 // --- Settings -----------------------------------------------------------------------------------
 
-using MakeSettings = Result<std::vector<Setting>> (*)(const HttpQuery&);
+using MakeSettings = Result<std::vector<Setting>> (*)(const net::HttpQuery&);
 
 struct WriteRoute {
   const char* path;
@@ -232,19 +236,19 @@ struct WriteRoute {
   MakeSettings settings;
 };
 
-Result<std::vector<Setting>> power_limit(const HttpQuery& query) {
+Result<std::vector<Setting>> power_limit(const net::HttpQuery& query) {
   const std::uint32_t milliwatts = HARPE_TRY(query.number("power_limit_mw"));
   return std::vector<Setting>{
       {.kind = Setting::Kind::kPowerLimit, .limit = Watts{milliwatts / 1000.0}}};
 }
 
-Result<std::vector<Setting>> persistence_mode(const HttpQuery& query) {
+Result<std::vector<Setting>> persistence_mode(const net::HttpQuery& query) {
   const bool enabled = HARPE_TRY(query.boolean("enabled"));
   return std::vector<Setting>{{.kind = Setting::Kind::kPersistenceMode, .enabled = enabled}};
 }
 
 template <ClockDomain domain>
-Result<std::vector<Setting>> lock_clocks(const HttpQuery& query) {
+Result<std::vector<Setting>> lock_clocks(const net::HttpQuery& query) {
   const std::uint32_t lowest = HARPE_TRY(query.number("min_clock_mhz"));
   const std::uint32_t highest = HARPE_TRY(query.number("max_clock_mhz"));
   // No clock is near the largest int; beyond it, any number is as unsupported as any other.
@@ -256,7 +260,7 @@ Result<std::vector<Setting>> lock_clocks(const HttpQuery& query) {
 }
 
 template <ClockDomain... domains>
-Result<std::vector<Setting>> reset_clocks(const HttpQuery& /*query*/) {
+Result<std::vector<Setting>> reset_clocks(const net::HttpQuery& /*query*/) {
   return std::vector<Setting>{{.kind = Setting::Kind::kResetClocks, .domain = domains}...};
 }
 
@@ -276,8 +280,8 @@ const std::vector<WriteRoute>& write_routes() {
   return kRoutes;
 }
 
-void apply_all(Controller& controller, const Peer& peer, const std::vector<Setting>& settings,
-               const std::vector<int>& gpus, bool block, const Reply& reply) {
+void apply_all(Controller& controller, const net::Peer& peer, const std::vector<Setting>& settings,
+               const std::vector<int>& gpus, bool block, const net::Reply& reply) {
   // The lease is for all or for none: a client that may not have one GPU changes none.
   const Result<Lease> lease = controller.implied_lease(peer, gpus);
   if (!lease.ok()) {
@@ -295,7 +299,7 @@ void apply_all(Controller& controller, const Peer& peer, const std::vector<Setti
                             for (const auto& [key, result] : results) {
                               if (!result.ok()) errors.add(key / per_gpu, result.error());
                             }
-                            reply(errors.empty() ? HttpResponse{} : errors.response());
+                            reply(errors.empty() ? net::HttpResponse{} : errors.response());
                           });
   for (const int gpu : gpus) {
     for (int i = 0; i < per_gpu; ++i) {
@@ -305,11 +309,11 @@ void apply_all(Controller& controller, const Peer& peer, const std::vector<Setti
   if (!block) reply({});
 }
 
-void write(ApiContext& context, const WriteRoute& route, const HttpRequest& request,
-           const Reply& reply) {
+void write(ApiContext& context, const WriteRoute& route, const net::HttpRequest& request,
+           const net::Reply& reply) {
   std::vector<std::string_view> known = route.parameters;
   known.insert(known.end(), {"gpu_ids", "block"});
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, known);
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(request.query, known);
   if (!query.ok()) return reply(bad_query(query.error()));
   const Result<std::string> ids = query->text("gpu_ids");
   if (!ids.ok()) return reply(bad_query(ids.error()));
@@ -317,10 +321,11 @@ void write(ApiContext& context, const WriteRoute& route, const HttpRequest& requ
   if (!block.ok()) return reply(bad_query(block.error()));
   const Result<std::vector<Setting>> settings = route.settings(*query);
   if (!settings.ok()) return reply(bad_query(settings.error()));
-  const Result<std::vector<int>> gpus = parse_index_list(*ids, "GPU", "gpu_ids");
-  if (!gpus.ok()) return reply(error_response(400, gpus.error().text()));
+  const Result<std::vector<int>> gpus = net::parse_index_list(*ids, "GPU", "gpu_ids");
+  if (!gpus.ok()) return reply(net::error_response(400, gpus.error().text()));
   if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
-    return reply(text_response(400, "GPU index " + std::to_string(*unknown) + " does not exist."));
+    return reply(
+        net::text_response(400, "GPU index " + std::to_string(*unknown) + " does not exist."));
   }
   apply_all(context.controller, request.peer, *settings, *gpus, *block, reply);
 }
@@ -328,15 +333,16 @@ void write(ApiContext& context, const WriteRoute& route, const HttpRequest& requ
 // --- Readings -----------------------------------------------------------------------------------
 
 /// Returns the GPUs to read; or the error response.
-std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const HttpRequest& request,
-                                             const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"gpu_ids"});
+std::optional<std::vector<int>> gpus_to_read(const ApiContext& context,
+                                             const net::HttpRequest& request,
+                                             const net::Reply& reply) {
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(request.query, {"gpu_ids"});
   if (!query.ok()) return reply(bad_query(query.error())), std::nullopt;
   const auto asked = optional_indices(*query, "gpu_ids", "GPU");
-  if (!asked.ok()) return reply(error_response(400, asked.error().text())), std::nullopt;
+  if (!asked.ok()) return reply(net::error_response(400, asked.error().text())), std::nullopt;
   const Result<std::vector<int>> gpus = readable_gpus(context.controller, request.peer, *asked);
   if (!gpus.ok()) {
-    return reply(error_response(zeusd_status(gpus.error().code), gpus.error().text())),
+    return reply(net::error_response(zeusd_status(gpus.error().code), gpus.error().text())),
            std::nullopt;
   }
   return *gpus;
@@ -358,17 +364,17 @@ Done<GpuReading> pick(std::optional<T> GpuReading::* member, const char* what, D
 
 struct ReadRoute {
   const char* path;
-  void (*handle)(ApiContext&, const HttpRequest&, const Reply&);
+  void (*handle)(ApiContext&, const net::HttpRequest&, const net::Reply&);
 };
 
 /// Responds with a document of one entry for each GPU, made of one value of its reading.
 template <class T, class Entry>
-void read_value(ApiContext& context, const HttpRequest& request, const Reply& reply,
+void read_value(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply,
                 std::optional<T> GpuReading::* member, const char* what, Entry entry) {
   const auto gpus = gpus_to_read(context, request, reply);
   if (!gpus) return;
   if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
-    return reply(error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
+    return reply(net::error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
   }
   read_all<T>(
       *gpus, reply,
@@ -376,29 +382,31 @@ void read_value(ApiContext& context, const HttpRequest& request, const Reply& re
         context.controller.read(request.peer, gpu, pick(member, what, std::move(done)));
       },
       [entry](const std::map<int, T>& values) {
-        OrderedJson document = OrderedJson::object();
+        net::OrderedJson document = net::OrderedJson::object();
         for (const auto& [gpu, value] : values) document[std::to_string(gpu)] = entry(value);
         return document;
       });
 }
 
-void get_energy(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void get_energy(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   read_value(context, request, reply, &GpuReading::energy, "its energy",
-             [](Joules energy) { return OrderedJson{{"energy_mj", milli(energy.value)}}; });
+             [](Joules energy) { return net::OrderedJson{{"energy_mj", milli(energy.value)}}; });
 }
 
-void get_power_limit(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void get_power_limit(ApiContext& context, const net::HttpRequest& request,
+                     const net::Reply& reply) {
   read_value(context, request, reply, &GpuReading::power_limit, "its power limit",
-             [](Watts limit) { return OrderedJson{{"power_limit_mw", milli(limit.value)}}; });
+             [](Watts limit) { return net::OrderedJson{{"power_limit_mw", milli(limit.value)}}; });
 }
 
-void get_persistence_mode(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void get_persistence_mode(ApiContext& context, const net::HttpRequest& request,
+                          const net::Reply& reply) {
   read_value(context, request, reply, &GpuReading::persistence_mode, "its persistence mode",
-             [](bool enabled) { return OrderedJson{{"enabled", enabled}}; });
+             [](bool enabled) { return net::OrderedJson{{"enabled", enabled}}; });
 }
 
-void get_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Reply with_time = [reply, &clock = context.clock](HttpResponse response) {
+void get_power(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  const net::Reply with_time = [reply, &clock = context.clock](net::HttpResponse response) {
     if (response.status == 200) {
       const std::int64_t time = unix_milliseconds(clock.now(), clock);
       response.body =
@@ -407,14 +415,15 @@ void get_power(ApiContext& context, const HttpRequest& request, const Reply& rep
     reply(std::move(response));
   };
   read_value(context, request, with_time, &GpuReading::power, "its power",
-             [](Watts power) { return OrderedJson(milli(power.value)); });
+             [](Watts power) { return net::OrderedJson(milli(power.value)); });
 }
 
-void get_constraints(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void get_constraints(ApiContext& context, const net::HttpRequest& request,
+                     const net::Reply& reply) {
   const auto gpus = gpus_to_read(context, request, reply);
   if (!gpus) return;
   if (const auto unknown = first_unknown(*gpus, context.controller.gpus().size())) {
-    return reply(error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
+    return reply(net::error_response(400, "GPU " + std::to_string(*unknown) + " not found"));
   }
   read_all<PowerLimitRange>(
       *gpus, reply,
@@ -422,7 +431,7 @@ void get_constraints(ApiContext& context, const HttpRequest& request, const Repl
         context.controller.power_limit_range(request.peer, gpu, std::move(done));
       },
       [](const std::map<int, PowerLimitRange>& ranges) {
-        OrderedJson document = OrderedJson::object();
+        net::OrderedJson document = net::OrderedJson::object();
         for (const auto& [gpu, range] : ranges) {
           document[std::to_string(gpu)] = {{"min_power_limit_mw", milli(range.lowest.value)},
                                            {"max_power_limit_mw", milli(range.highest.value)}};
@@ -431,7 +440,8 @@ void get_constraints(ApiContext& context, const HttpRequest& request, const Repl
       });
 }
 
-void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void stream_gpu_power(ApiContext& context, const net::HttpRequest& request,
+                      const net::Reply& reply) {
   const auto gpus = gpus_to_read(context, request, reply);
   if (!gpus) return;
   const auto& known = context.controller.gpus();
@@ -440,19 +450,19 @@ void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Rep
   }
   for (const int gpu : *gpus) {
     if (context.controller.policy().allowance(request.peer, known[gpu]).read) continue;
-    return reply(
-        error_response(403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
+    return reply(net::error_response(
+        403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
   }
   auto stream = context.power.gpus(*gpus, PowerStream::Format::kZeusd, request);
-  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  if (!stream.ok()) return reply(net::error_response(503, stream.error().text()));
   reply(event_stream(*std::move(stream)));
 }
 
 // --- Identity -----------------------------------------------------------------------------------
 
-void discover(ApiContext& context, const HttpRequest& request, const Reply& reply) {
+void discover(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   const ApiOptions& options = context.options;
-  OrderedJson gpus = OrderedJson::array();
+  net::OrderedJson gpus = net::OrderedJson::array();
   for (const GpuIdentity& gpu : context.controller.gpus()) {
     const auto index = static_cast<std::size_t>(gpu.index);
     gpus.push_back({{"id", gpu.index},
@@ -461,35 +471,35 @@ void discover(ApiContext& context, const HttpRequest& request, const Reply& repl
                     {"cumulative_energy_available",
                      index < options.gpus_with_energy.size() && options.gpus_with_energy[index]}});
   }
-  OrderedJson cpus = OrderedJson::array();
+  net::OrderedJson cpus = net::OrderedJson::array();
   for (int cpu = 0; cpu < context.controller.cpus(); ++cpu) {
     const auto index = static_cast<std::size_t>(cpu);
     cpus.push_back({{"id", cpu},
                     {"dram_available",
                      index < options.cpus_with_dram.size() && options.cpus_with_dram[index]}});
   }
-  OrderedJson groups = OrderedJson::array();
+  net::OrderedJson groups = net::OrderedJson::array();
   for (const char* group : {kGpuControl, kGpuRead, kCpuRead}) {
     if (options.groups.contains(group)) groups.push_back(group);
   }
-  reply(json_response(200, {{"gpus", std::move(gpus)},
-                            {"cpus", std::move(cpus)},
-                            {"enabled_api_groups", std::move(groups)},
-                            {"auth_required", request.needs_token}}));
+  reply(net::json_response(200, {{"gpus", std::move(gpus)},
+                                 {"cpus", std::move(cpus)},
+                                 {"enabled_api_groups", std::move(groups)},
+                                 {"auth_required", request.needs_token}}));
 }
 
-void tell_time(ApiContext& context, const HttpRequest& /*request*/, const Reply& reply) {
-  reply(json_response(200,
-                      {{"timestamp_ms", unix_milliseconds(context.clock.now(), context.clock)}}));
+void tell_time(ApiContext& context, const net::HttpRequest& /*request*/, const net::Reply& reply) {
+  reply(net::json_response(
+      200, {{"timestamp_ms", unix_milliseconds(context.clock.now(), context.clock)}}));
 }
 
 /// Reached only with a verified token.
-void who_am_i(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
-  const auto claims =
-      context.options.token_keys->verify(bearer_token(request.authorization), std::time(nullptr));
+void who_am_i(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
+  net::OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
+  const auto claims = context.options.token_keys->verify(net::bearer_token(request.authorization),
+                                                         std::time(nullptr));
   if (claims.ok() && claims->expires) document["exp"] = *claims->expires;
-  reply(json_response(200, document));
+  reply(net::json_response(200, document));
 }
 
 constexpr ReadRoute kReadRoutes[] = {{"/discover", discover},
@@ -505,15 +515,15 @@ constexpr ReadRoute kReadRoutes[] = {{"/discover", discover},
                                      {"/cpu/get_power", get_cpu_power},
                                      {"/cpu/stream_power", stream_cpu_power}};
 
-HttpResponse wrong_method(const char* allowed) {
-  HttpResponse response = error_response(405, std::string("use ") + allowed);
+net::HttpResponse wrong_method(const char* allowed) {
+  net::HttpResponse response = net::error_response(405, std::string("use ") + allowed);
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
 
 }  // namespace
 
-bool handle_zeusd(ApiContext& context, HttpRequest& request, Reply& reply) {
+bool handle_zeusd(ApiContext& context, net::HttpRequest& request, net::Reply& reply) {
   for (const WriteRoute& route : write_routes()) {
     if (request.path != route.path) continue;
     if (request.method != "POST") return reply(wrong_method("POST")), true;
@@ -527,4 +537,4 @@ bool handle_zeusd(ApiContext& context, HttpRequest& request, Reply& reply) {
   return false;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

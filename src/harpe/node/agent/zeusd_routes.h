@@ -9,9 +9,9 @@
 
 #include "harpe/node/agent/http_api.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// False when the path is none of zeusd's.
-bool handle_zeusd(ApiContext& context, HttpRequest& request, Reply& reply);
+bool handle_zeusd(ApiContext& context, net::HttpRequest& request, net::Reply& reply);
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -12,7 +12,7 @@
 #include "harpe/node/agent/agent_testing.h"
 #include "harpe/node/agent/http_api.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using nlohmann::json;
@@ -25,10 +25,10 @@ constexpr const char* kSecret = "0123456789abcdef0123456789abcdef";
 
 class ZeusdRoutes : public ::testing::Test {
  protected:
-  HttpResponse ask(const std::string& method, const std::string& path,
-                   const std::string& query = "", bool needs_token = false,
-                   const std::string& token = "") {
-    HttpRequest request;
+  net::HttpResponse ask(const std::string& method, const std::string& path,
+                        const std::string& query = "", bool needs_token = false,
+                        const std::string& token = "") {
+    net::HttpRequest request;
     request.method = method;
     request.path = path;
     request.query = query;
@@ -37,30 +37,30 @@ class ZeusdRoutes : public ::testing::Test {
     if (!needs_token) request.peer = {.uid = 1000, .pid = 42};
     return send(std::move(request));
   }
-  HttpResponse send(HttpRequest request) {
-    std::optional<HttpResponse> answered;
+  net::HttpResponse send(net::HttpRequest request) {
+    std::optional<net::HttpResponse> answered;
     bool running = false;
-    api_.handle(std::move(request), [&](HttpResponse response) {
+    api_.handle(std::move(request), [&](net::HttpResponse response) {
       answered = std::move(response);
       if (running) loop_.stop();
     });
     running = true;
     if (!answered) loop_.run();
-    return answered.value_or(HttpResponse{.status = 0});
+    return answered.value_or(net::HttpResponse{.status = 0});
   }
   static std::string token(const std::vector<std::string>& scopes,
                            std::optional<std::int64_t> expires = {}) {
-    return SigningKey::of(kSecret)->sign({"grafana", scopes, expires});
+    return net::SigningKey::of(kSecret)->sign({"grafana", scopes, expires});
   }
   static ApiOptions options() {
-    return {.token_keys = *TokenKeys::of(kSecret),
+    return {.token_keys = *net::TokenKeys::of(kSecret),
             .version = "1",
             .gpus_with_energy = {true, false},
             .cpus_with_dram = {true}};
   }
 
   FakeController controller_;
-  ServerLoop loop_;
+  net::ServerLoop loop_;
   AgentApi api_{controller_, loop_, system_clock(), options()};
 };
 
@@ -87,7 +87,7 @@ TEST_F(ZeusdRoutes, EachWriteBecomesItsSetting) {
     const std::size_t question = target.find('?');
     for (const std::string block : {"true", "false"}) {
       controller_.applied.clear();
-      const HttpResponse response =
+      const net::HttpResponse response =
           ask("POST", target.substr(0, question),
               "gpu_ids=0&block=" + block + "&" + target.substr(question + 1));
       EXPECT_EQ(response.status, 200) << target << response.body;
@@ -126,7 +126,7 @@ TEST_F(ZeusdRoutes, BadIndexListsAreToldInZeusdsWords) {
   EXPECT_EQ(body(""), R"({"error":"gpu_ids must contain at least one GPU index"})");
   EXPECT_EQ(body("0,,1"), R"({"error":"gpu_ids contains an empty GPU index"})");
   EXPECT_EQ(body("x"), R"({"error":"Invalid GPU index: x"})");
-  const HttpResponse missing =
+  const net::HttpResponse missing =
       ask("POST", "/gpu/set_power_limit", "block=true&power_limit_mw=250000&gpu_ids=0,9");
   EXPECT_EQ(missing.status, 400);
   EXPECT_EQ(missing.body, "GPU index 9 does not exist.");
@@ -140,7 +140,7 @@ TEST_F(ZeusdRoutes, ErrorsOfDevicesAreCollectedWithTheLargestStatus) {
   const auto status = [this](ErrorCode code) {
     controller_.failures.clear();
     controller_.failures.emplace(0, Error::of(code, "NVML error: no"));
-    const HttpResponse response =
+    const net::HttpResponse response =
         ask("POST", "/gpu/set_power_limit", "gpu_ids=0&block=true&power_limit_mw=250000");
     EXPECT_EQ(response.body, R"({"errors":{"0":"NVML error: no"}})");
     return response.status;
@@ -152,13 +152,13 @@ TEST_F(ZeusdRoutes, ErrorsOfDevicesAreCollectedWithTheLargestStatus) {
   EXPECT_EQ(status(ErrorCode::kInternal), 500);
 
   controller_.failures.emplace(1, Error::of(ErrorCode::kNotSupported, "no sensor"));
-  const HttpResponse both = ask("GET", "/gpu/get_power_limit");
+  const net::HttpResponse both = ask("GET", "/gpu/get_power_limit");
   EXPECT_EQ(both.status, 500);
   EXPECT_EQ(json::parse(both.body)["errors"].size(), 2U);
 }
 
 TEST_F(ZeusdRoutes, WhoeverMayNotHaveOneGpuChangesNone) {
-  const HttpResponse response =
+  const net::HttpResponse response =
       ask("POST", "/gpu/set_power_limit", "gpu_ids=0,1&block=false&power_limit_mw=250000");
   EXPECT_EQ(response.status, 403);
   EXPECT_THAT(json::parse(response.body)["errors"]["1"].get<std::string>(), HasSubstr("GPU 1"));
@@ -190,12 +190,12 @@ TEST_F(ZeusdRoutes, ReadsAnswerInZeusdsUnits) {
 
 TEST_F(ZeusdRoutes, ChecksComeInZeusdsOrder) {
   AgentApi closed(controller_, loop_, system_clock(),
-                  {.groups = {kGpuRead}, .token_keys = *TokenKeys::of(kSecret)});
-  HttpRequest request;
+                  {.groups = {kGpuRead}, .token_keys = *net::TokenKeys::of(kSecret)});
+  net::HttpRequest request;
   request.method = "POST";
   request.path = "/gpu/set_power_limit";
   request.needs_token = true;
-  closed.handle(request, [](const HttpResponse& response) {
+  closed.handle(request, [](const net::HttpResponse& response) {
     EXPECT_EQ(response.status, 404);
     EXPECT_EQ(response.body,
               R"({"error":"API group 'gpu-control' is not enabled on this server."})");
@@ -204,7 +204,7 @@ TEST_F(ZeusdRoutes, ChecksComeInZeusdsOrder) {
             R"({"error":"Authentication is not enabled on this server."})");
   EXPECT_EQ(ask("GET", "/time", "", true).status, 200);
   EXPECT_EQ(ask("GET", "/nowhere", "", true).status, 401);
-  const HttpResponse unknown = ask("GET", "/gpu/get_power", "", true);
+  const net::HttpResponse unknown = ask("GET", "/gpu/get_power", "", true);
   EXPECT_EQ(unknown.status, 401);
   EXPECT_THAT(unknown.headers, ElementsAre(std::pair<std::string, std::string>(
                                    "WWW-Authenticate", R"(Bearer realm="zeusd")")));
@@ -220,7 +220,7 @@ TEST_F(ZeusdRoutes, ChecksComeInZeusdsOrder) {
 }
 
 TEST_F(ZeusdRoutes, StreamsBeginWithThePresentAndGoOnWithChangesAlone) {
-  const HttpResponse response = ask("GET", "/gpu/stream_power", "gpu_ids=1");
+  const net::HttpResponse response = ask("GET", "/gpu/stream_power", "gpu_ids=1");
   ASSERT_NE(response.stream, nullptr);
   EXPECT_EQ(response.content_type, "text/event-stream");
   std::string heard;
@@ -253,7 +253,7 @@ TEST_F(ZeusdRoutes, StreamsBeginWithThePresentAndGoOnWithChangesAlone) {
 
 // What listeners cost is bounded: their number, and how often they are sent to.
 TEST_F(ZeusdRoutes, StreamsAreSentToInRoundsAndHaveALimit) {
-  std::vector<std::shared_ptr<EventStream>> streams;
+  std::vector<std::shared_ptr<net::EventStream>> streams;
   std::size_t wakes = 0;
   for (std::size_t i = 0; i < PowerStream::kMostOfClient; ++i) {
     streams.push_back(ask("GET", "/gpu/stream_power", "gpu_ids=0,1").stream);
@@ -287,4 +287,4 @@ TEST_F(ZeusdRoutes, WrongMethodsAreToldTheRightOne) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

@@ -11,7 +11,7 @@
 #include "harpe/base/response_error.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -137,29 +137,29 @@ Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket, Se
   if (path.empty() || path.size() >= sizeof sockaddr_un{}.sun_path) {
     return Error::invalid("not the path of a socket: " + in_quotes(path));
   }
-  HttpLinkOptions options;
+  net::HttpLinkOptions options;
   options.server = "http://harpe";  // for the header; the socket leads there
   options.unix_socket = socket;
   options.timeout = longest;
-  AgentClient client(path, HARPE_TRY(HttpLink::open(std::move(options))));
+  AgentClient client(path, HARPE_TRY(net::HttpLink::open(std::move(options))));
   HARPE_TRY(client.respond("GET", "/health", {}));
   return client;
 }
 
-Result<HttpResult> AgentClient::respond(const std::string& method, const std::string& path,
-                                        std::string body) {
-  std::optional<HttpResult> result;
-  link_->send(method, path, std::move(body), [&](HttpResult got) { result = std::move(got); });
+Result<net::HttpResult> AgentClient::respond(const std::string& method, const std::string& path,
+                                             std::string body) {
+  std::optional<net::HttpResult> result;
+  link_->send(method, path, std::move(body), [&](net::HttpResult got) { result = std::move(got); });
   while (!result) link_->step(Seconds{1});
   switch (result->cause) {
-    case HttpFailure::kNone:
+    case net::HttpFailure::kNone:
       return *std::move(result);
-    case HttpFailure::kNoConnection:
+    case net::HttpFailure::kNoConnection:
       return Error::of(ErrorCode::kUnavailable,
                        "no agent listens on " + socket_ + " (" + result->failure + ")");
-    case HttpFailure::kBadResponse:
+    case net::HttpFailure::kBadResponse:
       return garbled();
-    case HttpFailure::kNoResponse:
+    case net::HttpFailure::kNoResponse:
       break;
   }
   return Error::of(ErrorCode::kUnavailable, "the agent does not answer: " + result->failure);
@@ -167,7 +167,7 @@ Result<HttpResult> AgentClient::respond(const std::string& method, const std::st
 
 Result<JsonValue> AgentClient::ask(const std::string& method, const std::string& path,
                                    std::string body) {
-  const HttpResult response = HARPE_TRY(respond(method, path, std::move(body)));
+  const net::HttpResult response = HARPE_TRY(respond(method, path, std::move(body)));
   Result<JsonValue> document = parse_json(response.body, "answer");
   if (response.status >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
     return response_error(response.status, response.body, "the agent");
@@ -306,4 +306,4 @@ Result<GpuReading> AgentClient::read(int gpu) {
   return reading;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

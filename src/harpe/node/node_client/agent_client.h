@@ -14,7 +14,7 @@
 #include "harpe/net/http_client/http_link.h"
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// Where the agent listens: what was given, else HARPE_AGENT_SOCKET, else the usual socket.
 std::string agent_socket(const std::string& given);
@@ -48,16 +48,17 @@ class AgentClient {
   Result<GpuOffer> offer(int gpu);
 
  private:
-  AgentClient(std::string socket, std::unique_ptr<HttpLink> link)
+  AgentClient(std::string socket, std::unique_ptr<net::HttpLink> link)
       : socket_(std::move(socket)), link_(std::move(link)) {}
 
   /// Sends one request and waits for its response, whatever the status.
-  Result<HttpResult> respond(const std::string& method, const std::string& path, std::string body);
+  Result<net::HttpResult> respond(const std::string& method, const std::string& path,
+                                  std::string body);
   /// The document of the response; a status of 400 or more becomes an error.
   Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
 
   std::string socket_;  ///< path
-  std::unique_ptr<HttpLink> link_;
+  std::unique_ptr<net::HttpLink> link_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -23,7 +23,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 std::string response(int status, const std::string& body) {
@@ -197,7 +197,7 @@ TEST(AgentClient, KnowsAPeerThatIsNotTheAgent) {
 }
 
 TEST(AgentClient, ReadsNoResponseWithoutEnd) {
-  const std::string most(kLongestResponse, ' ');
+  const std::string most(net::kLongestResponse, ' ');
   const auto fits = gpus_of(response(200, R"({"gpus": []})" + most.substr(12)));
   ASSERT_TRUE(fits.ok()) << fits.error().text();
   EXPECT_TRUE(fits->empty());
@@ -347,4 +347,4 @@ TEST(AgentClient, SaysWhatItWantsAndKeepsTheCodeOfAnError) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::node

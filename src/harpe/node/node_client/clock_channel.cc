@@ -18,7 +18,7 @@
 #include "harpe/base/text.h"
 #include "harpe/node/node_client/futex.h"
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 constexpr std::size_t kLongestLine = 4096;
@@ -230,4 +230,4 @@ Status ClockChannel::set_power_limit(std::size_t position, Watts limit) {
   return apply("power_limit", position, shortest(limit.value));
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

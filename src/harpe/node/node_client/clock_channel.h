@@ -27,7 +27,7 @@
 #include "harpe/base/units.h"
 #include "harpe/node/node_client/clock_slot.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// `set`, `served`, `wanted` and `refused` are thread-safe and never block; the rest is not
 /// thread-safe, and waits for the agent for 5 s at most (`kUnavailable`). Destroying it ends a
@@ -85,4 +85,4 @@ class ClockChannel {
   std::vector<std::unique_ptr<ClockMemory, Unmap>> memories_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

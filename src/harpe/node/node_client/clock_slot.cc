@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 Error memory_failure(const char* what) {
@@ -57,4 +57,4 @@ void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz cl
                         std::memory_order_release);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

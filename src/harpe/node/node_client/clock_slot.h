@@ -34,7 +34,7 @@
 #include "harpe/base/unique_fd.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::node {
 
 /// What became of a command.
 enum class ClockOutcome : std::uint8_t {
@@ -97,4 +97,4 @@ class ClockSlot {
   std::atomic<bool> closed_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 struct Named {
@@ -42,4 +42,4 @@ std::string text_of(Controls controls) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harpe {
+namespace harpe::node {
 
 /// One thing that can be set and is restored by itself.
 enum class Control : unsigned char { kClocks, kMemoryClocks, kPowerLimit, kPersistenceMode };
@@ -42,4 +42,4 @@ std::optional<Control> control_named(std::string_view name);
 /// "graphics clocks, power limit"; "everything".
 std::string text_of(Controls controls);
 
-}  // namespace harpe
+}  // namespace harpe::node

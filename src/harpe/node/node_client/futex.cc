@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace harpe {
+namespace harpe::node {
 namespace {
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
@@ -24,4 +24,4 @@ void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
   futex(word, FUTEX_WAKE, 1, nullptr);
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace harpe {
+namespace harpe::node {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4);
 
@@ -17,4 +17,4 @@ bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, const tim
 /// Wakes one who waits for the word.
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept;
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -13,7 +13,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/node/node_client/controls.h"
 
-namespace harpe {
+namespace harpe::node {
 
 struct WattRange {
   Watts lowest, highest;
@@ -94,4 +94,4 @@ struct GpuReading {
   std::string restore_pending = {};
 };
 
-}  // namespace harpe
+}  // namespace harpe::node

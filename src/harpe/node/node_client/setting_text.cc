@@ -2,7 +2,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::node {
 Control control_of(const Setting& setting) {
   using Kind = Setting::Kind;
   switch (setting.kind) {
@@ -63,4 +63,4 @@ std::string text_of(const Setting& setting) {
   return "";
 }
 
-}  // namespace harpe
+}  // namespace harpe::node

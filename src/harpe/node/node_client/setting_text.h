@@ -7,7 +7,7 @@
 
 #include "harpe/node/node_client/lease.h"
 
-namespace harpe {
+namespace harpe::node {
 
 std::string list_of(const std::vector<int>& gpus);  ///< "GPU 0", "GPUs 0, 1"
 const char* name_of(ClockDomain domain);            ///< "graphics"
@@ -17,4 +17,4 @@ std::string text_of(ClockRange range);              ///< "900 to 1410 MHz", "900
 std::string text_of(const ClockLock& lock);         ///< "900 MHz", "not locked"
 std::string text_of(const Setting& setting);        ///< "graphics clocks 900 MHz"
 
-}  // namespace harpe
+}  // namespace harpe::node

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kTolerance = 1e-3;  // as for the rivals of a plan
@@ -33,4 +33,4 @@ std::optional<PointAtObjective> at_objective(std::span<const OneSettingPoint> cu
   return PointAtObjective{*std::ranges::min_element(curve, {}, mean_power), false};
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

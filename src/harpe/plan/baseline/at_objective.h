@@ -8,7 +8,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/objective/objective.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 struct PointAtObjective {
   OneSettingPoint point;
@@ -27,4 +27,4 @@ std::optional<PointAtObjective> at_objective(std::span<const OneSettingPoint> cu
                                              const Objective& objective,
                                              const ReferenceTimes& reference);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Kind = Objective::Kind;
@@ -48,4 +48,4 @@ TEST(AtObjective, ACurveWithoutPointsHasNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// The times of a stage's forward at all its clocks, by rising clock.
@@ -68,4 +68,4 @@ Result<std::vector<Plan>> balanced_stages(const Frontier& frontier, const PlanOp
   return plans;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

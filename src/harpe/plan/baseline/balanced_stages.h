@@ -8,7 +8,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns a plan for each clock of the heaviest stage (that of the longest forward), from the
 /// highest down, until some stage has its lowest. Every other stage has the clock at which its
@@ -21,4 +21,4 @@ namespace harpe {
 Result<std::vector<Plan>> balanced_stages(const Frontier& frontier,
                                           const PlanOptions& pricing = {});
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr Seconds kEmulatedResolution{1e-3}, kExactResolution{1e-12};
@@ -192,4 +192,4 @@ Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form, const Plan
   return frontier.plan_of_clocks(envpipe.clocks(), Seconds{0}, pricing);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 enum class EnvPipeForm : unsigned char {
   /// As published: one low clock for all, that of least energy in steps of 90 MHz, then steps of
@@ -34,4 +34,4 @@ enum class EnvPipeForm : unsigned char {
 Result<Plan> envpipe_plan(const Frontier& frontier, EnvPipeForm form,
                           const PlanOptions& pricing = {});
 
-}  // namespace harpe
+}  // namespace harpe::plan

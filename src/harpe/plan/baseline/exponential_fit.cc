@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 struct Fit {
@@ -75,4 +75,4 @@ std::optional<Exponential> fit_exponential(std::span<const double> x, std::span<
   return curve;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

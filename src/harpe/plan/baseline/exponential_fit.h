@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// y = scale exp(rate x) + offset, with scale > 0 and rate < 0.
 struct Exponential {
@@ -21,4 +21,4 @@ struct Exponential {
 /// \returns  nullopt if no falling exponential fits better than a constant
 std::optional<Exponential> fit_exponential(std::span<const double> x, std::span<const double> y);
 
-}  // namespace harpe
+}  // namespace harpe::plan

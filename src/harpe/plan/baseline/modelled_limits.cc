@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kStep = 0.01;  ///< from one limit to the next, of the highest
@@ -95,4 +95,4 @@ Result<std::vector<OneSettingPoint>> modelled_limits(const Frontier& frontier,
   return under_limits.one_setting();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -23,7 +23,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns what an instruction takes under a power limit at the highest clock, as a point with
 /// that limit.
@@ -36,4 +36,4 @@ std::optional<OperatingPoint> under_limit(std::span<const OperatingPoint> points
 /// highest, down to the lowest that the profile has clocks for. Takes as long as `characterize`.
 Result<std::vector<OneSettingPoint>> modelled_limits(const Frontier& frontier, const GpuModel& gpu);
 
-}  // namespace harpe
+}  // namespace harpe::plan

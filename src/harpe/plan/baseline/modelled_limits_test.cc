@@ -5,7 +5,7 @@
 #include "harpe/plan/baseline/one_setting.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 class ModelledLimits : public testing::TestWithParam<GpuModel> {
@@ -82,4 +82,4 @@ TEST(ModelledLimitsOfAPipeline, EndWhereTheProfileHasNoLowerClock) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

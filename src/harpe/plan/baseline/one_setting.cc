@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Relative difference of times or energies that counts as none.
@@ -81,4 +81,4 @@ Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules en
   return rivals;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -16,7 +16,7 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The control that the whole job sets. All other controls keep their values.
 enum class VariedKnob : unsigned char { kClock, kPowerLimit };
@@ -53,4 +53,4 @@ struct Rivals {
 Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,
                  Joules all_max);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::IsEmpty;
@@ -94,4 +94,4 @@ TEST(OneSetting, IsNeverBetterThanThePlan) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

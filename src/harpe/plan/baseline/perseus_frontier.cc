@@ -11,7 +11,7 @@
 #include "harpe/plan/baseline/exponential_fit.h"
 #include "harpe/plan/baseline/unit_steps.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// The choices of an instruction, fastest first, and the curve through them.
@@ -254,4 +254,4 @@ Result<Plan> PerseusFrontier::plan_by(Seconds deadline, const PlanOptions& prici
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

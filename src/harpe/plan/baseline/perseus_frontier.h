@@ -23,7 +23,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/frontier/frontier.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 struct PerseusOptions {
   Seconds unit{1e-3};
@@ -62,4 +62,4 @@ class PerseusFrontier {
   std::vector<Point> points_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -14,7 +14,7 @@
 #include "harpe/plan/baseline/exponential_fit.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Times and energies of a tenth of the layers, per GPU of each stage.
@@ -130,4 +130,4 @@ TEST(FitExponential, FindsTheCurveThatPointsLieOn) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

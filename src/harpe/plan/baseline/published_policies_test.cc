@@ -7,7 +7,7 @@
 #include "harpe/plan/baseline/envpipe.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 Frontier frontier_of(const Profile& profile, int stages, int micro_batches) {
@@ -105,4 +105,4 @@ TEST(EnvPipe, IsThatOfPerseussArtifact) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

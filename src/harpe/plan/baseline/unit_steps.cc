@@ -7,7 +7,7 @@
 #include <queue>
 #include <ranges>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // The published algorithm counts costs in millionths, and gives arcs that cannot be cut a capacity
@@ -273,4 +273,4 @@ UnitSteps walk_unit_steps(const UnitNetwork& network) {
   return Walk(network).run();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

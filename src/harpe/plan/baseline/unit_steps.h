@@ -17,7 +17,7 @@
 #include <functional>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// An activity between two events.
 struct UnitActivity {
@@ -54,4 +54,4 @@ struct UnitSteps {
 /// Walks from the slowest to the fastest. Requires an acyclic network.
 UnitSteps walk_unit_steps(const UnitNetwork& network);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 Incidence::Incidence(const Network& network) {
   first_.assign(network.nodes + 1, 0);
@@ -72,4 +72,4 @@ bool is_optimal(const Network& network, const State& state) {
   return std::all_of(excess.begin(), excess.end(), [](std::int64_t e) { return e == 0; });
 }
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 /// No bound on the flow of an arc that cannot be shortened further. Also bounds every flow in use.
 inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 60;
@@ -113,4 +113,4 @@ std::vector<std::int64_t> earliest(const Network& network, std::span<const std::
 /// slackness. O(nodes + arcs).
 bool is_optimal(const Network& network, const State& state);
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

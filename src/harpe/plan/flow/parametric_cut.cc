@@ -5,7 +5,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 ParametricCut::ParametricCut(const Network& network, const State& state, const Division& division)
     : network_(network),
@@ -336,4 +336,4 @@ State ParametricCut::state() const {
   return state;
 }
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

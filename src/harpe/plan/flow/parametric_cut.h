@@ -32,7 +32,7 @@
 #include "harpe/plan/flow/network.h"
 #include "harpe/plan/flow/side_trees.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 /// Where the slope of the cost changes: at `horizon` the flow rises to `value`. The shortest
 /// horizon, where it rises without bound, is not one.
@@ -154,4 +154,4 @@ class ParametricCut {
   std::int64_t stalled_ = 0;  // changes of sides since flow or horizon last changed
 };
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -8,7 +8,7 @@
 #include "harpe/plan/flow/sweep.h"
 #include "harpe/plan/flow/textbook_cut_testing.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 namespace {
 
 // Shape of a random network: how many nodes and extra arcs, how many lengths a curve has, and from
@@ -201,4 +201,4 @@ TEST(Slowest, ReportsACircle) {
 }
 
 }  // namespace
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 namespace {
 
 Division with_cluster_size(Division division, std::int32_t nodes) {
@@ -406,4 +406,4 @@ bool SideTrees::is_smaller(std::int32_t a, std::int32_t b) {
   return true;
 }
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -17,7 +17,7 @@
 
 #include "harpe/plan/flow/network.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 /// When to divide the trees, and how finely.
 struct Division {
@@ -147,4 +147,4 @@ class SideTrees {
   List changed_;  // arcs
 };
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -6,7 +6,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 namespace {
 
 std::size_t bytes_of(const State& state) {
@@ -116,4 +116,4 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
   return curve;
 }
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

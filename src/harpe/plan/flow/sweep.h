@@ -12,7 +12,7 @@
 #include "harpe/plan/flow/network.h"
 #include "harpe/plan/flow/parametric_cut.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 struct SweepOptions {
   /// At most so many bytes of checkpoints: states kept on the way, from which any horizon is
@@ -49,4 +49,4 @@ struct CostCurve {
 /// Sweeps the whole curve. The network must have no circle.
 CostCurve sweep(const Network& network, const SweepOptions& options = {});
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

@@ -12,7 +12,7 @@
 
 #include "harpe/plan/flow/parametric_cut.h"
 
-namespace harpe::flow {
+namespace harpe::plan::flow {
 
 struct TextbookResult {
   State state;  ///< at the shortest horizon
@@ -161,4 +161,4 @@ inline TextbookResult textbook_cut(const Network& network, State state) {
   return result;
 }
 
-}  // namespace harpe::flow
+}  // namespace harpe::plan::flow

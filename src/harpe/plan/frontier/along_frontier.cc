@@ -26,12 +26,12 @@ Result<std::vector<Plan>> Frontier::plans_along(std::span<const Seconds> deadlin
   const auto report = [&] {
     if (progress) progress(++done / steps);
   };
-  PlansAlong along(data_->layout, data_->milestones);
+  plan::PlansAlong along(data_->layout, data_->milestones);
   if (!data_->is_large()) {
     std::vector<std::int64_t> horizons;
     for (std::size_t i = times.size(); i-- > 0;) horizons.push_back(data_->horizon(times[i]));
     std::size_t next = times.size();
-    data_->curve.visit(data_->problem.network, horizons, [&](const flow::State& relaxed) {
+    data_->curve.visit(data_->problem.network, horizons, [&](const plan::flow::State& relaxed) {
       along.search(data_->picoseconds(times[--next]), relaxed);
       report();
     });

@@ -10,7 +10,7 @@
 
 #include "harpe/plan/frontier/branch_steps.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -419,4 +419,4 @@ BranchAnswer branch_and_bound(SwitchingSearch& search, const BranchTask& task) {
   return Brancher(search, task).run();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

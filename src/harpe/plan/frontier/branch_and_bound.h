@@ -25,7 +25,7 @@
 
 #include "harpe/plan/frontier/switching.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The plan to find. Times are in picoseconds, costs in `Problem::cost_unit`.
 struct BranchTask {
@@ -54,4 +54,4 @@ struct BranchAnswer {
 /// late. Deterministic.
 BranchAnswer branch_and_bound(SwitchingSearch& search, const BranchTask& task);
 
-}  // namespace harpe
+}  // namespace harpe::plan

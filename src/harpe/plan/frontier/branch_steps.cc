@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 
 BranchSteps::BranchSteps(const SwitchingSearch& search, bool keeps_beaten)
     : costs_(search.costs()),
@@ -119,4 +119,4 @@ std::int64_t BranchSteps::longest_makespan() const {
   return time[sink()];
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/switching.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The choices of an instruction, with their time and cost after each setting of its stage.
 struct ChoiceTable {
@@ -81,4 +81,4 @@ class BranchSteps {
   EventTimes tails_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

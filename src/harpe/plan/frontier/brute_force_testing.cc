@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/planned_work_testing.h"
 #include "harpe/plan/frontier/work_graph_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Seconds in units of a power of two, of which all times of a case are whole numbers.
@@ -355,4 +355,4 @@ Truth brute_force(const Plan& plan, const Schedule& schedule, const Profile& pro
   return BruteForce(plan, schedule, profile, latency).truth();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -13,7 +13,7 @@
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The most assignments that are tried.
 inline constexpr std::uint64_t kMostAssignments = std::uint64_t{1} << 18;
@@ -52,4 +52,4 @@ Truth brute_force(const Plan& plan, const Schedule& schedule, const Profile& pro
 bool recost(Plan& plan, const Schedule& schedule, const Profile& profile,
             const LatencyByClock& latency, Seconds wait_until);
 
-}  // namespace harpe
+}  // namespace harpe::plan

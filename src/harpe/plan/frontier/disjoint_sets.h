@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 class DisjointSets {
  public:
@@ -22,4 +22,4 @@ class DisjointSets {
   std::vector<int> parent_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

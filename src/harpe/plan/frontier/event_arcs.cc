@@ -5,7 +5,7 @@
 #include "harpe/plan/frontier/disjoint_sets.h"
 #include "harpe/plan/frontier/loops.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Finds which starts and ends of nodes are one event.
@@ -114,4 +114,4 @@ EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies
   return EventMerger(nodes, dependencies, left_out).merge();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

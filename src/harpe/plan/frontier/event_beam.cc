@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Of an instruction. Fewer take less time, but answers for large pipelines get worse; most of the
@@ -319,4 +319,4 @@ void EventBeam::settle(std::size_t winner, EventTimes& time) const {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/flow/network.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// What the arcs of a problem cost next to the prices of relaxed optima, their flows. With flow f
 /// on an arc, an option of time t and cost c loses c + f t less the least of all options, and
@@ -131,4 +131,4 @@ class EventBeam {
   std::vector<std::vector<Step>> steps_;    // of each event: what was followed
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

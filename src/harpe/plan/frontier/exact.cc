@@ -6,7 +6,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kLeast = 0x1p-60, kMost = 0x1p40;
@@ -217,4 +217,4 @@ double Exact::rounded_up() const {
   return Exact(down) == *this ? down : std::nextafter(down, INFINITY);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -20,7 +20,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace harpe {
+namespace harpe::plan {
 
 __extension__ using WideInteger = __int128;
 __extension__ using WideUnsigned = unsigned __int128;
@@ -76,4 +76,4 @@ class Exact {
   std::array<std::uint64_t, kLimbs> limbs_{};  // two's complement, lowest limb first
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

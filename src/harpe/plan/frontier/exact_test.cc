@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr std::uint64_t kSeed = 20261128;
@@ -106,4 +106,4 @@ TEST(Exact, CountsDownwards) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

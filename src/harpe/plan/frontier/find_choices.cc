@@ -4,7 +4,7 @@
 
 #include "harpe/plan/frontier/switching.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Keeps the cheapest choices that end by a limit.
@@ -94,4 +94,4 @@ SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task)
   return answer;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/search_order.h"
 #include "harpe/plan/frontier/window_search.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Gives every event a time near its relaxed one, from the first to the last. The losses of a
@@ -237,4 +237,4 @@ Assignment PlansAlong::at(std::int64_t deadline) const {
   return in_time(nearby, nearby.best(), deadline);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

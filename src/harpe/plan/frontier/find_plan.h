@@ -10,7 +10,7 @@
 
 #include "harpe/plan/frontier/plan_search.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Assignments on the lower convex hull of known ones and of those decoded from some relaxed
 /// optima, fastest first.
@@ -68,4 +68,4 @@ class PlansAlong {
 /// about the same time for every size, within limits.
 int passes(const SearchOrder& layout, std::int64_t work, std::int64_t least, std::int64_t most);
 
-}  // namespace harpe
+}  // namespace harpe::plan

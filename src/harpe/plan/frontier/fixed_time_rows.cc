@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Times = std::pair<InstructionKind, const std::vector<Seconds>*>;
@@ -60,4 +60,4 @@ Status check_fixed_times(const Profile& profile, const FixedTimes& times) {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

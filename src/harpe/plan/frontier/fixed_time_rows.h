@@ -9,7 +9,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/fixed_times.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The profile with rows for what `with_fixed_times` added to a schedule: the GPU draws its
 /// blocking power meanwhile. What the profile has a time for stays.
@@ -20,4 +20,4 @@ Profile with_fixed_time_rows(const Profile& profile, const Schedule& schedule,
 /// Every time that `profile` has already is an error.
 Status check_fixed_times(const Profile& profile, const FixedTimes& times);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -18,7 +18,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/fixed_times.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Choices that bytes make. When there are none left, it goes on with numbers that follow from all
 /// of them.
@@ -110,4 +110,4 @@ struct ForgingCounts {
 /// that was accepted with a claim that is not true; empty if there is none.
 std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCounts& counts);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -21,14 +21,14 @@ class Reported {
       std::fprintf(stderr, "%s\n", counts.text().c_str());
   }
 
-  harpe::ForgingCounts counts;
+  harpe::plan::ForgingCounts counts;
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Reported reported;
-  const std::string lie = harpe::find_accepted_forgery({data, size}, reported.counts);
+  const std::string lie = harpe::plan::find_accepted_forgery({data, size}, reported.counts);
   if (lie.empty()) return 0;
   std::fprintf(stderr, "accepted, but %s\n", lie.c_str());
   std::abort();

@@ -11,7 +11,7 @@
 #include "harpe/plan/frontier/planned_work_testing.h"
 #include "harpe/plan/frontier/rules_graph.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Nodes and dependencies from an event without a cause to one without an effect.
@@ -474,4 +474,4 @@ void leak_flow(ForgedCase& forged, const SmallProblem& problem, Dice& dice) {
   if (auto forger = CertificateForger::make(forged, problem, dice)) forger->leak();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

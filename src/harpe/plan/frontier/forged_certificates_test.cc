@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/forged_case_testing.h"
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 std::vector<std::uint8_t> random_bytes(unsigned seed) {
@@ -38,4 +38,4 @@ TEST(ForgedCertificates, NoneProvesMoreThanTheLeastEnergyOfAllAssignments) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/forged_case_testing.h"
 #include "harpe/plan/frontier/planned_work_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// A number a little or much different.
@@ -348,4 +348,4 @@ std::string ForgedCase::text() const {
          profile_csv(profile) + "\nschedule.json\n" + schedule_json(schedule);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

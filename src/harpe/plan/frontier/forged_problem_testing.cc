@@ -13,7 +13,7 @@
 #include "harpe/plan/frontier/forged_case_testing.h"
 #include "harpe/plan/frontier/planned_work_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 Dice::Dice(std::span<const std::uint8_t> bytes) : bytes_(bytes), state_(0xcbf29ce484222325) {
   for (const std::uint8_t byte : bytes) state_ = (state_ ^ byte) * 0x100000001b3;  // FNV-1a
@@ -375,4 +375,4 @@ std::optional<ForgedCase> solved_case(const SmallProblem& problem, Dice& dice) {
   return solved;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/plan/frontier/planned_schedule.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// The claims of an accepted plan against the truth; the first that is not true, or empty.
@@ -216,4 +216,4 @@ std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCo
   return outcome.lie;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -19,14 +19,14 @@ namespace {
 /// The plan of these operating points, one a pipeline node, every instruction as early as it can
 /// start, with the late changes (none, or one a node) ahead of them. Its iteration time is its
 /// makespan; energy and bound are left at 0.
-Plan earliest_plan(const Problem& problem, const std::vector<OperatingPoint>& points,
-                   const std::vector<LateChange>& late) {
+Plan earliest_plan(const plan::Problem& problem, const std::vector<OperatingPoint>& points,
+                   const std::vector<plan::LateChange>& late) {
   const Pipeline& pipeline = problem.pipeline;
   const Schedule& schedule = pipeline.schedule();
   std::vector<Seconds> durations;
   durations.reserve(points.size());
   for (const OperatingPoint& point : points) durations.push_back(point.time);
-  for (std::size_t i = 0; i < late.size(); ++i) durations[i] += seconds_of(late[i].time);
+  for (std::size_t i = 0; i < late.size(); ++i) durations[i] += plan::seconds_of(late[i].time);
   const Timeline timeline = pipeline.earliest(durations);
   Plan plan{.job = problem.job,
             .schedule = schedule.name,
@@ -47,7 +47,7 @@ Plan earliest_plan(const Problem& problem, const std::vector<OperatingPoint>& po
   for (int i = 0; i < pipeline.instructions(); ++i) {
     const PipelineNode& node = pipeline.nodes()[i];
     const Instruction& instruction = node.instruction;
-    const Seconds wait = late.empty() ? 0_s : seconds_of(late[i].time);
+    const Seconds wait = late.empty() ? 0_s : plan::seconds_of(late[i].time);
     if (!late.empty() && (late[i].time > 0 || late[i].cost > 0)) {
       const Joules effective = static_cast<double>(late[i].cost) * problem.cost_unit;
       const bool inside = i > 0 && pipeline.nodes()[i - 1].fused_with_next;
@@ -86,7 +86,7 @@ constexpr double kLateness = 2;  // of the slowest plan: how much slower late cl
 
 __extension__ using WideInteger = __int128;
 
-Seconds fastest_makespan(const Problem& problem) {
+Seconds fastest_makespan(const plan::Problem& problem) {
   std::vector<Seconds> fastest;
   fastest.reserve(problem.table.size());
   for (const int t : problem.table) fastest.push_back(problem.tables[t].options.front().point.time);
@@ -103,9 +103,9 @@ std::int64_t longest_chain(const Pipeline& pipeline) {
 
 // Where the slope of iteration energy changes its sign: a second more saves less than all GPUs draw
 // while waiting.
-Seconds least_energy_time(const Problem& problem, const flow::CostCurve& curve) {
+Seconds least_energy_time(const plan::Problem& problem, const plan::flow::CostCurve& curve) {
   const double waiting = problem.total_blocking_power().value;
-  for (const flow::Breakpoint& b : curve.breakpoints) {
+  for (const plan::flow::Breakpoint& b : curve.breakpoints) {
     if (static_cast<double>(b.value) * problem.flow_unit.value > waiting) {
       return Seconds{static_cast<double>(b.horizon) * 1e-9};
     }
@@ -136,10 +136,10 @@ Joules Frontier::Data::effective(Seconds time) const {
 
 std::int64_t Frontier::Data::horizon(Seconds time) const {
   const Seconds within = std::min(time, seconds(curve.longest + longest_chain));
-  return std::clamp(to_nanoseconds(within) - longest_chain, curve.shortest, curve.longest);
+  return std::clamp(plan::to_nanoseconds(within) - longest_chain, curve.shortest, curve.longest);
 }
 
-flow::State Frontier::Data::relaxed(Seconds time) const {
+plan::flow::State Frontier::Data::relaxed(Seconds time) const {
   return curve.at(problem.network, horizon(time));
 }
 
@@ -158,7 +158,7 @@ double Frontier::Data::curvature(Seconds time) const {
 }
 
 Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
-                             const std::vector<LateChange>& late) const {
+                             const std::vector<plan::LateChange>& late) const {
   Plan plan = earliest_plan(problem, points, late);
   set_iteration_time(plan, plan.iteration_time);
   return plan;
@@ -185,7 +185,7 @@ void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
       std::min((effective(time) + waiting) * (gpus * (1 - 1e-12)), plan.iteration_energy);
 }
 
-Plan Frontier::Data::plan_of(const Assignment& assignment) const {
+Plan Frontier::Data::plan_of(const plan::Assignment& assignment) const {
   std::vector<OperatingPoint> points;
   points.reserve(assignment.size());
   for (std::size_t i = 0; i < assignment.size(); ++i) {
@@ -203,27 +203,27 @@ bool Frontier::Data::is_large() const {
 // Rounding to picoseconds adds up along a chain. What waits longer than any plan takes (under a
 // power cap, say) may wait beyond what the integers hold: no plan is the better for it.
 std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
-  return std::llround(std::min(deadline.value * 1e12, kMostPicoseconds)) + 2 * longest_chain;
+  return std::llround(std::min(deadline.value * 1e12, plan::kMostPicoseconds)) + 2 * longest_chain;
 }
 
-std::vector<Assignment> Frontier::Data::search_freely(Seconds deadline,
-                                                      const PlanOptions& options) const {
-  SearchStart start{.deadline = picoseconds(deadline),
-                    .relaxed = {relaxed(deadline)},
-                    .around = {},
-                    .close = {},
-                    .milestones = milestones,
-                    .curvature = curvature(deadline)};
+std::vector<plan::Assignment> Frontier::Data::search_freely(Seconds deadline,
+                                                            const PlanOptions& options) const {
+  plan::SearchStart start{.deadline = picoseconds(deadline),
+                          .relaxed = {relaxed(deadline)},
+                          .around = {},
+                          .close = {},
+                          .milestones = milestones,
+                          .curvature = curvature(deadline)};
   const bool is_quick = options.effort == Effort::kQuick;
   if (!is_quick && !is_large()) {
     constexpr double kReach = 0.025, kClose = 0.002;
-    const int samples = passes(layout, 110'000, 4, 60);
+    const int samples = plan::passes(layout, 110'000, 4, 60);
     std::vector<std::int64_t> horizons;
     for (int i = 0; i <= samples; ++i)
       horizons.push_back(horizon(deadline * (1 + kReach * (1 - 2.0 * i / samples))));
     start.around = curve.at(problem.network, horizons);
     const std::int64_t limit = start.relaxed.front().horizon(problem.network);
-    for (const flow::State& state : start.around) {
+    for (const plan::flow::State& state : start.around) {
       if (state.horizon(problem.network) < limit) start.relaxed.push_back(state);
     }
     horizons.clear();
@@ -233,11 +233,11 @@ std::vector<Assignment> Frontier::Data::search_freely(Seconds deadline,
   } else if (!is_quick) {
     start.close = start.relaxed;
   }
-  std::vector<Assignment> found = {find_plan(layout, start, options.effort)};
+  std::vector<plan::Assignment> found = {plan::find_plan(layout, start, options.effort)};
   if (is_quick || options.search_windows <= 0) return found;
   const Joules waiting = problem.total_blocking_power() * deadline;
   const double gpus = problem.gpus_per_stage;
-  LongSearch search{options.search_windows};
+  plan::LongSearch search{options.search_windows};
   if (options.go_on) {
     search.go_on = [&](std::int64_t windows, std::int64_t cost) {
       const Joules effective_sum = static_cast<double>(cost) * problem.cost_unit;
@@ -245,7 +245,7 @@ std::vector<Assignment> Frontier::Data::search_freely(Seconds deadline,
           {windows, (effective_sum + waiting) * gpus, (effective(deadline) + waiting) * gpus});
     };
   }
-  found.push_back(search_on(layout, start, found.front(), search));
+  found.push_back(plan::search_on(layout, start, found.front(), search));
   return found;
 }
 
@@ -254,12 +254,12 @@ Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options
   return plan_of(search_freely(deadline, options).back());
 }
 
-LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline,
-                                        int most_steps) const {
+plan::LateBound Frontier::Data::climbed_bound(const plan::LateCosts& costs, Seconds deadline,
+                                              int most_steps) const {
   // Late clocks make seconds worth more, as they would be at an earlier deadline.
   constexpr double kSooner[] = {0, 0.005, 0.01, 0.02, 0.04};
-  LateBound bound(layout, costs, deadline,
-                  8 * longest_chain + picoseconds(deadline) / 1'000'000'000'000);
+  plan::LateBound bound(layout, costs, deadline,
+                        8 * longest_chain + picoseconds(deadline) / 1'000'000'000'000);
   if (is_large()) {
     bound.offer(relaxed(deadline));
   } else {
@@ -268,10 +268,11 @@ LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline
       const std::int64_t at = horizon(deadline * (1 - sooner));
       if (horizons.empty() || at < horizons.back()) horizons.push_back(at);
     }
-    curve.visit(problem.network, horizons, [&](const flow::State& state) { bound.offer(state); });
+    curve.visit(problem.network, horizons,
+                [&](const plan::flow::State& state) { bound.offer(state); });
   }
   double pairs = 1;
-  for (const LateCosts::Stage& stage : costs.stages())
+  for (const plan::LateCosts::Stage& stage : costs.stages())
     pairs += static_cast<double>(stage.nodes.size()) *
              static_cast<double>(stage.settings.size() * stage.settings.size());
   constexpr double kPairs = 1e9;
@@ -281,29 +282,32 @@ LateBound Frontier::Data::climbed_bound(const LateCosts& costs, Seconds deadline
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
                               const CharacterizeOptions& options) {
-  Problem problem = HARPE_TRY(make_problem(pipeline, profile, options));
+  plan::Problem problem = HARPE_TRY(plan::make_problem(pipeline, profile, options));
   auto data = std::make_shared<Frontier::Data>(std::move(problem));
-  const Problem& p = data->problem;
-  flow::SweepOptions sweep{.checkpoint_bytes = kCheckpointBytes, .progress = options.progress};
+  const plan::Problem& p = data->problem;
+  plan::flow::SweepOptions sweep{.checkpoint_bytes = kCheckpointBytes,
+                                 .progress = options.progress};
   if (data->is_large()) {
     sweep.visits = kVisits;
-    sweep.visit = [&](const flow::State& state) {
-      data->milestones = find_milestones(data->layout, {&state, 1}, std::move(data->milestones));
+    sweep.visit = [&](const plan::flow::State& state) {
+      data->milestones =
+          plan::find_milestones(data->layout, {&state, 1}, std::move(data->milestones));
     };
   }
-  data->curve = flow::sweep(p.network, sweep);
+  data->curve = plan::flow::sweep(p.network, sweep);
   data->milestones =
-      find_milestones(data->layout, data->curve.checkpoints, std::move(data->milestones));
+      plan::find_milestones(data->layout, data->curve.checkpoints, std::move(data->milestones));
   data->longest_chain = longest_chain(p.pipeline);
   data->min_time = fastest_makespan(p);
   data->least_energy_time = std::max(data->min_time, least_energy_time(p, data->curve));
-  for (const OptionTable& table : p.tables) {
+  for (const plan::OptionTable& table : p.tables) {
     data->least_effective += table.least_effective * static_cast<double>(table.instructions);
   }
-  WideInteger cost = 0;
+  plan::WideInteger cost = 0;
   for (std::size_t i = 0; i < data->curve.breakpoints.size(); ++i) {
     const auto& b = data->curve.breakpoints;
-    if (i > 0) cost += static_cast<WideInteger>(b[i - 1].value) * (b[i - 1].horizon - b[i].horizon);
+    if (i > 0)
+      cost += static_cast<plan::WideInteger>(b[i - 1].value) * (b[i - 1].horizon - b[i].horizon);
     data->cost_at.push_back(static_cast<double>(cost) * (p.flow_unit * Seconds{1e-9}));
   }
   return Frontier(std::move(data));
@@ -348,12 +352,12 @@ std::size_t Frontier::breakpoints() const {
 }
 
 std::size_t Frontier::memory_bytes() const {
-  const flow::Network& network = data_->problem.network;
+  const plan::flow::Network& network = data_->problem.network;
   std::size_t milestones = 0;
-  for (const Milestone& m : data_->milestones) milestones += m.choice.size() * sizeof(int);
+  for (const plan::Milestone& m : data_->milestones) milestones += m.choice.size() * sizeof(int);
   return sizeof(Data) + data_->curve.memory_bytes() + milestones +
          data_->cost_at.size() * sizeof(Joules) +
-         network.arcs.size() * (sizeof(flow::Arc) + 2 * sizeof(SearchOrder::Arc)) +
+         network.arcs.size() * (sizeof(plan::flow::Arc) + 2 * sizeof(plan::SearchOrder::Arc)) +
          static_cast<std::size_t>(network.nodes) * 3 * sizeof(std::int32_t) +
          data_->problem.pipeline.nodes().size() * sizeof(PipelineNode) +
          data_->problem.pipeline.dependencies().size() * sizeof(Dependency);
@@ -398,8 +402,9 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
 
 Plan Frontier::all_max(const PlanOptions& options) const {
   if (options.switching()) {
-    const PointCosts costs(data_->layout, options.switch_latency, PointCosts::Use::kPriceOnce);
-    const PointChoices highest = costs.all_max();
+    const plan::PointCosts costs(data_->layout, options.switch_latency,
+                                 plan::PointCosts::Use::kPriceOnce);
+    const plan::PointChoices highest = costs.all_max();
     return data_->plan_of(costs.points(highest), costs.changes(highest));
   }
   std::vector<OperatingPoint> points;
@@ -410,8 +415,9 @@ Plan Frontier::all_max(const PlanOptions& options) const {
 Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks,
                                       Seconds wait_until, const PlanOptions& options,
                                       const std::vector<std::vector<Knobs>>& knobs) const {
-  const PointCosts costs(data_->layout, options.switch_latency, PointCosts::Use::kPriceOnce);
-  const PointChoices choices = HARPE_TRY(costs.at_clocks(clocks, knobs));
+  const plan::PointCosts costs(data_->layout, options.switch_latency,
+                               plan::PointCosts::Use::kPriceOnce);
+  const plan::PointChoices choices = HARPE_TRY(costs.at_clocks(clocks, knobs));
   Plan plan = options.switching() ? data_->plan_of(costs.points(choices), costs.changes(choices))
                                   : data_->plan_of(costs.points(choices));
   data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));

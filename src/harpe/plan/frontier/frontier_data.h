@@ -21,10 +21,12 @@
 #include "harpe/plan/frontier/problem.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
-
+namespace harpe::plan {
 class LateFrontier;
 struct TimedChoices;
+}  // namespace harpe::plan
+
+namespace harpe {
 
 /// Returns seconds as a deadline to type: in microseconds, not less than the time.
 std::string rounded_up(Seconds time);
@@ -33,7 +35,7 @@ std::string rounded_up(Seconds time);
 Joules effective_energy(const Plan& plan);
 
 struct Frontier::Data {
-  explicit Data(Problem p);
+  explicit Data(plan::Problem p);
   Data(const Data&) = delete;
   ~Data();
 
@@ -42,21 +44,21 @@ struct Frontier::Data {
   /// `time` less what rounding to nanoseconds can add up to, as a horizon of the network.
   std::int64_t horizon(Seconds time) const;
   /// The relaxed optimum there.
-  flow::State relaxed(Seconds time) const;
+  plan::flow::State relaxed(Seconds time) const;
   /// Half the second derivative of the relaxed cost there over its first, per picosecond.
   double curvature(Seconds time) const;
   /// The plan of these operating points, one a pipeline node.
   Plan plan_of(const std::vector<OperatingPoint>& points,
-               const std::vector<LateChange>& late = {}) const;
-  Plan plan_of(const Assignment& assignment) const;
+               const std::vector<plan::LateChange>& late = {}) const;
+  Plan plan_of(const plan::Assignment& assignment) const;
   /// Returns a bound for late clocks, with the best flow that is found in a fraction of the time of
   /// a plan.
-  LateBound climbed_bound(const LateCosts& costs, Seconds deadline,
-                          int most_steps = kMostClimbingSteps) const;
+  plan::LateBound climbed_bound(const plan::LateCosts& costs, Seconds deadline,
+                                int most_steps = kMostClimbingSteps) const;
   static constexpr int kMostClimbingSteps = 200;
   /// The assignment of least energy found of an iteration that waits until the deadline, after
   /// those from which the search went on.
-  std::vector<Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
+  std::vector<plan::Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
   /// The plan of least energy found that ends by the deadline and does not wait for it.
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
   /// Does the same with late clocks or a dwell.
@@ -71,9 +73,10 @@ struct Frontier::Data {
   /// Does the same under a minimum dwell.
   Result<Plan> search_dwelling(std::optional<Seconds> deadline, const PlanOptions& options) const;
   /// Returns the set of plans for late settings. Finds it at the first call for these options.
-  const LateFrontier& late(const PlanOptions& options) const;
+  const plan::LateFrontier& late(const PlanOptions& options) const;
   /// Finds choices that end by a deadline (picoseconds) in the set of plans.
-  using FindLate = std::function<TimedChoices(const LateFrontier& plans, std::int64_t deadline)>;
+  using FindLate =
+      std::function<plan::TimedChoices(const plan::LateFrontier& plans, std::int64_t deadline)>;
   /// Returns the plan that `find` finds, or an error if no plan ends by the deadline.
   Result<Plan> late_plan(Seconds deadline, const PlanOptions& options, const FindLate& find) const;
   Error no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
@@ -94,7 +97,7 @@ struct Frontier::Data {
   /// \param near  about when it ends
   Result<Plan> fastest_of_small(const PlanSearch& search, std::optional<Watts> most_power,
                                 Seconds near, const PlanOptions& options) const;
-  Result<Plan> best_of_small(const PlanSearch& search, BranchTask task,
+  Result<Plan> best_of_small(const PlanSearch& search, plan::BranchTask task,
                              const PlanOptions& options) const;
   /// Whether relaxed optima besides those at hand take too long to step to.
   bool is_large() const;
@@ -104,11 +107,11 @@ struct Frontier::Data {
     return Seconds{static_cast<double>(horizon) * 1e-9};
   }
 
-  Problem problem;
-  SearchOrder layout;
-  flow::CostCurve curve;
-  std::vector<Milestone> milestones;  ///< on the way from the fastest to the slowest plan
-  std::vector<Joules> cost_at;        ///< of each breakpoint: effective energy above the least
+  plan::Problem problem;
+  plan::SearchOrder layout;
+  plan::flow::CostCurve curve;
+  std::vector<plan::Milestone> milestones;  ///< on the way from the fastest to the slowest plan
+  std::vector<Joules> cost_at;  ///< of each breakpoint: effective energy above the least
   Joules least_effective;
   Seconds min_time;
   Seconds least_energy_time;

@@ -53,7 +53,7 @@ std::string coarser_control(const Frontier& frontier) {
   for (const OneSettingPoint& point : frontier.one_setting()) {
     text += std::exchange(separator, ",\n");
     text += "  {\"frequency_mhz\": " + std::to_string(point.setting.clock.value);
-    if (!point.setting.knobs.empty()) text += ", " + knobs_members(point.setting.knobs);
+    if (!point.setting.knobs.empty()) text += ", " + plan::knobs_members(point.setting.knobs);
     text += ", " + time_and_energy(point.iteration_time, point.iteration_energy) + "}";
   }
   return text + "],\n";
@@ -92,7 +92,7 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
           ", \"max_time_s\": " + shortest(frontier.max_time().value) + ",\n";
   text += coarser_control(frontier);
   text += " \"points\": [";
-  KnobNumbers knobs;
+  plan::KnobNumbers knobs;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = plans[i];
     text += i == 0 ? "\n" : ",\n";

@@ -9,7 +9,7 @@
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
@@ -328,4 +328,4 @@ TEST(Frontier, PlansOneTwoOrThreeClocksAndClocksThatHardlyMatter) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

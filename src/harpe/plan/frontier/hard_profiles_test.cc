@@ -14,7 +14,7 @@
 #include "harpe/plan/frontier/verify.h"
 #include "harpe/plan/schedule/replay.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::IsEmpty;
@@ -264,4 +264,4 @@ INSTANTIATE_TEST_SUITE_P(Each, HardProfiles, testing::ValuesIn(kHardProfiles),
                          [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/predict.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -327,4 +327,4 @@ TEST(FrontierJson, NumbersTheKnobsOfItsPlans) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

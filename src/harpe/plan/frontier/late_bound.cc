@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Flows are watts that a second more saves: more than this is beyond the integers of a certificate.
@@ -251,4 +251,4 @@ std::optional<LateBound::Proof> LateBound::proof() {
   return proof;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

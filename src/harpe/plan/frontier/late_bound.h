@@ -24,7 +24,7 @@
 #include "harpe/plan/frontier/late_round.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Deterministic. Refers to what it is made of.
 class LateBound {
@@ -89,4 +89,4 @@ class LateBound {
   std::vector<double> event_, weight_, inflow_;  // scratch
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

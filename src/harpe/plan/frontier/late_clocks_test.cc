@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/steady_plans.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Clocks in force along a stage of a plan, and where they change.
@@ -501,4 +501,4 @@ TEST(LateCertificate, NamesWhatIsNoLatency) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

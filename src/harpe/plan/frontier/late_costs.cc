@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::plan {
 
 LateCosts::LateCosts(const Problem& problem, const LatencyByClock& latency)
     : problem_(problem),
@@ -124,4 +124,4 @@ void LateCosts::set_most(Table& table) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

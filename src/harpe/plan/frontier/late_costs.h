@@ -13,7 +13,7 @@
 #include "harpe/plan/frontier/problem.h"
 #include "harpe/plan/instruction/setting.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Seconds and joules (effective energy) of every computation at every setting after every other.
 /// Rounded nowhere, so that they are never above what a plan counts in integers.
@@ -92,4 +92,4 @@ class LateCosts {
   std::vector<Table> tables_;  // as in the problem; empty where there is no choice
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

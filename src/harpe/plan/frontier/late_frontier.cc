@@ -9,7 +9,7 @@
 #include "harpe/plan/frontier/find_plan.h"
 #include "harpe/plan/frontier/steady_plans.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Ten straight lines are within 0.05 % of the bound between two of them.
@@ -270,4 +270,4 @@ LateFrontier::LateFrontier(const Frontier::Data& data, const LatencyByClock& lat
       std::ranges::min_element(plans_, {}, [&](const TimedChoices& p) { return energy(p); })->end;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -23,7 +23,7 @@
 #include "harpe/plan/frontier/stage_search.h"
 #include "harpe/plan/frontier/switching.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Immutable once made; its functions may be called at once from several threads. Deterministic.
 /// Refers to the frontier that it is of. All times in picoseconds.
@@ -89,4 +89,4 @@ class LateFrontier {
   std::vector<Bound> bounds_;  ///< by rising deadline
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/plan/frontier/late_settings.h"
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Iterations of a plan one after another, in which each change comes into force when a draw says.
@@ -177,4 +177,4 @@ TEST(LateSettings, TheCostliestOldSettingCountsAtEachMoment) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns how many computations from `k` on a change can be late in.
 std::size_t LateRound::reach(const LateCosts::Stage& stage, std::size_t k) const {
@@ -267,4 +267,4 @@ double LateRound::cheapest(int stage_index, std::span<const double> price,
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -8,7 +8,7 @@
 
 #include "harpe/plan/frontier/late_costs.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The least of cost plus price times time over one round of a stage: of its list, whose first
 /// computation follows its last. Of each computation, only settings near its best one are tried: no
@@ -96,4 +96,4 @@ class LateRound {
   std::vector<Origin> least_from_, settled_from_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::plan {
 
 void LateSettings::ask(int setting, Seconds latency) {
   if (setting == setting_) return;
@@ -35,4 +35,4 @@ double most_more(std::span<AtOldSetting> old) {
   return std::min(sum, most);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -27,7 +27,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The state of a stage between two of its instructions. Settings are numbered by the caller.
 class LateSettings {
@@ -66,4 +66,4 @@ double most_more(std::span<AtOldSetting> old);
 /// The same of one old setting.
 double most_more(const AtOldSetting& old);
 
-}  // namespace harpe
+}  // namespace harpe::plan

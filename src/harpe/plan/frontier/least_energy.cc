@@ -73,7 +73,7 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
   }
   const auto search = [&](Seconds until, const PlanOptions& how) {
     bool is_better = false;
-    for (const Assignment& found : search_freely(until, how))
+    for (const plan::Assignment& found : search_freely(until, how))
       is_better |= best.offer(plan_of(found));
     return is_better;
   };

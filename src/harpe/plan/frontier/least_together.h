@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// A path with its points, by rising time; the loss of each; and what waiting costs, J/s.
 template <class Point, class Loss>
@@ -44,4 +44,4 @@ void least_together(const LossyPath<Point, OwnLoss>& own, const LossyPath<Point,
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 
 #include "harpe/plan/frontier/least_together.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -181,4 +181,4 @@ Joules least_loss(const Certificate& certificate, std::span<const LossyArc> arcs
   return Joules{sum};
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -22,7 +22,7 @@
 #include "harpe/plan/frontier/certificate.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The events between which the arcs of a graph lie: first its nodes, then its dependencies.
 struct EventArcs {
@@ -56,4 +56,4 @@ std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const
 /// O(loops x n^2 log n) with n choices an arc, of which most are ruled out at once.
 Joules least_loss(const Certificate& certificate, std::span<const LossyArc> arcs);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -14,7 +14,7 @@
 #include "harpe/plan/frontier/loss_sharing.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 LossyArc arc(double flow, std::vector<ArcChoice> choices) {
@@ -218,4 +218,4 @@ TEST(Loops, OfAPipelineLieBetweenNeighbouringStages) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

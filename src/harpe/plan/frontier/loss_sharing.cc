@@ -8,7 +8,7 @@
 
 #include "harpe/plan/frontier/least_together.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Bits of the largest loss that is moved: rounding then costs some millionths of the sum.
@@ -223,4 +223,4 @@ void LossSharing::write_transfers(Certificate& certificate) const {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

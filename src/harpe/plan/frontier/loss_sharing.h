@@ -11,7 +11,7 @@
 
 #include "harpe/plan/frontier/loops.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Shares of losses, from even ones to such that all loops together must lose much.
 ///
@@ -76,4 +76,4 @@ class LossSharing {
   std::vector<double> longer_, least_;  // scratch
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

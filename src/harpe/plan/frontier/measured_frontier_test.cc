@@ -9,7 +9,7 @@
 #include "harpe/plan/frontier/measured_runs_testing.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe::measured {
+namespace harpe::plan::measured {
 namespace {
 
 TEST(MeasuredFrontier, NeedsLessEnergyThanEveryMeasuredPlanInItsTime) {
@@ -44,4 +44,4 @@ TEST(MeasuredFrontier, NeedsLessEnergyThanEveryMeasuredPlanInItsTime) {
 }
 
 }  // namespace
-}  // namespace harpe::measured
+}  // namespace harpe::plan::measured

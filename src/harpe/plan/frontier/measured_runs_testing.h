@@ -19,7 +19,7 @@
 #include "harpe/plan/frontier/plan_testing.h"
 #include "harpe/plan/frontier/predict.h"
 
-namespace harpe::measured {
+namespace harpe::plan::measured {
 
 /// Rows of a CSV by column name.
 using Row = std::map<std::string, std::string>;
@@ -119,4 +119,4 @@ inline Pipeline pipeline_of(const Workload& workload) {
       {Transfers::Mode::kRendezvous, none, none}));
 }
 
-}  // namespace harpe::measured
+}  // namespace harpe::plan::measured

@@ -9,7 +9,7 @@ namespace harpe {
 namespace {
 
 /// Those measured for each computation of the pipeline, highest clock first.
-std::vector<InstructionSetting> common_settings(const Problem& problem) {
+std::vector<InstructionSetting> common_settings(const plan::Problem& problem) {
   std::optional<std::vector<InstructionSetting>> common;
   std::vector<bool> seen(problem.tables.size());
   const auto nodes = problem.pipeline.nodes();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 std::string text_of_node(int stage, InstructionKind kind) {
@@ -187,4 +187,4 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
   return plan;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

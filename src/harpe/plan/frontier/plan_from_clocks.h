@@ -14,7 +14,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 struct ClockPlanOptions {
   PerStage<Watts> blocking_power = Watts{0};  ///< per GPU
@@ -42,4 +42,4 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
 std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
                                          const InstructionSetting& setting);
 
-}  // namespace harpe
+}  // namespace harpe::plan

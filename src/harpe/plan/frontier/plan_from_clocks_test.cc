@@ -6,7 +6,7 @@
 
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -152,4 +152,4 @@ TEST(ClockChanges, CountsChangesOfEachStageAndThatToTheNextIteration) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

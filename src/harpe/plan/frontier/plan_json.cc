@@ -52,7 +52,7 @@ std::string instruction_text(const PlannedInstruction& i) {
   if (i.gradient) text += ", \"gradient\": true";
   if (i.fused_with_next) text += ", \"fused_with_next\": true";
   const std::string clock = i.clock == Megahertz{0} ? "null" : std::to_string(i.clock.value);
-  const std::string knobs = i.knobs.empty() ? "" : ", " + knobs_members(i.knobs);
+  const std::string knobs = i.knobs.empty() ? "" : ", " + plan::knobs_members(i.knobs);
   return text + ", \"frequency_mhz\": " + clock + knobs +
          ", \"start_s\": " + number(i.start.value) + ", \"time_s\": " + number(i.time.value) +
          ", \"energy_j\": " + number(i.energy.value) + "}";
@@ -205,7 +205,7 @@ class PlanReader {
     if (what == nullptr) return i;
     const auto kind = instruction_kind(what->string);
     if (!kind) {
-      const auto likely = likely_instruction(what->string);
+      const auto likely = plan::likely_instruction(what->string);
       add(*what, "unknown instruction " + in_quotes(what->string) +
                      (likely ? "; did you mean '" + *likely + "'?" : ""));
       return i;
@@ -246,7 +246,7 @@ class PlanReader {
     if (!is_fixed_time(i.kind)) {
       keys.insert(keys.end(), {"memory_frequency_mhz", "power_limit_w", "label"});
       Fields fields(item, "an instruction", diagnostics_);
-      i.knobs = read_knobs(fields);
+      i.knobs = plan::read_knobs(fields);
       if (!i.knobs.empty() && i.clock.value == 0) {
         add(item, "what has no clock has no memory clock, power limit or label either");
       }

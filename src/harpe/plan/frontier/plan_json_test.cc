@@ -4,7 +4,7 @@
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::AllOf;
@@ -243,4 +243,4 @@ TEST(ReadPlan, NamesTheFileThatIsMissing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/plan/frontier/plan_testing.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -132,4 +132,4 @@ TEST(FixedTimeRows, AreDrawnAtBlockingPowerAndKeptWhereTheProfileHasThem) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::plan {
 PlanSearch::PlanSearch(const SearchOrder& layout, std::int64_t deadline)
     : layout_(layout),
       problem_(layout.problem()),
@@ -269,4 +269,4 @@ void PlanSearch::kick(int kicks) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 #include "harpe/plan/flow/network.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// An assignment at the time it takes by itself.
 struct Milestone {
@@ -87,4 +87,4 @@ class PlanSearch {
   std::int64_t best_cost_ = std::numeric_limits<std::int64_t>::max();
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

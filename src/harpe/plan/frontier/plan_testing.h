@@ -12,7 +12,7 @@
 
 #include "harpe/plan/frontier/plan_from_clocks.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The value; where there is none, the test fails with the message.
 template <class T>
@@ -142,4 +142,4 @@ inline Plan test_plan(std::uint64_t seed = 1) {
   return test_plan(must(one_f_one_b({.stages = 3, .micro_batches = 5})), {}, seed);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 std::string text(InstructionKind kind, int micro_batch, int chunk, bool has_chunks) {
@@ -238,4 +238,4 @@ std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedul
   return LineUp(plan, schedule, profile, diagnostics).line_up();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/rules.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// A schedule as a plan runs it.
 struct PlannedSchedule {
@@ -35,4 +35,4 @@ Result<Schedule> named_schedule(const Plan& plan);
 std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
                                        const Profile& profile, Diagnostics& diagnostics);
 
-}  // namespace harpe
+}  // namespace harpe::plan

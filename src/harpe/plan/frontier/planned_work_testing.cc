@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 bool is_at(const std::vector<Instruction>& list, std::size_t place, InstructionKind kind) {
@@ -305,4 +305,4 @@ std::vector<LateCost> late_costs(std::span<const LateRun> list, Watts blocking_p
   return costs;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

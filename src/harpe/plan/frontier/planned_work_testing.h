@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// One instruction of a schedule as a plan runs it.
 struct PlannedRun {
@@ -62,4 +62,4 @@ struct LateRun {
 std::vector<LateCost> late_costs(std::span<const LateRun> list, Watts blocking_power,
                                  const LatencyByClock& latency);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -15,7 +15,7 @@
 #include "harpe/plan/schedule/cells_testing.h"
 #include "harpe/plan/schedule/replay.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::IsEmpty;
@@ -353,4 +353,4 @@ TEST(RecomputeInsideTheBackward, IsPlannedToWaitForTheGradient) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Calls `consider` with the points that stand for a setting that was not measured: those next to
@@ -348,4 +348,4 @@ std::vector<LateChange> PointCosts::changes(const PointChoices& choices) const {
   return changes;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -17,7 +17,7 @@
 #include "harpe/plan/frontier/late_settings.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// What one late change costs beyond the instruction itself.
 struct LateChange {
@@ -118,4 +118,4 @@ class PointCosts {
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

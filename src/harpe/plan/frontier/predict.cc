@@ -35,15 +35,15 @@ class StageReplay {
     changes_ = 0;
   }
 
-  InstructionCost replay(const PlannedInstruction& i) {
+  plan::InstructionCost replay(const PlannedInstruction& i) {
     const auto points = profile_.points(stage_, i.chunk, i.kind);
-    InstructionCost cost = on_time(points, i);
+    plan::InstructionCost cost = on_time(points, i);
     if (i.clock != Megahertz{0}) {
       changes_ += gpu_.request(i.setting(), latency_.to(i.clock)) ? 1 : 0;
       if (!gpu_.pending.empty()) {
-        cost = run_instruction(gpu_, [&](const InstructionSetting& setting) {
-          const auto point = at_setting(points, setting);
-          return point ? InstructionCost{point->time, point->energy} : on_time(points, i);
+        cost = plan::run_instruction(gpu_, [&](const InstructionSetting& setting) {
+          const auto point = plan::at_setting(points, setting);
+          return point ? plan::InstructionCost{point->time, point->energy} : on_time(points, i);
         });
       }
     } else {
@@ -58,13 +58,13 @@ class StageReplay {
   std::size_t clock_changes() const { return changes_; }
 
  private:
-  static InstructionCost on_time(std::span<const OperatingPoint> points,
-                                 const PlannedInstruction& i) {
+  static plan::InstructionCost on_time(std::span<const OperatingPoint> points,
+                                       const PlannedInstruction& i) {
     if (points.empty() || (i.clock == Megahertz{0} && !is_fixed_time(i.kind))) {
       return {i.time, i.energy};
     }
     if (is_fixed_time(i.kind)) return {points.front().time, points.front().energy};
-    const auto point = at_setting(points, i.setting());
+    const auto point = plan::at_setting(points, i.setting());
     return {point->time, point->energy};
   }
 
@@ -74,7 +74,7 @@ class StageReplay {
   Seconds load_;
   Watts blocking_power_;
   int stage_;
-  SettingState<InstructionSetting> gpu_;
+  plan::SettingState<InstructionSetting> gpu_;
   std::size_t changes_ = 0;
 };
 
@@ -119,7 +119,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
   const auto pipeline =
       HARPE_TRY(Pipeline::build(std::move(schedule), options.transfers.value_or(plan.transfers)));
   HARPE_TRY(check(plan, options));
-  const Profile fitting = with_chunks(profile, plan.chunks, plan.copies);
+  const Profile fitting = plan::with_chunks(profile, plan.chunks, plan.copies);
 
   Prediction prediction;
   std::vector<Seconds> durations;
@@ -133,7 +133,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
                        power);
     bool goes_on = false;  // the whole that the instruction before is a part of
     for (const PlannedInstruction& i : plan.instructions[stage]) {
-      const InstructionCost cost = replay.replay(i);
+      const plan::InstructionCost cost = replay.replay(i);
       if (!std::exchange(goes_on, i.fused_with_next)) durations.emplace_back();
       durations.back() += cost.time;
       effective += cost.energy - power * cost.time;

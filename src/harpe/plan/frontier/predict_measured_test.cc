@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/measured_runs_testing.h"
 
-namespace harpe::measured {
+namespace harpe::plan::measured {
 namespace {
 
 /// Mean and largest of absolute relative errors, in percent.
@@ -126,4 +126,4 @@ TEST_F(PredictMeasured, AgreesWithThePublishedModelWhereLoadingIsSteady) {
 }
 
 }  // namespace
-}  // namespace harpe::measured
+}  // namespace harpe::plan::measured

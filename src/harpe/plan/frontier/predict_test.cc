@@ -6,7 +6,7 @@
 
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(Predict, ErrorsNameWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -8,7 +8,7 @@
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/plan/profile/stage_list.h"
 
-namespace harpe {
+namespace harpe::plan {
 bool has_weight_rows(const Schedule& schedule, const Profile& profile) {
   return std::ranges::any_of(profile.entries(), [&](const InstructionProfile& entry) {
     return entry.kind == InstructionKind::kWeight && entry.stage < schedule.stages;
@@ -137,4 +137,4 @@ Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile) {
   return profile.with_entries(std::move(entries));
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -18,7 +18,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Refers to the profile. Immutable.
 class PricedParts {
@@ -57,4 +57,4 @@ std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& pr
 /// an instruction. If the schedule splits some of its backwards, returns the profile unchanged.
 Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -174,4 +174,4 @@ TEST(EqualWork, ProfilesThatFitStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

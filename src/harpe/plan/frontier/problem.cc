@@ -13,7 +13,7 @@
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/plan/profile/stage_list.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Largest values the integers hold with room to spare.
@@ -394,4 +394,4 @@ Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
   return problem;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

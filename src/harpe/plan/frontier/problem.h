@@ -13,7 +13,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The longest iteration that the integers hold: with sums of two such times, and what late clock
 /// changes add, still below 2^63 picoseconds.
@@ -90,4 +90,4 @@ inline std::int64_t to_nanoseconds(Seconds time) {
   return static_cast<std::int64_t>(time.value * 1e9);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

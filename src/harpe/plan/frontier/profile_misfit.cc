@@ -2,7 +2,7 @@
 
 #include <set>
 
-namespace harpe {
+namespace harpe::plan {
 
 std::string profile_misfit(const Plan& plan, const Profile& profile) {
   if (profile.stages() < plan.stages) {
@@ -33,4 +33,4 @@ std::string profile_misfit(const Plan& plan, const Profile& profile) {
   return {};
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

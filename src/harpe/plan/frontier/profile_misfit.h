@@ -7,11 +7,11 @@
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns a sentence if the profile lacks stages of the plan, lacks all rows of a kind that the
 /// plan runs, or has rows for weight gradients where the plan runs none. Else returns an empty
 /// text: the profile may still be another. O(instructions log kinds).
 std::string profile_misfit(const Plan& plan, const Profile& profile);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -45,7 +45,7 @@ constexpr std::int64_t kChoicesOfAll = 25'000;
 constexpr std::int64_t kPassesOverLoops = 24'000;
 
 // Of a flow through the network, without starts and ends.
-Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& arc_flow) {
+Certificate certificate_of(const plan::Problem& p, const std::vector<std::int64_t>& arc_flow) {
   Certificate certificate;
   certificate.flow_unit = p.flow_unit;
   certificate.time_unit = Seconds{1e-9};
@@ -65,9 +65,9 @@ Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& ar
     certificate.sink_flow[dependencies[d].from] -= flow;
   }
   std::vector<int> ways_in(nodes, 0);
-  for (const Dependency& d : dependencies) ways_in[d.to] += !is_implied(p.pipeline, d);
+  for (const Dependency& d : dependencies) ways_in[d.to] += !plan::is_implied(p.pipeline, d);
   for (std::size_t d = 0; d < dependencies.size(); ++d) {
-    if (p.dependency_arc[d] >= 0 || is_implied(p.pipeline, dependencies[d])) continue;
+    if (p.dependency_arc[d] >= 0 || plan::is_implied(p.pipeline, dependencies[d])) continue;
     const auto [from, to, lag] = dependencies[d];
     const std::int64_t flow =
         ways_in[to] == 1 ? certificate.node_flow[to] : certificate.node_flow[from];
@@ -78,7 +78,7 @@ Certificate certificate_of(const Problem& p, const std::vector<std::int64_t>& ar
   return certificate;
 }
 
-Certificate certificate_of(const Problem& p, const flow::State& state) {
+Certificate certificate_of(const plan::Problem& p, const plan::flow::State& state) {
   Certificate certificate = certificate_of(p, state.flow);
   certificate.deadline = Seconds{static_cast<double>(state.horizon(p.network)) * 1e-9};
   for (std::size_t i = 0; i < p.pipeline.nodes().size(); ++i) {
@@ -89,11 +89,11 @@ Certificate certificate_of(const Problem& p, const flow::State& state) {
 }
 
 // How many of the options of each node fit, fastest first, see `Certificate::longest`.
-std::vector<std::size_t> fitting_options(const SearchOrder& layout, std::int64_t deadline,
+std::vector<std::size_t> fitting_options(const plan::SearchOrder& layout, std::int64_t deadline,
                                          std::int64_t tolerance) {
-  const Problem& problem = layout.problem();
-  const Assignment fastest(problem.table.size(), 0);
-  EventTimes earliest(problem.network.nodes), latest(problem.network.nodes);
+  const plan::Problem& problem = layout.problem();
+  const plan::Assignment fastest(problem.table.size(), 0);
+  plan::EventTimes earliest(problem.network.nodes), latest(problem.network.nodes);
   layout.set_earliest(fastest, earliest);
   layout.set_latest(fastest, deadline, latest);
   std::vector<std::size_t> fitting;
@@ -105,16 +105,17 @@ std::vector<std::size_t> fitting_options(const SearchOrder& layout, std::int64_t
   return fitting;
 }
 
-flow::Network network_of(const Problem& problem, const std::vector<std::size_t>& fitting) {
-  flow::Network network = problem.network;
+plan::flow::Network network_of(const plan::Problem& problem,
+                               const std::vector<std::size_t>& fitting) {
+  plan::flow::Network network = problem.network;
   std::map<std::pair<int, std::size_t>, std::int32_t> curves;  // of a table's first options
   for (std::size_t i = 0; i < fitting.size(); ++i) {
     const auto [known, is_new] = curves.try_emplace(
         {problem.table[i], fitting[i]}, static_cast<std::int32_t>(network.curves.size()));
     if (is_new) {
-      OptionTable table = problem.tables[problem.table[i]];
+      plan::OptionTable table = problem.tables[problem.table[i]];
       table.options.resize(fitting[i]);
-      network.curves.push_back(curve_of(table, problem.flow_unit));
+      network.curves.push_back(plan::curve_of(table, problem.flow_unit));
     }
     network.arcs[problem.node_arc[i]].curve = known->second;
   }
@@ -122,7 +123,7 @@ flow::Network network_of(const Problem& problem, const std::vector<std::size_t>&
 }
 
 // What the flow proves of the sum of effective energies (weak duality, see `Certificate`).
-Joules proven_by(const Problem& problem, const Certificate& certificate, Seconds deadline,
+Joules proven_by(const plan::Problem& problem, const Certificate& certificate, Seconds deadline,
                  const std::vector<std::size_t>& fitting) {
   Joules sum{0};
   for (std::size_t i = 0; i < fitting.size(); ++i) {
@@ -142,27 +143,29 @@ Joules proven_by(const Problem& problem, const Certificate& certificate, Seconds
   return sum;
 }
 
-EventArcs events_of(const Pipeline& pipeline) {
+plan::EventArcs events_of(const Pipeline& pipeline) {
   const auto dependencies = pipeline.dependencies();
   std::vector<bool> left_out;
-  for (const Dependency& d : dependencies) left_out.push_back(is_implied(pipeline, d));
-  return event_arcs(pipeline.nodes().size(), dependencies, left_out);
+  for (const Dependency& d : dependencies) left_out.push_back(plan::is_implied(pipeline, d));
+  return plan::event_arcs(pipeline.nodes().size(), dependencies, left_out);
 }
 
 // What nodes and dependencies can be and lose then, next to the flow of a certificate.
-std::vector<LossyArc> lossy_arcs(const Problem& problem, const std::vector<std::size_t>& fitting,
-                                 const Certificate& certificate) {
+std::vector<plan::LossyArc> lossy_arcs(const plan::Problem& problem,
+                                       const std::vector<std::size_t>& fitting,
+                                       const Certificate& certificate) {
   const auto flow_of = [&](std::int64_t units) {
     return certificate.flow_unit * static_cast<double>(units);
   };
-  std::vector<LossyArc> arcs;
+  std::vector<plan::LossyArc> arcs;
   for (std::size_t i = 0; i < fitting.size(); ++i) {
-    LossyArc& arc = arcs.emplace_back();
+    plan::LossyArc& arc = arcs.emplace_back();
     arc.flow = flow_of(certificate.node_flow[i]);
     const auto options = std::span(problem.tables[problem.table[i]].options).first(fitting[i]);
     Joules least{std::numeric_limits<double>::infinity()};
-    for (const Option& k : options) least = std::min(least, k.effective + arc.flow * k.point.time);
-    for (const Option& k : options)
+    for (const plan::Option& k : options)
+      least = std::min(least, k.effective + arc.flow * k.point.time);
+    for (const plan::Option& k : options)
       arc.choices.push_back({k.point.time, k.effective + arc.flow * k.point.time - least});
   }
   const auto dependencies = problem.pipeline.dependencies();
@@ -175,7 +178,7 @@ std::vector<LossyArc> lossy_arcs(const Problem& problem, const std::vector<std::
 class ProofSearch {
  public:
   /// \param start  what the others have to be better than
-  ProofSearch(const Problem& problem, Seconds deadline, Proof start)
+  ProofSearch(const plan::Problem& problem, Seconds deadline, Proof start)
       : problem_(problem),
         deadline_(deadline),
         events_(events_of(problem.pipeline)),
@@ -183,9 +186,9 @@ class ProofSearch {
 
   /// Whether this flow promises to prove most. Of those that are offered, `finish` takes that one.
   bool offer(Certificate certificate, const std::vector<std::size_t>& fitting) {
-    const std::vector<LossyArc> arcs = lossy_arcs(problem_, fitting, certificate);
-    certificate.loops = find_loops(events_, arcs);
-    LossSharing sharing(certificate.loops, arcs, kChoicesAtAGlance);
+    const std::vector<plan::LossyArc> arcs = lossy_arcs(problem_, fitting, certificate);
+    certificate.loops = plan::find_loops(events_, arcs);
+    plan::LossSharing sharing(certificate.loops, arcs, kChoicesAtAGlance);
     sharing.improve();
     const Joules promise = proven_by(problem_, certificate, deadline_, fitting) + sharing.least();
     if (promise <= promise_) return false;
@@ -197,12 +200,12 @@ class ProofSearch {
 
   /// Works out what the most promising flow proves. Returns whether that is more than at the start.
   bool finish(std::size_t choices, int rounds) {
-    const std::vector<LossyArc> arcs = lossy_arcs(problem_, fitting_, promising_);
-    LossSharing sharing(promising_.loops, arcs, choices);
+    const std::vector<plan::LossyArc> arcs = lossy_arcs(problem_, fitting_, promising_);
+    plan::LossSharing sharing(promising_.loops, arcs, choices);
     for (int i = 0; i < rounds; ++i) sharing.improve();
     sharing.write_transfers(promising_);
     const Joules proven =
-        proven_by(problem_, promising_, deadline_, fitting_) + least_loss(promising_, arcs);
+        proven_by(problem_, promising_, deadline_, fitting_) + plan::least_loss(promising_, arcs);
     if (proven <= best_.effective) return false;
     best_ = {std::move(promising_), proven};
     return true;
@@ -211,9 +214,9 @@ class ProofSearch {
   Proof best() { return std::move(best_); }
 
  private:
-  const Problem& problem_;
+  const plan::Problem& problem_;
   Seconds deadline_;
-  EventArcs events_;
+  plan::EventArcs events_;
   Proof best_;
   Joules promise_{-std::numeric_limits<double>::infinity()};
   Certificate promising_;
@@ -223,8 +226,8 @@ class ProofSearch {
 // Means of the flows of relaxed optima.
 class FlowMeans {
  public:
-  FlowMeans(const Problem& problem, const std::vector<flow::State>& optima) {
-    for (const flow::State& state : optima) flows_.push_back(certificate_of(problem, state));
+  FlowMeans(const plan::Problem& problem, const std::vector<plan::flow::State>& optima) {
+    for (const plan::flow::State& state : optima) flows_.push_back(certificate_of(problem, state));
   }
 
   // Whether the integers hold all means, also where a certificate is checked.
@@ -281,16 +284,16 @@ class DeadlineProof {
   std::optional<Proof> late_proof(const LatencyByClock& latency) const;
 
   const Frontier::Data& data_;
-  const Problem& problem_;
+  const plan::Problem& problem_;
   Seconds deadline_;
 };
 
 Certificate DeadlineProof::relaxed_certificate() const {
   const std::int64_t end =
-      std::clamp(to_nanoseconds(std::min(deadline_, data_.seconds(data_.curve.longest))),
+      std::clamp(plan::to_nanoseconds(std::min(deadline_, data_.seconds(data_.curve.longest))),
                  data_.curve.shortest, data_.curve.longest);
-  const flow::State state = data_.curve.at(problem_.network, end);
-  HARPE_CHECK(flow::is_optimal(problem_.network, state),
+  const plan::flow::State state = data_.curve.at(problem_.network, end);
+  HARPE_CHECK(plan::flow::is_optimal(problem_.network, state),
               "what a certificate says proves its bound");
   return certificate_of(problem_, state);
 }
@@ -303,20 +306,21 @@ std::optional<Certificate> DeadlineProof::fitting_certificate(
   // Times are rounded to picoseconds here, and are not where the certificate is checked.
   const std::int64_t tolerance = 8 * data_.longest_chain + end / 1'000'000'000'000;
   fitting = fitting_options(data_.layout, end, tolerance);
-  const flow::Network network = network_of(problem_, fitting);
-  const flow::CostCurve fitted = flow::sweep(network);
+  const plan::flow::Network network = network_of(problem_, fitting);
+  const plan::flow::CostCurve fitted = plan::flow::sweep(network);
   const std::int64_t horizon =
-      std::clamp(to_nanoseconds(deadline_), fitted.shortest, fitted.longest);
-  const flow::State state = fitted.at(network, horizon);
-  HARPE_CHECK(flow::is_optimal(network, state), "what a certificate says proves its bound");
+      std::clamp(plan::to_nanoseconds(deadline_), fitted.shortest, fitted.longest);
+  const plan::flow::State state = fitted.at(network, horizon);
+  HARPE_CHECK(plan::flow::is_optimal(network, state), "what a certificate says proves its bound");
   Certificate certificate = certificate_of(problem_, state);
   for (std::size_t i = 0; i < fitting.size(); ++i) {
     // Up to the first option that does not fit: points that others beat, which are no options, may
     // lie between, and fit.
     const auto& options = problem_.tables[problem_.table[i]].options;
     const bool all_fit = fitting[i] == options.size();
-    certificate.longest.push_back(all_fit ? to_nanoseconds(deadline_) + 1
-                                          : to_nanoseconds(options[fitting[i]].point.time) - 1);
+    certificate.longest.push_back(all_fit
+                                      ? plan::to_nanoseconds(deadline_) + 1
+                                      : plan::to_nanoseconds(options[fitting[i]].point.time) - 1);
   }
   return certificate;
 }
@@ -342,8 +346,8 @@ Proof DeadlineProof::best(const PlanOptions& options) const {
     mean.end = relaxed.end;
     return search.offer(std::move(mean), all);
   });
-  const auto choices = static_cast<std::size_t>(passes(data_.layout, kChoicesOfAll, 16, 24));
-  const int rounds = passes(data_.layout, kPassesOverLoops, 4, 40);
+  const auto choices = static_cast<std::size_t>(plan::passes(data_.layout, kChoicesOfAll, 16, 24));
+  const int rounds = plan::passes(data_.layout, kPassesOverLoops, 4, 40);
   if (search.finish(choices, rounds)) return search.best();
   // A glance at few choices promised too much.
   ProofSearch own(problem_, deadline_, search.best());
@@ -364,7 +368,7 @@ void DeadlineProof::offer_means(const std::function<bool(Certificate)>& is_bette
                                             horizons.begin());
   std::vector<std::int64_t> shares(horizons.size(), 0);
   shares[own] = kShares;
-  int left = passes(data_.layout, 50'000, 8, 24);
+  int left = plan::passes(data_.layout, 50'000, 8, 24);
   for (std::int64_t step = kShares / 2; step >= kShares / 8; step /= 2) {
     for (std::size_t far = 1; far < shares.size(); ++far) {
       for (const std::size_t to : {own + far, own - far}) {
@@ -381,8 +385,8 @@ void DeadlineProof::offer_means(const std::function<bool(Certificate)>& is_bette
 }
 
 std::optional<Proof> DeadlineProof::late_proof(const LatencyByClock& latency) const {
-  const LateCosts costs(problem_, latency);
-  LateBound bound = data_.climbed_bound(costs, deadline_);
+  const plan::LateCosts costs(problem_, latency);
+  plan::LateBound bound = data_.climbed_bound(costs, deadline_);
   auto proof = bound.proof();
   if (!proof) return {};
   Certificate certificate = certificate_of(problem_, proof->flow);

@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/verify.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 Frontier frontier_of(std::string_view gpu, double imbalance) {
@@ -203,4 +203,4 @@ TEST(TightBound, SaysWhereALoopIsNotAsItShouldBe) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

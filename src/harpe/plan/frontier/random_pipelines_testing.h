@@ -12,7 +12,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 class Random {
  public:
@@ -92,4 +92,4 @@ inline std::string diagnostics_of(const Verification& verification) {
   return text;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -5,7 +5,7 @@
 #include "harpe/plan/frontier/planned_work_testing.h"
 #include "harpe/plan/frontier/work_graph_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// The point that an entry runs at; null if it was not measured.
@@ -116,4 +116,4 @@ bool recost(Plan& plan, const Schedule& schedule, const Profile& whole_stages,
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 class GraphMaker {
@@ -171,4 +171,4 @@ std::string describe(const RulesGraph::Node& node, bool has_chunks) {
          std::to_string(node.part);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/planned_schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Nodes and dependencies are those that `Certificate` describes, in its order.
 struct RulesGraph {
@@ -44,4 +44,4 @@ std::optional<std::vector<int>> topological_order(const RulesGraph& graph);
 std::string describe(const RulesGraph::Node& node, bool has_chunks);
 std::string describe(int stage, const PlannedInstruction& entry, bool has_chunks);
 
-}  // namespace harpe
+}  // namespace harpe::plan

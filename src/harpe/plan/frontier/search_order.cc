@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::plan {
 
 SearchOrder::SearchOrder(const Problem& problem) : problem_(problem) {
   const flow::Network& network = problem.network;
@@ -135,4 +135,4 @@ std::int64_t SearchOrder::fit(const EventTimes& time, Assignment& choice) const 
   return cost;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/problem.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// One option (an index into its table) for every pipeline node.
 using Assignment = std::vector<int>;
@@ -101,4 +101,4 @@ class SearchOrder {
   std::vector<std::int64_t> times_, nanoseconds_, costs_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

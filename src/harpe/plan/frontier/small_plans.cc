@@ -20,7 +20,7 @@ constexpr int kMostComputations = 18;
 constexpr std::int64_t kSteps = 400'000, kQuickSteps = 20'000;
 
 /// Converts watts per GPU to cost units a picosecond.
-double per_picosecond(const Problem& problem, Watts power) {
+double per_picosecond(const plan::Problem& problem, Watts power) {
   return power * Seconds{1e-12} / problem.cost_unit;
 }
 
@@ -31,7 +31,7 @@ Flow flow_of(const std::vector<std::int64_t>& arcs) {
 }
 
 /// Returns `share` of the first flow plus the rest of the second.
-Flow mean(const flow::State& a, const flow::State& b, double share) {
+Flow mean(const plan::flow::State& a, const plan::flow::State& b, double share) {
   Flow flow;
   for (std::size_t i = 0; i < a.flow.size(); ++i) {
     flow.push_back(share * static_cast<double>(a.flow[i]) +
@@ -47,7 +47,7 @@ std::vector<Flow> flows_for(const Frontier::Data& data, Seconds time,
                             std::initializer_list<double> shares, const PlanOptions& options) {
   std::vector<Flow> flows;
   if (options.switch_latency.longest() > Seconds{0}) {
-    const LateCosts costs(data.problem, options.switch_latency);
+    const plan::LateCosts costs(data.problem, options.switch_latency);
     if (const auto proof = data.climbed_bound(costs, time).proof())
       flows.push_back(flow_of(proof->flow));
   }
@@ -64,7 +64,7 @@ std::vector<Flow> flows_for(const Frontier::Data& data, Seconds time,
   for (const double share : shares) horizons.push_back(data.horizon(time * share));
   std::ranges::sort(horizons, std::greater());
   horizons.erase(std::unique(horizons.begin(), horizons.end()), horizons.end());
-  for (const flow::State& state : data.curve.at(data.problem.network, horizons))
+  for (const plan::flow::State& state : data.curve.at(data.problem.network, horizons))
     flows.push_back(flow_of(state.flow));
   return flows;
 }
@@ -77,12 +77,12 @@ bool Frontier::Data::is_small() const {
          }) <= kMostComputations;
 }
 
-Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask task,
+Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, plan::BranchTask task,
                                            const PlanOptions& options) const {
-  const PointCosts costs(layout, options.switch_latency);
-  SwitchingSearch switching(costs, options.min_dwell);
+  const plan::PointCosts costs(layout, options.switch_latency);
+  plan::SwitchingSearch switching(costs, options.min_dwell);
   task.most_steps = options.effort == Effort::kQuick ? kQuickSteps : kSteps;
-  const BranchAnswer answer = branch_and_bound(switching, task);
+  const plan::BranchAnswer answer = plan::branch_and_bound(switching, task);
   // After a complete one, a search adds little. Its error names what is possible.
   PlanOptions beside = options;
   if (answer.is_complete) beside.effort = Effort::kQuick;
@@ -92,7 +92,7 @@ Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask 
   Result<Plan> found = search(beside);
   if (!found.ok()) return best;
   const auto rank = [&](const Plan& plan) {
-    const bool is_least = task.aim == BranchTask::Aim::kLeast;
+    const bool is_least = task.aim == plan::BranchTask::Aim::kLeast;
     const Seconds time = plan.iteration_time;
     const double cost = effective_energy(plan) / problem.cost_unit;
     return std::pair(is_least ? 0.0 : time.value, cost + task.waiting * time.value * 1e12);
@@ -103,8 +103,8 @@ Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, BranchTask 
 Result<Plan> Frontier::Data::least_of_small(const PlanSearch& search, Seconds deadline, bool waits,
                                             const PlanOptions& options) const {
   const Seconds near = waits ? deadline : std::min(deadline, least_energy_time);
-  BranchTask task{.deadline = picoseconds(deadline),
-                  .flows = flows_for(*this, near, {1.0, 0.99, 0.97, 0.93}, options)};
+  plan::BranchTask task{.deadline = picoseconds(deadline),
+                        .flows = flows_for(*this, near, {1.0, 0.99, 0.97, 0.93}, options)};
   if (!waits) task.waiting = per_picosecond(problem, problem.total_blocking_power());
   return best_of_small(search, std::move(task), options);
 }
@@ -112,8 +112,8 @@ Result<Plan> Frontier::Data::least_of_small(const PlanSearch& search, Seconds de
 Result<Plan> Frontier::Data::fastest_of_small(const PlanSearch& search,
                                               std::optional<Watts> most_power, Seconds near,
                                               const PlanOptions& options) const {
-  BranchTask task{.aim = BranchTask::Aim::kFastest,
-                  .flows = flows_for(*this, near, {1.02, 1.005, 1, 0.99}, options)};
+  plan::BranchTask task{.aim = plan::BranchTask::Aim::kFastest,
+                        .flows = flows_for(*this, near, {1.02, 1.005, 1, 0.99}, options)};
   if (most_power) {
     const Watts left = *most_power / problem.gpus_per_stage - problem.total_blocking_power();
     // Less by more than rounding, so that the power computed from the plan is not above the cap.

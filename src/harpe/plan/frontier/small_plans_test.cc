@@ -11,7 +11,7 @@
 #include "harpe/plan/frontier/planned_work_testing.h"
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -238,4 +238,4 @@ TEST(SmallPlans, AreTheBestWithLateClocksAndADwell) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

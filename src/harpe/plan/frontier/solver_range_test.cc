@@ -6,7 +6,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Two stages whose slower clock takes `slowest` for each instruction.
@@ -77,4 +77,4 @@ TEST(SolverRange, FindsNoPlanForADwellBeyondAnyIteration) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

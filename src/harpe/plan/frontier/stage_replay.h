@@ -21,7 +21,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// What an instruction takes on one GPU.
 struct InstructionCost {
@@ -91,4 +91,4 @@ InstructionCost run_instruction(SettingState<Setting>& gpu, const CostAt& cost_a
   return {cost.time + (1 - done) * last.time, cost.energy + (1 - done) * last.energy};
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

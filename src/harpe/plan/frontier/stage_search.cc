@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Labels kept for a setting of an instruction.
@@ -438,4 +438,4 @@ void StageSearch::improve(TimedChoices& plan, std::int64_t deadline, std::span<c
   plan.choices = choices();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

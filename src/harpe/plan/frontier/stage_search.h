@@ -21,7 +21,7 @@
 #include "harpe/plan/frontier/late_round.h"
 #include "harpe/plan/frontier/point_costs.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Choices, when they end (picoseconds) and what they cost (`Problem::cost_unit`).
 struct TimedChoices {
@@ -131,4 +131,4 @@ class StageSearch {
   std::vector<Taken> undo_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// A setting for the forwards of a stage and one for its other computations, with the time and cost
@@ -140,4 +140,4 @@ std::vector<PointChoices> steady_plans(const LateCosts& costs) {
   return plans;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

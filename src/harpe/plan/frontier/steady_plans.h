@@ -14,10 +14,10 @@
 #include "harpe/plan/frontier/late_costs.h"
 #include "harpe/plan/frontier/point_costs.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns the plans on that hull, fastest pace first. None if a stage has no setting that all its
 /// forwards have, or none that all its other computations have. O(stages x settings^2)
 std::vector<PointChoices> steady_plans(const LateCosts& costs);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 
 SwitchingSearch::SwitchingSearch(const PointCosts& costs, Seconds min_dwell)
     : costs_(costs),
@@ -189,4 +189,4 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

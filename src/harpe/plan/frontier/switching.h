@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/point_costs.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Searches choices under late changes of settings and a minimum dwell. Deterministic.
 class SwitchingSearch {
@@ -74,4 +74,4 @@ struct SwitchingAnswer {
 /// plans for free switching.
 SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task);
 
-}  // namespace harpe
+}  // namespace harpe::plan

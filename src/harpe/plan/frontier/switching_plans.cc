@@ -19,16 +19,16 @@ struct Frontier::Data::Late {
       : latency(options.switch_latency), effort(options.effort), plans(data, latency, effort) {}
   LatencyByClock latency;
   Effort effort;
-  LateFrontier plans;
+  plan::LateFrontier plans;
   std::shared_ptr<const Late> next;
 };
 
-Frontier::Data::Data(Problem p) : problem(std::move(p)), layout(problem) {}
+Frontier::Data::Data(plan::Problem p) : problem(std::move(p)), layout(problem) {}
 Frontier::Data::~Data() = default;
 
 // Threads that ask at the same time may find the same plans twice. The first to finish adds them to
 // the list; the others drop theirs.
-const LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
+const plan::LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
   const auto known = [&](const std::shared_ptr<const Late>& first) {
     const Late* one = first.get();
     while (one != nullptr &&
@@ -53,16 +53,18 @@ Error Frontier::Data::no_plan_by(std::optional<Seconds> deadline, const PlanOpti
   if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
   text += " when clocks are up to " + shortest(options.switch_latency.longest().value) + " s late";
   if (options.min_dwell > 0_s) text += " and stay for " + shortest(options.min_dwell.value) + " s";
-  if (fastest >= 0) text += "; the fastest found takes " + rounded_up(seconds_of(fastest)) + " s";
+  if (fastest >= 0)
+    text += "; the fastest found takes " + rounded_up(plan::seconds_of(fastest)) + " s";
   return Error::infeasible(std::move(text));
 }
 
 namespace {
 
 /// Returns how far the options ask a search for one deadline to go.
-LateFrontier::Search search_of(const Frontier::Data& data, const LateFrontier& late,
-                               Seconds deadline, const PlanOptions& options) {
-  LateFrontier::Search search = options.effort == Effort::kQuick ? late.glance() : late.full();
+plan::LateFrontier::Search search_of(const Frontier::Data& data, const plan::LateFrontier& late,
+                                     Seconds deadline, const PlanOptions& options) {
+  plan::LateFrontier::Search search =
+      options.effort == Effort::kQuick ? late.glance() : late.full();
   search.moves_on = options.search_windows;
   if (!options.go_on) return search;
   const double gpus = data.problem.gpus_per_stage;
@@ -79,14 +81,14 @@ LateFrontier::Search search_of(const Frontier::Data& data, const LateFrontier& l
 
 Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& options,
                                        const FindLate& find) const {
-  const LateFrontier& plans = late(options);
+  const plan::LateFrontier& plans = late(options);
   const std::int64_t end = picoseconds(deadline);
-  TimedChoices found;
+  plan::TimedChoices found;
   if (end >= plans.fastest()) {
     found = find(plans, end);
   } else {
     // The fastest plan was searched for from the fastest of the set, and may end before it.
-    const Seconds fastest = seconds_of(plans.fastest());
+    const Seconds fastest = plan::seconds_of(plans.fastest());
     found = plans.cheapest_by(plans.fastest(), search_of(*this, plans, fastest, options));
     if (found.end > end) return no_plan_by(deadline, options, found.end);
   }
@@ -98,8 +100,8 @@ Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& opti
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
   if (options.min_dwell > 0_s) return search_dwelling(deadline, options);
-  const Seconds end = deadline.value_or(seconds_of(late(options).fastest()));
-  return late_plan(end, options, [&](const LateFrontier& plans, std::int64_t latest) {
+  const Seconds end = deadline.value_or(plan::seconds_of(late(options).fastest()));
+  return late_plan(end, options, [&](const plan::LateFrontier& plans, std::int64_t latest) {
     return plans.cheapest_by(deadline ? latest : plans.fastest(),
                              search_of(*this, plans, end, options));
   });
@@ -107,23 +109,24 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
 
 Result<Plan> Frontier::Data::search_dwelling(std::optional<Seconds> deadline,
                                              const PlanOptions& options) const {
-  const PointCosts costs(layout, options.switch_latency);
-  SwitchingSearch search(costs, options.min_dwell);
-  const SwitchingTask task{
+  const plan::PointCosts costs(layout, options.switch_latency);
+  plan::SwitchingSearch search(costs, options.min_dwell);
+  const plan::SwitchingTask task{
       .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
-      .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
+      .moves =
+          plan::passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
       .thorough = options.effort == Effort::kFull,
       .min_time = picoseconds(min_time),
       .free_plan =
           [&](std::int64_t end) {
-            return search_freely(seconds_of(end), {.effort = options.effort}).back();
+            return search_freely(plan::seconds_of(end), {.effort = options.effort}).back();
           },
       .price =
           [&](std::int64_t end) {
-            return static_cast<double>(relaxed(seconds_of(end)).value) *
+            return static_cast<double>(relaxed(plan::seconds_of(end)).value) *
                    (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
           }};
-  const SwitchingAnswer answer = find_choices(search, task);
+  const plan::SwitchingAnswer answer = plan::find_choices(search, task);
   if (answer.choices.empty()) return no_plan_by(deadline, options, answer.fastest);
   if (task.deadline) {
     const std::int64_t end = search.makespan(answer.choices);
@@ -137,7 +140,7 @@ Result<Plan> Frontier::Data::glance(Seconds deadline, const PlanOptions& options
   PlanOptions at_once = options;
   at_once.search_windows = 0;
   if (!options.switching() || options.min_dwell > 0_s) return search(deadline, at_once);
-  return late_plan(deadline, options, [](const LateFrontier& plans, std::int64_t end) {
+  return late_plan(deadline, options, [](const plan::LateFrontier& plans, std::int64_t end) {
     return plans.cheapest_by(end, plans.glance());
   });
 }
@@ -147,7 +150,7 @@ Result<std::vector<Plan>> Frontier::switching_plans_along(std::span<const Second
                                                           const PlanOptions& options) const {
   PlanOptions quick = options;
   quick.effort = Effort::kQuick;
-  const auto find = [](const LateFrontier& late, std::int64_t end) {
+  const auto find = [](const plan::LateFrontier& late, std::int64_t end) {
     return late.least_energy_by(end, late.glance());
   };
   std::vector<Plan> plans;
@@ -165,16 +168,16 @@ Result<std::vector<Plan>> Frontier::switching_plans_along(std::span<const Second
 Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
                                                 const PlanOptions& options) const {
   if (options.min_dwell <= 0_s) {
-    return late_plan(deadline, options, [&](const LateFrontier& plans, std::int64_t end) {
+    return late_plan(deadline, options, [&](const plan::LateFrontier& plans, std::int64_t end) {
       return plans.least_energy_by(end, search_of(*this, plans, deadline, options));
     });
   }
   std::vector<Seconds> times{std::min(deadline, least_energy_time)};
   if (times.front() < deadline) times.push_back(deadline);
   // One setting never changes: the time at which it needs the least is worth a search, too.
-  const PointCosts costs(layout, options.switch_latency);
+  const plan::PointCosts costs(layout, options.switch_latency);
   std::optional<Plan> steady;
-  for (const PointChoices& choices : costs.at_one_setting()) {
+  for (const plan::PointChoices& choices : costs.at_one_setting()) {
     Plan plan = plan_of(costs.points(choices));
     if (plan.iteration_time > deadline) continue;
     if (!steady || plan.iteration_energy < steady->iteration_energy) steady = std::move(plan);

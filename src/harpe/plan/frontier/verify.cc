@@ -11,9 +11,9 @@
 namespace harpe {
 namespace {
 
-using verifying::close;
-using verifying::kTolerance;
-using verifying::text;
+using plan::verifying::close;
+using plan::verifying::kTolerance;
+using plan::verifying::text;
 
 class Verifier {
  public:
@@ -34,22 +34,22 @@ class Verifier {
     if (Status valid = validate(plan_.transfers, schedule->parts()); !valid.ok()) {
       return add_all(valid.error());
     }
-    profile_ = with_chunks(profile_, schedule->chunks(), schedule->copies);
+    profile_ = plan::with_chunks(profile_, schedule->chunks(), schedule->copies);
     Diagnostics differences;
-    const auto planned = line_up(plan_, *schedule, profile_, differences);
+    const auto planned = plan::line_up(plan_, *schedule, profile_, differences);
     if (!planned) return add_differences(differences);
     if (!has_no_circle(*planned)) return;
     if (!check_parts(*planned) || !check_operating_points()) return;
-    const RulesGraph graph = make_rules_graph(plan_, *planned);
-    const std::vector<int> order = *topological_order(graph);  // replay found no circle
-    const Exact makespan = makespan_of(graph, order);
+    const plan::RulesGraph graph = plan::make_rules_graph(plan_, *planned);
+    const std::vector<int> order = *plan::topological_order(graph);  // replay found no circle
+    const plan::Exact makespan = makespan_of(graph, order);
     found_.makespan = Seconds{makespan.rounded_up()};
-    const Exact period = std::max(makespan, Exact(plan_.iteration_time.value));
+    const plan::Exact period = std::max(makespan, plan::Exact(plan_.iteration_time.value));
     check_starts(graph, order);
-    const Exact energy = energy_in(period);
+    const plan::Exact energy = energy_in(period);
     check_energy(energy);
     if (certificate == nullptr) return;
-    verifying::verify_certificate(
+    plan::verifying::verify_certificate(
         {.plan = plan_, .profile = profile_, .graph = graph, .period = period, .energy = energy},
         *certificate, found_, diagnostics_);
   }
@@ -59,7 +59,7 @@ class Verifier {
   }
   /// One sentence replaces all differences if the profile is of another kind.
   void add_differences(Diagnostics& differences) {
-    if (const std::string misfit = profile_misfit(plan_, profile_); !misfit.empty())
+    if (const std::string misfit = plan::profile_misfit(plan_, profile_); !misfit.empty())
       return add_other_profile(misfit);
     for (Diagnostic& difference : differences.take())
       diagnostics_.add(std::move(difference.message));
@@ -68,10 +68,10 @@ class Verifier {
     diagnostics_.add("the plan is not one of this profile: " + why);
   }
   std::string describe(int stage, const PlannedInstruction& i) const {
-    return harpe::describe(stage, i, plan_.chunks > 1);
+    return harpe::plan::describe(stage, i, plan_.chunks > 1);
   }
-  std::string describe(const RulesGraph::Node& node) const {
-    return harpe::describe(node, plan_.chunks > 1);
+  std::string describe(const plan::RulesGraph::Node& node) const {
+    return harpe::plan::describe(node, plan_.chunks > 1);
   }
 
   template <class Visit>
@@ -89,7 +89,7 @@ class Verifier {
       diagnostics_.add("the plan needs one blocking power a stage");
     if (plan_.gpus_per_stage < 1) diagnostics_.add("a stage needs at least one GPU");
     const auto require = [&](const std::string& what, double value) {
-      if (fits(value)) return;
+      if (plan::fits(value)) return;
       diagnostics_.add(what + " must not be negative, and 0 or from 1e-18 to 1e12: it is " +
                        shortest(value));
     };
@@ -110,7 +110,7 @@ class Verifier {
 
   /// False, with diagnostics, if the plan runs in parts what the profile has rows for as a whole.
   /// Other plans may run the whole, and a bound over the parts' settings would leave them out.
-  bool check_parts(const PlannedSchedule& planned) {
+  bool check_parts(const plan::PlannedSchedule& planned) {
     for (int stage = 0; stage < plan_.stages; ++stage) {
       const auto& list = planned.schedule.lists[stage];
       for (std::size_t n = 0; n < list.size(); ++n) {
@@ -139,7 +139,7 @@ class Verifier {
       if (!fault.empty()) faults.push_back(describe(stage, i) + fault);
     });
     if (2 * faults.size() > instructions) {
-      const std::string misfit = profile_misfit(plan_, profile_);
+      const std::string misfit = plan::profile_misfit(plan_, profile_);
       const std::string counted = std::to_string(faults.size()) + " of " +
                                   std::to_string(instructions) +
                                   " instructions are not as it has them, the first of them " +
@@ -174,7 +174,7 @@ class Verifier {
       return "";
     }
     for (const OperatingPoint& point : points) {
-      if (!fits(point.time.value) || !fits(point.energy.value))
+      if (!plan::fits(point.time.value) || !plan::fits(point.energy.value))
         return ": time and energy in the profile must be 0 or from 1e-18 to 1e12";
     }
     const auto point = is_fixed_time(i.kind)
@@ -192,7 +192,7 @@ class Verifier {
   }
 
   /// False, with a diagnostic, when the stages wait for each other in a circle.
-  bool has_no_circle(const PlannedSchedule& planned) {
+  bool has_no_circle(const plan::PlannedSchedule& planned) {
     std::vector<std::vector<Seconds>> durations;
     for (int stage = 0; stage < plan_.stages; ++stage) {
       auto& of_stage = durations.emplace_back(planned.schedule.lists[stage].size());
@@ -202,7 +202,7 @@ class Verifier {
         }
       }
     }
-    const auto replayed = replay(planned.schedule, plan_.transfers, durations);
+    const auto replayed = plan::replay(planned.schedule, plan_.transfers, durations);
     if (!replayed.ok()) add_all(replayed.error());
     return replayed.ok();
   }
@@ -218,29 +218,29 @@ class Verifier {
   }
 
   /// The longest path. An instruction takes its own time and that of the `switch` ahead of it.
-  Exact makespan_of(const RulesGraph& graph, const std::vector<int>& order) const {
-    std::vector<Exact> took;
-    for (const RulesGraph::Node& node : graph.nodes) {
-      Exact time(node.transfer_time.value);
+  plan::Exact makespan_of(const plan::RulesGraph& graph, const std::vector<int>& order) const {
+    std::vector<plan::Exact> took;
+    for (const plan::RulesGraph::Node& node : graph.nodes) {
+      plan::Exact time(node.transfer_time.value);
       for (const PlannedInstruction* i = node.opening; i != nullptr && i <= node.entry; ++i)
-        time += Exact(cost_of(node.stage, *i).first.value);
+        time += plan::Exact(cost_of(node.stage, *i).first.value);
       took.push_back(time);
     }
-    std::vector<Exact> start(graph.nodes.size());
-    std::vector<std::vector<const RulesGraph::Edge*>> into(graph.nodes.size());
-    for (const RulesGraph::Edge& edge : graph.edges) into[edge.to].push_back(&edge);
-    Exact last;
+    std::vector<plan::Exact> start(graph.nodes.size());
+    std::vector<std::vector<const plan::RulesGraph::Edge*>> into(graph.nodes.size());
+    for (const plan::RulesGraph::Edge& edge : graph.edges) into[edge.to].push_back(&edge);
+    plan::Exact last;
     for (const int node : order) {
-      for (const RulesGraph::Edge* edge : into[node]) {
-        start[node] =
-            std::max(start[node], start[edge->from] + took[edge->from] + Exact(edge->lag.value));
+      for (const plan::RulesGraph::Edge* edge : into[node]) {
+        start[node] = std::max(start[node],
+                               start[edge->from] + took[edge->from] + plan::Exact(edge->lag.value));
       }
       last = std::max(last, start[node] + took[node]);
     }
     return last;
   }
 
-  void check_starts(const RulesGraph& graph, const std::vector<int>& order) {
+  void check_starts(const plan::RulesGraph& graph, const std::vector<int>& order) {
     const Seconds tolerance{kTolerance + kTolerance * plan_.iteration_time.value};
     Seconds end{0};
     for (int stage = 0; stage < plan_.stages; ++stage) {
@@ -248,7 +248,7 @@ class Verifier {
       for (const PlannedInstruction& i : plan_.instructions[stage]) {
         if (before != nullptr && i.start + tolerance < before->start + before->time) {
           add_early(describe(stage, i), i.start, describe(stage, *before),
-                    before->start + before->time, Rule::kOrder);
+                    before->start + before->time, plan::Rule::kOrder);
         }
         end = std::max(end, i.start + i.time);
         before = &i;
@@ -257,19 +257,20 @@ class Verifier {
     // A transfer starts when all that it waits for has ended, other transfers among it.
     std::vector<Seconds> transfer(graph.nodes.size());
     const auto ended = [&](int node) {
-      const RulesGraph::Node& n = graph.nodes[node];
+      const plan::RulesGraph::Node& n = graph.nodes[node];
       return n.entry != nullptr ? n.entry->start + n.entry->time : transfer[node] + n.transfer_time;
     };
     for (const int node : order) {
       if (graph.nodes[node].entry != nullptr) continue;
       // Edges are ordered by `to`.
-      for (const auto& e : std::ranges::equal_range(graph.edges, node, {}, &RulesGraph::Edge::to)) {
+      for (const auto& e :
+           std::ranges::equal_range(graph.edges, node, {}, &plan::RulesGraph::Edge::to)) {
         transfer[node] = std::max(transfer[node], ended(e.from));
       }
     }
-    for (const RulesGraph::Edge& e : graph.edges) {
-      const RulesGraph::Node& to = graph.nodes[e.to];
-      if (to.entry == nullptr || e.rule == Rule::kOrder) continue;
+    for (const plan::RulesGraph::Edge& e : graph.edges) {
+      const plan::RulesGraph::Node& to = graph.nodes[e.to];
+      if (to.entry == nullptr || e.rule == plan::Rule::kOrder) continue;
       const Seconds ready = ended(e.from) + e.lag;
       if (to.opening->start + tolerance >= ready) continue;
       add_early(describe(to), to.opening->start, describe(graph.nodes[e.from]), ready, e.rule);
@@ -280,28 +281,29 @@ class Verifier {
   }
 
   void add_early(const std::string& what, Seconds start, const std::string& from, Seconds ready,
-                 Rule rule) {
+                 plan::Rule rule) {
     diagnostics_.add(what + " starts at " + text(start) + ", but " + from + " lets it start at " +
-                     text(ready) + ": " + std::string(sentence(rule)));
+                     text(ready) + ": " + std::string(plan::sentence(rule)));
   }
 
-  Exact energy_in(const Exact& period) const {
-    Exact effective, blocking;
+  plan::Exact energy_in(const plan::Exact& period) const {
+    plan::Exact effective, blocking;
     each([&](int stage, const PlannedInstruction& i) {
       const auto [time, energy] = cost_of(stage, i);
-      effective += verifying::effective(energy, plan_.blocking_power[stage], time);
+      effective += plan::verifying::effective(energy, plan_.blocking_power[stage], time);
     });
-    for (const Watts power : plan_.blocking_power) blocking += Exact::product(period, power.value);
-    return verifying::whole_pipeline(plan_, effective, blocking);
+    for (const Watts power : plan_.blocking_power)
+      blocking += plan::Exact::product(period, power.value);
+    return plan::verifying::whole_pipeline(plan_, effective, blocking);
   }
 
-  void check_energy(const Exact& energy) {
+  void check_energy(const plan::Exact& energy) {
     found_.energy = Joules{energy.rounded_up()};
     if (!close(found_.energy.value, plan_.iteration_energy.value)) {
       diagnostics_.add("the iteration takes " + text(found_.energy) + ", not " +
                        text(plan_.iteration_energy));
     }
-    if (Exact(plan_.lower_bound.value) > energy) {
+    if (plan::Exact(plan_.lower_bound.value) > energy) {
       diagnostics_.add("the claimed lower bound, " + text(plan_.lower_bound) +
                        ", is above the energy of the plan itself, " + text(found_.energy));
     }
@@ -328,7 +330,7 @@ Verification verify_plan(const Plan& plan, const Schedule& schedule, const Profi
 }
 
 Verification verify_plan(const Plan& plan, const Profile& profile, const Certificate* certificate) {
-  return Verifier(plan, profile).verify(named_schedule(plan), certificate);
+  return Verifier(plan, profile).verify(plan::named_schedule(plan), certificate);
 }
 
 }  // namespace harpe

@@ -6,7 +6,7 @@
 
 #include "harpe/plan/frontier/verify_parts.h"
 
-namespace harpe::verifying {
+namespace harpe::plan::verifying {
 namespace {
 
 constexpr double kOptimalityTolerance = 1e-6;  // relative, for whole nanoseconds
@@ -94,7 +94,7 @@ class CertificateVerifier {
 
   template <class Node>
   std::string describe(Node node) const {
-    return harpe::describe(graph_.nodes[node], plan_.chunks > 1);
+    return harpe::plan::describe(graph_.nodes[node], plan_.chunks > 1);
   }
 
   bool sizes_fit() {
@@ -387,4 +387,4 @@ void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
   CertificateVerifier(plan, certificate, found, diagnostics).verify();
 }
 
-}  // namespace harpe::verifying
+}  // namespace harpe::plan::verifying

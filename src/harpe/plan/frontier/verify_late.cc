@@ -9,7 +9,7 @@
 
 #include "harpe/plan/frontier/verify_parts.h"
 
-namespace harpe::verifying {
+namespace harpe::plan::verifying {
 namespace {
 
 /// What a late setting costs an instruction.
@@ -395,4 +395,4 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
   }
 }
 
-}  // namespace harpe::verifying
+}  // namespace harpe::plan::verifying

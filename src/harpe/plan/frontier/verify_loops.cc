@@ -13,7 +13,7 @@
 
 #include "harpe/plan/frontier/verify_parts.h"
 
-namespace harpe::verifying {
+namespace harpe::plan::verifying {
 namespace {
 
 /// Starts and ends of nodes by the events that they may be taken for: an end may be as late as the
@@ -335,4 +335,4 @@ Exact lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
   return LoopChecker(arcs, certificate).lost();
 }
 
-}  // namespace harpe::verifying
+}  // namespace harpe::plan::verifying

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/rules_graph.h"
 #include "harpe/plan/frontier/verify.h"
 
-namespace harpe::verifying {
+namespace harpe::plan::verifying {
 
 inline constexpr double kTolerance = 1e-9;  // relative, for sums in another order
 
@@ -104,4 +104,4 @@ std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts bloc
 void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
                         Diagnostics& diagnostics);
 
-}  // namespace harpe::verifying
+}  // namespace harpe::plan::verifying

@@ -11,7 +11,7 @@
 #include "harpe/plan/schedule/cells_testing.h"
 #include "harpe/plan/schedule/rules.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::AllOf;
@@ -412,4 +412,4 @@ TEST(VerifySchedule, KnowsWhatAPlanMayAddToItsSchedule) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -8,7 +8,7 @@
 
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::AllOf;
@@ -492,4 +492,4 @@ TEST(CertificateJson, PointsAtFaults) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Found on profiles of the models h100-sxm and a40 and of GPT-3 on an A100: half and twice of each
@@ -179,4 +179,4 @@ void WindowSearch::settle(const Arc& arc, std::int64_t duration) {
   choice_[arc.node] = option;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

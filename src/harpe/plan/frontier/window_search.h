@@ -9,7 +9,7 @@
 #include "harpe/plan/frontier/event_beam.h"
 #include "harpe/plan/frontier/search_order.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Improves an assignment that ends by a deadline, window by window.
 ///
@@ -68,4 +68,4 @@ class WindowSearch {
   std::vector<char> is_inside_;  // of each event
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -17,7 +17,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 Frontier frontier_of(int stages, int micro_batches, std::uint64_t seed = 3) {
@@ -212,4 +212,4 @@ TEST(LongSearch, KeepsThePowerCap) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

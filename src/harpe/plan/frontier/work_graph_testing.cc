@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::plan {
 
 WorkGraph::WorkGraph(const Schedule& schedule, const Transfers& transfers)
     : schedule_(schedule), transfers_(transfers) {
@@ -159,4 +159,4 @@ void WorkGraph::sort() {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/transfers.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Nodes are the instructions of a schedule, stage after stage in list order, then its blocking
 /// transfers. Refers to the schedule and the transfers, which must be valid.
@@ -65,4 +65,4 @@ class WorkGraph {
   std::vector<int> order_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

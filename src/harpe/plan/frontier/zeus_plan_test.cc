@@ -2,7 +2,7 @@
 
 #include "harpe/plan/frontier/plan_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -30,4 +30,4 @@ TEST(ZeusPlan, HasNoPlaceForKnobs) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Rounds up to whole nanoseconds, but for what arithmetic added: 0.01 - 0.007 is 0.003.
@@ -35,4 +35,4 @@ LatencyByClock remaining_latency(const LatencyByClock& latency, std::span<const 
   return LatencyByClock(std::move(entries));
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

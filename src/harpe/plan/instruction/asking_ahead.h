@@ -44,7 +44,7 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/instruction/setting.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The program that asks a GPU for the clocks of a plan.
 enum class ClockClient : unsigned char {
@@ -84,4 +84,4 @@ class AskingAhead {
 LatencyByClock remaining_latency(const LatencyByClock& latency, std::span<const Megahertz> clocks,
                                  Seconds shortest);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr std::array kClocks = {900_MHz, 1200_MHz, 1410_MHz};
@@ -58,4 +58,4 @@ TEST(RemainingLatency, OfFreeSwitchingIsNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 
 #include "harpe/plan/instruction/likely_instruction.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 TEST(Instruction, EveryKindIsFoundByItsNameInAnyCase) {
@@ -53,4 +53,4 @@ TEST(Instruction, ComputationsHaveAClockToChooseAndTheRestTakeAFixedTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

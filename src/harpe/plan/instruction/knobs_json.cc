@@ -5,7 +5,7 @@
 #include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 std::string knobs_members(const Knobs& knobs) {
   std::string text;
@@ -61,4 +61,4 @@ std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Diagnost
   return list;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/base/fields.h"
 #include "harpe/plan/instruction/knobs.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// What files may have for a power limit, W.
 inline constexpr double kLeastPowerLimit = 1e-3;
@@ -38,4 +38,4 @@ class KnobNumbers {
 /// What `KnobNumbers::json` wrote under `key`; empty where the member is absent.
 std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Diagnostics& diagnostics);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 
 #include "harpe/base/json.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 const Knobs kAll{.memory_clock = {1215}, .power_limit = {250.5}, .label = *Label::of("sm12")};
@@ -50,4 +50,4 @@ TEST(KnobsJson, RefusesWhatIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

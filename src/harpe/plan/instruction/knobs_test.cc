@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 TEST(Knobs, LabelsAreShortWords) {
@@ -30,4 +30,4 @@ TEST(Knobs, AreOrdered) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/instruction/instruction.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Kind = InstructionKind;
@@ -62,4 +62,4 @@ std::optional<std::string> likely_instruction(std::string_view word) {
   return nearest(word, names);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

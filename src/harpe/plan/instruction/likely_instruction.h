@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns the name of the kind that is called so elsewhere ("fwd", "wgrad", "allreduce"), else the
 /// one nearest in spelling; nullopt if no name is near.
 std::optional<std::string> likely_instruction(std::string_view word);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 TEST(InstructionSetting, IsOrderedByClockFirst) {
@@ -21,4 +21,4 @@ TEST(InstructionSetting, SaysWhatIsGiven) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

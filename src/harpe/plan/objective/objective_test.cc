@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Kind = Objective::Kind;
@@ -102,4 +102,4 @@ TEST(Objective, IsValidWithinWhatJsonMaySay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-namespace harpe {
+namespace harpe::plan {
 
 PipelineTimes::PipelineTimes(const Pipeline& pipeline, const Profile& profile)
     : pipeline_(&pipeline) {
@@ -55,4 +55,4 @@ Seconds PipelineTimes::at(const TablePlan& plan, std::span<const double> factors
                   });
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Immutable. All times follow from the whole graph: dependencies, transfers, and instructions as
 /// early as possible. O(nodes + dependencies) each.
@@ -35,4 +35,4 @@ class PipelineTimes {
   std::vector<std::size_t> kind_;                    ///< of each node, among `points_`
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -10,7 +10,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr int kStages = 4;
@@ -75,4 +75,4 @@ TEST(PipelineTimes, ClocksThatTheProfileLacksCountAsTheHighest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

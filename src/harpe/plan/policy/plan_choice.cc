@@ -8,7 +8,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// With five digits, which can be asked for.
@@ -143,4 +143,4 @@ Status check_objective(const PlanTable& plans, const Objective& objective, Secon
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

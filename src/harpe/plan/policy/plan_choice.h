@@ -13,7 +13,7 @@
 #include "harpe/plan/objective/objective.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// A pipeline that is slower than planned. Declared by those who run the machines, or detected.
 struct Straggler {
@@ -90,4 +90,4 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
 Status check_objective(const PlanTable& plans, const Objective& objective, Seconds overhead,
                        int pipelines);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/plan/policy/pipeline_times.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr int kChoiceStages = 4, kPipelines = 5;
@@ -246,4 +246,4 @@ TEST(PlanChoice, UnderAPowerCapNoOneDrawsMoreToCatchUp) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

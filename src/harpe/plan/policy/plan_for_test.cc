@@ -10,7 +10,7 @@
 #include "harpe/plan/policy/plan_choice.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Kind = Objective::Kind;
@@ -83,4 +83,4 @@ TEST_F(PlanForObjective, ThatCannotBeMetSaysWhatIsPossible) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

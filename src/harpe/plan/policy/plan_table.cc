@@ -9,7 +9,7 @@
 
 #include "harpe/plan/policy/plan_for.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// The end of the last instruction.
@@ -207,4 +207,4 @@ std::size_t PlanTable::for_power_cap(Watts cap) const {
                                : static_cast<std::size_t>(found - plans_.begin());
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -16,7 +16,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/objective/objective.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Clocks, and what else there is of each stage, of all plans that a table may hold.
 inline constexpr std::int64_t kMaxPlanCells = 10'000'000;
@@ -124,4 +124,4 @@ class PlanTable {
 /// one. What a pipeline draws while it waits for a straggler counts, too.
 double objective_gain(const PlanTable& known, const PlanTable& found);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -8,7 +8,7 @@
 #include "harpe/plan/instruction/knobs_json.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -413,4 +413,4 @@ Result<PlanTable> PlanTable::read(const JsonValue& document, const std::string& 
   return table;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

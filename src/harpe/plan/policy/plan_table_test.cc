@@ -7,7 +7,7 @@
 
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 Frontier frontier_of(int stages = 4, int micro_batches = 8) {
@@ -349,4 +349,4 @@ TEST(PlanTable, AGainIsOfThePlanForTheSameObjective) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

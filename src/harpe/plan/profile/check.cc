@@ -100,9 +100,9 @@ class Suspicion {
     power_range();
     if (is_fixed_time(check_.kind)) return;
     if (only_curve) few_clocks();
-    const Scatter time =
+    const plan::Scatter time =
         scatter_of([](const OperatingPoint& p) { return p.time.value; }, kTimeOutlier);
-    const Scatter energy =
+    const plan::Scatter energy =
         scatter_of([](const OperatingPoint& p) { return p.energy.value; }, kEnergyOutlier);
     check_.time_noise = time.noise;
     check_.energy_noise = energy.noise;
@@ -116,13 +116,13 @@ class Suspicion {
 
  private:
   template <class Value>
-  Scatter scatter_of(Value value, double tolerance) const {
+  plan::Scatter scatter_of(Value value, double tolerance) const {
     std::vector<double> x, y;
     for (const OperatingPoint& point : points_) {
       x.push_back(std::log(point.clock.value));
       y.push_back(std::log(value(point)));
     }
-    return scatter(x, y, tolerance);
+    return plan::scatter(x, y, tolerance);
   }
 
   const OperatingPoint& fastest() const {
@@ -169,8 +169,8 @@ class Suspicion {
                              : " clocks: plans have little to choose from"));
   }
 
-  void outliers(const Scatter& scatter, const std::string& what, double tolerance, bool without_top,
-                const std::vector<std::size_t>& jumps) {
+  void outliers(const plan::Scatter& scatter, const std::string& what, double tolerance,
+                bool without_top, const std::vector<std::size_t>& jumps) {
     // The curve cannot follow a jump, so points beside one are not to blame.
     const auto beside_jump = [&](std::size_t i) {
       return std::any_of(jumps.begin(), jumps.end(), [&](std::size_t jump) {
@@ -186,7 +186,7 @@ class Suspicion {
   }
 
   /// Where the power limit bites, asking for more gives less: said once, for the top clock.
-  bool slow_top(const Scatter& scatter) {
+  bool slow_top(const plan::Scatter& scatter) {
     const OperatingPoint& top = points_.back();
     const OperatingPoint& best = fastest();
     const double excess = top.time / best.time - 1;
@@ -197,7 +197,7 @@ class Suspicion {
   }
 
   /// \param throttled  the top clock is known to be throttled, and clocks under it may be too.
-  void rising_time(const Scatter& scatter, bool throttled) {
+  void rising_time(const plan::Scatter& scatter, bool throttled) {
     const OperatingPoint& best = fastest();
     const OperatingPoint* before = nullptr;  // the fastest at a lower clock
     const OperatingPoint *worst = nullptr, *worst_before = nullptr;
@@ -307,7 +307,7 @@ void note_identical_stages(const Profile& profile, std::vector<std::string>& not
   }
   std::sort(groups.begin(), groups.end());
   for (const std::vector<int>& group : groups) {
-    notes.push_back(stage_list(group) +
+    notes.push_back(plan::stage_list(group) +
                     " are identical to the last digit: copies, not measurements");
   }
 }
@@ -320,8 +320,9 @@ void note_partial_kinds(const Profile& profile, std::vector<std::string>& notes)
   }
   for (const auto& [kind, stages] : stages_with) {
     if (static_cast<int>(stages.size()) < profile.stages()) {
-      notes.push_back("only " + stage_list(stages) + (stages.size() == 1 ? " has " : " have ") +
-                      std::string(name(kind)) + " rows");
+      notes.push_back("only " + plan::stage_list(stages) +
+                      (stages.size() == 1 ? " has " : " have ") + std::string(name(kind)) +
+                      " rows");
     }
   }
 }
@@ -337,7 +338,7 @@ ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& op
   for (const InstructionProfile& entry : profile.entries()) {
     const auto stage = static_cast<std::size_t>(entry.stage);
     const Watts blocking_power = powers.empty() ? Watts{0} : powers[powers.size() == 1 ? 0 : stage];
-    for (const InstructionProfile& curve : curves_of(entry)) {
+    for (const InstructionProfile& curve : plan::curves_of(entry)) {
       check.instructions.push_back(check_curve(curve, entry, blocking_power));
     }
   }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 int chunks_of(const Profile& profile) {
@@ -79,4 +79,4 @@ std::optional<std::string> note_on_chunks(const Profile& profile, int chunks, in
          " chunks a stage: a stage counts as their sum" + (each > 1 ? ", and " + shares : "");
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

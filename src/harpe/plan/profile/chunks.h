@@ -10,7 +10,7 @@
 
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns the points of several instructions that run in a row with one setting: sums of seconds
 /// and joules, at the settings that all of them have.
@@ -31,4 +31,4 @@ Profile with_chunks(const Profile& profile, int chunks, int copies = 1);
 /// Returns the sentence that says what `with_chunks` changes, or nullopt if it changes nothing.
 std::optional<std::string> note_on_chunks(const Profile& profile, int chunks, int copies = 1);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 LatencyByClock counted_latency(const LatencyByClock& latency, ClockClient client,
                                const Profile& profile) {
@@ -22,4 +22,4 @@ LatencyByClock counted_latency(const LatencyByClock& latency, ClockClient client
   return remaining_latency(latency, clocks, *shortest);
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

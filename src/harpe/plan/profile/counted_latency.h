@@ -6,7 +6,7 @@
 #include "harpe/plan/instruction/setting.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns the whole latency for any client, and what remains of it for Harpe's
 /// (`remaining_latency`), by the clocks and the shortest computation of the profile.
@@ -14,4 +14,4 @@ namespace harpe {
 LatencyByClock counted_latency(const LatencyByClock& latency, ClockClient client,
                                const Profile& profile);
 
-}  // namespace harpe
+}  // namespace harpe::plan

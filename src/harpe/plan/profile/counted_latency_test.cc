@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 Profile profile_with(const std::string& shortest) {
@@ -39,4 +39,4 @@ TEST(CountedLatency, IsLongerWhereAComputationIsShorterThanTheTimeAskedAhead) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

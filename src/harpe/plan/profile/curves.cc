@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::plan {
 
 std::vector<InstructionProfile> curves_of(const InstructionProfile& entry) {
   std::map<Knobs, std::vector<OperatingPoint>> by_knobs;
@@ -15,4 +15,4 @@ std::vector<InstructionProfile> curves_of(const InstructionProfile& entry) {
   return curves;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,10 +7,10 @@
 
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// One entry for each set of knobs, in their order, with its points by rising clock: only such
 /// points may be compared as neighbours.
 std::vector<InstructionProfile> curves_of(const InstructionProfile& entry);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -119,7 +119,7 @@ class RobustFit {
     std::vector<double> log_x, log_y;
     for (const double value : x) log_x.push_back(std::log(value));
     for (const double value : y) log_y.push_back(std::log(value));
-    return scatter(log_x, log_y, 0.01).noise;
+    return plan::scatter(log_x, log_y, 0.01).noise;
   }
 
   static double huber_loss(double sigmas) {
@@ -218,7 +218,7 @@ Profile fit_profile(const Profile& profile) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   for (InstructionProfile& entry : entries) {
     if (is_fixed_time(entry.kind)) continue;
-    std::vector<InstructionProfile> curves = curves_of(entry);
+    std::vector<InstructionProfile> curves = plan::curves_of(entry);
     entry.points.clear();
     for (InstructionProfile& curve : curves) {
       smooth(curve.points);

@@ -11,7 +11,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr int kHighestTableClock = 100'000;    // MHz
@@ -142,4 +142,4 @@ std::filesystem::path latency_table_of(const std::filesystem::path& profile) {
   return std::filesystem::path(profile).replace_extension(".latency.csv");
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/instruction/setting.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// CSV with the columns `frequency` (MHz), `latency` (s) and, optional, `least_latency` (s) in any
 /// order, a row for each clock; a cell of the last may be empty. Diagnostics carry line and column,
@@ -30,4 +30,4 @@ std::string latency_table_csv(const LatencyByClock& latency);
 /// not look whether it is there.
 std::filesystem::path latency_table_of(const std::filesystem::path& profile);
 
-}  // namespace harpe
+}  // namespace harpe::plan

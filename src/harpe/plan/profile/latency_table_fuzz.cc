@@ -11,13 +11,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto latency = harpe::parse_latency_table(text, "input.csv");
+  const auto latency = harpe::plan::parse_latency_table(text, "input.csv");
   if (!latency.ok()) {
     if (latency.error().diagnostics.empty()) std::abort();
     return 0;
   }
-  if (harpe::parse_latency_table(harpe::latency_table_csv(*latency), "again.csv").value() !=
-      *latency) {
+  if (harpe::plan::parse_latency_table(harpe::plan::latency_table_csv(*latency), "again.csv")
+          .value() != *latency) {
     std::abort();
   }
   const auto entries = latency->entries();

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::AllOf;
@@ -90,4 +90,4 @@ TEST(LatencyTable, RefusesWhatIsNoneWithLineAndColumn) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

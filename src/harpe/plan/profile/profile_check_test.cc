@@ -9,7 +9,7 @@
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::AllOf;
@@ -217,4 +217,4 @@ TEST(CheckProfile, TakesPointsWithOtherKnobsForAnotherCurve) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 std::string list_of(const CsvRow& header) {
@@ -122,4 +122,4 @@ void ProfileColumns::report_misspelt(const CsvRow& header, const std::vector<Csv
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

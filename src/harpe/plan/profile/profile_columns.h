@@ -10,7 +10,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 enum ProfileColumn : std::size_t {
   kStage,
@@ -57,4 +57,4 @@ class ProfileColumns {
   std::array<std::size_t, kProfileColumnNames.size()> where_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 #include "harpe/plan/profile/check.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 /// Root mean square of relative deviations, of times and of energies.
@@ -121,4 +121,4 @@ TEST(FitProfile, FitsPointsWithOtherKnobsByThemselves) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

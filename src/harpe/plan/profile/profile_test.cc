@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -221,4 +221,4 @@ TEST(AllMaxPoint, HasNoKnobsWhereThatWasMeasuredElseTheFastest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

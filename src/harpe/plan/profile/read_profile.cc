@@ -165,20 +165,21 @@ struct Measurements {
 
 class Reader {
  public:
-  Reader(const ProfileColumns& columns, RowErrors& errors) : columns_(columns), errors_(errors) {}
+  Reader(const plan::ProfileColumns& columns, RowErrors& errors)
+      : columns_(columns), errors_(errors) {}
 
   void read(const CsvRow& row) {
-    const std::optional<int> stage = index(row, kStage, kLargestIndex);
+    const std::optional<int> stage = index(row, plan::kStage, kLargestIndex);
     const std::optional<int> chunk =
-        columns_.has(kChunk) ? index(row, kChunk, kLargestIndex) : std::optional(0);
+        columns_.has(plan::kChunk) ? index(row, plan::kChunk, kLargestIndex) : std::optional(0);
     const std::optional<InstructionKind> kind = instruction(row);
     const std::optional<Megahertz> clock = frequency(row, kind);
-    const auto time = quantity(row, kTime, "seconds", "s", kTimeRange);
-    const auto energy = quantity(row, kEnergy, "joules", "J", kEnergyRange);
+    const auto time = quantity(row, plan::kTime, "seconds", "s", kTimeRange);
+    const auto energy = quantity(row, plan::kEnergy, "joules", "J", kEnergyRange);
     const std::optional<Knobs> knobs = knob_columns(row);
     const std::optional<std::array<int, 4>> ranks = rank_columns(row);
     if (stage) {
-      first_of_stage_.try_emplace(*stage, Place{row.line, cell(row, kStage).column});
+      first_of_stage_.try_emplace(*stage, Place{row.line, cell(row, plan::kStage).column});
     } else {
       all_stages_known_ = false;
     }
@@ -222,33 +223,35 @@ class Reader {
           {setting.clock, measurements.longest, measurements.mean(), setting.knobs});
       last = &at;
     }
-    return Profile(std::move(entries), columns_.has(kChunk));
+    return Profile(std::move(entries), columns_.has(plan::kChunk));
   }
 
  private:
-  const CsvCell& cell(const CsvRow& row, ProfileColumn column) const {
+  const CsvCell& cell(const CsvRow& row, plan::ProfileColumn column) const {
     return columns_.cell(row, column);
   }
 
-  std::nullopt_t error(const CsvRow& row, ProfileColumn column, const std::string& message) {
+  std::nullopt_t error(const CsvRow& row, plan::ProfileColumn column, const std::string& message) {
     errors_.add(row.line, cell(row, column).column, message);
     return std::nullopt;
   }
 
-  std::nullopt_t not_a_number(const CsvRow& row, ProfileColumn column, std::string_view expected) {
+  std::nullopt_t not_a_number(const CsvRow& row, plan::ProfileColumn column,
+                              std::string_view expected) {
     const std::string& text = cell(row, column).text;
-    std::string message(kProfileColumnNames[column]);
+    std::string message(plan::kProfileColumnNames[column]);
     message += text.empty() ? " is empty" : ' ' + in_quotes(text) + " is not a number";
     return error(row, column, message.append(": expected ").append(expected));
   }
 
-  std::optional<int> whole(const CsvRow& row, ProfileColumn column, double highest,
+  std::optional<int> whole(const CsvRow& row, plan::ProfileColumn column, double highest,
                            std::string_view expected) {
     const std::string& text = cell(row, column).text;
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, expected);
     const double rounded = std::round(*number);
-    const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
+    const std::string subject =
+        std::string(plan::kProfileColumnNames[column]) + " " + in_quotes(text);
     if (std::abs(*number - rounded) > kWholeTolerance) {
       return error(row, column, subject + " is not a whole number");
     }
@@ -261,16 +264,16 @@ class Reader {
     return static_cast<int>(rounded);
   }
 
-  std::optional<int> index(const CsvRow& row, ProfileColumn column, double highest) {
+  std::optional<int> index(const CsvRow& row, plan::ProfileColumn column, double highest) {
     return whole(row, column, highest, "a whole number from 0");
   }
 
   std::optional<InstructionKind> instruction(const CsvRow& row) {
-    const std::string& text = cell(row, kInstruction).text;
+    const std::string& text = cell(row, plan::kInstruction).text;
     const std::optional<InstructionKind> kind = instruction_kind(text);
     if (kind && kind != InstructionKind::kSwitch) return kind;
     if (kind) {
-      return error(row, kInstruction,
+      return error(row, plan::kInstruction,
                    "instruction 'switch' cannot be measured alone: give the switch latency to the "
                    "planner instead");
     }
@@ -281,21 +284,22 @@ class Reader {
       if (i > 0) all += ", ";
       all += name(candidate);
     }
-    if (text.empty()) return error(row, kInstruction, "instruction is empty: expected " + all);
-    const std::optional<std::string> meant = likely_instruction(text);
-    return error(row, kInstruction,
+    if (text.empty())
+      return error(row, plan::kInstruction, "instruction is empty: expected " + all);
+    const std::optional<std::string> meant = plan::likely_instruction(text);
+    return error(row, plan::kInstruction,
                  "unknown instruction " + in_quotes(text) +
                      (meant ? "; is '" + *meant + "' meant?" : ": expected " + all));
   }
 
   std::optional<Megahertz> frequency(const CsvRow& row, std::optional<InstructionKind> kind) {
     const bool may_be_absent = !kind || is_fixed_time(*kind);
-    if (cell(row, kFrequency).text.empty() && may_be_absent) return Megahertz{0};
+    if (cell(row, plan::kFrequency).text.empty() && may_be_absent) return Megahertz{0};
     if (looks_like_other_unit(row)) return std::nullopt;
-    const std::optional<int> clock = whole(row, kFrequency, kHighestClock, "a clock in MHz");
+    const std::optional<int> clock = whole(row, plan::kFrequency, kHighestClock, "a clock in MHz");
     if (!clock) return std::nullopt;
     if (*clock == 0 && !may_be_absent) {
-      return error(row, kFrequency,
+      return error(row, plan::kFrequency,
                    "frequency is 0: a " + std::string(name(*kind)) + " runs at a clock above 0");
     }
     return Megahertz{*clock};
@@ -303,7 +307,7 @@ class Reader {
 
   /// A clock in GHz, kHz or Hz: said of the first row alone.
   bool looks_like_other_unit(const CsvRow& row) {
-    const std::string& text = cell(row, kFrequency).text;
+    const std::string& text = cell(row, plan::kFrequency).text;
     const std::optional<double> clock = parse_number(text);
     if (!clock) return false;
     struct Reading {
@@ -317,7 +321,7 @@ class Reader {
       if (*clock < reading.low || *clock > reading.high || (reading.scale > 1 && is_whole))
         continue;
       if (!has_other_unit_) {
-        error(row, kFrequency,
+        error(row, plan::kFrequency,
               "frequency " + in_quotes(text) + " looks like " + reading.unit + ": expected MHz, " +
                   shortest(*clock * reading.scale, 1));
       }
@@ -327,12 +331,13 @@ class Reader {
     return false;
   }
 
-  std::optional<double> quantity(const CsvRow& row, ProfileColumn column, const std::string& unit,
-                                 const std::string& symbol, Range range) {
+  std::optional<double> quantity(const CsvRow& row, plan::ProfileColumn column,
+                                 const std::string& unit, const std::string& symbol, Range range) {
     const std::string& text = cell(row, column).text;
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, "a finite number of " + unit);
-    const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
+    const std::string subject =
+        std::string(plan::kProfileColumnNames[column]) + " " + in_quotes(text);
     if (*number == 0) return error(row, column, subject + " is zero: every instruction takes some");
     if (*number < 0) return error(row, column, subject + " is negative");
     if (*number < range.low || *number > range.high) {
@@ -343,37 +348,38 @@ class Reader {
     return number;
   }
 
-  bool has_text(const CsvRow& row, ProfileColumn column) const {
+  bool has_text(const CsvRow& row, plan::ProfileColumn column) const {
     return columns_.has(column) && !cell(row, column).text.empty();
   }
 
   std::optional<Knobs> knob_columns(const CsvRow& row) {
     Knobs knobs;
     bool good = true;
-    if (has_text(row, kMemoryFrequency)) {
-      const auto clock =
-          whole(row, kMemoryFrequency, kHighestClock, "a clock in MHz, or nothing where not given");
-      if (clock == 0) error(row, kMemoryFrequency, "memory_frequency is 0: leave it empty");
+    if (has_text(row, plan::kMemoryFrequency)) {
+      const auto clock = whole(row, plan::kMemoryFrequency, kHighestClock,
+                               "a clock in MHz, or nothing where not given");
+      if (clock == 0) error(row, plan::kMemoryFrequency, "memory_frequency is 0: leave it empty");
       knobs.memory_clock.value = clock.value_or(0);
       good = knobs.memory_clock.value > 0;
     }
-    if (has_text(row, kPowerLimit)) {
-      const std::string& text = cell(row, kPowerLimit).text;
+    if (has_text(row, plan::kPowerLimit)) {
+      const std::string& text = cell(row, plan::kPowerLimit).text;
       const std::optional<double> limit = parse_number(text);
-      const bool fits = limit && *limit >= kLeastPowerLimit && *limit <= kMostPowerLimit;
+      const bool fits =
+          limit && *limit >= plan::kLeastPowerLimit && *limit <= plan::kMostPowerLimit;
       if (!fits) {
-        error(row, kPowerLimit,
+        error(row, plan::kPowerLimit,
               "power_limit " + in_quotes(text) +
                   ": expected watts from 0.001 to 1000000, or nothing where not given");
       }
       knobs.power_limit.value = limit.value_or(0);
       good = good && fits;
     }
-    if (has_text(row, kLabel)) {
-      const std::optional<Label> label = Label::of(cell(row, kLabel).text);
+    if (has_text(row, plan::kLabel)) {
+      const std::optional<Label> label = Label::of(cell(row, plan::kLabel).text);
       if (!label) {
-        error(row, kLabel,
-              "label " + in_quotes(cell(row, kLabel).text) + ": expected at most " +
+        error(row, plan::kLabel,
+              "label " + in_quotes(cell(row, plan::kLabel).text) + ": expected at most " +
                   std::to_string(Label::kMostBytes) + " letters, digits and _-.:+/");
       }
       knobs.label = label.value_or(Label{});
@@ -386,7 +392,7 @@ class Reader {
     std::array<int, 4> ranks{};
     bool good = true;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const auto column = static_cast<ProfileColumn>(kRank + i);
+      const auto column = static_cast<plan::ProfileColumn>(plan::kRank + i);
       if (!columns_.has(column)) continue;
       const std::optional<int> rank = index(row, column, kLargestRank);
       good = good && rank.has_value();
@@ -396,7 +402,8 @@ class Reader {
   }
 
   bool has_ranks() const {
-    for (const ProfileColumn column : {kRank, kDpRank, kPpRank, kTpRank}) {
+    for (const plan::ProfileColumn column :
+         {plan::kRank, plan::kDpRank, plan::kPpRank, plan::kTpRank}) {
       if (columns_.has(column)) return true;
     }
     return false;
@@ -404,7 +411,7 @@ class Reader {
 
   /// Whether the row is the first with its key and, for a fixed-time kind, with its only setting.
   bool is_new(const CsvRow& row, const RowKey& key) {
-    const std::string who = describe(key.instruction, columns_.has(kChunk));
+    const std::string who = describe(key.instruction, columns_.has(plan::kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
     if (!added) {
       errors_.add(row.line, row.cells.front().column,
@@ -419,14 +426,14 @@ class Reader {
         fixed_.try_emplace(key.instruction, std::pair(key.setting, row.line));
     const auto& [setting, line] = only->second;
     if (is_first || setting == key.setting) return true;
-    error(row, kFrequency,
+    error(row, plan::kFrequency,
           std::string(name(key.instruction.kind)) + " has no clock to choose, but " + who +
               " is here " + describe(key.setting) + " and in line " + std::to_string(line) + " " +
               describe(setting));
     return false;
   }
 
-  const ProfileColumns& columns_;
+  const plan::ProfileColumns& columns_;
   RowErrors& errors_;
   std::map<RowKey, int> line_of_;
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
@@ -486,7 +493,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
     return Error::invalid(std::move(diagnostics));
   }
   const std::size_t csv_errors = diagnostics.count();
-  const ProfileColumns columns(rows.front(), diagnostics);
+  const plan::ProfileColumns columns(rows.front(), diagnostics);
   if (diagnostics.count() > csv_errors) return Error::invalid(std::move(diagnostics));
   if (rows.size() == 1) {
     diagnostics.add(rows.front().line, 1, "no rows follow the header");

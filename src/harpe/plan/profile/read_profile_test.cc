@@ -7,7 +7,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -435,4 +435,4 @@ TEST(ReadProfile, ReadsThePublishedProfiles) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr std::size_t kWindow = 7;
@@ -155,4 +155,4 @@ Scatter scatter(std::span<const double> x, std::span<const double> y, double tol
   return result;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

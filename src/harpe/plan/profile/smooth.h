@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 struct Scatter {
   /// Standard deviation of the noise in `y`, by the median of the residuals, so that outliers do
@@ -27,4 +27,4 @@ Scatter scatter(std::span<const double> x, std::span<const double> y, double tol
 /// The median; reorders `values`. 0 when empty.
 double median(std::vector<double>& values);
 
-}  // namespace harpe
+}  // namespace harpe::plan

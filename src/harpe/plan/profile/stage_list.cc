@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace harpe {
+namespace harpe::plan {
 
 std::string stage_list(const std::vector<int>& stages) {
   std::string list = stages.size() == 1 ? "stage " : "stages ";
@@ -17,4 +17,4 @@ std::string stage_list(const std::vector<int>& stages) {
   return list;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

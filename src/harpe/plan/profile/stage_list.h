@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Returns "stage 3", "stages 0, 2", "stages 0 to 6, 8".
 /// \param stages  in ascending order, none twice
 std::string stage_list(const std::vector<int>& stages);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -11,7 +11,7 @@
 #include "harpe/base/digest.h"
 #include "harpe/plan/profile/check.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -222,4 +222,4 @@ TEST(Synthesize, ReportsEveryWrongOption) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -6,7 +6,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr double kLeastPower = 1, kMostPower = 20'000;             // W: beyond, impossible
@@ -90,4 +90,4 @@ UnitDoubts unit_doubts(const Profile& profile) {
   return doubts;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 
 #include "harpe/plan/profile/profile.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Sentences for the user, each with what was probably meant.
 struct UnitDoubts {
@@ -23,4 +23,4 @@ UnitDoubts unit_doubts(const Profile& profile);
 /// Rounded to four significant digits, for sentences.
 std::string four_digits(double value);
 
-}  // namespace harpe
+}  // namespace harpe::plan

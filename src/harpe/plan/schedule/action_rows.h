@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/schedule/check.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Where one action should be; an empty text is an idle slot.
 struct ActionCell {
@@ -31,4 +31,4 @@ bool is_printed_lists(std::string_view text);
 /// the first place that is not as Python prints it, after which nothing is read.
 std::vector<ActionRow> split_printed_lists(std::string_view text, Diagnostics& diagnostics);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// The schedule with a recv right ahead of each computation that needs data of another stage, and
 /// a send right behind each that gives some.
@@ -68,4 +68,4 @@ inline Schedule with_random_cells(const Schedule& without, const std::function<i
   return schedule;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

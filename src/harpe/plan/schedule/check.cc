@@ -18,7 +18,7 @@ std::string range(const std::string& one, const std::string& many, int first, in
 
 class Checker {
  public:
-  Checker(const Schedule& schedule, const Locations* where, Diagnostics& diagnostics)
+  Checker(const Schedule& schedule, const plan::Locations* where, Diagnostics& diagnostics)
       : schedule_(schedule), where_(where), diagnostics_(diagnostics) {}
 
   void check() {
@@ -67,7 +67,7 @@ class Checker {
 
   void add(const Place& place, const std::string& message) {
     if (where_ != nullptr) {
-      const Location& location = (*where_)[place.stage][place.position];
+      const plan::Location& location = (*where_)[place.stage][place.position];
       diagnostics_.add(location.line, location.column, message);
     } else {
       diagnostics_.add(text(place) + ": " + message);
@@ -76,7 +76,7 @@ class Checker {
 
   std::string text(const Place& place) const {
     if (where_ != nullptr) {
-      const Location& location = (*where_)[place.stage][place.position];
+      const plan::Location& location = (*where_)[place.stage][place.position];
       return "line " + std::to_string(location.line) + ", column " +
              std::to_string(location.column);
     }
@@ -275,22 +275,23 @@ class Checker {
   }
 
   const Schedule& schedule_;
-  const Locations* where_;
+  const plan::Locations* where_;
   Diagnostics& diagnostics_;
   std::vector<Use> uses_;
 };
 
 }  // namespace
 
-void check_schedule(const Schedule& schedule, const Locations* where, Diagnostics& diagnostics) {
+void plan::check_schedule(const Schedule& schedule, const plan::Locations* where,
+                          Diagnostics& diagnostics) {
   Checker(schedule, where, diagnostics).check();
 }
 
-void infer_sizes(Schedule& schedule, const Locations& where, Diagnostics& diagnostics) {
+void plan::infer_sizes(Schedule& schedule, const plan::Locations& where, Diagnostics& diagnostics) {
   schedule.stages = static_cast<int>(schedule.lists.size());
   struct FirstUse {
     int stage;
-    Location location;
+    plan::Location location;
   };
   std::map<int, FirstUse> parts;
   int micro_batches = 0;
@@ -327,7 +328,7 @@ int Schedule::chunk(int part) const {
 
 Status validate(const Schedule& schedule) {
   Diagnostics diagnostics;
-  check_schedule(schedule, nullptr, diagnostics);
+  plan::check_schedule(schedule, nullptr, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -7,7 +7,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Where an instruction stands in its file, from 1.
 struct Location {
@@ -25,4 +25,4 @@ void check_schedule(const Schedule& schedule, const Locations* where, Diagnostic
 /// and `micro_batches`, from the computations. A part without any computation is an error.
 void infer_sizes(Schedule& schedule, const Locations& where, Diagnostics& diagnostics);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::plan {
 
 std::string instruction_text(const Instruction& instruction) {
   const auto [kind, part, micro_batch, backward_part, backward_micro_batch, gradient] = instruction;
@@ -28,4 +28,4 @@ std::string waiting_sends_text(std::span<const Instruction> sends) {
   return text + " wait for each other: a blocking send ends with its recv";
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -7,7 +7,7 @@
 
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// "forward of part 0 micro-batch 1"; a send or a recv also in PyTorch's notation: "send of part 0
 /// micro-batch 1 (0SEND_F1)".
@@ -17,4 +17,4 @@ std::string instruction_text(const Instruction& instruction);
 /// than two sends.
 std::string waiting_sends_text(std::span<const Instruction> sends);
 
-}  // namespace harpe
+}  // namespace harpe::plan

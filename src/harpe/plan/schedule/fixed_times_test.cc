@@ -4,7 +4,7 @@
 
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(FixedTimes, EveryErrorIsNamed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -15,12 +15,12 @@ namespace {
 template <class AppendBackward>
 Result<Schedule> one_f_one_b_order(std::string_view name, const ScheduleOptions& options,
                                    int instructions_each, AppendBackward append_backward) {
-  auto schedule = start_schedule(name, options, 1, Placement::kLoop, instructions_each);
+  auto schedule = plan::start_schedule(name, options, 1, plan::Placement::kLoop, instructions_each);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     const int warm_up = std::min(p - 1 - r, m);
     for (int k = 0; k < m + warm_up; ++k) {
       if (k < m) list.forward(r, k);
@@ -54,7 +54,7 @@ Schedule interleave(Schedule schedule, const ScheduleOptions& options, int group
   const auto order = virtual_micro_batches(options.micro_batches, v, group);
   const int n = static_cast<int>(order.size());
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule.lists[r]);
+    plan::ListBuilder list(schedule.lists[r]);
     const int warm_up = std::min(2 * (p - 1 - r) + (v - 1) * group, n);
     for (int i = 0; i < n + warm_up; ++i) {
       if (i < n) list.forward(order[i].chunk * p + r, order[i].micro_batch);
@@ -69,8 +69,9 @@ Schedule interleave(Schedule schedule, const ScheduleOptions& options, int group
 
 }  // namespace
 
-Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& options, int chunks,
-                                Placement placement, int instructions_each) {
+Result<Schedule> plan::start_schedule(std::string_view name, const ScheduleOptions& options,
+                                      int chunks, plan::Placement placement,
+                                      int instructions_each) {
   const std::string prefix = std::string(name) + ": ";
   const std::pair<const char*, int> sizes[] = {
       {"stages", options.stages}, {"micro-batches", options.micro_batches}, {"chunks", chunks}};
@@ -97,17 +98,17 @@ Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& op
   schedule.micro_batches = options.micro_batches;
   schedule.lists.resize(options.stages);
   for (int part = 0; part < options.stages * chunks; ++part) {
-    const bool returning = placement == Placement::kV && part >= options.stages;
+    const bool returning = placement == plan::Placement::kV && part >= options.stages;
     schedule.placement.push_back(returning ? 2 * options.stages - 1 - part : part % options.stages);
   }
   return schedule;
 }
 
 Result<Schedule> gpipe(const ScheduleOptions& options) {
-  auto schedule = start_schedule("gpipe", options, 1, Placement::kLoop, 2);
+  auto schedule = plan::start_schedule("gpipe", options, 1, plan::Placement::kLoop, 2);
   if (!schedule.ok()) return schedule;
   for (int r = 0; r < options.stages; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     for (int k = 0; k < options.micro_batches; ++k) list.forward(r, k);
     for (int k = 0; k < options.micro_batches; ++k) list.backward(r, k);
   }
@@ -115,7 +116,7 @@ Result<Schedule> gpipe(const ScheduleOptions& options) {
 }
 
 Result<Schedule> one_f_one_b(const ScheduleOptions& options) {
-  return one_f_one_b_order("1f1b", options, 2, [](ListBuilder& list, int stage, int, int k) {
+  return one_f_one_b_order("1f1b", options, 2, [](plan::ListBuilder& list, int stage, int, int k) {
     list.backward(stage, k);
   });
 }
@@ -123,14 +124,14 @@ Result<Schedule> one_f_one_b(const ScheduleOptions& options) {
 Result<Schedule> recompute_one_f_one_b(const ScheduleOptions& options) {
   return one_f_one_b_order(
       "recompute-1f1b", options, 2,
-      [](ListBuilder& list, int stage, int, int k) { list.recompute_backward(stage, k); });
+      [](plan::ListBuilder& list, int stage, int, int k) { list.recompute_backward(stage, k); });
 }
 
 Result<Schedule> early_recompute_one_f_one_b(const ScheduleOptions& options) {
   // Only the last backwards have idle time before them in which to recompute early.
   const int m = options.micro_batches;
   return one_f_one_b_order("early-recompute-1f1b", options, 3,
-                           [m](ListBuilder& list, int stage, int warm_up, int k) {
+                           [m](plan::ListBuilder& list, int stage, int warm_up, int k) {
                              if (k < m - warm_up) {
                                list.recompute_backward(stage, k);
                              } else {
@@ -141,8 +142,8 @@ Result<Schedule> early_recompute_one_f_one_b(const ScheduleOptions& options) {
 }
 
 Result<Schedule> interleaved_one_f_one_b(const ScheduleOptions& options) {
-  auto schedule =
-      HARPE_TRY(start_schedule("interleaved-1f1b", options, options.chunks, Placement::kLoop, 2));
+  auto schedule = HARPE_TRY(
+      plan::start_schedule("interleaved-1f1b", options, options.chunks, plan::Placement::kLoop, 2));
   const int group = options.micro_batch_group == 0 ? options.stages : options.micro_batch_group;
   if (group < 1 || options.micro_batches % group != 0) {
     return Error::invalid(
@@ -160,8 +161,8 @@ Result<Schedule> interleaved_one_f_one_b(const ScheduleOptions& options) {
 }
 
 Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options) {
-  auto schedule = HARPE_TRY(
-      start_schedule("interleaved-1f1b-torch", options, options.chunks, Placement::kLoop, 2));
+  auto schedule = HARPE_TRY(plan::start_schedule("interleaved-1f1b-torch", options, options.chunks,
+                                                 plan::Placement::kLoop, 2));
   const int rounds = std::max(1, options.micro_batches / options.stages);
   if (options.micro_batches % rounds != 0) {
     return Error::invalid(schedule.name + ": the number of micro-batches (" +
@@ -173,12 +174,13 @@ Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options) {
 }
 
 Result<Schedule> looped_bfs(const ScheduleOptions& options) {
-  auto schedule = start_schedule("looped-bfs", options, options.chunks, Placement::kLoop, 2);
+  auto schedule =
+      plan::start_schedule("looped-bfs", options, options.chunks, plan::Placement::kLoop, 2);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     for (int chunk = 0; chunk < options.chunks; ++chunk) {
       for (int k = 0; k < m; ++k) list.forward(chunk * p + r, k);
     }

@@ -8,7 +8,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -333,4 +333,4 @@ TEST(Schedule, ChunkIsThePositionAmongThePartsOfAStage) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

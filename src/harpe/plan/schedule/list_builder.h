@@ -7,7 +7,7 @@
 
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Which stage holds which parts of the model, for p stages.
 enum class Placement {
@@ -49,4 +49,4 @@ class ListBuilder {
   std::vector<Instruction>& list_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

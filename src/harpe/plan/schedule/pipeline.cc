@@ -32,7 +32,7 @@ bool is_backward(InstructionKind kind) {
 std::string describe(const PipelineNode& node) {
   const std::string stage =
       node.stage < 0 ? "the transfer of" : "stage " + std::to_string(node.stage);
-  return stage + " " + instruction_text(node.instruction);
+  return stage + " " + plan::instruction_text(node.instruction);
 }
 
 // Builds the dependencies of a schedule.
@@ -304,7 +304,7 @@ std::string Pipeline::circle(std::span<const int> missing) const {
     const bool is_send = nodes_[i].instruction.kind == InstructionKind::kSend;
     if (nodes_[i].stage < 0 && is_send) sends.push_back(nodes_[i].instruction);
   }
-  const std::string waiting = waiting_sends_text(sends);
+  const std::string waiting = plan::waiting_sends_text(sends);
   return text + "; " +
          (waiting.empty()
               ? "with blocking (rendezvous) transfers many schedules other than 1F1B and GPipe "

@@ -13,7 +13,7 @@
 #include "harpe/plan/schedule/cells_testing.h"
 #include "harpe/plan/schedule/replay.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 // Seconds of each kind of instruction.
@@ -51,7 +51,7 @@ bool is_split(const Schedule& schedule, const Instruction& backward) {
   return false;
 }
 
-Seconds makespan(const Pipeline& pipeline, const NodeCosts& costs) {
+Seconds longest_path(const Pipeline& pipeline, const NodeCosts& costs) {
   std::vector<Seconds> durations;
   for (const PipelineNode& node : pipeline.nodes()) {
     durations.push_back(node.stage < 0 ? node.transfer_time
@@ -93,7 +93,7 @@ TEST(Pipeline, MakespansEqualAnIndependentSimulator) {
         << key;
     if (!names.contains(name)) continue;
     SCOPED_TRACE(key);
-    EXPECT_DOUBLE_EQ(makespan(build(names.at(name), stages, micro_batches), costs).value,
+    EXPECT_DOUBLE_EQ(longest_path(build(names.at(name), stages, micro_batches), costs).value,
                      value.number);
     ++checked;
   }
@@ -105,16 +105,17 @@ TEST(Pipeline, MakespansFollowTheKnownFormulas) {
     for (int m = 1; m <= 12; ++m) {
       const NodeCosts costs{.forward = 2, .input = 3, .weight = 1};
       const double both = 6;
-      EXPECT_DOUBLE_EQ(makespan(build("gpipe", p, m), costs).value, (m + p - 1) * both);
-      EXPECT_DOUBLE_EQ(makespan(build("1f1b", p, m), costs).value, (m + p - 1) * both);
-      EXPECT_DOUBLE_EQ(makespan(build("recompute-1f1b", p, m), costs).value,
+      EXPECT_DOUBLE_EQ(longest_path(build("gpipe", p, m), costs).value, (m + p - 1) * both);
+      EXPECT_DOUBLE_EQ(longest_path(build("1f1b", p, m), costs).value, (m + p - 1) * both);
+      EXPECT_DOUBLE_EQ(longest_path(build("recompute-1f1b", p, m), costs).value,
                        (m + p - 1) * (both + 2));
-      EXPECT_DOUBLE_EQ(makespan(build("early-recompute-1f1b", p, m), costs).value,
+      EXPECT_DOUBLE_EQ(longest_path(build("early-recompute-1f1b", p, m), costs).value,
                        (m + p - 1) * (both + 2) - (p - 1) * 2);
       if (m % p == 0) {
-        EXPECT_DOUBLE_EQ(makespan(build("interleaved-1f1b", p, m), costs).value,
+        EXPECT_DOUBLE_EQ(longest_path(build("interleaved-1f1b", p, m), costs).value,
                          (2 * m + p - 1) * both);
-        EXPECT_DOUBLE_EQ(makespan(build("looped-bfs", p, m), costs).value, (2 * m + p - 1) * both);
+        EXPECT_DOUBLE_EQ(longest_path(build("looped-bfs", p, m), costs).value,
+                         (2 * m + p - 1) * both);
       }
     }
   }
@@ -136,7 +137,7 @@ TEST(Pipeline, OverlappedTransfersDelayOnlyTheReceiver) {
       .mode = Transfers::Mode::kOverlapped, .forward = {Seconds{0.5}}, .backward = {Seconds{0.25}}};
   // F0 on stage 0, its transfer, F and B on stage 1, the gradient's transfer, B on stage 0.
   const double one = 1 + 0.5 + 1 + 2 + 0.25 + 2;
-  EXPECT_DOUBLE_EQ(makespan(build("1f1b", 2, 1, transfers), {}).value, one);
+  EXPECT_DOUBLE_EQ(longest_path(build("1f1b", 2, 1, transfers), {}).value, one);
 }
 
 TEST(Pipeline, BlockingTransfersOccupyBothStages) {
@@ -377,7 +378,7 @@ TEST(Pipeline, TheHalvesOfAFusedInstructionWaitForWhatTheWholeWaitsFor) {
       backward.kind = InstructionKind::kBackward;
       return std::vector{recompute, backward};
     });
-    EXPECT_EQ(makespan(split, {}).value, expected) << name;
+    EXPECT_EQ(longest_path(split, {}).value, expected) << name;
   }
 }
 
@@ -405,4 +406,4 @@ TEST(Pipeline, RefusesTransfersThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

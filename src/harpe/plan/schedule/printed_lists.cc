@@ -5,7 +5,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/schedule/action_rows.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
@@ -149,4 +149,4 @@ std::vector<ActionRow> split_printed_lists(std::string_view text, Diagnostics& d
   return ListSplitter(text, diagnostics).split();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

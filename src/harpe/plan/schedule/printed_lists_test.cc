@@ -6,7 +6,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -121,4 +121,4 @@ TEST(PrintedLists, AreToldByTheirContentInAFile) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -9,7 +9,7 @@
 #include "harpe/plan/schedule/circle_text.h"
 #include "harpe/plan/schedule/rules.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using Durations = std::vector<std::vector<Seconds>>;
@@ -231,4 +231,4 @@ Result<Replay> replay(const Schedule& schedule, const Transfers& transfers,
   return Player(rules, transfers, durations).play();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

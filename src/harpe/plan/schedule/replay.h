@@ -10,7 +10,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/transfers.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 struct Replay {
   std::vector<std::vector<Seconds>> start;  ///< as the lists of the schedule
@@ -26,4 +26,4 @@ struct Replay {
 Result<Replay> replay(const Schedule& schedule, const Transfers& transfers,
                       const std::vector<std::vector<Seconds>>& durations);
 
-}  // namespace harpe
+}  // namespace harpe::plan

@@ -5,7 +5,7 @@
 #include "harpe/plan/schedule/rules.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -195,4 +195,4 @@ TEST(ScheduleRules, LetDataTravelBetweenCellsOnlyIfTransfersBlock) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

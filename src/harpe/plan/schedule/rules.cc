@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace harpe {
+namespace harpe::plan {
 
 std::string_view sentence(Rule rule) {
   switch (rule) {
@@ -189,4 +189,4 @@ bool is_blocking(const Wait& wait, const Transfers& transfers) {
          !times(wait, transfers).empty();
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

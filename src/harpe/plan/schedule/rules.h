@@ -24,7 +24,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/transfers.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Why an instruction waits for another one.
 enum class Rule : unsigned char {
@@ -110,4 +110,4 @@ Seconds travel_time(const Wait& wait, const Transfers& transfers);
 /// Whether it travels by a blocking transfer, if only for 0 s.
 bool is_blocking(const Wait& wait, const Transfers& transfers);
 
-}  // namespace harpe
+}  // namespace harpe::plan

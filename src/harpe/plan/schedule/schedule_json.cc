@@ -26,8 +26,8 @@ class JsonReader {
     } else {
       read_document(root);
     }
-    if (diagnostics_.empty()) infer_sizes(schedule_, locations_, diagnostics_);
-    if (diagnostics_.empty()) check_schedule(schedule_, &locations_, diagnostics_);
+    if (diagnostics_.empty()) plan::infer_sizes(schedule_, locations_, diagnostics_);
+    if (diagnostics_.empty()) plan::check_schedule(schedule_, &locations_, diagnostics_);
     if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(schedule_);
   }
@@ -117,7 +117,7 @@ class JsonReader {
       known += known.empty() ? "" : ", ";
       known += name(static_cast<InstructionKind>(i));
     }
-    const auto likely = likely_instruction(op->string);
+    const auto likely = plan::likely_instruction(op->string);
     add(*op, "unknown instruction " + in_quotes(op->string) +
                  (likely ? "; did you mean '" + *likely + "'?" : "; known are " + known));
   }
@@ -155,7 +155,7 @@ class JsonReader {
 
   Diagnostics diagnostics_;
   Schedule schedule_;
-  Locations locations_;
+  plan::Locations locations_;
 };
 
 nlohmann::ordered_json instruction_json(const Instruction& instruction) {

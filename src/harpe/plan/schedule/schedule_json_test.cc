@@ -8,7 +8,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -143,4 +143,4 @@ TEST(ReadSchedule, TellsTheFormsApartByContent) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

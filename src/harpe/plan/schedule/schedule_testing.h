@@ -14,7 +14,7 @@
 #include "harpe/plan/schedule/replay.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 inline std::ostream& operator<<(std::ostream& out, const Instruction& instruction) {
   return out << name(instruction.kind) << ' ' << instruction.part << ' ' << instruction.micro_batch;
@@ -50,4 +50,4 @@ inline std::optional<double> makespan(const Schedule& schedule,
   return played->makespan.value;
 }
 
-}  // namespace harpe
+}  // namespace harpe::plan

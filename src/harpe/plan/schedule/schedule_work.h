@@ -9,7 +9,7 @@
 #include "harpe/plan/instruction/instruction.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::plan {
 
 /// Computations of one kind on one chunk of a stage, in one iteration.
 struct WorkItem {
@@ -61,4 +61,4 @@ class ScheduleWork {
   std::size_t items_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::plan

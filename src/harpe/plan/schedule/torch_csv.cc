@@ -63,7 +63,7 @@ struct Action {
   const ActionType* type = nullptr;
   int part = -1;
   int micro_batch = -1;
-  Location location;
+  plan::Location location;
 };
 
 /// One cell: an action, or a block of two.
@@ -81,9 +81,9 @@ class TorchReader {
   }
 
   Result<Schedule> read_csv(std::string_view text) {
-    std::vector<ActionRow> rows;
+    std::vector<plan::ActionRow> rows;
     for (CsvRow& row : split_csv(text, diagnostics_, true)) {
-      auto& [location, cells] = rows.emplace_back(ActionRow{{row.line, 1}, {}});
+      auto& [location, cells] = rows.emplace_back(plan::ActionRow{{row.line, 1}, {}});
       for (CsvCell& cell : row.cells) {
         cells.push_back({std::move(cell.text), {row.line, cell.column}});
       }
@@ -96,27 +96,27 @@ class TorchReader {
   }
 
   Result<Schedule> read_printed(std::string_view text) {
-    return read(split_printed_lists(text, diagnostics_));
+    return read(plan::split_printed_lists(text, diagnostics_));
   }
 
  private:
-  Result<Schedule> read(const std::vector<ActionRow>& rows) {
+  Result<Schedule> read(const std::vector<plan::ActionRow>& rows) {
     std::vector<std::vector<Cell>> stages;
     for (const auto& [location, cells] : rows) {
       auto& stage = stages.emplace_back();
       if (cells.empty()) add(location, "this stage has no action");
-      for (const ActionCell& cell : cells) {
+      for (const plan::ActionCell& cell : cells) {
         if (!cell.text.empty()) read_cell(cell.text, cell.location, stage);
       }
     }
     if (diagnostics_.empty()) translate(stages);
-    if (diagnostics_.empty()) infer_sizes(schedule_, locations_, diagnostics_);
-    if (diagnostics_.empty()) check_schedule(schedule_, &locations_, diagnostics_);
+    if (diagnostics_.empty()) plan::infer_sizes(schedule_, locations_, diagnostics_);
+    if (diagnostics_.empty()) plan::check_schedule(schedule_, &locations_, diagnostics_);
     if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(schedule_);
   }
 
-  void read_cell(std::string_view text, Location location, std::vector<Cell>& stage) {
+  void read_cell(std::string_view text, plan::Location location, std::vector<Cell>& stage) {
     if (!text.starts_with('(')) {
       Cell cell;
       if (read_action(text, location, cell.action)) stage.push_back(cell);
@@ -149,7 +149,7 @@ class TorchReader {
   }
 
   /// Reads `<part><TYPE><micro-batch>`; on an error reports it and returns false.
-  bool read_action(std::string_view text, Location location, Action& action) {
+  bool read_action(std::string_view text, plan::Location location, Action& action) {
     std::size_t at = 0;
     const auto take = [&](auto belongs) {
       const std::size_t begin = at;
@@ -186,7 +186,8 @@ class TorchReader {
            numbers_read && has_its_numbers(text, action);
   }
 
-  bool read_number(std::string_view digits, Location location, const char* what, int& number) {
+  bool read_number(std::string_view digits, plan::Location location, const char* what,
+                   int& number) {
     if (digits.empty()) return true;
     const auto value = parse_integer(digits);
     if (!value || *value >= kMaxInstructions) {
@@ -287,17 +288,17 @@ class TorchReader {
             .gradient = action.type->gradient};
   }
 
-  static Location moved(Location location, std::size_t characters) {
+  static plan::Location moved(plan::Location location, std::size_t characters) {
     return {location.line, location.column + static_cast<int>(characters)};
   }
-  void add(Location location, std::string message) {
+  void add(plan::Location location, std::string message) {
     diagnostics_.add(location.line, location.column, std::move(message));
   }
 
   Diagnostics diagnostics_;
   TorchDialect dialect_;
   Schedule schedule_;
-  Locations locations_;
+  plan::Locations locations_;
 };
 
 std::string numbered(int part, std::string_view type, int micro_batch) {
@@ -368,7 +369,7 @@ std::string torch_csv(const Schedule& schedule) {
 Result<Schedule> parse_schedule(std::string_view text, const std::string& file,
                                 TorchDialect dialect, int copies) {
   const std::string_view content = trim(without_byte_order_mark(text));
-  if (is_printed_lists(text)) return parse_printed_lists(text, file, dialect, copies);
+  if (plan::is_printed_lists(text)) return parse_printed_lists(text, file, dialect, copies);
   if (content.starts_with('{') || content.starts_with('[')) {
     return parse_schedule_json(text, file);
   }

@@ -36,7 +36,7 @@ void check(const harpe::Result<harpe::Schedule>& schedule) {
     return;
   }
   require(harpe::validate(*schedule).ok());
-  require(harpe::is_printed_lists(printed(*schedule)));
+  require(harpe::plan::is_printed_lists(printed(*schedule)));
   const auto from_csv = harpe::parse_torch_csv(harpe::torch_csv(*schedule), "f");
   const auto from_lists = harpe::parse_printed_lists(printed(*schedule), "f");
   const auto from_json = harpe::parse_schedule_json(harpe::schedule_json(*schedule), "f");
@@ -56,6 +56,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(harpe::parse_torch_csv(text, "f", dialect));
     check(harpe::parse_printed_lists(text, "f", dialect));
   }
-  require(!harpe::is_printed_lists(text) || !harpe::parse_schedule_json(text, "f").ok());
+  require(!harpe::plan::is_printed_lists(text) || !harpe::parse_schedule_json(text, "f").ok());
   return 0;
 }

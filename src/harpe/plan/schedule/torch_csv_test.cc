@@ -5,7 +5,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -225,4 +225,4 @@ TEST_F(ReferenceFile, OfReverseBackwardsIsRead) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

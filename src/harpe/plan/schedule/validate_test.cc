@@ -6,7 +6,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_testing.h"
 
-namespace harpe {
+namespace harpe::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST(Validate, FindsEverySingleMutation) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::plan

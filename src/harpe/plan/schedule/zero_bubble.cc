@@ -14,7 +14,7 @@ namespace {
 /// A part of a V on its stage: takes its micro-batches in order, kind by kind.
 class PartQueue {
  public:
-  PartQueue(ListBuilder& list, int part, int micro_batches)
+  PartQueue(plan::ListBuilder& list, int part, int micro_batches)
       : list_(list), part_(part), micro_batches_(micro_batches) {}
 
   /// How many forwards were asked for; those past the last micro-batch are left out of the list.
@@ -40,7 +40,7 @@ class PartQueue {
   }
 
  private:
-  ListBuilder& list_;
+  plan::ListBuilder& list_;
   int part_;
   int micro_batches_;
   int forwards_ = 0;
@@ -115,7 +115,7 @@ class DualPipeList {
                            backwards_[backward_end]++);
   }
 
-  ListBuilder list_;
+  plan::ListBuilder list_;
   int parts_[2];
   int forwards_[2] = {0, 0};
   int backwards_[2] = {0, 0};
@@ -126,12 +126,12 @@ class DualPipeList {
 }  // namespace
 
 Result<Schedule> zb_h1(const ScheduleOptions& options) {
-  auto schedule = start_schedule("zb-h1", options, 1, Placement::kLoop, 3);
+  auto schedule = plan::start_schedule("zb-h1", options, 1, plan::Placement::kLoop, 3);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     const int warm_up = std::min(p - 1 - r, m);
     int weights = 0;
     for (int k = 0; k < m + warm_up; ++k) {
@@ -146,12 +146,12 @@ Result<Schedule> zb_h1(const ScheduleOptions& options) {
 }
 
 Result<Schedule> zb_h2(const ScheduleOptions& options) {
-  auto schedule = start_schedule("zb-h2", options, 1, Placement::kLoop, 3);
+  auto schedule = plan::start_schedule("zb-h2", options, 1, plan::Placement::kLoop, 3);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     const int warm_up = std::min(2 * (p - 1 - r) + 1, m);
     int forwards = 0;
     int weights = 0;
@@ -171,13 +171,13 @@ Result<Schedule> zb_h2(const ScheduleOptions& options) {
 }
 
 Result<Schedule> zb_v(const ScheduleOptions& options) {
-  auto schedule = start_schedule("zb-v", options, 2, Placement::kV, 3);
+  auto schedule = plan::start_schedule("zb-v", options, 2, plan::Placement::kV, 3);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   const int forwards = std::max(2 * p - 1, m);
   for (int r = 0; r < p; ++r) {
-    ListBuilder list(schedule->lists[r]);
+    plan::ListBuilder list(schedule->lists[r]);
     PartQueue down(list, r, m);
     PartQueue up(list, 2 * p - 1 - r, m);
     for (int i = 0; i < 2 * (p - r) - 1; ++i) down.forward();
@@ -207,7 +207,7 @@ Result<Schedule> zb_v(const ScheduleOptions& options) {
 }
 
 Result<Schedule> dual_pipe_v(const ScheduleOptions& options) {
-  auto schedule = start_schedule("dualpipev", options, 2, Placement::kV, 3);
+  auto schedule = plan::start_schedule("dualpipev", options, 2, plan::Placement::kV, 3);
   if (!schedule.ok()) return schedule;
   const int p = options.stages;
   if (options.micro_batches < 2 * p) {

@@ -6,7 +6,7 @@
 
 #include "harpe/training/carbon_control/control_situation.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kIdleShare = 0.2;  // of the power at the fastest pace, where it is not given
@@ -18,7 +18,7 @@ constexpr double kShareOfTimeLeft = 0.25, kShareOfInterval = 0.05;
 constexpr double kUsualStep = 3600;  // s, without a forecast
 
 std::string at_text(Seconds time) {
-  return utc_text(UtcTime{static_cast<std::int64_t>(time.value)});
+  return carbon::utc_text(carbon::UtcTime{static_cast<std::int64_t>(time.value)});
 }
 
 }  // namespace
@@ -86,8 +86,8 @@ void CarbonController::settle(const ControlledJob& job, const Situation& at) {
     state_.spread.add({.planned = planned, .lost = std::clamp(planned - done, -planned, planned)});
   }
   if (terms_.is_open_ended()) return;
-  PacedJob before = paced(at);
-  PacedJobPast past = at.past;
+  carbon::PacedJob before = paced(at);
+  carbon::PacedJobPast past = at.past;
   past.elapsed = std::max(Seconds{0}, past.elapsed - duration);
   before.resume(past);
   before.take_measured({.energy = decided.power * duration, .work = done, .time = duration},
@@ -116,7 +116,7 @@ void CarbonController::keep(const Situation& at, const CarbonDecision& decision,
 }
 
 CarbonController::Situation CarbonController::situation_of(const ControlledJob& job,
-                                                           PaceCurve curve) {
+                                                           carbon::PaceCurve curve) {
   const double gpus = job.paces.gpus;
   const Watts host = terms_.host_power * gpus;
   Situation at{.job = job, .curve = std::move(curve), .fastest = job.paces.fastest()};
@@ -153,14 +153,14 @@ CarbonController::Situation CarbonController::situation_of(const ControlledJob& 
   return at;
 }
 
-PacedJob CarbonController::paced(const Situation& at) const {
-  PacingJob whole = at.pacing;
+carbon::PacedJob CarbonController::paced(const Situation& at) const {
+  carbon::PacingJob whole = at.pacing;
   whole.work = std::max(at.all, 1.0);
-  PacedJob made(at.curve, whole,
-                {.deadline = std::max(state_.deadline - state_.begun, Seconds{1}),
-                 .reserve = at.pacing.work > 0 ? at.reserve / at.pacing.work : 0,
-                 .guard = terms_.guard,
-                 .guard_share = 1 - terms_.guard_confidence});
+  carbon::PacedJob made(at.curve, whole,
+                        {.deadline = std::max(state_.deadline - state_.begun, Seconds{1}),
+                         .reserve = at.pacing.work > 0 ? at.reserve / at.pacing.work : 0,
+                         .guard = terms_.guard,
+                         .guard_share = 1 - terms_.guard_confidence});
   made.resume(at.past);
   return made;
 }
@@ -178,8 +178,8 @@ CarbonDecision CarbonController::nothing_left(const ControlledJob& job, std::str
 
 CarbonDecision CarbonController::decide(const ControlledJob& job, const IntensityReading& reading) {
   begin(job, reading);
-  Result<PaceCurve> curve =
-      PaceCurve::make(job.paces.iterations, terms_.host_power * double(job.paces.gpus));
+  Result<carbon::PaceCurve> curve =
+      carbon::PaceCurve::make(job.paces.iterations, terms_.host_power * double(job.paces.gpus));
   if (!curve.ok()) return nothing_left(job, curve.error().text());
   if (terms_.iterations && left_of(job) <= 0) return nothing_left(job, "all iterations are done");
   Situation at = situation_of(job, *std::move(curve));
@@ -228,4 +228,4 @@ CarbonDecision CarbonController::by_deadline(const Situation& at, CarbonDecision
   return by_plan(at, std::move(decision));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -40,7 +40,7 @@
 #include "harpe/training/carbon_control/job_pace_curve.h"
 #include "harpe/training/wire/carbon_terms.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A job at the moment of a decision.
 struct ControlledJob {
@@ -101,15 +101,15 @@ class CarbonController {
   void begin(const ControlledJob& job, const IntensityReading& reading);
   double left_of(const ControlledJob& job) const;
   void settle(const ControlledJob& job, const Situation& at);
-  Situation situation_of(const ControlledJob& job, PaceCurve curve);
-  PacedJob paced(const Situation& at) const;
+  Situation situation_of(const ControlledJob& job, carbon::PaceCurve curve);
+  carbon::PacedJob paced(const Situation& at) const;
   CarbonDecision nothing_left(const ControlledJob& job, std::string why);
   CarbonDecision by_deadline(const Situation& at, CarbonDecision decision);
   bool guards_by_errors(const IntensityOutlook& outlook) const;
   std::string guard_text(const IntensityOutlook& outlook) const;
-  std::optional<PacingPlan> plan_of(const Situation& at) const;
+  std::optional<carbon::PacingPlan> plan_of(const Situation& at) const;
   CarbonDecision by_plan(const Situation& at, CarbonDecision decision);
-  CarbonDecision first_of(const Situation& at, const PacingPlan& plan, Seconds resumes,
+  CarbonDecision first_of(const Situation& at, const carbon::PacingPlan& plan, Seconds resumes,
                           CarbonDecision decision);
   CarbonDecision steady(const Situation& at, CarbonDecision decision);
   void keep(const Situation& at, const CarbonDecision& decision, double speed, Seconds lost,
@@ -118,11 +118,11 @@ class CarbonController {
   // Of a job of unknown length.
   Seconds look_ahead(Seconds now, const IntensityReading& reading) const;
   void count(const DecidedInterval& decided, Seconds& duration, double& done);
-  OpenEndedJob open_ended(const Situation& at) const;
+  carbon::OpenEndedJob open_ended(const Situation& at) const;
   CarbonDecision without_end(Situation& at, CarbonDecision decision);
 
   CarbonTerms terms_;
   ControlState state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 
 #include "harpe/training/carbon_control/carbon_controller_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Mode = CarbonDecision::Mode;
@@ -96,7 +96,7 @@ TEST(CarbonController, SaysThatNothingIsToBeGainedOnAFlatGrid) {
 TEST(CarbonController, SaysAtOnceWhatDeadlineIsImpossible) {
   CarbonTerms terms = terms_of(16, 1, true);
   terms.deadline_factor.reset();
-  terms.deadline = UtcTime{static_cast<std::int64_t>(kControlStart) + 10 * 3600};
+  terms.deadline = carbon::UtcTime{static_cast<std::int64_t>(kControlStart) + 10 * 3600};
   CarbonController controller(terms, {});
   const auto late =
       controller.decide(job_at(0, 0), reading_testing(swinging(), Seconds{kControlStart}));
@@ -105,8 +105,8 @@ TEST(CarbonController, SaysAtOnceWhatDeadlineIsImpossible) {
   EXPECT_EQ(late.iteration_time->value, 10);
   EXPECT_NEAR(late.earliest->value, kControlStart + 16 * 3600, 1);
   EXPECT_THAT(late.why, HasSubstr("cannot be met"));
-  EXPECT_THAT(late.why,
-              HasSubstr(utc_text(UtcTime{static_cast<std::int64_t>(late.earliest->value)})));
+  EXPECT_THAT(late.why, HasSubstr(carbon::utc_text(
+                            carbon::UtcTime{static_cast<std::int64_t>(late.earliest->value)})));
   // And runs on at the fastest plan once it is missed.
   const auto missed = controller.decide(
       job_at(12, 3600), reading_testing(swinging(), Seconds{kControlStart + 12 * 3600}));
@@ -210,4 +210,4 @@ TEST(CarbonController, TheGuardKeepsNearTheStaticJobWhateverIsForecast) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

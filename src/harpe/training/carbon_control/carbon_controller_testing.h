@@ -8,7 +8,7 @@
 
 #include "harpe/training/carbon_control/carbon_controller.h"
 
-namespace harpe {
+namespace harpe::training {
 
 inline constexpr double kControlStart = 1'764'000'000;  // a whole hour
 
@@ -25,7 +25,7 @@ inline JobPaces paces_testing() {
 /// Grams of the best pace of all along, and with what it is through by `until` hours.
 inline double best_static(const std::vector<double>& hours, double work_hours, double until) {
   double best = 1e300;
-  for (const PieceCost& one : paces_testing().iterations) {
+  for (const carbon::PieceCost& one : paces_testing().iterations) {
     double time = work_hours * one.time.value / 10;
     if (time > until) continue;
     double grams = 0;
@@ -43,17 +43,17 @@ inline IntensityReading reading_testing(const std::vector<double>& hours, Second
                                         double step = 3600) {
   const auto first = static_cast<std::size_t>((now.value - kControlStart) / step);
   IntensityReading reading;
-  const WholeSeconds whole(static_cast<std::int64_t>(step));
+  const carbon::WholeSeconds whole(static_cast<std::int64_t>(step));
   reading.identity = {.provider = "test", .zone = "X", .step = whole};
-  LabelledForecast forecast;
-  forecast.expected.start =
-      UtcTime{static_cast<std::int64_t>(kControlStart)} + static_cast<std::int64_t>(first) * whole;
+  carbon::LabelledForecast forecast;
+  forecast.expected.start = carbon::UtcTime{static_cast<std::int64_t>(kControlStart)} +
+                            static_cast<std::int64_t>(first) * whole;
   forecast.expected.step = whole;
   for (std::size_t i = first; i < first + 96; ++i) {
     forecast.expected.values.push_back(hours[i % hours.size()]);
   }
   forecast.expected.estimated.assign(96, 0);
-  forecast.ladder = ForecastStep::kProvider;
+  forecast.ladder = carbon::ForecastStep::kProvider;
   forecast.issued_at = forecast.fetched_at = forecast.expected.start;
   reading.forecast = forecast;
   return reading;
@@ -76,7 +76,7 @@ inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<do
   PlayedControl played;
   ControlState state;
   const JobPaces paces = paces_testing();
-  const PaceCurve curve = *PaceCurve::make(paces.iterations);
+  const carbon::PaceCurve curve = *carbon::PaceCurve::make(paces.iterations);
   Seconds now{kControlStart};
   double done = 0;
   bool paused = false;
@@ -118,4 +118,4 @@ inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<do
   return played;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

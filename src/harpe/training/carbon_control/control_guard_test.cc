@@ -12,7 +12,7 @@
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 #include "harpe/training/carbon_control/carbon_controller_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -46,7 +46,7 @@ class PromisingGrid {
       reading.record.earlier.push_back(
           {.days = static_cast<std::size_t>(day), .said = made_at(hour - 24 * day)});
     }
-    IntensitySeries& measured = reading.record.measured;
+    carbon::IntensitySeries& measured = reading.record.measured;
     measured.start = time_of(0);
     measured.values.assign(values_.begin(), values_.begin() + hour);
     measured.estimated.assign(measured.values.size(), 0);
@@ -54,12 +54,12 @@ class PromisingGrid {
   }
 
  private:
-  static UtcTime time_of(int hour) {
-    return UtcTime{static_cast<std::int64_t>(kControlStart) +
-                   std::int64_t{3600} * (hour - 24 * kDaysBefore)};
+  static carbon::UtcTime time_of(int hour) {
+    return carbon::UtcTime{static_cast<std::int64_t>(kControlStart) +
+                           std::int64_t{3600} * (hour - 24 * kDaysBefore)};
   }
-  IntensitySeries made_at(int hour) const {
-    IntensitySeries made;
+  carbon::IntensitySeries made_at(int hour) const {
+    carbon::IntensitySeries made;
     made.start = time_of(hour);
     for (int i = hour; i < hour + kHoursAhead; ++i) {
       const bool has_begun = i / 24 == hour / 24 && hour % 24 >= 12;
@@ -143,4 +143,4 @@ TEST(ControlGuard, SaysByWhatItGuards) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

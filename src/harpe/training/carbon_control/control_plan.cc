@@ -15,7 +15,7 @@
 #include "harpe/training/carbon_control/carbon_controller.h"
 #include "harpe/training/carbon_control/control_situation.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
@@ -27,7 +27,7 @@ std::string intensity_text(double grams_per_kwh) {
          " g/kWh";
 }
 
-double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
+double speed_of(const carbon::PaceCurve& curve, const carbon::PacedInterval& paced) {
   const double slow = curve.paces()[paced.pace].speed;
   if (paced.faster_share <= 0) return slow;
   return slow + paced.faster_share * (curve.paces()[paced.pace + 1].speed - slow);
@@ -36,13 +36,13 @@ double speed_of(const PaceCurve& curve, const PacedInterval& paced) {
 /// One pace for all hours: what a plan has to be better than, and what a job runs at if it has no
 /// forecast.
 struct SteadyChoice {
-  SteadyPace pace = {};
+  carbon::SteadyPace pace = {};
   double grams = 0;  ///< of the job's work, at that pace
 };
 
 /// Returns the grams of some work at one pace. After the last interval its weight continues.
-double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
-                const std::vector<PacingInterval>& intervals) {
+double grams_at(const carbon::SteadyPace& pace, double work, const carbon::PacingJob& job,
+                const std::vector<carbon::PacingInterval>& intervals) {
   double time = work / pace.speed, grams = job.held_cost * time;
   for (std::size_t i = 0; i < intervals.size() && time > 0; ++i) {
     const bool is_last = i + 1 == intervals.size();
@@ -57,22 +57,23 @@ double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
 /// does. Without any intensity all hours count the same. O(paces x intervals).
 /// \param needed  in `time`: seconds at the fastest pace
 /// \param intervals  from now on, weights in grams a joule; the last one continues
-SteadyChoice best_steady(const PaceCurve& curve, const PacingJob& job, double needed, Seconds time,
-                         const std::vector<PacingInterval>& intervals) {
-  const std::vector<PacingInterval> alike{{Seconds{1}, 1}};
+SteadyChoice best_steady(const carbon::PaceCurve& curve, const carbon::PacingJob& job,
+                         double needed, Seconds time,
+                         const std::vector<carbon::PacingInterval>& intervals) {
+  const std::vector<carbon::PacingInterval> alike{{Seconds{1}, 1}};
   const auto& hours = intervals.empty() ? alike : intervals;
-  PacingJob priced = job;
+  carbon::PacingJob priced = job;
   if (intervals.empty()) priced.held_cost = 0;
   const double least = time.value > 0 ? needed / time.value : 2;
   SteadyChoice best{.pace = {.speed = 1, .power = curve.fastest().power}};
   best.grams = grams_at(best.pace, job.work, priced, hours);
   const auto consider = [&](double speed) {
-    SteadyChoice one{.pace = steady_pace(curve, speed)};
+    SteadyChoice one{.pace = carbon::steady_pace(curve, speed)};
     one.grams = grams_at(one.pace, job.work, priced, hours);
     if (one.grams < best.grams) best = one;
   };
   if (least >= 1) return best;
-  for (const CurvePace& pace : curve.paces()) {
+  for (const carbon::CurvePace& pace : curve.paces()) {
     if (pace.speed >= least) consider(pace.speed);
   }
   if (least > curve.slowest().speed) consider(least);
@@ -86,14 +87,14 @@ struct Foreseen {
   Seconds end{}, resumes{};  ///< since 1970
 };
 
-Seconds idles_first(const PacedInterval& paced, Seconds duration) {
+Seconds idles_first(const carbon::PacedInterval& paced, Seconds duration) {
   return paced.idles_first ? duration - paced.lost - paced.run : Seconds{0};
 }
 
 }  // namespace
 
 CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision decision) {
-  const SteadyPace pace =
+  const carbon::SteadyPace pace =
       best_steady(at.curve, at.pacing, at.needed, at.time_left, at.outlook.intervals).pace;
   decision.iteration_time = at.fastest / pace.speed;
   const Seconds lost = state_.is_paused ? at.pacing.pause.start : Seconds{0};
@@ -107,7 +108,8 @@ CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision deci
 }
 
 bool CarbonController::guards_by_errors(const IntensityOutlook& outlook) const {
-  return terms_.guard_confidence < 1 && outlook.outlooks.size() >= PacedJob::kFewestOutlooks;
+  return terms_.guard_confidence < 1 &&
+         outlook.outlooks.size() >= carbon::PacedJob::kFewestOutlooks;
 }
 
 std::string CarbonController::guard_text(const IntensityOutlook& outlook) const {
@@ -115,13 +117,13 @@ std::string CarbonController::guard_text(const IntensityOutlook& outlook) const 
   if (guards_by_errors(outlook)) return "by the errors of " + count + " earlier forecasts";
   std::string text = "by the range of the forecast";
   if (terms_.guard_confidence < 1) {
-    text += ": errors of " + std::to_string(PacedJob::kFewestOutlooks) +
+    text += ": errors of " + std::to_string(carbon::PacedJob::kFewestOutlooks) +
             " earlier ones are needed up to the deadline, " + count + " are known";
   }
   return text;
 }
 
-std::optional<PacingPlan> CarbonController::plan_of(const Situation& at) const {
+std::optional<carbon::PacingPlan> CarbonController::plan_of(const Situation& at) const {
   const IntensityOutlook& outlook = at.outlook;
   if (terms_.is_open_ended()) return open_ended(at).plan(outlook.intervals);
   if (terms_.guard && guards_by_errors(outlook)) {
@@ -131,8 +133,8 @@ std::optional<PacingPlan> CarbonController::plan_of(const Situation& at) const {
 }
 
 CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision decision) {
-  const std::vector<PacingInterval>& hours = at.outlook.intervals;
-  const std::optional<PacingPlan> plan = plan_of(at);
+  const std::vector<carbon::PacingInterval>& hours = at.outlook.intervals;
+  const std::optional<carbon::PacingPlan> plan = plan_of(at);
   if (!plan || plan->intervals.empty()) return steady(at, std::move(decision));
   // Through what is expected, without the reserve.
   const double work = terms_.is_open_ended() ? std::numeric_limits<double>::infinity()
@@ -140,9 +142,9 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   Foreseen seen{.end = at.job.now, .resumes = at.job.now};
   bool still_paused = true;
   for (std::size_t i = 0; i < plan->intervals.size() && i < hours.size() && seen.done < work; ++i) {
-    const PacedInterval& one = plan->intervals[i];
+    const carbon::PacedInterval& one = plan->intervals[i];
     const Seconds duration = std::min(hours[i].duration, at.job.now + at.time_left - seen.end);
-    const IntervalUse use = use_of(at.curve, at.pacing, one, duration);
+    const carbon::IntervalUse use = carbon::use_of(at.curve, at.pacing, one, duration);
     const double share = use.work > 0 ? std::min(1.0, (work - seen.done) / use.work) : 1;
     seen.grams +=
         (hours[i].weight * use.energy.value + at.pacing.held_cost * use.time.value) * share;
@@ -151,13 +153,13 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
     if (still_paused) seen.resumes += one.runs ? idles_first(one, duration) : duration;
     still_paused = still_paused && !one.runs;
   }
-  PacingJob same = at.pacing;
+  carbon::PacingJob same = at.pacing;
   Seconds until = at.time_left;
   double needed = at.needed;
   bool is_whole = seen.done >= work * (1 - 1e-6);
   if (terms_.is_open_ended()) {
     // Up to where its slack binds, if it does: what comes after that is not planned yet.
-    const OpenEndedJob job = open_ended(at);
+    const carbon::OpenEndedJob job = open_ended(at);
     is_whole = job.done() + seen.done >= job.required(job.elapsed() + until) * (1 - 1e-6);
     if (!is_whole) until = seen.end - at.job.now;
     same.work = seen.done;
@@ -181,10 +183,10 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
 }
 
 /// The first interval of a plan as a decision.
-CarbonDecision CarbonController::first_of(const Situation& at, const PacingPlan& plan,
+CarbonDecision CarbonController::first_of(const Situation& at, const carbon::PacingPlan& plan,
                                           Seconds resumes, CarbonDecision decision) {
   using Mode = CarbonDecision::Mode;
-  const PacedInterval& next = plan.intervals.front();
+  const carbon::PacedInterval& next = plan.intervals.front();
   const Seconds whole = std::min(at.outlook.intervals.front().duration, at.time_left);
   const Seconds idle = idles_first(next, whole);
   if (!next.runs || idle.value > kSecondsOfIdle) {
@@ -198,8 +200,8 @@ CarbonDecision CarbonController::first_of(const Situation& at, const PacingPlan&
   decision.mode = Mode::kPaced;
   const double speed = speed_of(at.curve, next);
   decision.iteration_time = at.fastest / speed;
-  keep(at, decision, speed, next.lost, steady_pace(at.curve, speed).power);
+  keep(at, decision, speed, next.lost, carbon::steady_pace(at.curve, speed).power);
   return decision;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

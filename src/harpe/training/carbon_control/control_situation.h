@@ -10,20 +10,20 @@
 #include "harpe/training/carbon_control/carbon_controller.h"
 #include "harpe/training/carbon_control/intensity_outlook.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Work is in seconds at the fastest pace.
 struct CarbonController::Situation {
   const ControlledJob& job;
-  PaceCurve curve;
-  Seconds fastest{};    ///< of an iteration
-  PacingJob pacing{};   ///< its work is what is left; of unknown length it has no meaning
-  double all = 0;       ///< work since control began
-  double reserve = 0;   ///< work
-  Seconds time_left{};  ///< until the deadline; of unknown length, as far as is looked ahead
-  double needed = 0;    ///< work that a steady pace has to do in that time
+  carbon::PaceCurve curve;
+  Seconds fastest{};           ///< of an iteration
+  carbon::PacingJob pacing{};  ///< its work is what is left; of unknown length it has no meaning
+  double all = 0;              ///< work since control began
+  double reserve = 0;          ///< work
+  Seconds time_left{};         ///< until the deadline; of unknown length, as far as is looked ahead
+  double needed = 0;           ///< work that a steady pace has to do in that time
   IntensityOutlook outlook{};
-  PacedJobPast past{};  ///< of unknown length its state alone
+  carbon::PacedJobPast past{};  ///< of unknown length its state alone
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -1,6 +1,6 @@
 #include "harpe/training/carbon_control/control_state.h"
 
-namespace harpe {
+namespace harpe::training {
 
 void IterationCount::observe(std::int64_t newest) {
   if (newest == newest_) return;
@@ -22,4 +22,4 @@ void IterationCount::observe(std::int64_t newest) {
   newest_ = newest;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

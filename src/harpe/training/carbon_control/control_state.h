@@ -14,7 +14,7 @@
 #include "harpe/carbon/carbon/intensity.h"
 #include "harpe/training/carbon_control/progress_spread.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Number of iterations of a run that are done, over all starts of its training. The first
 /// iteration of a start tells how its ranks count:
@@ -79,4 +79,4 @@ std::string control_state_json(const ControlState& state);
 /// Members that are not known are left out.
 Result<ControlState> parse_control_state(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::training

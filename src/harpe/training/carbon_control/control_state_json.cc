@@ -2,7 +2,7 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/training/carbon_control/control_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -60,7 +60,7 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
   read_number(fields, "deadline", 0, kLatestControl, state.deadline.value);
   read_number(fields, "done_at_begin", -kMostDone, kMostDone, state.done_at_begin);
   state.source = fields.text("source").value_or("");
-  const auto kind = kind_of_word(fields.text("kind").value_or("unstated"));
+  const auto kind = carbon::kind_of_word(fields.text("kind").value_or("unstated"));
   if (!kind) fields.error("kind", "is no kind of intensity");
   state.kind = kind.value_or(IntensityKind::kUnstated);
   state.pauses_ignored = fields.boolean("pauses_ignored").value_or(false);
@@ -84,7 +84,7 @@ std::string control_state_json(const ControlState& state) {
                {"deadline", state.deadline.value},
                {"done_at_begin", state.done_at_begin},
                {"source", state.source},
-               {"kind", kind_word(state.kind)},
+               {"kind", carbon::kind_word(state.kind)},
                {"paused", state.is_paused},
                {"pauses_ignored", state.pauses_ignored},
                {"switched", state.switched.value},
@@ -112,4 +112,4 @@ Result<ControlState> parse_control_state(std::string_view text) {
   return state;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(IterationCount, CountsWhatRanksReport) {
@@ -95,4 +95,4 @@ TEST(ControlState, RefusesWhatItCannotHaveWritten) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 
 #include "harpe/training/carbon_control/carbon_controller_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kDeadlineJobs = HARPE_UNDER_SANITIZERS ? 40 : 200;
@@ -66,4 +66,4 @@ TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include "harpe/carbon/carbon/forecast_errors.h"
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kJoulesPerKwh = 3.6e6;
@@ -32,7 +32,7 @@ std::vector<double> filled(const std::vector<double>& values) {
 /// Of interval `i` from the start of the forecast, also beyond its end.
 class Expected {
  public:
-  explicit Expected(const IntensitySeries& series) : values_(filled(series.values)) {
+  explicit Expected(const carbon::IntensitySeries& series) : values_(filled(series.values)) {
     const std::size_t day = std::max<std::size_t>(1, series.slots_per_day());
     period_ = values_.size() >= day ? day : 0;
     for (const double value : values_) mean_ += value / static_cast<double>(values_.size());
@@ -50,12 +50,12 @@ class Expected {
   double mean_ = 0;
 };
 
-WeightRange range_of(std::span<const double> lower, std::span<const double> upper) {
+carbon::WeightRange range_of(std::span<const double> lower, std::span<const double> upper) {
   return {*std::ranges::min_element(lower) / kJoulesPerKwh,
           *std::ranges::max_element(upper) / kJoulesPerKwh};
 }
 
-void put_ranges(IntensityOutlook& outlook, const LabelledForecast& forecast,
+void put_ranges(IntensityOutlook& outlook, const carbon::LabelledForecast& forecast,
                 const std::vector<double>& values, std::size_t first) {
   std::vector<double> lower = forecast.lower, upper = forecast.upper;
   if (lower.size() != values.size() || upper.size() != values.size()) {
@@ -87,13 +87,13 @@ double weight_of(const std::pair<std::size_t, std::size_t>& span, const Grams& g
 }
 
 /// Position of a series' interval so many after `start`, which may be before it.
-std::int64_t offset_in(const IntensitySeries& series, UtcTime start) {
+std::int64_t offset_in(const carbon::IntensitySeries& series, carbon::UtcTime start) {
   return (start - series.start).count() / series.step.count();
 }
 
 /// What came in the intervals of an earlier forecast; nothing where too little of it is known.
-std::optional<std::int64_t> came_from(const IntensitySeries& measured, UtcTime start,
-                                      const Spans& spans) {
+std::optional<std::int64_t> came_from(const carbon::IntensitySeries& measured,
+                                      carbon::UtcTime start, const Spans& spans) {
   const std::int64_t offset = offset_in(measured, start);
   const auto first = offset + static_cast<std::int64_t>(spans.front().first);
   const auto end = offset + static_cast<std::int64_t>(spans.back().second);
@@ -109,17 +109,18 @@ std::optional<std::int64_t> came_from(const IntensitySeries& measured, UtcTime s
 /// \param fixed  the first interval is measured: no error fits it
 void put_outlooks(IntensityOutlook& outlook, const IntensityReading& reading,
                   const Expected& expected, const Spans& spans, bool fixed) {
-  const IntensitySeries& present = reading.forecast->expected;
-  const IntensitySeries& measured = reading.record.measured;
+  const carbon::IntensitySeries& present = reading.forecast->expected;
+  const carbon::IntensitySeries& measured = reading.record.measured;
   if (measured.values.empty() || measured.step != present.step) return;
   struct Known {
-    const IntensitySeries* said;
+    const carbon::IntensitySeries* said;
     std::int64_t said_at, came_at;  ///< positions of the present forecast's first interval
   };
   std::vector<Known> known;
   std::size_t newest = 0;
-  for (const EarlierForecast& one : reading.record.earlier) {
-    const UtcTime start = present.start - whole_days(static_cast<std::int64_t>(one.days));
+  for (const carbon::EarlierForecast& one : reading.record.earlier) {
+    const carbon::UtcTime start =
+        present.start - carbon::whole_days(static_cast<std::int64_t>(one.days));
     const auto came_at = came_from(measured, start, spans);
     const std::int64_t said_at = offset_in(one.said, start);
     const auto first = said_at + static_cast<std::int64_t>(spans.front().first);
@@ -128,20 +129,20 @@ void put_outlooks(IntensityOutlook& outlook, const IntensityReading& reading,
       continue;
     }
     if (known.empty()) newest = one.days;
-    if (one.days >= newest + kErrorDays) break;
+    if (one.days >= newest + carbon::kErrorDays) break;
     known.push_back({&one.said, said_at, *came_at});
   }
   if (known.empty()) return;
   const std::vector<double> came = filled(measured.values);
-  for (const std::size_t position : taken_of(known.size())) {
+  for (const std::size_t position : carbon::taken_of(known.size())) {
     const Known& one = known[position];
     const Expected said(*one.said);
     const auto grams = [&](std::size_t i) {
       const auto at = static_cast<std::int64_t>(i);
-      return with_error(expected(i), came[static_cast<std::size_t>(one.came_at + at)],
-                        said(static_cast<std::size_t>(one.said_at + at)));
+      return carbon::with_error(expected(i), came[static_cast<std::size_t>(one.came_at + at)],
+                                said(static_cast<std::size_t>(one.said_at + at)));
     };
-    WeightOutlook& weights = outlook.outlooks.emplace_back();
+    carbon::WeightOutlook& weights = outlook.outlooks.emplace_back();
     for (const auto& span : spans) weights.push_back(weight_of(span, grams));
     if (fixed) weights.front() = outlook.intervals.front().weight;
   }
@@ -157,20 +158,20 @@ std::string why_no_control(const IntensityReading& reading, Seconds now) {
   const auto& forecast = reading.forecast;
   const std::string because = reading.trouble.empty() ? "" : " (" + reading.trouble + ")";
   if (!forecast) return "there is no forecast of " + reading.identity.name() + because;
-  if (!carbon_control_allowed(forecast->ladder)) {
+  if (!carbon::carbon_control_allowed(forecast->ladder)) {
     return "the forecast of " + reading.identity.name() + " is only " +
-           std::string(text_of(forecast->ladder));
+           std::string(carbon::text_of(forecast->ladder));
   }
-  if (reading.current && !carbon_control_allowed(reading.current->ladder)) {
+  if (reading.current && !carbon::carbon_control_allowed(reading.current->ladder)) {
     return "the intensity of " + reading.identity.name() + " now is only known as " +
-           std::string(text_of(reading.current->ladder)) + because;
+           std::string(carbon::text_of(reading.current->ladder)) + because;
   }
   const auto age = now - Seconds{static_cast<double>(forecast->issued_at.since_1970)};
   if (age > kOldestForecast || age < Seconds{0} - kOldestForecast) {
     return "the forecast of " + reading.identity.name() + " is of another time: made at " +
-           utc_text(forecast->issued_at) + because;
+           carbon::utc_text(forecast->issued_at) + because;
   }
-  const IntensitySeries& series = forecast->expected;
+  const carbon::IntensitySeries& series = forecast->expected;
   const Seconds start{static_cast<double>(series.start.since_1970)};
   const Seconds end{static_cast<double>(series.end().since_1970)};
   if (now < start || now >= end) {
@@ -181,14 +182,15 @@ std::string why_no_control(const IntensityReading& reading, Seconds now) {
 
 std::optional<PresentIntensity> present_intensity(const IntensityReading& reading, Seconds now) {
   if (!why_no_control(reading, now).empty()) return std::nullopt;
-  const LabelledForecast& forecast = *reading.forecast;
-  const IntensitySeries& series = forecast.expected;
+  const carbon::LabelledForecast& forecast = *reading.forecast;
+  const carbon::IntensitySeries& series = forecast.expected;
   const Seconds start{static_cast<double>(series.start.since_1970)};
   const auto at =
       static_cast<std::size_t>((now - start).value / static_cast<double>(series.step.count()));
   const auto& current = reading.current;
-  if (current && current->ladder == LadderStep::kFresh && current->intensity.kind == series.kind &&
-      current->start == series.start_of(at) && current->step == series.step) {
+  if (current && current->ladder == carbon::LadderStep::kFresh &&
+      current->intensity.kind == series.kind && current->start == series.start_of(at) &&
+      current->step == series.step) {
     return PresentIntensity{.grams_per_kwh = current->intensity.grams_per_kwh,
                             .measured = true,
                             .known_since = current->fetched_at.value_or(current->start)};
@@ -196,26 +198,27 @@ std::optional<PresentIntensity> present_intensity(const IntensityReading& readin
   return PresentIntensity{.grams_per_kwh = Expected(series)(at), .known_since = forecast.issued_at};
 }
 
-std::optional<LabelledIntensity> aged(const std::optional<LabelledIntensity>& current,
-                                      UtcTime now) {
-  if (!current || current->ladder == LadderStep::kYearlyMean) return current;
-  LabelledIntensity found = *current;
-  UtcTime end = found.start + found.step;
-  if (found.ladder == LadderStep::kSameHourLastWeek) end += whole_days(7);
-  const bool measured = found.ladder <= LadderStep::kLastGood;
+std::optional<carbon::LabelledIntensity> aged(
+    const std::optional<carbon::LabelledIntensity>& current, carbon::UtcTime now) {
+  if (!current || current->ladder == carbon::LadderStep::kYearlyMean) return current;
+  carbon::LabelledIntensity found = *current;
+  carbon::UtcTime end = found.start + found.step;
+  if (found.ladder == carbon::LadderStep::kSameHourLastWeek) end += carbon::whole_days(7);
+  const bool measured = found.ladder <= carbon::LadderStep::kLastGood;
   const bool asked_lately = !found.fetched_at || now < *found.fetched_at + found.step;
-  if (measured && (now >= end + found.step || !asked_lately)) found.ladder = LadderStep::kLastGood;
-  const WholeSeconds allowed = measured ? 2 * found.step : WholeSeconds(0);
+  if (measured && (now >= end + found.step || !asked_lately))
+    found.ladder = carbon::LadderStep::kLastGood;
+  const carbon::WholeSeconds allowed = measured ? 2 * found.step : carbon::WholeSeconds(0);
   // Values are those of whole intervals: `end` is the first moment of the next.
-  if (now >= end + allowed + WholeSeconds(measured ? 1 : 0)) return std::nullopt;
+  if (now >= end + allowed + carbon::WholeSeconds(measured ? 1 : 0)) return std::nullopt;
   return found;
 }
 
 IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until) {
   IntensityOutlook outlook{.why_not = why_no_control(reading, now)};
   if (!outlook.why_not.empty()) return outlook;
-  const LabelledForecast& forecast = *reading.forecast;
-  const IntensitySeries& series = forecast.expected;
+  const carbon::LabelledForecast& forecast = *reading.forecast;
+  const carbon::IntensitySeries& series = forecast.expected;
   const double step = static_cast<double>(series.step.count());
   const Seconds start{static_cast<double>(series.start.since_1970)};
   const auto first = static_cast<std::size_t>((now - start).value / step);
@@ -237,9 +240,9 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
   outlook.intervals.front().weight = outlook.present.grams_per_kwh / kJoulesPerKwh;
   put_ranges(outlook, forecast, expected.values(), first);
   put_outlooks(outlook, reading, expected, spans, outlook.present.measured);
-  outlook.step = text_of(forecast.ladder);
+  outlook.step = carbon::text_of(forecast.ladder);
   outlook.may_control = true;
   return outlook;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,22 +13,22 @@
 #include "harpe/carbon/carbon_source/intensity_source.h"
 #include "harpe/carbon/pacing/paced_job.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What one source said at one time.
 struct IntensityReading {
-  SourceIdentity identity = {};
-  std::optional<LabelledIntensity> current = {};
-  std::optional<LabelledForecast> forecast = {};
-  ForecastRecord record = {};  ///< what such forecasts were worth
-  std::string trouble = {};    ///< why something of it is missing, for people
+  carbon::SourceIdentity identity = {};
+  std::optional<carbon::LabelledIntensity> current = {};
+  std::optional<carbon::LabelledForecast> forecast = {};
+  carbon::ForecastRecord record = {};  ///< what such forecasts were worth
+  std::string trouble = {};            ///< why something of it is missing, for people
 };
 
 /// The intensity of the interval that holds a moment, as decisions made then use it.
 struct PresentIntensity {
   double grams_per_kwh = 0;
-  bool measured = false;  ///< else it is forecast
-  UtcTime known_since{};  ///< when it was fetched, or the forecast was made
+  bool measured = false;          ///< else it is forecast
+  carbon::UtcTime known_since{};  ///< when it was fetched, or the forecast was made
 };
 
 /// "measured" or "forecast".
@@ -44,17 +44,18 @@ std::optional<PresentIntensity> present_intensity(const IntensityReading& readin
 
 /// Returns the value for display if no decision may use it, with the ladder step that it has at
 /// `now`. nullopt if the value is of another time.
-std::optional<LabelledIntensity> aged(const std::optional<LabelledIntensity>& current, UtcTime now);
+std::optional<carbon::LabelledIntensity> aged(
+    const std::optional<carbon::LabelledIntensity>& current, carbon::UtcTime now);
 
 /// From now to a deadline, or as far as a job without one looks ahead.
 struct IntensityOutlook {
   bool may_control = false;
   std::string why_not = {};  ///< where it may not
-  std::vector<PacingInterval> intervals =
-      {};                            ///< weights in grams a joule; never empty where it may
-  WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
+  std::vector<carbon::PacingInterval> intervals =
+      {};                                    ///< weights in grams a joule; never empty where it may
+  carbon::WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
   /// Of these intervals, with the errors of one earlier forecast each.
-  std::vector<WeightOutlook> outlooks = {};
+  std::vector<carbon::WeightOutlook> outlooks = {};
   PresentIntensity present = {};  ///< of the first interval
   std::string step = {};          ///< of the ladder: "provider"
 };
@@ -71,4 +72,4 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
 
 inline constexpr std::size_t kMostOutlook = 1000;
 
-}  // namespace harpe
+}  // namespace harpe::training

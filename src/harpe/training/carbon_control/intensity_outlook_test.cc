@@ -8,7 +8,7 @@
 
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,27 +16,28 @@ using ::testing::HasSubstr;
 constexpr double kStart = 1'764'000'000;  // a whole hour
 constexpr double kKwh = 3.6e6;
 
-IntensityReading reading_of(std::vector<double> values, WholeSeconds step = whole_hours(1)) {
+IntensityReading reading_of(std::vector<double> values,
+                            carbon::WholeSeconds step = carbon::whole_hours(1)) {
   IntensityReading reading;
   reading.identity = {.provider = "test", .zone = "X", .step = step};
-  LabelledForecast forecast;
-  forecast.expected.start = UtcTime{static_cast<std::int64_t>(kStart)};
+  carbon::LabelledForecast forecast;
+  forecast.expected.start = carbon::UtcTime{static_cast<std::int64_t>(kStart)};
   forecast.expected.step = step;
   forecast.expected.estimated.assign(values.size(), 0);
   forecast.expected.values = std::move(values);
-  forecast.ladder = ForecastStep::kProvider;
+  forecast.ladder = carbon::ForecastStep::kProvider;
   forecast.issued_at = forecast.fetched_at = forecast.expected.start;
   reading.forecast = forecast;
   return reading;
 }
 
 /// 150 g/kWh in the first hour of its forecast.
-LabelledIntensity measured_now(const IntensityReading& reading) {
-  LabelledIntensity current;
+carbon::LabelledIntensity measured_now(const IntensityReading& reading) {
+  carbon::LabelledIntensity current;
   current.intensity.grams_per_kwh = 150;
   current.start = reading.forecast->expected.start;
-  current.step = whole_hours(1);
-  current.ladder = LadderStep::kFresh;
+  current.step = carbon::whole_hours(1);
+  current.ladder = carbon::LadderStep::kFresh;
   return current;
 }
 
@@ -65,8 +66,8 @@ TEST(IntensityOutlook, RepeatsItsLastDayBeyondItsEnd) {
 }
 
 TEST(IntensityOutlook, IsBoundedHoweverFarTheDeadline) {
-  const auto outlook = outlook_of(reading_of({1, 2, 3}, WholeSeconds(5)), Seconds{kStart + 1},
-                                  Seconds{kStart + 400.0 * 86'400});
+  const auto outlook = outlook_of(reading_of({1, 2, 3}, carbon::WholeSeconds(5)),
+                                  Seconds{kStart + 1}, Seconds{kStart + 400.0 * 86'400});
   ASSERT_TRUE(outlook.may_control);
   EXPECT_LE(outlook.intervals.size(), kMostOutlook + 2);
   EXPECT_DOUBLE_EQ(outlook.intervals[0].duration.value, 4);
@@ -75,14 +76,14 @@ TEST(IntensityOutlook, IsBoundedHoweverFarTheDeadline) {
 /// The newest fetched value may be of an earlier hour. Decisions then use the forecast.
 TEST(IntensityOutlook, TellsWhatDecisionsGoBy) {
   IntensityReading reading = reading_of({100, 200});
-  const UtcTime start = reading.forecast->expected.start;
+  const carbon::UtcTime start = reading.forecast->expected.start;
   reading.current = measured_now(reading);
-  reading.current->fetched_at = start + WholeSeconds(5);
+  reading.current->fetched_at = start + carbon::WholeSeconds(5);
   const auto present = present_intensity(reading, Seconds{kStart + 600});
   ASSERT_TRUE(present);
   EXPECT_EQ(present->grams_per_kwh, 150);
   EXPECT_STREQ(basis_of(*present), "measured");
-  EXPECT_EQ(present->known_since, start + WholeSeconds(5));
+  EXPECT_EQ(present->known_since, start + carbon::WholeSeconds(5));
   const auto later = present_intensity(reading, Seconds{kStart + 3600});
   ASSERT_TRUE(later);
   EXPECT_EQ(later->grams_per_kwh, 200);
@@ -96,25 +97,25 @@ TEST(IntensityOutlook, TellsWhatDecisionsGoBy) {
 
 TEST(IntensityOutlook, WhatWasFetchedLastAges) {
   IntensityReading reading = reading_of({100, 200});
-  const UtcTime start = reading.forecast->expected.start;
+  const carbon::UtcTime start = reading.forecast->expected.start;
   reading.current = measured_now(reading);
-  reading.current->fetched_at = start + WholeSeconds(5);
-  const auto ladder = [&](std::int64_t after) -> std::optional<LadderStep> {
-    const auto found = aged(reading.current, start + WholeSeconds(after));
+  reading.current->fetched_at = start + carbon::WholeSeconds(5);
+  const auto ladder = [&](std::int64_t after) -> std::optional<carbon::LadderStep> {
+    const auto found = aged(reading.current, start + carbon::WholeSeconds(after));
     return found ? std::optional(found->ladder) : std::nullopt;
   };
-  EXPECT_EQ(ladder(3604), LadderStep::kFresh);
-  EXPECT_EQ(ladder(3605), LadderStep::kLastGood);
-  EXPECT_EQ(ladder(3 * 3600), LadderStep::kLastGood);
+  EXPECT_EQ(ladder(3604), carbon::LadderStep::kFresh);
+  EXPECT_EQ(ladder(3605), carbon::LadderStep::kLastGood);
+  EXPECT_EQ(ladder(3 * 3600), carbon::LadderStep::kLastGood);
   EXPECT_EQ(ladder(3 * 3600 + 1), std::nullopt);
-  reading.current->ladder = LadderStep::kForecast;
-  EXPECT_EQ(ladder(3599), LadderStep::kForecast);
+  reading.current->ladder = carbon::LadderStep::kForecast;
+  EXPECT_EQ(ladder(3599), carbon::LadderStep::kForecast);
   EXPECT_EQ(ladder(3600), std::nullopt);
-  reading.current->ladder = LadderStep::kSameHourLastWeek;
-  EXPECT_EQ(ladder(7 * 86'400 + 3599), LadderStep::kSameHourLastWeek);
+  reading.current->ladder = carbon::LadderStep::kSameHourLastWeek;
+  EXPECT_EQ(ladder(7 * 86'400 + 3599), carbon::LadderStep::kSameHourLastWeek);
   EXPECT_EQ(ladder(7 * 86'400 + 3600), std::nullopt);
-  reading.current->ladder = LadderStep::kYearlyMean;
-  EXPECT_EQ(ladder(400 * 86'400), LadderStep::kYearlyMean);
+  reading.current->ladder = carbon::LadderStep::kYearlyMean;
+  EXPECT_EQ(ladder(400 * 86'400), carbon::LadderStep::kYearlyMean);
 }
 
 TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
@@ -129,15 +130,15 @@ TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
 /// two days, of which 100 + 10 x days came.
 IntensityReading reading_with_record(int days) {
   IntensityReading reading = reading_of(std::vector<double>(48, 200));
-  IntensitySeries& measured = reading.record.measured;
-  measured.start = UtcTime{static_cast<std::int64_t>(kStart)} - whole_days(days);
+  carbon::IntensitySeries& measured = reading.record.measured;
+  measured.start = carbon::UtcTime{static_cast<std::int64_t>(kStart)} - carbon::whole_days(days);
   for (int before = days; before > 0; --before) {
     measured.values.insert(measured.values.end(), 24, 100 + 10 * before);
   }
   measured.estimated.assign(measured.values.size(), 0);
   for (int day = 1; day <= days; ++day) {
-    IntensitySeries said = reading.forecast->expected;
-    said.start = said.start - whole_days(day);
+    carbon::IntensitySeries said = reading.forecast->expected;
+    said.start = said.start - carbon::whole_days(day);
     said.values.assign(48, 100);
     reading.record.earlier.push_back(
         {.days = static_cast<std::size_t>(day), .said = std::move(said)});
@@ -162,10 +163,10 @@ TEST(IntensityOutlook, TakesForecastsOfWhichAllHasCome) {
   const auto long_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 72.0 * 3600});
   EXPECT_EQ(long_one.outlooks.size(), 28U);
   // A gap of two days leaves out the forecasts that fell into it, a gap of an hour none.
-  std::fill_n(reading.record.measured.values.begin() + 100, 1, kNoValue);
+  std::fill_n(reading.record.measured.values.begin() + 100, 1, carbon::kNoValue);
   const auto short_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 24.0 * 3600});
   EXPECT_EQ(short_one.outlooks.size(), 30U);
-  std::fill_n(reading.record.measured.values.begin() + 240, 48, kNoValue);
+  std::fill_n(reading.record.measured.values.begin() + 240, 48, carbon::kNoValue);
   EXPECT_EQ(outlook_of(reading, Seconds{kStart}, Seconds{kStart + 24.0 * 3600}).outlooks.size(),
             28U);
   EXPECT_TRUE(
@@ -176,17 +177,18 @@ TEST(IntensityOutlook, OfAMeasuredHourHasNoError) {
   IntensityReading reading = reading_with_record(30);
   reading.current = measured_now(reading);
   const auto outlook = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 7200});
-  for (const WeightOutlook& one : outlook.outlooks) EXPECT_DOUBLE_EQ(one.front(), 150 / kKwh);
+  for (const carbon::WeightOutlook& one : outlook.outlooks)
+    EXPECT_DOUBLE_EQ(one.front(), 150 / kKwh);
 }
 
 TEST(IntensityOutlook, IsNoneBelowTheStepsOfTheLadderThatMayBeActedUpon) {
   const Seconds now{kStart + 10}, until{kStart + 7200};
   IntensityReading reading = reading_of({100, 200});
-  reading.forecast->ladder = ForecastStep::kPersistence;
+  reading.forecast->ladder = carbon::ForecastStep::kPersistence;
   EXPECT_THAT(outlook_of(reading, now, until).why_not, HasSubstr("persistence"));
   reading = reading_of({100, 200});
-  LabelledIntensity current;
-  current.ladder = LadderStep::kSameHourLastWeek;
+  carbon::LabelledIntensity current;
+  current.ladder = carbon::LadderStep::kSameHourLastWeek;
   reading.current = current;
   EXPECT_THAT(outlook_of(reading, now, until).why_not, HasSubstr("same hour last week"));
   reading.forecast.reset();
@@ -209,4 +211,4 @@ TEST(IntensityOutlook, IsNoneOfAForecastOfAnotherTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::training {
 
 Seconds JobPaces::fastest() const {
   Seconds shortest = iterations.front().time;
-  for (const PieceCost& one : iterations) shortest = std::min(shortest, one.time);
+  for (const carbon::PieceCost& one : iterations) shortest = std::min(shortest, one.time);
   return shortest;
 }
 
-JobPaces job_paces(const PlanTable& plans, const JobPacesOf& of) {
+JobPaces job_paces(const plan::PlanTable& plans, const JobPacesOf& of) {
   JobPaces paces{.iterations = {}, .gpus = of.gpus};
   const double pipelines = of.pipelines;
-  for (const TablePlan& plan : plans.plans()) {
+  for (const plan::TablePlan& plan : plans.plans()) {
     const Seconds pipeline = std::max(plan.time, of.slowest_pipeline);
     const Joules waiting = plans.waiting_power() * (pipeline - plan.time + of.overhead);
     paces.iterations.push_back(
@@ -22,4 +22,4 @@ JobPaces job_paces(const PlanTable& plans, const JobPacesOf& of) {
   return paces;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

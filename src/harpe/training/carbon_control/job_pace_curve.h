@@ -10,11 +10,11 @@
 #include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct JobPaces {
-  std::vector<PieceCost> iterations;  ///< under each plan
-  int gpus = 1;                       ///< of the whole job
+  std::vector<carbon::PieceCost> iterations;  ///< under each plan
+  int gpus = 1;                               ///< of the whole job
   Seconds fastest() const;
 };
 
@@ -26,6 +26,6 @@ struct JobPacesOf {
 };
 
 /// Plans that a straggler makes the others wait for are left out. Never empty.
-JobPaces job_paces(const PlanTable& plans, const JobPacesOf& of);
+JobPaces job_paces(const plan::PlanTable& plans, const JobPacesOf& of);
 
-}  // namespace harpe
+}  // namespace harpe::training

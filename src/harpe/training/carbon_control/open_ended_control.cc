@@ -10,7 +10,7 @@
 #include "harpe/training/carbon_control/carbon_controller.h"
 #include "harpe/training/carbon_control/control_situation.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Work that is done ahead pays where the forecast ends, so the job looks twice as far.
@@ -49,13 +49,13 @@ void CarbonController::count(const DecidedInterval& decided, Seconds& duration, 
   state_.worked = std::max(0.0, state_.worked + done);
 }
 
-OpenEndedJob CarbonController::open_ended(const Situation& at) const {
+carbon::OpenEndedJob CarbonController::open_ended(const Situation& at) const {
   const double slower = *terms_.deadline_factor;
   const Seconds slack = std::max(Seconds{0}, *terms_.slack - Seconds{at.reserve * slower});
-  OpenEndedJob made(at.curve, {.slowdown = slower - 1,
-                               .slack = slack,
-                               .pause = at.pacing.pause,
-                               .held_cost = at.pacing.held_cost});
+  carbon::OpenEndedJob made(at.curve, {.slowdown = slower - 1,
+                                       .slack = slack,
+                                       .pause = at.pacing.pause,
+                                       .held_cost = at.pacing.held_cost});
   made.resume({.done = state_.worked, .elapsed = state_.elapsed, .state = at.past.state});
   return made;
 }
@@ -69,7 +69,7 @@ CarbonDecision CarbonController::without_end(Situation& at, CarbonDecision decis
   at.time_left = kWithoutForecast;
   if (at.outlook.may_control) {
     at.time_left = {};
-    for (const PacingInterval& hour : at.outlook.intervals) at.time_left += hour.duration;
+    for (const carbon::PacingInterval& hour : at.outlook.intervals) at.time_left += hour.duration;
   }
   at.needed = at.time_left.value / slower;
   at.pacing.work = at.needed;
@@ -93,4 +93,4 @@ CarbonDecision CarbonController::without_end(Situation& at, CarbonDecision decis
   return by_plan(at, std::move(decision));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 
 #include "harpe/training/carbon_control/carbon_controller_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Mode = CarbonDecision::Mode;
@@ -167,4 +167,4 @@ TEST(OpenEndedControl, WithoutAForecastItKeepsUpAndNoMore) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kAssumed = 4;           // intervals
@@ -76,4 +76,4 @@ double ProgressSpread::reserve(double work_left, double probability) const {
   return mean * work_left + std::max({0.0, normal, single});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

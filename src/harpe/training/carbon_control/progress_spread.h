@@ -26,7 +26,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class ProgressSpread {
  public:
@@ -53,4 +53,4 @@ class ProgressSpread {
 /// 26.2.23).
 double normal_quantile(double p);
 
-}  // namespace harpe
+}  // namespace harpe::training

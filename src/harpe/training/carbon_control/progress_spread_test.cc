@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(NormalQuantile, IsThatOfTables) {
@@ -81,4 +81,4 @@ TEST(ProgressSpread, ForgetsWhatIsLongAgo) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// "810 MHz and as it is".
@@ -90,4 +90,4 @@ const RankAssignment* AssignmentBook::of_version(std::uint64_t version) const no
   return found != assignments_.end() ? &*found : nullptr;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -18,7 +18,7 @@
 #include "harpe/training/client/latest_snapshot.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// An assignment as its rank can run by it. A memory clock and a power limit take a GPU long to
 /// change, so they are for all instructions.
@@ -67,4 +67,4 @@ class AssignmentBook {
 /// the newest snapshot.
 using PublishedAssignments = LatestSnapshot<const AssignmentBook, 2>;
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Purpose = StageAssignment::Purpose;
@@ -141,4 +141,4 @@ TEST(AssignmentBook, KeepsTheNewestOfTooMany) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

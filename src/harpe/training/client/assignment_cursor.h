@@ -13,7 +13,7 @@
 #include "harpe/training/client/instruction_cursor.h"
 #include "harpe/training/client/wanted_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe; allocates nothing and never waits.
 class AssignmentCursor {
@@ -93,4 +93,4 @@ class AssignmentCursor {
   Label label_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

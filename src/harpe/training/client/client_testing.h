@@ -22,12 +22,12 @@
 #include "harpe/training/job/job.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class TestServer {
  public:
   /// Responds in place of the job, where it returns something.
-  using Override = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
+  using Override = std::function<std::optional<net::HttpResponse>(const net::HttpRequest&)>;
 
   TestServer() { up(); }
   ~TestServer() { down(); }
@@ -48,12 +48,15 @@ class TestServer {
     loop_.reset();
   }
   void up() {
-    auto listening = listen_tcp(*parse_tcp_address(address_));
+    auto listening = net::listen_tcp(*net::parse_tcp_address(address_));
     if (!listening.ok()) std::abort();
-    address_ = listening_address(listening->get());
-    loop_ = std::make_unique<ServerLoop>();
-    server_ = std::make_unique<HttpServer>(
-        *loop_, [this](const HttpRequest& request, const Reply& reply) { reply(respond(request)); },
+    address_ = net::listening_address(listening->get());
+    loop_ = std::make_unique<net::ServerLoop>();
+    server_ = std::make_unique<net::HttpServer>(
+        *loop_,
+        [this](const net::HttpRequest& request, const net::Reply& reply) {
+          reply(respond(request));
+        },
         limits_, [](const std::string&) {});
     if (!server_->serve(*std::move(listening), false).ok()) std::abort();
     loop_->every(Seconds{0.2}, [this] {
@@ -94,7 +97,7 @@ class TestServer {
   }
 
  private:
-  class Stream final : public EventStream {
+  class Stream final : public net::EventStream {
    public:
     Stream(int of_pipeline, int of_stage) : pipeline(of_pipeline), stage(of_stage) {}
     void start(std::function<void()> wake) override {
@@ -129,10 +132,10 @@ class TestServer {
     const auto since = std::chrono::system_clock::now().time_since_epoch();
     return Seconds{std::chrono::duration<double>(since).count()};
   }
-  static HttpResponse json(int status, std::string body) {
+  static net::HttpResponse json(int status, std::string body) {
     return {.status = status, .content_type = "application/json", .body = std::move(body)};
   }
-  static HttpResponse refused(const Error& error) {
+  static net::HttpResponse refused(const Error& error) {
     const int status = error.code == ErrorCode::kConflict   ? 409
                        : error.code == ErrorCode::kNotFound ? 404
                                                             : 400;
@@ -145,18 +148,18 @@ class TestServer {
     return rank_response_json(response, assignments_json(job_->assignments(pipeline, stage)));
   }
 
-  HttpResponse respond(const HttpRequest& request) {
+  net::HttpResponse respond(const net::HttpRequest& request) {
     const MutexLock lock(mutex_);
     requests_.push_back(request.method + " " + request.path);
     if (override_) {
       if (auto instead = override_(request)) return *std::move(instead);
     }
-    HttpResponse response = response_of_job(request);
+    net::HttpResponse response = response_of_job(request);
     settle();
     return response;
   }
 
-  HttpResponse response_of_job(const HttpRequest& request) HARPE_REQUIRES(mutex_) {
+  net::HttpResponse response_of_job(const net::HttpRequest& request) HARPE_REQUIRES(mutex_) {
     if (request.method == "PUT") {
       auto spec = parse_job_spec(request.body);
       if (!spec.ok()) return refused(spec.error());
@@ -215,17 +218,17 @@ class TestServer {
       job_->characterized(ticket, plans(*effects.characterize), now());
     }
   }
-  Result<PlanTable> plans(const CharacterizeRequest& request) const HARPE_REQUIRES(mutex_) {
+  Result<plan::PlanTable> plans(const CharacterizeRequest& request) const HARPE_REQUIRES(mutex_) {
     const JobSpec& spec = job_->spec();
     auto frontier = HARPE_TRY(characterize(spec.schedule, request.profile,
                                            {.blocking_power = request.blocking_power.front()}));
-    return PlanTable::build(frontier, {.plans = spec.plans, .plan = {}});
+    return plan::PlanTable::build(frontier, {.plans = spec.plans, .plan = {}});
   }
 
   std::string address_ = "127.0.0.1:0";
-  HttpLimits limits_;
-  std::unique_ptr<ServerLoop> loop_;
-  std::unique_ptr<HttpServer> server_;
+  net::HttpLimits limits_;
+  std::unique_ptr<net::ServerLoop> loop_;
+  std::unique_ptr<net::HttpServer> server_;
   std::thread thread_;
 
   Mutex mutex_;
@@ -237,4 +240,4 @@ class TestServer {
   std::vector<std::string> requests_ HARPE_GUARDED_BY(mutex_), events_ HARPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,26 +6,26 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// An agent that leaves commands lying for longer, while more may come, does not set clocks.
 constexpr Seconds kSlowAgent{0.1};
 
-const char* reason_of(ClockOutcome outcome) {
+const char* reason_of(node::ClockOutcome outcome) {
   switch (outcome) {
-    case ClockOutcome::kNotAllowed:
+    case node::ClockOutcome::kNotAllowed:
       return "the agent's policy does not allow it (clocks_mhz in its policy file)";
-    case ClockOutcome::kNotSupported:
+    case node::ClockOutcome::kNotSupported:
       return "this GPU or its driver cannot do that";
-    case ClockOutcome::kFailed:
+    case node::ClockOutcome::kFailed:
       return "the driver, or the agent's files, failed: see the agent's log";
-    case ClockOutcome::kDryRun:
+    case node::ClockOutcome::kDryRun:
       return "the agent runs with --dry-run and sets nothing";
-    case ClockOutcome::kEnded:
+    case node::ClockOutcome::kEnded:
       return "the lease has ended";
-    case ClockOutcome::kNone:
-    case ClockOutcome::kApplied:
+    case node::ClockOutcome::kNone:
+    case node::ClockOutcome::kApplied:
       break;
   }
   return nullptr;
@@ -46,7 +46,7 @@ Watts SteadyKnobs::limit_of(std::uint64_t word) {
   return Watts{static_cast<double>(static_cast<std::uint32_t>(word)) / 1000};
 }
 
-Status SteadyKnobs::set(ClockChannel& channel, std::uint64_t wanted) {
+Status SteadyKnobs::set(node::ClockChannel& channel, std::uint64_t wanted) {
   const Megahertz clock = clock_of(wanted);
   const Watts limit = limit_of(wanted);
   const auto note = [this](Megahertz clock_set, Watts limit_set) {
@@ -63,7 +63,7 @@ Status SteadyKnobs::set(ClockChannel& channel, std::uint64_t wanted) {
   return ok_status();
 }
 
-Status SteadyKnobs::apply(ClockChannel& channel, Instant now) {
+Status SteadyKnobs::apply(node::ClockChannel& channel, Instant now) {
   const std::uint64_t wanted = wanted_;
   if (wanted == in_force_ || (wanted == refused_ && now < retry_)) return ok_status();
   Status done = set(channel, wanted);
@@ -101,14 +101,14 @@ void ClockLink::tick() {
   look_at_outcome();
   apply_knobs();
   if (clock_.now() < next_) return;
-  ClockChannel* channel = channels_.newest();
+  node::ClockChannel* channel = channels_.newest();
   if (channel == nullptr) return connect();
   if (Status status = channel->renew(options_.lease); !status.ok()) return lost(status.error());
   next_ = clock_.now() + options_.lease / 3;
 }
 
 void ClockLink::apply_knobs() {
-  ClockChannel* channel = channels_.newest();
+  node::ClockChannel* channel = channels_.newest();
   if (channel == nullptr || knobs_.in_force()) return;
   const Status applied = knobs_.apply(*channel, clock_.now());
   troubled_ = clock_.now();
@@ -116,18 +116,19 @@ void ClockLink::apply_knobs() {
 }
 
 void ClockLink::connect() {
-  auto channel = ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
+  auto channel =
+      node::ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
   if (!channel.ok()) return lost(channel.error());
   if (std::exchange(told_away_, false)) log_("the agent sets clocks again");
   failures_ = 0;
   ever_connected_ = true;
-  told_outcome_ = ClockOutcome::kNone;
+  told_outcome_ = node::ClockOutcome::kNone;
   told_refusals_ = false;
   waiting_since_.reset();
   served_ = refused_ = 0;
   knobs_.forget();
-  channels_.publish(std::make_unique<ClockChannel>(*std::move(channel)));
-  ClockChannel* newest = channels_.newest();
+  channels_.publish(std::make_unique<node::ClockChannel>(*std::move(channel)));
+  node::ClockChannel* newest = channels_.newest();
   wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
   // The policy may have granted less time than was asked for.
   next_ = clock_.now() + std::min(options_.lease, newest->duration()) / 3;
@@ -147,9 +148,9 @@ void ClockLink::lost(const Error& error) {
 }
 
 void ClockLink::look_at_outcome() {
-  const ClockChannel* channel = channels_.newest();
+  const node::ClockChannel* channel = channels_.newest();
   if (channel == nullptr) return;
-  const ClockChannel::Served served = channel->served(0);
+  const node::ClockChannel::Served served = channel->served(0);
   const char* reason = reason_of(served.outcome);
   if (reason == nullptr && channel->refused(0) > 0 && !std::exchange(told_refusals_, true)) {
     log_(
@@ -160,7 +161,7 @@ void ClockLink::look_at_outcome() {
   told_outcome_ = served.outcome;
   told_refusals_ = true;
   log_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
-  if (served.outcome == ClockOutcome::kEnded) {
+  if (served.outcome == node::ClockOutcome::kEnded) {
     channels_.publish(nullptr);
     next_ = clock_.now() + options_.first_retry;
   }
@@ -169,7 +170,7 @@ void ClockLink::look_at_outcome() {
 /// Notes whether anything that was asked for is not done.
 void ClockLink::look() {
   const Instant now = clock_.now();
-  const ClockChannel* channel = channels_.newest();
+  const node::ClockChannel* channel = channels_.newest();
   if (channel != nullptr && !channel->connected()) {
     lost(Error::of(ErrorCode::kUnavailable, "the agent has gone"));
     channel = nullptr;
@@ -179,7 +180,7 @@ void ClockLink::look() {
     return;
   }
   const std::uint32_t wanted = channel->wanted(0);
-  const ClockChannel::Served served = channel->served(0);
+  const node::ClockChannel::Served served = channel->served(0);
   if (served.sequence == wanted || served.sequence != served_) {
     waiting_since_.reset();
   } else if (!waiting_since_) {
@@ -199,4 +200,4 @@ bool ClockLink::obeyed_since(Instant begin) {
   return troubled_ < begin;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -18,7 +18,7 @@
 #include "harpe/training/client/latest_snapshot.h"
 #include "harpe/training/client/wanted_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct ClockLinkOptions {
   std::filesystem::path socket;
@@ -48,7 +48,7 @@ class SteadyKnobs {
   /// Sends the wanted values to the agent if they are not in force, and waits for the response. A
   /// refusal is logged once, resets both values, and is tried again after `kRetry`. Fails if the
   /// channel fails.
-  Status apply(ClockChannel& channel, Instant now);
+  Status apply(node::ClockChannel& channel, Instant now);
   /// Notes that the channel was replaced: the agent has restored the values of the last one.
   void forget() { in_force_ = 0; }
 
@@ -63,7 +63,7 @@ class SteadyKnobs {
   static std::uint64_t word_of(const Knobs& knobs) noexcept;
   static Megahertz clock_of(std::uint64_t word);
   static Watts limit_of(std::uint64_t word);
-  Status set(ClockChannel& channel, std::uint64_t wanted);
+  Status set(node::ClockChannel& channel, std::uint64_t wanted);
 
   std::function<void(const std::string&)> log_;
   std::atomic<std::uint64_t> wanted_ = 0, refused_ = kNone;
@@ -87,7 +87,7 @@ class ClockLink {
 
   /// Asks the agent for this clock, where there is one. 0 MHz takes the lock off.
   void tell(std::size_t teller, Megahertz clock) noexcept {
-    if (ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
+    if (node::ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
     channels_.release(teller);
   }
 
@@ -115,7 +115,7 @@ class ClockLink {
   WantedClock& wanted_;
   Clock& clock_;
   std::function<void(const std::string&)> log_;
-  LatestSnapshot<ClockChannel, kTellers> channels_;
+  LatestSnapshot<node::ClockChannel, kTellers> channels_;
   SteadyKnobs knobs_;
   Instant next_;
   int failures_ = 0;
@@ -126,7 +126,7 @@ class ClockLink {
   Instant troubled_;                      ///< when something asked for was last seen not to be done
   std::optional<Instant> waiting_since_;  ///< nothing of what was asked for has been served
   std::uint32_t served_ = 0, refused_ = 0;
-  ClockOutcome told_outcome_ = ClockOutcome::kNone;
+  node::ClockOutcome told_outcome_ = node::ClockOutcome::kNone;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kMostReadings = 4096;  // minutes, should no iteration ask for them
@@ -39,4 +39,4 @@ Megahertz ClockReadings::during(std::span<const TimedInstruction> instructions) 
   return {static_cast<int>(quantile(std::move(found), 0.5))};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/training/client/iteration_log.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe. Reads nothing until it is enabled.
 class ClockReadings {
@@ -39,4 +39,4 @@ class ClockReadings {
   std::deque<Reading> readings_ HARPE_GUARDED_BY(mutex_);  ///< oldest first
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

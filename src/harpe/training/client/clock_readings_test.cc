@@ -6,7 +6,7 @@
 
 #include "harpe/base/clock.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 class ClockedGpu final : public Gpu {
@@ -71,4 +71,4 @@ TEST_F(ClockReadingsTest, AGpuThatDoesNotTellItsClockHasNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,7 +4,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 
 Status EventReader::add(std::string_view bytes, const Listener& listener) {
   for (const char byte : bytes) {
@@ -45,4 +45,4 @@ void EventReader::take_line(std::string_view line, const Listener& listener) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

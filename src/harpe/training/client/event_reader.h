@@ -9,7 +9,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe. Keeps at most `kLongest` bytes of one event.
 class EventReader {
@@ -36,4 +36,4 @@ class EventReader {
   bool has_data_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -80,4 +80,4 @@ TEST(EventReader, AnEndlessEventIsRefused) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

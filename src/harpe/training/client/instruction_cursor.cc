@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 
 Result<InstructionCursor> InstructionCursor::make(const Schedule& schedule, int stage) {
   if (stage < 0 || stage >= static_cast<int>(schedule.lists.size())) {
@@ -69,4 +69,4 @@ InstructionCursor::Taken InstructionCursor::take(InstructionKind kind, int chunk
   return {position, false};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

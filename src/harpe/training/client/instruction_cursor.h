@@ -13,7 +13,7 @@
 #include "harpe/base/result.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe. `take`, `next` and `restart` allocate nothing; O(1), and O(list) in the worst
 /// case where a micro-batch was left out.
@@ -59,4 +59,4 @@ class InstructionCursor {
   int next_ = -1;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

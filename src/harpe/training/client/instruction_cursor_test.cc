@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 struct Announced {
@@ -96,4 +96,4 @@ TEST(InstructionCursor, RefusesAStageThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

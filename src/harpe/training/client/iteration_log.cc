@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -120,4 +120,4 @@ IterationReport make_report(const IterationRecord& record, RankCoordinates coord
   return report;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -14,7 +14,7 @@
 #include "harpe/training/client/rank_event.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One instruction as it ran.
 struct TimedInstruction {
@@ -65,4 +65,4 @@ using SpanEnergies = std::function<std::vector<EnergyEstimate>(std::span<const T
 IterationReport make_report(const IterationRecord& record, RankCoordinates coordinates,
                             const SpanEnergies& energies);
 
-}  // namespace harpe
+}  // namespace harpe::training

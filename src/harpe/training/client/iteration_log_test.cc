@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Kind = RankEvent::Kind;
@@ -156,4 +156,4 @@ TEST_F(Log, EnergyThatIsNotKnownIsNotANumber) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

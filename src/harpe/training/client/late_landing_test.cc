@@ -17,7 +17,7 @@
 #include "harpe/plan/profile/synth.h"
 #include "harpe/training/client/look_ahead.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Watts kBlocking{80};
@@ -66,7 +66,7 @@ std::vector<Planned> planned_of(const std::vector<PlannedInstruction>& list) {
 class Stage {
  public:
   Stage(const Profile& profile, int stage, std::vector<Planned> plan, const LatencyByClock& latency,
-        const AskingAhead& asking, Draw draw, std::uint64_t seed)
+        const plan::AskingAhead& asking, Draw draw, std::uint64_t seed)
       : profile_(profile),
         stage_(stage),
         plan_(std::move(plan)),
@@ -89,7 +89,7 @@ class Stage {
     Progress done = progress(now.kind, begin);
     if (const auto& asked = look_ahead_.ask()) {
       std::uniform_real_distribution<double> share(0, 1);
-      const Instant seen = begin + share(random_) * AskingAhead::kSeenWithin;
+      const Instant seen = begin + share(random_) * plan::AskingAhead::kSeenWithin;
       const Instant at = std::max(asked->at, seen);
       if (at < done.end) {
         ask(asked->clock, at);
@@ -167,7 +167,7 @@ class Stage {
 /// Replays a plan, each iteration after the one before.
 Outcome replay(const Plan& plan, const Profile& profile, const Pipeline& pipeline,
                const LatencyByClock& latency, const LatencyByClock& counted,
-               const AskingAhead& asking, const Draw& draw, std::uint64_t seed) {
+               const plan::AskingAhead& asking, const Draw& draw, std::uint64_t seed) {
   std::vector<Stage> stages;
   for (int stage = 0; stage < plan.stages; ++stage) {
     stages.emplace_back(profile, stage, planned_of(plan.instructions[stage]), latency, asking, draw,
@@ -252,7 +252,8 @@ TEST(LateLanding, PlansForHarpesClientHoldForAllDelays) {
     std::mt19937_64 random(seed);
     const Problem given = problem(seed, 0.03);
     const LatencyByClock latency = seed == 1 ? LatencyByClock(0.01_s) : random_table(random);
-    const LatencyByClock counted = counted_latency(latency, ClockClient::kHarpe, given.profile);
+    const LatencyByClock counted =
+        plan::counted_latency(latency, plan::ClockClient::kHarpe, given.profile);
     const PlanOptions options{.effort = Effort::kQuick, .switch_latency = counted};
     for (const double slower : {1.0, 1.03}) {
       const Seconds fastest = given.frontier.fastest_plan(options)->iteration_time;
@@ -262,7 +263,7 @@ TEST(LateLanding, PlansForHarpesClientHoldForAllDelays) {
         const std::string where = std::string(name) + ", seed " + std::to_string(seed) +
                                   ", slower by " + std::to_string(slower);
         const Outcome found = replay(plan, given.profile, given.pipeline, latency, counted,
-                                     AskingAhead(latency), draw, seed);
+                                     plan::AskingAhead(latency), draw, seed);
         EXPECT_LE(found.latest, kRounding) << where;
         EXPECT_LE(found.latest_clock, kRounding) << where;
         EXPECT_LE(found.earliest, kRounding) << where;
@@ -275,14 +276,15 @@ TEST(LateLanding, PlansForHarpesClientHoldForAllDelays) {
 TEST(LateLanding, PlansHoldWhereComputationsAreShorterThanAChange) {
   const Problem given = problem(5, 0.004);
   const LatencyByClock latency({{Megahertz{1410}, 0.006_s, 0.0055_s}});
-  const LatencyByClock counted = counted_latency(latency, ClockClient::kHarpe, given.profile);
+  const LatencyByClock counted =
+      plan::counted_latency(latency, plan::ClockClient::kHarpe, given.profile);
   EXPECT_GT(counted.longest(), 0.0025_s) << "there is less time to ask in";
   const PlanOptions options{.effort = Effort::kQuick, .switch_latency = counted};
   const Plan plan = given.frontier.fastest_plan(options).value();
   ASSERT_GT(plan.clock_changes(), 0);
   for (const auto& [name, draw] : kDraws) {
     const Outcome found = replay(plan, given.profile, given.pipeline, latency, counted,
-                                 AskingAhead(latency), draw, 5);
+                                 plan::AskingAhead(latency), draw, 5);
     EXPECT_LE(found.latest, kRounding) << name;
     EXPECT_LE(found.latest_clock, kRounding) << name;
     EXPECT_LE(found.energy, 1 + 1e-9) << name;
@@ -292,14 +294,15 @@ TEST(LateLanding, PlansHoldWhereComputationsAreShorterThanAChange) {
 TEST(LateLanding, PlansForHarpesClientDoNotHoldForOneThatAsksAtTheEnd) {
   const Problem given = problem(1, 0.03);
   const LatencyByClock latency = 0.01_s;
-  const LatencyByClock counted = counted_latency(latency, ClockClient::kHarpe, given.profile);
+  const LatencyByClock counted =
+      plan::counted_latency(latency, plan::ClockClient::kHarpe, given.profile);
   const Plan plan =
       given.frontier.fastest_plan({.effort = Effort::kQuick, .switch_latency = counted}).value();
   const Outcome found = replay(plan, given.profile, given.pipeline, latency, counted,
-                               AskingAhead::by(0_s), kDraws[3].second, 1);
+                               plan::AskingAhead::by(0_s), kDraws[3].second, 1);
   EXPECT_GT(found.latest, 0.001_s);
   EXPECT_GT(found.latest_clock, 0.005_s);
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

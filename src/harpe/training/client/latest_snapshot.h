@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 
 template <class T, std::size_t Readers>
 class LatestSnapshot {
@@ -65,4 +65,4 @@ class LatestSnapshot {
   std::vector<std::unique_ptr<T>> owned_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::training {
 
 void LookAhead::Durations::add(double value) {
   seconds[static_cast<std::size_t>(count % kKept)] = static_cast<float>(value);
@@ -52,4 +52,4 @@ void LookAhead::end(Instant at) {
   kinds_[{running.kind, running.chunk, running.clock.value}].add(took);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

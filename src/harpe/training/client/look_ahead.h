@@ -24,13 +24,13 @@
 #include "harpe/plan/instruction/asking_ahead.h"
 #include "harpe/plan/instruction/instruction.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe. O(log (kinds x chunks x clocks)).
 class LookAhead {
  public:
   /// \param instructions  length of the stage's list
-  LookAhead(std::size_t instructions, AskingAhead asking)
+  LookAhead(std::size_t instructions, plan::AskingAhead asking)
       : places_(instructions), asking_(std::move(asking)) {}
 
   struct Running {
@@ -73,10 +73,10 @@ class LookAhead {
 
   std::vector<Place> places_;
   std::map<std::tuple<InstructionKind, int, int>, Durations> kinds_;
-  AskingAhead asking_;
+  plan::AskingAhead asking_;
   std::optional<Running> running_;
   Instant began_;
   std::optional<Ask> ask_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -39,7 +39,7 @@
 #include "harpe/training/client/client_testing.h"
 #include "harpe/training/client/scripted_cuda_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kMicroBatches = 8;
@@ -67,17 +67,18 @@ struct Outcome {
 Seconds counted(Asking asking, double switch_ms) {
   const LatencyByClock longest = Seconds{kLongestSwitch * switch_ms / 1000};
   const bool is_ahead = asking == Asking::kAhead || asking == Asking::kOnTheDevice;
-  return is_ahead ? remaining_latency(longest, {}, kForwardTime).longest() : longest.longest();
+  return is_ahead ? plan::remaining_latency(longest, {}, kForwardTime).longest()
+                  : longest.longest();
 }
 
 struct Bench {
   ScriptedCuda cuda;
   TestDirectory directory;
   std::shared_ptr<Simulation> simulation;
-  std::unique_ptr<Controller> controller;
+  std::unique_ptr<node::Controller> controller;
   SimulatedWork forward, backward;
   std::unique_ptr<Gpu> measured;
-  ControllerOptions agent;
+  node::ControllerOptions agent;
 
   bool start(double switch_ms) {
     const std::filesystem::path file = directory.path() / "simulation.toml";
@@ -92,10 +93,10 @@ struct Bench {
     Devices devices;
     devices.gpus.push_back(simulation->gpu(0));
     measured = simulation->gpu(0);
-    agent = options_in(directory);
-    auto made =
-        Controller::start(std::move(devices), policy_of_this_user("clocks_mhz = [210, 1410]\n"),
-                          agent, system_clock());
+    agent = node::options_in(directory);
+    auto made = node::Controller::start(std::move(devices),
+                                        node::policy_of_this_user("clocks_mhz = [210, 1410]\n"),
+                                        agent, system_clock());
     if (!made.ok()) return false;
     controller = *std::move(made);
     forward = simulation->model_work(0, kForwardTime, kMemoryBound);
@@ -135,19 +136,19 @@ struct Bench {
       clocks += (i > 0 ? "," : "") +
                 std::to_string(i % 2 == 0 ? kForwardClock.value : kBackwardClock.value);
     }
-    server.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+    server.respond_by([&](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
       if (request.path.ends_with("/events")) return std::nullopt;
-      return HttpResponse{
+      return net::HttpResponse{
           .status = 200,
           .content_type = "application/json",
           .body = R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": )"
                   R"("plan", "clocks_mhz": [)" +
                   clocks + "]}]}"};
     });
-    std::optional<ClockChannel> channel;
+    std::optional<node::ClockChannel> channel;
     std::unique_ptr<RankClient> client;
     if (asking == Asking::kAtItsStart) {
-      auto taken = ClockChannel::take(agent.clock_socket, {0}, Seconds{60}, "bench");
+      auto taken = node::ClockChannel::take(agent.clock_socket, {0}, Seconds{60}, "bench");
       if (!taken.ok()) std::abort();
       channel = *std::move(taken);
     } else {
@@ -243,7 +244,7 @@ int run(int iterations, double switch_ms) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training
 
 int main(int argc, char** argv) {
   const int iterations = argc > 1 ? std::atoi(argv[1]) : 5;
@@ -252,5 +253,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "look_ahead_bench [iterations] [switch milliseconds]\n");
     return 2;
   }
-  return harpe::run(iterations, switch_ms);
+  return harpe::training::run(iterations, switch_ms);
 }

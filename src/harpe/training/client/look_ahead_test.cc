@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr auto kForward = InstructionKind::kForward;
@@ -13,7 +13,7 @@ Instant at(double seconds) {
 }
 
 /// Asks 10 s ahead, whatever the clock.
-const AskingAhead kTenSeconds = AskingAhead::by(10_s);
+const plan::AskingAhead kTenSeconds = plan::AskingAhead::by(10_s);
 
 LookAhead::Running running(int position, int clock, int next, std::uint32_t step = 1) {
   return {position, kForward, 0, {clock}, {next}, step};
@@ -47,7 +47,7 @@ TEST(LookAhead, NeverAsksSoEarlyThatTheRunningOneIsCutInto) {
 }
 
 TEST(LookAhead, AsksByTheLeastLatencyOfTheNextClock) {
-  LookAhead ahead(1, AskingAhead(LatencyByClock({{900_MHz, 40_s, 20_s}, {1200_MHz, 10_s}})));
+  LookAhead ahead(1, plan::AskingAhead(LatencyByClock({{900_MHz, 40_s, 20_s}, {1200_MHz, 10_s}})));
   ahead.begin(running(0, 1410, 900), at(0));
   ahead.end(at(64));
   ahead.begin(running(0, 1410, 900), at(0));
@@ -57,7 +57,7 @@ TEST(LookAhead, AsksByTheLeastLatencyOfTheNextClock) {
 }
 
 TEST(LookAhead, ExpectsTheShortestOfDurationsThatVaryLittle) {
-  LookAhead ahead(1, AskingAhead(10_s));
+  LookAhead ahead(1, plan::AskingAhead(10_s));
   for (const double took : {60.0, 58.0, 59.0, 57.0}) {
     ahead.begin(running(0, 1410, 900), at(0));
     ahead.end(at(took));
@@ -107,4 +107,4 @@ TEST(LookAhead, AsksForNothingWhereTheClockStaysOrTheInstructionIsUnknown) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
-constexpr Seconds kLook = AskingAhead::kSeenWithin, kIdleLook{0.01};
+constexpr Seconds kLook = plan::AskingAhead::kSeenWithin, kIdleLook{0.01};
 /// Longer than a stage waits between two instructions: until then the client sees in time that one
 /// has begun (`AskingAhead::kSeenWithin`).
 constexpr Seconds kIdleAfter{10};
@@ -86,4 +86,4 @@ void Pacer::ask_if_due() {
   look_ahead_.taken();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include "harpe/training/client/rank_event.h"
 #include "harpe/training/client/wanted_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Training does not wake it, which would be a system call: it looks by itself, each millisecond
 /// while training runs. An instruction's begin is noted with its time, so what is asked ahead is
@@ -31,7 +31,7 @@ class Pacer {
   };
   struct Options {
     std::size_t instructions = 0;  ///< length of the stage's list
-    AskingAhead asking = AskingAhead::by(Seconds{0});
+    plan::AskingAhead asking = plan::AskingAhead::by(Seconds{0});
   };
   static constexpr std::size_t kTeller = 1;  ///< of the clock link
 
@@ -65,4 +65,4 @@ class Pacer {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

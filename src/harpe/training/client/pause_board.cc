@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kLookAgain{0.5};  // for what comes to pass without a word
@@ -80,4 +80,4 @@ bool PauseBoard::wait(Seconds most) {
   return over;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

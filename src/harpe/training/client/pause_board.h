@@ -16,7 +16,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/training/wire/pause_book.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class PauseBoard {
  public:
@@ -58,4 +58,4 @@ class PauseBoard {
   std::uint64_t waiting_ HARPE_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

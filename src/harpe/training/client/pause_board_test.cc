@@ -9,7 +9,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/eventually_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kForEver{std::numeric_limits<double>::infinity()};
@@ -104,4 +104,4 @@ TEST_F(PauseBoardTest, NothingIsAskedByAJobThatIsAnotherOneNow) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

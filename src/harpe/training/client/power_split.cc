@@ -7,7 +7,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kForgetting = 0.98;      // an iteration: chips warm up
@@ -226,4 +226,4 @@ void PowerSplit::refine(const IterationRecord& record, IterationReport& report) 
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -25,7 +25,7 @@
 #include "harpe/training/client/iteration_log.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe. `add` is O(edges x instructions between + classes^2), `refine` O(classes^3).
 class PowerSplit {
@@ -71,4 +71,4 @@ class PowerSplit {
   double energy_ = 0, time_ = 0;  ///< not weighted
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

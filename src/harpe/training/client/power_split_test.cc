@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr auto kSplitForward = InstructionKind::kForward;
@@ -236,4 +236,4 @@ TEST(PowerSplit, ThousandsOfClassesAreNotToldApart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/client/rank_event.h"
 #include "harpe/training/client/wanted_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(RankEventQueue, EverythingArrivesInOrderOrIsCountedAsLost) {
@@ -151,4 +151,4 @@ TEST(WantedClock, TheLastClockToldIsTheNewestWhoeverTellsIt) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

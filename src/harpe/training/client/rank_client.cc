@@ -65,9 +65,9 @@ bool is_first_of_node() {
   return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
 }
 
-AskingAhead asking_of(const RankClientOptions& options) {
-  return options.look_ahead ? AskingAhead::by(*options.look_ahead)
-                            : AskingAhead(options.spec.switch_latency);
+plan::AskingAhead asking_of(const RankClientOptions& options) {
+  return options.look_ahead ? plan::AskingAhead::by(*options.look_ahead)
+                            : plan::AskingAhead(options.spec.switch_latency);
 }
 
 /// Returns true if the client asks ahead by the latency that the job states, as plans assume.
@@ -83,7 +83,7 @@ struct MeasuredGpu {
   std::vector<Megahertz> clocks;  ///< that it can be locked to
   Watts power_limit{};            ///< 0: not known
   Devices devices;                ///< must outlive the monitor, like `clock_readings`
-  std::unique_ptr<ClockReadings> clock_readings;
+  std::unique_ptr<training::ClockReadings> clock_readings;
   std::unique_ptr<EnergyMonitor> monitor;
 };
 
@@ -96,7 +96,8 @@ std::optional<std::size_t> choose_gpu(const RankClientOptions& options, const De
   std::vector<GpuIdentity> identities;
   identities.reserve(gpus.size());
   for (const auto& gpu : gpus) identities.push_back(gpu->identity());
-  const auto visible = visible_gpus(identities, VisibilityVariables::of_environment());
+  const auto visible =
+      device::visible_gpus(identities, device::VisibilityVariables::of_environment());
   if (!visible.ok()) {
     options.log(visible.error().text() + "; this rank's energy is not measured");
     return std::nullopt;
@@ -148,7 +149,7 @@ Result<MeasuredGpu> find_gpu(const RankClientOptions& options) {
   }
   if (const auto limit = gpu->power_limit(); limit.ok()) found.power_limit = *limit;
   const std::array<Gpu*, 1> one{gpu};
-  found.clock_readings = std::make_unique<ClockReadings>(system_clock());
+  found.clock_readings = std::make_unique<training::ClockReadings>(system_clock());
   // An observing rank has no assignments: only readings show its clock.
   found.clock_readings->enable(options.spec.observe);
   const auto look = [readings = found.clock_readings.get()](std::size_t, Gpu& at) {
@@ -200,35 +201,36 @@ class IdleClient final : public RankClient {
 
 class ActiveClient final : public RankClient {
  public:
-  ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
-               std::unique_ptr<HttpLink> link)
+  ActiveClient(const RankClientOptions& options, training::InstructionCursor cursor,
+               MeasuredGpu gpu, std::unique_ptr<net::HttpLink> link)
       : log_(options.log),
         instructions_in_list_(cursor.instructions()),
         at_(std::move(cursor), assignments_, kTrainingReader),
         gpu_(std::move(gpu)) {
     Clock& clock = system_clock();
     if (!options.clock_socket->empty() && gpu_.index) {
-      clocks_ = std::make_unique<ClockLink>(ClockLinkOptions{.socket = *options.clock_socket,
-                                                             .gpu = *gpu_.index,
-                                                             .lease = options.lease,
-                                                             .name = options.job,
-                                                             .logs_for_node = is_first_of_node()},
-                                            wanted_, clock, log_);
+      clocks_ = std::make_unique<training::ClockLink>(
+          training::ClockLinkOptions{.socket = *options.clock_socket,
+                                     .gpu = *gpu_.index,
+                                     .lease = options.lease,
+                                     .name = options.job,
+                                     .logs_for_node = is_first_of_node()},
+          wanted_, clock, log_);
     }
-    ServerSessionOptions session{.job = options.job,
-                                 .spec = job_spec_json(options.spec),
-                                 .registration = {.coordinates = *options.coordinates,
-                                                  .session = random_id(),
-                                                  .run = options.run,
-                                                  .gpu = gpu_.name,
-                                                  .clocks = gpu_.clocks,
-                                                  .simulated = gpu_.simulated,
-                                                  .power_limit = gpu_.power_limit,
-                                                  .take_over = options.take_over,
-                                                  .asks_ahead = plans_count_on(options)},
-                                 .patience = options.patience};
-    reporter_ = std::make_unique<Reporter>(
-        Reporter::Parts{
+    training::ServerSessionOptions session{.job = options.job,
+                                           .spec = training::job_spec_json(options.spec),
+                                           .registration = {.coordinates = *options.coordinates,
+                                                            .session = random_id(),
+                                                            .run = options.run,
+                                                            .gpu = gpu_.name,
+                                                            .clocks = gpu_.clocks,
+                                                            .simulated = gpu_.simulated,
+                                                            .power_limit = gpu_.power_limit,
+                                                            .take_over = options.take_over,
+                                                            .asks_ahead = plans_count_on(options)},
+                                           .patience = options.patience};
+    reporter_ = std::make_unique<training::Reporter>(
+        training::Reporter::Parts{
             .link = std::move(link),
             .clocks = clocks_.get(),
             .monitor = gpu_.monitor.get(),
@@ -239,10 +241,12 @@ class ActiveClient final : public RankClient {
             .clock = clock,
             .log = log_},
         std::move(session), instructions_in_list_);
-    pacer_ = std::make_unique<Pacer>(
-        Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
-        Pacer::Options{.instructions = instructions_in_list_, .asking = asking_of(options)},
-        [this](IterationRecord record) { reporter_->ended(std::move(record)); });
+    pacer_ = std::make_unique<training::Pacer>(
+        training::Pacer::Parts{
+            .ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
+        training::Pacer::Options{.instructions = instructions_in_list_,
+                                 .asking = asking_of(options)},
+        [this](training::IterationRecord record) { reporter_->ended(std::move(record)); });
   }
 
   ~ActiveClient() override {
@@ -284,8 +288,8 @@ class ActiveClient final : public RankClient {
 
   Status follow_stream(void* stream) noexcept override {
     if (!follower_) {
-      auto follower = StreamFollower::start(
-          {.reached = [this](const StreamCall& call) { return take(call); },
+      auto follower = training::StreamFollower::start(
+          {.reached = [this](const training::StreamCall& call) { return take(call); },
            .times = [this](std::int64_t iteration,
                            std::span<const TimeSpan> times) { on_device_times(iteration, times); },
            .log = log_},
@@ -339,26 +343,27 @@ class ActiveClient final : public RankClient {
   bool registered() const noexcept override { return reporter_->registered(); }
 
  private:
-  using Kind = RankEvent::Kind;
+  using Kind = training::RankEvent::Kind;
 
-  void tell(const StreamCall& call) noexcept {
+  void tell(const training::StreamCall& call) noexcept {
     if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);
   }
 
   // Where calls are, of a stream that is followed. What they run with is decided here for labels.
 
   void begin_called(std::int64_t iteration) noexcept {
-    called_->begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+    called_->begin_iteration(iteration,
+                             [this](const training::RankAssignment& one) { return runs(one); });
   }
   /// Version of the assignment by whose labels training runs there; 0: by none.
-  static std::uint64_t labelled(const AssignmentCursor& cursor) noexcept {
-    const RankAssignment* one = cursor.in_force();
+  static std::uint64_t labelled(const training::AssignmentCursor& cursor) noexcept {
+    const training::RankAssignment* one = cursor.in_force();
     return one != nullptr && one->has_labels ? one->version : 0;
   }
 
   // What calls mean, when the device gets there: on training's thread, or all on the follower's.
 
-  std::int64_t take(const StreamCall& call) noexcept {
+  std::int64_t take(const training::StreamCall& call) noexcept {
     labelled_ = call.labelled;
     switch (call.kind) {
       case Kind::kIterationBegin:
@@ -382,13 +387,13 @@ class ActiveClient final : public RankClient {
 
   void begin_instruction(InstructionKind kind, int chunk, int micro_batch) noexcept {
     if (at_.at_end()) begin_iteration(at_.iteration() + 1);
-    const InstructionCursor::Taken taken = at_.take(kind, chunk, micro_batch);
+    const training::InstructionCursor::Taken taken = at_.take(kind, chunk, micro_batch);
     if (!taken.expected) note_unexpected(taken.position >= 0);
     // One that the schedule does not have runs at all-max, rather than at another one's.
     want(taken.position >= 0 ? at_.clock_at(taken.position, free_clock()) : free_clock());
     const Megahertz clock = wanted_.clock();
     Megahertz next = at_.next_clock(free_clock());
-    if (next == WantedClock::kAsItIs) next = clock;
+    if (next == training::WantedClock::kAsItIs) next = clock;
     count(instructions_);
     ring_.push({.at = system_clock().now(),
                 .number = taken.position,
@@ -421,7 +426,8 @@ class ActiveClient final : public RankClient {
   }
 
   void begin_iteration(std::int64_t iteration) noexcept {
-    at_.begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+    at_.begin_iteration(iteration,
+                        [this](const training::RankAssignment& one) { return runs(one); });
     // Where calls are ahead, clocks are for the labels that they showed.
     if (called_ && labelled_ != labelled(at_)) at_.leave();
     follow_knobs(at_.known());
@@ -436,10 +442,10 @@ class ActiveClient final : public RankClient {
   }
 
   /// Training and its GPU may run by this assignment, as far as they are asked.
-  bool may_run(const RankAssignment& assignment) const noexcept {
+  bool may_run(const training::RankAssignment& assignment) const noexcept {
     return assignment.refusal.empty() && (!assignment.has_labels || label_.was_read());
   }
-  bool runs(const RankAssignment& assignment) const noexcept {
+  bool runs(const training::RankAssignment& assignment) const noexcept {
     const bool is_refused =
         !assignment.steady.empty() && (clocks_ == nullptr || clocks_->refuses(assignment.steady));
     return may_run(assignment) && !is_refused;
@@ -447,7 +453,7 @@ class ActiveClient final : public RankClient {
 
   /// Has the GPU set as an assignment says throughout, also where that was refused: it is tried
   /// again. Training that has just begun may not have had the time to ask for a label.
-  void follow_knobs(const RankAssignment* known) noexcept {
+  void follow_knobs(const training::RankAssignment* known) noexcept {
     if (clocks_ != nullptr)
       clocks_->want(known != nullptr && may_run(*known) ? known->steady : Knobs{});
     const bool lacks_labels = known != nullptr && known->refusal.empty() && !may_run(*known);
@@ -458,7 +464,8 @@ class ActiveClient final : public RankClient {
 
   /// Without assignments: no lock, unless there never was one.
   Megahertz free_clock() const noexcept {
-    return wanted_.clock() == WantedClock::kAsItIs ? WantedClock::kAsItIs : kFree;
+    return wanted_.clock() == training::WantedClock::kAsItIs ? training::WantedClock::kAsItIs
+                                                             : kFree;
   }
 
   void want(Megahertz clock) noexcept {
@@ -479,14 +486,14 @@ class ActiveClient final : public RankClient {
   }
 
   std::function<void(const std::string&)> log_;
-  PublishedAssignments assignments_;
-  PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
+  training::PublishedAssignments assignments_;
+  training::PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
   std::size_t instructions_in_list_;
-  AssignmentCursor at_;  ///< of training's thread, or the follower's
+  training::AssignmentCursor at_;  ///< of training's thread, or the follower's
   MeasuredGpu gpu_;
-  RankEventQueue ring_;
-  WantedClock wanted_;
-  std::unique_ptr<ClockLink> clocks_;
+  training::RankEventQueue ring_;
+  training::WantedClock wanted_;
+  std::unique_ptr<training::ClockLink> clocks_;
 
   // Of training's thread, or the follower's.
   std::uint64_t labelled_ = 0;  ///< of the call that is at work
@@ -494,12 +501,13 @@ class ActiveClient final : public RankClient {
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
   std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
 
-  std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<Pacer> pacer_;            ///< uses all of the above
+  std::unique_ptr<training::Reporter> reporter_;
+  std::unique_ptr<training::Pacer> pacer_;  ///< uses all of the above
   void* stream_ = nullptr;                  ///< of training's thread, as what follows
-  std::optional<AssignmentCursor> called_;  ///< where calls are that the follower is behind of
+  std::optional<training::AssignmentCursor>
+      called_;  ///< where calls are that the follower is behind of
   ShownLabel label_;
-  std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above
+  std::unique_ptr<training::StreamFollower> follower_;  ///< last: it uses all of the above
 };
 
 }  // namespace
@@ -518,14 +526,14 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
     }
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
-  auto cursor =
-      HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.coordinates->stage));
-  auto link = HARPE_TRY(HttpLink::open({.server = options.server,
-                                        .token = options.token,
-                                        .token_file = options.token_file,
-                                        .trusted_network = options.trusted_network,
-                                        .ca_file = options.ca_file}));
-  if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
+  auto cursor = HARPE_TRY(
+      training::InstructionCursor::make(options.spec.schedule, options.coordinates->stage));
+  auto link = HARPE_TRY(net::HttpLink::open({.server = options.server,
+                                             .token = options.token,
+                                             .token_file = options.token_file,
+                                             .trusted_network = options.trusted_network,
+                                             .ca_file = options.ca_file}));
+  if (const Status read = net::TokenFile({}, options.token_file).read(); !read.ok()) {
     options.log(read.error().text() + "; it is looked for again");
   }
   options.log = log_of_rank(options);

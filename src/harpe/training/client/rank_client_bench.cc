@@ -26,7 +26,7 @@
 #include "harpe/training/client/client.h"
 #include "harpe/training/client/client_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kMicroBatches = 32;
@@ -62,12 +62,13 @@ void nothing() {}
 int run(int iterations, bool change) {
   TestDirectory directory;
   TestServer server;
-  TestGpu gpu(0);
+  node::TestGpu gpu(0);
   Devices devices;
   devices.gpus.push_back(gpu.device());
-  ControllerOptions agent = options_in(directory);
-  auto controller = Controller::start(
-      std::move(devices), policy_of_this_user("clocks_mhz = [300, 1410]\n"), agent, system_clock());
+  node::ControllerOptions agent = node::options_in(directory);
+  auto controller = node::Controller::start(std::move(devices),
+                                            node::policy_of_this_user("clocks_mhz = [300, 1410]\n"),
+                                            agent, system_clock());
   if (!controller.ok()) return 2;
 
   JobSpec spec;
@@ -77,7 +78,7 @@ int run(int iterations, bool change) {
     clocks += (i > 0 ? "," : "") + std::to_string(change && i % 2 == 1 ? 900 : 1200);
   }
   std::atomic<int> reports = 0, reported = 0;
-  server.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server.respond_by([&](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
     if (request.path.ends_with("/events")) return std::nullopt;
     std::string body = "{}";
     if (request.path.ends_with("/ranks")) {
@@ -88,7 +89,7 @@ int run(int iterations, bool change) {
       ++reports;
       for (const InstructionTotals& totals : report->instructions) reported += totals.count;
     }
-    return HttpResponse{.status = 200, .content_type = "application/json", .body = body};
+    return net::HttpResponse{.status = 200, .content_type = "application/json", .body = body};
   });
   RankClientOptions options;
   options.server = server.url();
@@ -141,7 +142,7 @@ int run(int iterations, bool change) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training
 
 int main(int argc, char** argv) {
   const int iterations = argc > 1 ? std::atoi(argv[1]) : 100;
@@ -150,5 +151,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "rank_client_bench [iterations] [change]\n");
     return 2;
   }
-  return harpe::run(iterations, change);
+  return harpe::training::run(iterations, change);
 }

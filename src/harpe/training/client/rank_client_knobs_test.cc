@@ -20,7 +20,7 @@
 #include "harpe/training/client/client_testing.h"
 #include "harpe/training/client/scripted_cuda_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::Contains;
@@ -60,35 +60,35 @@ class KnobsTest : public ::testing::Test {
   void start_agent(const std::string& allowed = kAllowed) {
     Devices devices;
     devices.gpus.push_back(simulation_->gpu(0));
-    ControllerOptions options = options_in(directory_);
+    node::ControllerOptions options = node::options_in(directory_);
     options.prompt_owners = false;
-    auto made = Controller::start(std::move(devices),
-                                  policy_of_this_user("clocks_mhz = [210, 1740]\n" + allowed),
-                                  options, system_clock());
+    auto made = node::Controller::start(
+        std::move(devices), node::policy_of_this_user("clocks_mhz = [210, 1740]\n" + allowed),
+        options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
   /// A client that gets these assignments, and nothing else.
   void start_client(const std::string& assignments) {
     server_.respond_by(
-        [assignments, this](const HttpRequest& request) -> std::optional<HttpResponse> {
+        [assignments, this](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
           if (request.path.ends_with("/events")) {
-            return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+            return net::HttpResponse{.status = 200, .content_type = "text/event-stream"};
           }
           if (const auto report = parse_iteration_report(request.body); report.ok()) {
             const MutexLock lock(mutex_);
             reports_.push_back(*report);
           }
-          return HttpResponse{.status = 200,
-                              .content_type = "application/json",
-                              .body = "{\"assignments\": [" + assignments + "]}"};
+          return net::HttpResponse{.status = 200,
+                                   .content_type = "application/json",
+                                   .body = "{\"assignments\": [" + assignments + "]}"};
         });
     RankClientOptions options;
     options.server = server_.url();
     options.job = "test";
     options.spec.shape = {.data = 1, .stages = 1, .tensor = 1};
     options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = 2});
-    options.clock_socket = options_in(directory_).clock_socket;
+    options.clock_socket = node::options_in(directory_).clock_socket;
     options.measured = measured_.get();
     options.log = [this](const std::string& text) {
       const MutexLock lock(mutex_);
@@ -150,7 +150,7 @@ class KnobsTest : public ::testing::Test {
   TestServer server_;
   std::shared_ptr<Simulation> simulation_;
   std::unique_ptr<Gpu> seen_, measured_;
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<node::Controller> controller_;
   Mutex mutex_;
   std::vector<std::string> log_ HARPE_GUARDED_BY(mutex_);
   std::vector<IterationReport> reports_ HARPE_GUARDED_BY(mutex_);
@@ -256,4 +256,4 @@ TEST_F(KnobsTest, LabelsComeWithTheCallsWhereTrainingRunsAhead) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

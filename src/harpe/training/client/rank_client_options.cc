@@ -70,7 +70,7 @@ void complete_spec(JobSpec& spec, const Variables& variables, Diagnostics& diagn
   if (const auto file = variables.text("HARPE_JOB_FILE")) {
     const auto text = read_file(*file);
     if (!text.ok()) return add_all(diagnostics, text.error());
-    auto read = parse_job_spec(*text);
+    auto read = training::parse_job_spec(*text);
     if (!read.ok()) return add_all(diagnostics, read.error());
     spec = *std::move(read);
     return;
@@ -261,7 +261,7 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   }
   if (const auto ahead = fields.number("look_ahead_s", 0, kLongest)) options.look_ahead = {*ahead};
   if (const JsonValue* spec = fields.object("spec")) {
-    options.spec = HARPE_TRY(read_job_spec(*spec, "options"));
+    options.spec = HARPE_TRY(training::read_job_spec(*spec, "options"));
   }
   fields.finish();
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));

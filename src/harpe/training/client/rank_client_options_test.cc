@@ -9,7 +9,7 @@
 
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,4 +182,4 @@ TEST(RankClientOptions, AreReadFromJson) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -21,7 +21,7 @@
 #include "harpe/training/client/client_testing.h"
 #include "harpe/training/client/scripted_cuda_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::AnyOf;
@@ -47,11 +47,11 @@ class ClientTest : public ::testing::Test {
   void start_agent() {
     Devices devices;
     devices.gpus.push_back(gpu_.device());
-    ControllerOptions options = options_in(directory_);
+    node::ControllerOptions options = node::options_in(directory_);
     options.prompt_owners = false;
-    auto made =
-        Controller::start(std::move(devices), policy_of_this_user("clocks_mhz = [300, 1410]\n"),
-                          options, system_clock());
+    auto made = node::Controller::start(std::move(devices),
+                                        node::policy_of_this_user("clocks_mhz = [300, 1410]\n"),
+                                        options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
@@ -60,7 +60,7 @@ class ClientTest : public ::testing::Test {
     options.server = server_.url();
     options.job = "test";
     options.spec = spec_;
-    options.clock_socket = options_in(directory_).clock_socket;
+    options.clock_socket = node::options_in(directory_).clock_socket;
     options.measured = device_.get();
     options.log = [this](const std::string& text) {
       const MutexLock lock(mutex_);
@@ -125,21 +125,22 @@ class ClientTest : public ::testing::Test {
   }
   /// Responds to registrations and reports with these assignments, and nothing else.
   void order(const std::string& assignments) {
-    server_.respond_by([assignments](const HttpRequest& request) -> std::optional<HttpResponse> {
-      if (request.path.ends_with("/events")) {
-        return HttpResponse{.status = 200, .content_type = "text/event-stream"};
-      }
-      return HttpResponse{.status = 200,
-                          .content_type = "application/json",
-                          .body = "{\"assignments\": [" + assignments + "]}"};
-    });
+    server_.respond_by(
+        [assignments](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
+          if (request.path.ends_with("/events")) {
+            return net::HttpResponse{.status = 200, .content_type = "text/event-stream"};
+          }
+          return net::HttpResponse{.status = 200,
+                                   .content_type = "application/json",
+                                   .body = "{\"assignments\": [" + assignments + "]}"};
+        });
   }
 
   TestDirectory directory_;
   TestServer server_;
-  TestGpu gpu_{0};
+  node::TestGpu gpu_{0};
   std::unique_ptr<Gpu> device_ = gpu_.device();
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<node::Controller> controller_;
   JobSpec spec_;
   Mutex mutex_;
   std::vector<std::string> log_ HARPE_GUARDED_BY(mutex_);
@@ -440,19 +441,19 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   Mutex mutex;
   std::vector<IterationReport> reports;
   std::string clocks = "1080, 900, 1080, 900";
-  server_.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server_.respond_by([&](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
     const MutexLock lock(mutex);
     if (request.path.ends_with("/events")) return std::nullopt;
     if (request.path.ends_with("/reports")) {
       reports.push_back(*parse_iteration_report(request.body));
     }
     const std::string version = clocks.starts_with("1080") ? "1" : "2";
-    return HttpResponse{.status = 200,
-                        .content_type = "application/json",
-                        .body = "{\"assignments\": [{\"version\": " + version +
-                                ", \"from_iteration\": 0, \"purpose\": \"plan\", "
-                                "\"clocks_mhz\": [" +
-                                clocks + "]}]}"};
+    return net::HttpResponse{.status = 200,
+                             .content_type = "application/json",
+                             .body = "{\"assignments\": [{\"version\": " + version +
+                                     ", \"from_iteration\": 0, \"purpose\": \"plan\", "
+                                     "\"clocks_mhz\": [" +
+                                     clocks + "]}]}"};
   });
   auto client = started();
   ASSERT_TRUE(registers(*client));
@@ -525,7 +526,7 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
 TEST_F(ClientTest, TellsTheServerThatItAsksForClocksAheadByTheJobsLatency) {
   Mutex mutex;
   std::optional<bool> asks_ahead;
-  server_.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server_.respond_by([&](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
     if (!request.path.ends_with("/ranks")) return std::nullopt;
     const MutexLock lock(mutex);
     asks_ahead = parse_rank_registration(request.body)->asks_ahead;
@@ -559,18 +560,18 @@ TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
   const std::string file = ::testing::TempDir() + "harpe_rank_token_" + std::to_string(::getpid());
   std::ofstream(file) << "first\n";
   std::atomic<const char*> good = "Bearer first";
-  server_.respond_by([&good](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server_.respond_by([&good](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
     if (request.path.ends_with("/events")) {
-      return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+      return net::HttpResponse{.status = 200, .content_type = "text/event-stream"};
     }
     if (request.authorization != good.load()) {
-      return HttpResponse{.status = 401,
-                          .content_type = "application/json",
-                          .body = R"({"error": {"message": "The token has expired."}})"};
+      return net::HttpResponse{.status = 401,
+                               .content_type = "application/json",
+                               .body = R"({"error": {"message": "The token has expired."}})"};
     }
-    return HttpResponse{.status = 200,
-                        .content_type = "application/json",
-                        .body = R"({"assignments": [{"version": 1, "from_iteration": 0,
+    return net::HttpResponse{.status = 200,
+                             .content_type = "application/json",
+                             .body = R"({"assignments": [{"version": 1, "from_iteration": 0,
                                                 "purpose": "plan", "clocks_mhz": [900]}]})"};
   });
   RankClientOptions given = options();
@@ -610,7 +611,7 @@ TEST_F(ClientTest, AServerThatNeverRespondsHoldsNothingUp) {
   const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::listen(silent, 8), 0);
   RankClientOptions given = options();
-  given.server = "http://" + listening_address(silent);
+  given.server = "http://" + net::listening_address(silent);
   auto client = started(given);
   for (int i = 0; i < 10; ++i) iterate(*client);
   const Instant begin = system_clock().now();
@@ -626,8 +627,8 @@ TEST_F(ClientTest, ResponsesThatMeanNothingChangeNothing) {
       R"("clocks_mhz": [900, 900, 900]}]})";
   for (const char* body : {"", "null", "[]", "{\"assignments\": 7}",
                            "{\"assignments\": [{\"version\": -1}]}", wrong_length}) {
-    server_.respond_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
-      return HttpResponse{.status = 200, .content_type = "x", .body = body};
+    server_.respond_by([body](const net::HttpRequest&) -> std::optional<net::HttpResponse> {
+      return net::HttpResponse{.status = 200, .content_type = "x", .body = body};
     });
     auto client = started();
     ASSERT_TRUE(registers(*client)) << body;
@@ -641,11 +642,11 @@ TEST_F(ClientTest, ResponsesThatMeanNothingChangeNothing) {
 TEST_F(ClientTest, EachOfSeveralRanksLogsItsOwnWarningOnceAndNamesItself) {
   constexpr int kRanks = 3;
   spec_.shape = {.data = kRanks, .stages = 1, .tensor = 1};
-  std::vector<std::unique_ptr<TestGpu>> gpus;
+  std::vector<std::unique_ptr<node::TestGpu>> gpus;
   std::vector<std::unique_ptr<Gpu>> devices;
   std::vector<std::unique_ptr<RankClient>> clients;
   for (int rank = 0; rank < kRanks; ++rank) {
-    gpus.push_back(std::make_unique<TestGpu>(rank));
+    gpus.push_back(std::make_unique<node::TestGpu>(rank));
     devices.push_back(gpus.back()->device());
     RankClientOptions given = options();
     given.coordinates = RankCoordinates{.data = rank};
@@ -663,12 +664,12 @@ TEST_F(ClientTest, EachOfSeveralRanksLogsItsOwnWarningOnceAndNamesItself) {
 
 TEST_F(ClientTest, OnlyTheFirstRankOfANodeLogsThatItsAgentIsAway) {
   spec_.shape = {.data = 2, .stages = 1, .tensor = 1};
-  std::vector<std::unique_ptr<TestGpu>> gpus;
+  std::vector<std::unique_ptr<node::TestGpu>> gpus;
   std::vector<std::unique_ptr<Gpu>> devices;
   std::vector<std::unique_ptr<RankClient>> clients;
   for (int rank = 1; rank >= 0; --rank) {
     ::setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
-    gpus.push_back(std::make_unique<TestGpu>(rank));
+    gpus.push_back(std::make_unique<node::TestGpu>(rank));
     devices.push_back(gpus.back()->device());
     RankClientOptions given = options();
     given.coordinates = RankCoordinates{.data = rank};
@@ -744,4 +745,4 @@ TEST_F(ClientTest, DeviceTimesReplaceThoseOfTheCalls) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

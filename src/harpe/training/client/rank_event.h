@@ -12,7 +12,7 @@
 #include "harpe/base/units.h"
 #include "harpe/plan/instruction/instruction.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A ring buffer between one writing and one reading thread. Neither waits, allocates or calls the
 /// system. A full ring drops new items and counts them.
@@ -75,4 +75,4 @@ struct RankEvent {
 /// Events from the training thread to the pacer's thread.
 using RankEventQueue = SpscQueue<RankEvent, std::size_t{1} << 14>;
 
-}  // namespace harpe
+}  // namespace harpe::training

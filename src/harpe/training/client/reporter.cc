@@ -5,7 +5,7 @@
 
 #include "harpe/training/client/stream_library.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// After an iteration has ended, until its energy is looked up: the counter's next step then says
@@ -262,4 +262,4 @@ void Reporter::report(const IterationRecord& record) {
   if (book_.size() != before) publish(governed_);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -23,12 +23,12 @@
 #include "harpe/training/client/power_split.h"
 #include "harpe/training/client/server_session.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class Reporter {
  public:
   struct Parts {
-    std::unique_ptr<HttpLink> link;
+    std::unique_ptr<net::HttpLink> link;
     ClockLink* clocks = nullptr;        ///< null: none are set
     EnergyMonitor* monitor = nullptr;   ///< of one GPU; null: energy is not measured
     ClockReadings* readings = nullptr;  ///< of that GPU, with `monitor`
@@ -108,4 +108,4 @@ class Reporter {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

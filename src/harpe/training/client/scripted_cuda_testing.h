@@ -12,11 +12,11 @@
 
 #include "harpe/device/hw/scripted_library_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
-class ScriptedCuda : public ScriptedLibrary {
+class ScriptedCuda : public device::ScriptedLibrary {
  public:
-  ScriptedCuda() : ScriptedLibrary(SCRIPTED_CUDA) { use_device(); }
+  ScriptedCuda() : device::ScriptedLibrary(SCRIPTED_CUDA) { use_device(); }
   ~ScriptedCuda() { stop_using_device(); }
   ScriptedCuda(const ScriptedCuda&) = delete;
   ScriptedCuda& operator=(const ScriptedCuda&) = delete;
@@ -54,4 +54,4 @@ class ScriptedCuda : public ScriptedLibrary {
   void destroy_stream(void* stream) { find<int(void*)>("cuStreamDestroy_v2")(stream); }
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -18,10 +18,10 @@ using Events = std::vector<std::pair<std::string, std::string>>;
 
 Events read(std::string_view text, std::size_t piece) {
   Events events;
-  harpe::EventReader reader;
+  harpe::training::EventReader reader;
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const auto status =
-        reader.add(text.substr(at, piece), [&](const harpe::EventReader::Event& event) {
+        reader.add(text.substr(at, piece), [&](const harpe::training::EventReader::Event& event) {
           events.emplace_back(event.name, event.data);
         });
     if (!status.ok()) break;
@@ -30,20 +30,20 @@ Events read(std::string_view text, std::size_t piece) {
 }
 
 void check_assignments(const std::string& text) {
-  const auto response = harpe::parse_rank_response(text);
+  const auto response = harpe::training::parse_rank_response(text);
   if (!response.ok()) return;
   // What was read is written and read back the same.
-  const auto again = harpe::parse_rank_response(
-      harpe::rank_response_json(*response, harpe::assignments_json(response->assignments)));
+  const auto again = harpe::training::parse_rank_response(harpe::training::rank_response_json(
+      *response, harpe::training::assignments_json(response->assignments)));
   if (!again.ok() || again->assignments.size() != response->assignments.size()) std::abort();
-  harpe::AssignmentBook book(4);
-  for (const harpe::StageAssignment& one : response->assignments) {
+  harpe::training::AssignmentBook book(4);
+  for (const harpe::training::StageAssignment& one : response->assignments) {
     if (!book.add(one).ok()) continue;
-    const harpe::StageAssignment* kept = book.of_version(one.version);
+    const harpe::training::StageAssignment* kept = book.of_version(one.version);
     if (kept != nullptr && kept->clocks.size() != 4) std::abort();
   }
   for (const std::int64_t iteration : {INT64_MIN, std::int64_t{0}, INT64_MAX}) {
-    const harpe::StageAssignment* holds = book.in_force(iteration);
+    const harpe::training::StageAssignment* holds = book.in_force(iteration);
     if (holds != nullptr && holds->from_iteration > iteration) std::abort();
   }
 }
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (read(text, 1) != whole || read(text, 7) != whole) std::abort();
   for (const auto& [name, event] : whole) check_assignments(event);
   check_assignments(text);
-  const std::string message = harpe::error_message({400, text, {}});
+  const std::string message = harpe::training::error_message({400, text, {}});
   if (message.empty() || message.find('\n') != std::string::npos) std::abort();
   return 0;
 }

@@ -9,7 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kLongestMessage = 300;
@@ -21,18 +21,18 @@ constexpr Seconds kSayPausing{1};
 constexpr Seconds kFarOff{3600};
 constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
 
-bool is_success(const HttpResult& response) {
+bool is_success(const net::HttpResult& response) {
   return response.status >= 200 && response.status < 300;
 }
 
 /// That only time can mend; 421: the job is moving to another server.
-bool is_outage(const HttpResult& response) {
+bool is_outage(const net::HttpResult& response) {
   return response.status == 0 || response.status == 421 || response.status == 429 ||
          response.status >= 500;
 }
 
 /// The code of an error response; empty where it has none.
-std::string error_code(const HttpResult& response) {
+std::string error_code(const net::HttpResult& response) {
   const auto document = parse_json(response.body, "the response");
   if (!document.ok()) return {};
   const JsonValue* error = document->find("error");
@@ -47,7 +47,7 @@ std::minstd_rand random_of(const ServerSessionOptions& options) {
 
 }  // namespace
 
-std::string error_message(const HttpResult& response) {
+std::string error_message(const net::HttpResult& response) {
   if (response.status == 0) return response.failure;
   std::string message;
   if (const auto document = parse_json(response.body, "the response"); document.ok()) {
@@ -114,14 +114,15 @@ void KeepAlive::hasten(Instant now) {
 }
 
 void AssignmentStream::open(const std::string& path, std::function<void(std::string_view)> hear,
-                            std::function<void(const HttpResult&)> ended) {
+                            std::function<void(const net::HttpResult&)> ended) {
   is_open_ = is_new_ = true;
   reader_ = EventReader();
-  link_.listen(path, std::move(hear), [this, ended = std::move(ended)](const HttpResult& response) {
-    is_open_ = false;
-    retry_.fail(clock_.now());
-    ended(response);
-  });
+  link_.listen(path, std::move(hear),
+               [this, ended = std::move(ended)](const net::HttpResult& response) {
+                 is_open_ = false;
+                 retry_.fail(clock_.now());
+                 ended(response);
+               });
 }
 
 void AssignmentStream::close_dropped() {
@@ -142,7 +143,7 @@ void AssignmentStream::read(std::string_view bytes, const EventReader::Listener&
   (void)reader_.add(bytes, listener);
 }
 
-ServerSession::ServerSession(ServerSessionOptions options, HttpLink& link, Clock& clock,
+ServerSession::ServerSession(ServerSessionOptions options, net::HttpLink& link, Clock& clock,
                              Listener listener)
     : options_(std::move(options)),
       path_("/v1/jobs/" + options_.job),
@@ -192,14 +193,14 @@ void ServerSession::report(IterationReport report) {
 void ServerSession::register_job() {
   asking_ = true;
   link_.send("PUT", path_, options_.spec,
-             [this](const HttpResult& response) { job_answered(response); });
+             [this](const net::HttpResult& response) { job_answered(response); });
 }
 
 void ServerSession::register_rank() {
   asking_ = true;
   keep_alive_.note_asked();
   link_.send("POST", path_ + "/ranks", rank_registration_json(options_.registration),
-             [this](const HttpResult& response) { rank_answered(response); });
+             [this](const net::HttpResult& response) { rank_answered(response); });
 }
 
 /// The next request, if there is one to make.
@@ -219,14 +220,14 @@ void ServerSession::send_report() {
   report.epoch = known_epoch_;
   report.incarnation = options_.registration.incarnation;
   link_.send("POST", path_ + "/reports", iteration_report_json(report),
-             [this](const HttpResult& response) { report_answered(response); });
+             [this](const net::HttpResult& response) { report_answered(response); });
 }
 
 void ServerSession::send_end() {
   asking_ = true;
   const RankEnd end{.coordinates = options_.registration.coordinates,
                     .session = options_.registration.session};
-  link_.send("POST", path_ + "/end", rank_end_json(end), [this](const HttpResult& response) {
+  link_.send("POST", path_ + "/end", rank_end_json(end), [this](const net::HttpResult& response) {
     asking_ = false;
     if (is_outage(response)) return failed(response, "say that training has ended");
     // A job, or a place, that is not this rank's any more needs no end.
@@ -241,7 +242,7 @@ void ServerSession::listen() {
           std::to_string(coordinates.stage) + "&tensor=" + std::to_string(coordinates.tensor) +
           "&session=" + options_.registration.session,
       [this](std::string_view bytes) { hear(bytes); },
-      [this](const HttpResult& response) { stream_ended(response); });
+      [this](const net::HttpResult& response) { stream_ended(response); });
 }
 
 void ServerSession::hear(std::string_view bytes) {
@@ -260,7 +261,7 @@ void ServerSession::hear(std::string_view bytes) {
   if (stage_ == Stage::kRunning) confirmed();
 }
 
-void ServerSession::job_answered(const HttpResult& response) {
+void ServerSession::job_answered(const net::HttpResult& response) {
   asking_ = false;
   if (is_outage(response)) return failed(response, "register the job");
   answered();
@@ -276,7 +277,7 @@ void ServerSession::job_answered(const HttpResult& response) {
   tick();
 }
 
-void ServerSession::rank_answered(const HttpResult& response) {
+void ServerSession::rank_answered(const net::HttpResult& response) {
   asking_ = false;
   if (is_outage(response)) return failed(response, "register this rank");
   answered();
@@ -314,7 +315,7 @@ void ServerSession::rank_answered(const HttpResult& response) {
   tick();
 }
 
-void ServerSession::report_answered(const HttpResult& response) {
+void ServerSession::report_answered(const net::HttpResult& response) {
   asking_ = false;
   if (is_outage(response)) {
     reports_.send_again();
@@ -335,7 +336,7 @@ void ServerSession::report_answered(const HttpResult& response) {
   log_.write("report", "the server refuses a report: " + error_message(response));
 }
 
-void ServerSession::stream_ended(const HttpResult& response) {
+void ServerSession::stream_ended(const net::HttpResult& response) {
   if (stage_ != Stage::kRunning || response.status == 200) return;
   if (is_outage(response)) {
     // Whether the server is gone, the next report shows; without one, registering again does.
@@ -375,7 +376,7 @@ void ServerSession::take_assignments(const RankResponse& response) {
   listener_.assignments(response.assignments);
 }
 
-bool ServerSession::lost_registration(const HttpResult& response, const std::string& what) {
+bool ServerSession::lost_registration(const net::HttpResult& response, const std::string& what) {
   switch (response.status) {
     case 401:
     case 403:
@@ -420,18 +421,18 @@ void ServerSession::confirmed() {
   if (!std::exchange(governed_, true)) listener_.governed(true);
 }
 
-void ServerSession::failed(const HttpResult& response, const std::string& what) {
+void ServerSession::failed(const net::HttpResult& response, const std::string& what) {
   retry_.fail(clock_.now());
   log_.write("away", "cannot " + what + ": " + error_message(response) +
                          "; training goes on, at free clocks after " +
                          shortest(options_.patience.value) + " s, and this is tried again");
 }
 
-void ServerSession::refused(const HttpResult& response, const std::string& what) {
+void ServerSession::refused(const net::HttpResult& response, const std::string& what) {
   retry_.wait_until(clock_.now() + kPersonsRetry);
   log_.write("refused", what + ": " + error_message(response) +
                             "; training goes on, at free clocks after " +
                             shortest(options_.patience.value) + " s, and this is tried again");
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

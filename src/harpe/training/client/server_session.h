@@ -37,7 +37,7 @@
 #include "harpe/training/wire/rank_events.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct ServerSessionOptions {
   std::string job;                ///< id
@@ -120,11 +120,11 @@ class KeepAlive {
 /// The stream by which the server sends assignments. It is opened again after it has ended.
 class AssignmentStream {
  public:
-  AssignmentStream(HttpLink& link, Clock& clock, const Retry& retry)
+  AssignmentStream(net::HttpLink& link, Clock& clock, const Retry& retry)
       : link_(link), clock_(clock), retry_(retry) {}
 
   void open(const std::string& path, std::function<void(std::string_view)> hear,
-            std::function<void(const HttpResult&)> ended);
+            std::function<void(const net::HttpResult&)> ended);
   /// Has `close_dropped` close the stream: its own callbacks must not.
   void drop() { is_dropped_ = is_open_; }
   void close_dropped();
@@ -136,7 +136,7 @@ class AssignmentStream {
   bool take_new() { return std::exchange(is_new_, false); }
 
  private:
-  HttpLink& link_;
+  net::HttpLink& link_;
   Clock& clock_;
   Retry retry_;
   EventReader reader_;
@@ -173,7 +173,7 @@ class ServerSession {
     std::function<std::int64_t()> reached;
   };
 
-  ServerSession(ServerSessionOptions options, HttpLink& link, Clock& clock, Listener listener);
+  ServerSession(ServerSessionOptions options, net::HttpLink& link, Clock& clock, Listener listener);
 
   /// Starts what is due.
   void tick();
@@ -208,10 +208,10 @@ class ServerSession {
   void send_end();
   void listen();
   bool may_listen() const { return stage_ == Stage::kRunning && !end_told_; }
-  void job_answered(const HttpResult& response);
-  void rank_answered(const HttpResult& response);
-  void report_answered(const HttpResult& response);
-  void stream_ended(const HttpResult& response);
+  void job_answered(const net::HttpResult& response);
+  void rank_answered(const net::HttpResult& response);
+  void report_answered(const net::HttpResult& response);
+  void stream_ended(const net::HttpResult& response);
   void hear(std::string_view bytes);
 
   /// What a response or an event holds for this rank; false: it is of another life of the job.
@@ -221,14 +221,14 @@ class ServerSession {
   void answered();
   void confirmed();
   /// Instead of a success; false: the response says nothing of the registration.
-  bool lost_registration(const HttpResult& response, const std::string& what);
+  bool lost_registration(const net::HttpResult& response, const std::string& what);
   /// No response, or one that is no response (5xx, 429): tries again later.
-  void failed(const HttpResult& response, const std::string& what);
-  void refused(const HttpResult& response, const std::string& what);
+  void failed(const net::HttpResult& response, const std::string& what);
+  void refused(const net::HttpResult& response, const std::string& what);
 
   ServerSessionOptions options_;
   const std::string path_;  ///< of the job
-  HttpLink& link_;
+  net::HttpLink& link_;
   Clock& clock_;
   Listener listener_;
   OnceLog log_;
@@ -249,6 +249,6 @@ class ServerSession {
 
 /// The message of an error response ({"error": {"code", "message"}}), cut to one readable line; the
 /// status where it has none.
-std::string error_message(const HttpResult& response);
+std::string error_message(const net::HttpResult& response);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -20,19 +20,19 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 /// Keeps what is sent until the test responds.
-class ScriptedLink final : public HttpLink {
+class ScriptedLink final : public net::HttpLink {
  public:
   struct Request {
     std::string line, body;
-    std::function<void(HttpResult)> done;
+    std::function<void(net::HttpResult)> done;
   };
 
   void send(const std::string& method, const std::string& path, std::string body,
-            std::function<void(HttpResult)> done) override {
+            std::function<void(net::HttpResult)> done) override {
     requests.push_back({method + " " + path, std::move(body), std::move(done)});
   }
   void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-              std::function<void(HttpResult)> ended) override {
+              std::function<void(net::HttpResult)> ended) override {
     ++listens;
     stream_path = path;
     stream_bytes = std::move(bytes);
@@ -51,7 +51,7 @@ class ScriptedLink final : public HttpLink {
   bool token_is_new = false;
   std::string stream_path;
   std::function<void(std::string_view)> stream_bytes;
-  std::function<void(HttpResult)> stream_ended;
+  std::function<void(net::HttpResult)> stream_ended;
 };
 
 class Session : public ::testing::Test {
@@ -564,4 +564,4 @@ TEST_F(Session, AStreamThatComesBackWhileARequestHangsShowsItBehindThat) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

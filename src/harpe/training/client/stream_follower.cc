@@ -12,7 +12,7 @@
 
 #include "harpe/base/mutex.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Event = StreamLibrary::Event;
@@ -244,4 +244,4 @@ StreamLibrary::Event StreamFollower::mark(StreamLibrary::Stream stream) noexcept
   return nullptr;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

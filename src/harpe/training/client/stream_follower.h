@@ -22,7 +22,7 @@
 #include "harpe/training/client/rank_event.h"
 #include "harpe/training/client/stream_library.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What training says with one call.
 struct StreamCall {
@@ -69,4 +69,4 @@ class StreamFollower {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

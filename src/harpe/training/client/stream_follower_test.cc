@@ -16,7 +16,7 @@
 #include "harpe/training/client/client_testing.h"
 #include "harpe/training/client/scripted_cuda_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,7 +30,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 /// The device's clock, a little off.
 class DeviceClock final : public Clock {
  public:
-  explicit DeviceClock(ScriptedLibrary& cuda) : cuda_(cuda) {}
+  explicit DeviceClock(device::ScriptedLibrary& cuda) : cuda_(cuda) {}
   Instant now() const override {
     return {static_cast<std::int64_t>(cuda_.read("device_ns")) + kOffset};
   }
@@ -40,7 +40,7 @@ class DeviceClock final : public Clock {
   static constexpr std::int64_t kOffset = 77 * kMillisecond;
 
  private:
-  ScriptedLibrary& cuda_;
+  device::ScriptedLibrary& cuda_;
 };
 
 class Heard {
@@ -271,4 +271,4 @@ TEST(StreamFollower, WhatIsUnderWayAtTheEndIsStillHeard) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

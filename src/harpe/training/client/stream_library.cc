@@ -5,7 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr unsigned kWaitersSleep = 1;  // CU_EVENT_BLOCKING_SYNC, hipEventBlockingSync
@@ -105,4 +105,4 @@ std::string StreamLibrary::words(int code) const {
          (name == nullptr ? "an error" : name) + " (" + std::to_string(code) + ")";
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Calls return the library's own codes, 0 where all is well. Thread-safe, as the libraries are.
 class StreamLibrary {
@@ -75,4 +75,4 @@ class StreamLibrary {
   const char* (*hip_name_)(int) = nullptr;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe; never waits. `tell(Megahertz)` tells the agent, where a clock of 0 takes the
 /// lock off.
@@ -79,4 +79,4 @@ class WantedClock {
   std::atomic<std::uint64_t> word_ = word_of(0, kAsItIs);
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

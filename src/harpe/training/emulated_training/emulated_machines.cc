@@ -8,13 +8,13 @@
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/chunks.h"
 
-namespace harpe {
+namespace harpe::training {
 
 EmulatedMachines::EmulatedMachines(const JobSpec& spec, const Profile& truth,
                                    const Options& options)
     : spec_(spec),
-      truth_(with_rows_of_wholes(spec.schedule,
-                                 with_chunks(truth, spec.schedule.chunks(), spec.schedule.copies))),
+      truth_(plan::with_rows_of_wholes(
+          spec.schedule, plan::with_chunks(truth, spec.schedule.chunks(), spec.schedule.copies))),
       options_(options),
       pipeline_(*Pipeline::build(spec.schedule, spec.transfers)),
       random_(options.seed),
@@ -168,4 +168,4 @@ IterationReport EmulatedMachines::report(std::int64_t iteration, RankCoordinates
   return report;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -17,7 +17,7 @@
 #include "harpe/training/wire/job_spec.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Deterministic by seed. Not for several threads at once.
 class EmulatedMachines {
@@ -104,4 +104,4 @@ class EmulatedMachines {
   std::vector<GpuClock> running_;  ///< of each group; 0 MHz: no iteration was played
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,11 +6,11 @@
 #include "harpe/base/check.h"
 #include "harpe/plan/frontier/plan_from_clocks.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, double slowness) {
-  const std::optional<OperatingPoint> point = at_setting(points, {clock, {}});
+  const std::optional<OperatingPoint> point = plan::at_setting(points, {clock, {}});
   HARPE_CHECK(point, "the costs of a machine lack a computation of its schedule");
   return {point->clock, point->time * slowness, point->energy * slowness};
 }
@@ -19,10 +19,10 @@ OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, 
 /// is the one that it ends at.
 OperatingPoint run_at(std::span<const OperatingPoint> points, GpuClock& gpu, double slowness) {
   Megahertz last{};
-  const InstructionCost cost = run_instruction(gpu, [&](Megahertz clock) {
+  const plan::InstructionCost cost = plan::run_instruction(gpu, [&](Megahertz clock) {
     const OperatingPoint at_clock = cost_at(points, clock, slowness);
     last = at_clock.clock;
-    return InstructionCost{at_clock.time, at_clock.energy};
+    return plan::InstructionCost{at_clock.time, at_clock.energy};
   });
   return {last, cost.time, cost.energy};
 }
@@ -73,4 +73,4 @@ std::vector<InstructionTotals> totals_of(const Schedule& schedule, int stage,
   return all;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

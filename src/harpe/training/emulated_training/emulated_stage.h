@@ -15,10 +15,10 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The clock of a GPU between two instructions.
-using GpuClock = SettingState<Megahertz>;
+using GpuClock = plan::SettingState<Megahertz>;
 
 /// Of one GPU in one iteration.
 struct StageConditions {
@@ -47,4 +47,4 @@ StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
 std::vector<InstructionTotals> totals_of(const Schedule& schedule, int stage,
                                          std::span<const OperatingPoint> points);
 
-}  // namespace harpe
+}  // namespace harpe::training

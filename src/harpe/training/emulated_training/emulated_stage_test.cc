@@ -9,7 +9,7 @@
 
 #include "harpe/plan/schedule/fixed_times.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using testing::ElementsAre;
@@ -113,4 +113,4 @@ TEST(EmulatedStage, FixedTimeInstructionsTakeTheirTimeAndAreNotReported) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 EmulatedTraining::EmulatedTraining(const JobSpec& spec, const Profile& truth,
                                    const Options& options)
@@ -51,4 +51,4 @@ void EmulatedTraining::start_again(const std::string& run, std::int64_t iteratio
   for (auto& book : books_) book.clear();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

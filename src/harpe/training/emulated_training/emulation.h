@@ -20,7 +20,7 @@
 
 #include "harpe/training/emulated_training/emulated_machines.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class EmulatedTraining : public EmulatedMachines {
  public:
@@ -54,4 +54,4 @@ class EmulatedTraining : public EmulatedMachines {
   std::vector<Iteration> iterations_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/predict.h"
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using testing::Each;
@@ -221,4 +221,4 @@ TEST(Emulation, ReportsAreOfTheRanksThatRegistered) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/emulated_training/emulation.h"
 #include "harpe/training/emulated_training/straggling_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr EmulatedMachines::Options kStragglingExact{.noise = 0};
@@ -82,4 +82,4 @@ TEST(Straggling, TakesWhatTheSlowedCostsSay) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

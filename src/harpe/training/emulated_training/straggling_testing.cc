@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// The highest clock at which the first stage takes at least `factor` times what it takes at best.
@@ -119,4 +119,4 @@ Profile slowed(const Profile& costs, const std::vector<double>& factors_of_stage
   return costs.with_entries(std::move(entries));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

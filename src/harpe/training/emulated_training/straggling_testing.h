@@ -11,7 +11,7 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/training/emulated_training/emulated_machines.h"
 
-namespace harpe {
+namespace harpe::training {
 
 enum class Straggling : unsigned char {
   kOffCritical,  ///< one GPU, of the first stage, which has slack
@@ -51,4 +51,4 @@ void inject(const StragglingFault& error, std::int64_t onset, EmulatedMachines& 
 /// The costs of a pipeline whose stages take so many times as long and as much.
 Profile slowed(const Profile& costs, const std::vector<double>& factors_of_stages);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 template <class Value>
@@ -127,4 +127,4 @@ void AllMaxBaseline::forget() {
   added_ = 0;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class AllMaxBaseline {
  public:
@@ -83,4 +83,4 @@ class AllMaxBaseline {
   std::size_t added_ = 0;  ///< iterations whose energy was not taken yet
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

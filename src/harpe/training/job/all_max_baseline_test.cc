@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using StageEnergy = AllMaxBaseline::StageEnergy;
@@ -145,4 +145,4 @@ TEST(AllMaxBaseline, SurvivesASnapshot) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

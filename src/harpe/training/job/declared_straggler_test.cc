@@ -9,7 +9,7 @@
 #include "harpe/plan/policy/pipeline_times.h"
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kStages = 4;
@@ -67,7 +67,7 @@ TEST(DeclaredStraggler, IsNotDoubtedWhereOneOfItsStagesIsSlow) {
   Declared played(0.002);
   const std::vector<double> factors{1, 1, 1, 1.3};
   const Pipeline pipeline = *Pipeline::build(played.job.spec().schedule);
-  const PipelineTimes times(pipeline, played.training.truth());
+  const plan::PipelineTimes times(pipeline, played.training.truth());
   played.training.slow[{kSlow, 3}] = 1.3;
   played.declare(times.at_all_max(factors) / times.at_all_max());
   played.training.run(played.job, 100);
@@ -203,7 +203,7 @@ TEST(DeclaredStraggler, IsFollowedWhereItsAssignmentsWereMadeWhileAnIterationWas
   PlayedTraining& training = played.training;
   const std::int64_t held_up = training.next_iteration();
   training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
-  const Straggler straggler{.pipeline = kSlow, .factor = 1.3};
+  const plan::Straggler straggler{.pipeline = kSlow, .factor = 1.3};
   ASSERT_TRUE(played.job.set_straggler(straggler, training.now() + Seconds{39}).ok());
   training.slow[{kSlow, 1}] = 1.35;
   training.run(played.job, 30);
@@ -272,4 +272,4 @@ TEST(DeclaredStraggler, IsForgottenWhenTrainingStartsAgain) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 
 DriftWatch::DriftWatch(int stages, Options options)
     : options_(options), stages_(static_cast<std::size_t>(stages)) {
@@ -47,4 +47,4 @@ std::vector<DriftWatch::Moved> DriftWatch::moved() const {
   return stages;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 
 class DriftWatch {
  public:
@@ -45,4 +45,4 @@ class DriftWatch {
   std::size_t next_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

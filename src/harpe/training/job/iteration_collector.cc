@@ -8,7 +8,7 @@
 
 #include "harpe/training/job/rank_book.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::int64_t kAhead = 3;             // of the newest, that still are with the others
@@ -18,7 +18,7 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
-IterationCollector::IterationCollector(JobShape shape, const ScheduleWork& work)
+IterationCollector::IterationCollector(JobShape shape, const plan::ScheduleWork& work)
     : shape_(shape), work_(&work) {}
 
 void IterationCollector::reset() {
@@ -184,4 +184,4 @@ std::vector<FinishedIteration> IterationCollector::take_finished() {
   return std::exchange(finished_, {});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -22,7 +22,7 @@
 #include "harpe/plan/schedule/schedule_work.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One stage of one pipeline in one iteration.
 struct GroupIteration {
@@ -51,7 +51,7 @@ struct FinishedIteration {
 
 class IterationCollector {
  public:
-  IterationCollector(JobShape shape, const ScheduleWork& work);
+  IterationCollector(JobShape shape, const plan::ScheduleWork& work);
 
   struct Added {
     bool used = false;   ///< false: repeated, late, or far from all others
@@ -86,7 +86,7 @@ class IterationCollector {
   void finish_until(std::int64_t iteration);
 
   JobShape shape_;
-  const ScheduleWork* work_;
+  const plan::ScheduleWork* work_;
   std::vector<Open> open_;  ///< by rising iteration
   std::vector<FinishedIteration> finished_;
   std::int64_t newest_ = -1;
@@ -98,4 +98,4 @@ class IterationCollector {
   int astray_count_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

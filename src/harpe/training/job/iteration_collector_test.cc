@@ -7,14 +7,14 @@
 #include <map>
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr JobShape kShape{.data = 3, .stages = 2, .tensor = 2};
 
 struct Collected {
   Schedule schedule = *one_f_one_b({.stages = 2, .micro_batches = 4});
-  ScheduleWork work{schedule};
+  plan::ScheduleWork work{schedule};
   IterationCollector collector{kShape, work};
 };
 
@@ -142,4 +142,4 @@ TEST(IterationCollector, UnknownEnergiesStayUnknown) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

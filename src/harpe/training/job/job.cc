@@ -14,7 +14,7 @@
 #include "harpe/training/job/make_plans.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kPatience{300};  // with ranks that do not come
@@ -79,7 +79,7 @@ Job::~Job() = default;
 
 Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   HARPE_TRY(validate(spec));
-  if (spec.profile) HARPE_TRY(check_fixed_times(*spec.profile, spec.fixed_times));
+  if (spec.profile) HARPE_TRY(plan::check_fixed_times(*spec.profile, spec.fixed_times));
   Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
   auto state = std::make_unique<State>(std::move(spec), std::move(pipeline), now);
   state->specification_text = job_spec_json(state->spec);
@@ -235,7 +235,7 @@ void Job::hear(Seconds now) {
   state_->heard = std::max(state_->heard, now);
 }
 
-Status Job::set_straggler(const Straggler& straggler, Seconds now) {
+Status Job::set_straggler(const plan::Straggler& straggler, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
   HARPE_TRY(s.check_sets_clocks());
@@ -244,19 +244,19 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
                                                std::to_string(straggler.pipeline) + ", only 0 to " +
                                                std::to_string(s.spec.shape.data - 1));
   }
-  if (!(straggler.factor >= 1) || straggler.factor > kMostStragglerFactor) {
+  if (!(straggler.factor >= 1) || straggler.factor > plan::kMostStragglerFactor) {
     return Error::invalid(
         "a straggler's factor is its iteration time over that of a healthy "
         "pipeline: from 1 (healthy) to " +
-        shortest(kMostStragglerFactor));
+        shortest(plan::kMostStragglerFactor));
   }
   if (straggler.until && *straggler.until <= now) {
     return Error::invalid("the end of the straggler is past: \"until\" is in seconds since 1970");
   }
   if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
   const auto known =
-      std::ranges::find(s.declared_stragglers, straggler.pipeline, &Straggler::pipeline);
-  Straggler declared = straggler;
+      std::ranges::find(s.declared_stragglers, straggler.pipeline, &plan::Straggler::pipeline);
+  plan::Straggler declared = straggler;
   declared.detected = false;
   if (known != s.declared_stragglers.end()) {
     if (*known == declared) return ok_status();
@@ -277,7 +277,7 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
   if (pipeline < 0 || pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
-  const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
+  const auto same = [&](const plan::Straggler& one) { return one.pipeline == pipeline; };
   if (std::erase_if(s.declared_stragglers, same) == 0 && s.watched(pipeline) == nullptr)
     return ok_status();
   s.withdraw(pipeline);
@@ -292,7 +292,7 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   HARPE_TRY(s.check_sets_clocks());
   if (!is_valid(objective)) return Error::invalid("the objective's value is out of range");
   if (s.plans) {
-    HARPE_TRY(check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
+    HARPE_TRY(plan::check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
   }
   if (objective == s.objective && !s.retry_at) return ok_status();
   s.objective = objective;
@@ -305,7 +305,7 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   return ok_status();
 }
 
-void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
+void Job::characterized(std::uint64_t ticket, Result<plan::PlanTable> plans, Seconds now,
                         bool better_follow) {
   State& s = *state_;
   s.newest_event = now;
@@ -335,8 +335,8 @@ void Job::tick(Seconds now) {
   State& s = *state_;
   s.newest_event = now;
   s.forget_gatherings(now);
-  const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
-  for (const Straggler& one : s.declared_stragglers)
+  const auto over = [&](const plan::Straggler& one) { return one.until && *one.until <= now; };
+  for (const plan::Straggler& one : s.declared_stragglers)
     if (over(one)) s.withdraw(one.pipeline);
   if (std::erase_if(s.declared_stragglers, over) > 0) {
     s.effects.save = true;
@@ -376,4 +376,4 @@ JobEffects Job::take_effects() {
   return std::exchange(state_->effects, {});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -64,7 +64,7 @@
 #include "harpe/training/wire/job_spec.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 enum class JobPhase : unsigned char {
   kRegistering,
@@ -93,7 +93,7 @@ struct CharacterizeRequest {
   /// instructions are late now and then.
   double reserve = 0;
   /// The client that asks for clocks. Plans count what it leaves of the job's `switch_latency`.
-  ClockClient client = ClockClient::kAny;
+  plan::ClockClient client = plan::ClockClient::kAny;
   /// The least latency that plans count, learned from what computations take (late_clocks.h).
   Seconds learned_latency{0};
 };
@@ -161,8 +161,8 @@ struct PipelineState {
   int pipeline = 0;
   double factor = 1;  ///< of a straggler, declared or detected
   bool planned = false;
-  PlanRef plan;    ///< where it is planned
-  Seconds time{};  ///< of that plan
+  plan::PlanRef plan;  ///< where it is planned
+  Seconds time{};      ///< of that plan
   Joules energy{};
   std::optional<double> gap = {};  ///< see `TablePlan::gap`
   bool for_objective = false;      ///< the plan was made for just the job's objective
@@ -196,7 +196,7 @@ struct JobStatus {
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
   std::vector<Watts> blocking_power;  ///< one a stage, as far as it is known; empty: it is not
-  std::vector<Straggler> stragglers;
+  std::vector<plan::Straggler> stragglers;
   std::vector<SlowStage> slow_stages;
   std::vector<SlowWorker> slow_workers;
   std::optional<RandomLateness> random;
@@ -278,7 +278,7 @@ class Job {
   std::optional<Proposed> propose_again(const std::string& specification, Seconds now);
   /// A client that wanted something of this job was refused before the job was asked.
   void refused(const std::string& who, const std::string& why, Seconds now);
-  Status set_straggler(const Straggler& straggler, Seconds now);
+  Status set_straggler(const plan::Straggler& straggler, Seconds now);
   /// Healed, whether declared or detected.
   Status clear_straggler(int pipeline, Seconds now);
   Status set_objective(const Objective& objective, Seconds now);
@@ -291,12 +291,13 @@ class Job {
   /// The answer to a `CharacterizeRequest`; an old ticket is ignored. \param better_follow  these
   /// are the first plans to be had; a table that is nowhere worse comes by the same ticket. A plan
   /// in force then changes only for a better one.
-  void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
+  void characterized(std::uint64_t ticket, Result<plan::PlanTable> plans, Seconds now,
                      bool better_follow = false);
   /// A search by `search_request` has found a plan. Taken where that is for the same objective
   /// still and takes less energy, by `SearchCourse::kWorthwhile` at least. \returns  whether it is
   /// \param better  the job's plans with that one in place of the one before
-  bool found_better(std::uint64_t ticket, std::shared_ptr<const PlanTable> better, Seconds now);
+  bool found_better(std::uint64_t ticket, std::shared_ptr<const plan::PlanTable> better,
+                    Seconds now);
   /// About once a second: ends what has an end, falls back to all-max when ranks fall silent.
   void tick(Seconds now);
 
@@ -316,8 +317,8 @@ class Job {
   std::vector<PipelineState> pipelines() const;
   /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.
   std::vector<StageAssignment> assignments(int pipeline, int stage) const;
-  std::uint64_t version() const;   ///< of the newest assignments
-  const PlanTable* plans() const;  ///< null before the first characterization
+  std::uint64_t version() const;         ///< of the newest assignments
+  const plan::PlanTable* plans() const;  ///< null before the first characterization
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
   std::vector<RankCoordinates> missing(std::size_t most) const;  ///< places that no rank holds
@@ -339,7 +340,7 @@ class Job {
       RankCoordinates coordinates) const;  ///< that holds it; empty: none does
   Seconds heard() const;  ///< when any rank was heard of last; if never, its creation
   std::optional<Seconds> ended() const;  ///< when all ranks had ended in order; none: they have not
-  std::shared_ptr<const PlanTable> shared_plans() const;
+  std::shared_ptr<const plan::PlanTable> shared_plans() const;
   /// By the newest assignments. `kNotFound` where there is no such pipeline, or no plan yet.
   Result<PlanInForce> plan_in_force(int pipeline) const;
   /// What is to be planned now, by the newest ticket.
@@ -356,7 +357,7 @@ class Job {
   std::map<std::string, std::string> take_changed_parts();
   JobTexts texts() const;
   /// The job as it was. Members that are not known are left out: a newer Harpe wrote them.
-  static Result<Job> read(JobTexts texts, std::optional<PlanTable> plans, Seconds now);
+  static Result<Job> read(JobTexts texts, std::optional<plan::PlanTable> plans, Seconds now);
   bool asleep() const;
   /// What was being done is begun again.
   void go_on(Seconds now);
@@ -374,4 +375,4 @@ class Job {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

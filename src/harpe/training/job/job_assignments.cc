@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// To a tenth of a millisecond.
@@ -21,7 +21,7 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   if (one.purpose != other.purpose) return false;
   if (one.choice.plan_of.size() != other.choice.plan_of.size()) return false;
   // Most pipelines run the same plan.
-  std::optional<std::pair<const TablePlan*, const TablePlan*>> known;
+  std::optional<std::pair<const plan::TablePlan*, const plan::TablePlan*>> known;
   for (int p = 0; p < static_cast<int>(one.choice.plan_of.size()); ++p) {
     const std::pair plan(&one.plan(p), &other.plan(p));
     if (plan == known || plan.first == plan.second) continue;
@@ -47,14 +47,14 @@ constexpr std::int64_t kOnTime = 200;         // iterations after which less tim
 
 }  // namespace
 
-const TablePlan& Deployment::plan(int pipeline) const {
-  const PlanRef& chosen = choice.plan_of[static_cast<std::size_t>(pipeline)];
+const plan::TablePlan& Deployment::plan(int pipeline) const {
+  const plan::PlanRef& chosen = choice.plan_of[static_cast<std::size_t>(pipeline)];
   switch (chosen.from) {
-    case PlanRef::From::kOwn:
+    case plan::PlanRef::From::kOwn:
       return own.at(pipeline)->plans()[chosen.plan];
-    case PlanRef::From::kAllMax:
+    case plan::PlanRef::From::kAllMax:
       return plans->all_max();
-    case PlanRef::From::kShared:
+    case plan::PlanRef::From::kShared:
       break;
   }
   return plans->plans()[chosen.plan];
@@ -150,7 +150,7 @@ void Job::State::note_all_max_from() {
   for (WatchedPipeline& one : watched_pipelines) {
     const bool at_all_max =
         newest.purpose == StageAssignment::Purpose::kPlan
-            ? newest.choice.plan_of[one.slow.pipeline].from == PlanRef::From::kAllMax
+            ? newest.choice.plan_of[one.slow.pipeline].from == plan::PlanRef::From::kAllMax
             : newest.purpose == StageAssignment::Purpose::kAllMax;
     if (!at_all_max) {
       one.all_max_from = -1;
@@ -227,14 +227,14 @@ void Job::State::deploy_again() {
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
   if (!plans || running() == nullptr || retry_at || settling() != nullptr) return;
   ask_for_objective_plan();
-  const std::vector<Straggler> stragglers = all_stragglers();
+  const std::vector<plan::Straggler> stragglers = all_stragglers();
   running()->straggling = !stragglers.empty();
   Deployment deployment;
   deployment.purpose = StageAssignment::Purpose::kPlan;
   deployment.plans = plans;
-  const std::vector<SlowPipeline> slow = slow_pipelines();
-  deployment.choice = choose_plans(*plans, aim(), overhead(), spec.shape.data, slow);
-  for (const SlowPipeline& one : slow)
+  const std::vector<plan::SlowPipeline> slow = slow_pipelines();
+  deployment.choice = plan::choose_plans(*plans, aim(), overhead(), spec.shape.data, slow);
+  for (const plan::SlowPipeline& one : slow)
     if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
   if (!deployments.empty() && same_assignments(deployments.back(), deployment)) {
     deployments.back().plans = deployment.plans;
@@ -283,12 +283,12 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
                               .purpose = deployment.purpose,
                               .clocks = {},
                               .pause = deployment.pause};
-  const auto knobs_of = [&](const TablePlan& plan) {
+  const auto knobs_of = [&](const plan::TablePlan& plan) {
     if (!plan.knobs.empty()) assignments.knobs = trained(plan.knobs[stage], stage);
     if (std::ranges::all_of(assignments.knobs, &Knobs::empty)) assignments.knobs.clear();
   };
   if (deployment.purpose == StageAssignment::Purpose::kPlan) {
-    const TablePlan& plan = deployment.plan(pipeline_number);
+    const plan::TablePlan& plan = deployment.plan(pipeline_number);
     assignments.clocks = trained(plan.clocks[stage], stage);
     knobs_of(plan);
     return assignments;
@@ -302,4 +302,4 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
   return assignments;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 #include "harpe/training/emulated_training/emulation.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Time = std::chrono::steady_clock;
@@ -43,9 +43,9 @@ int run(int ranks) {
       one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches}),
       effects.characterize->profile, {.blocking_power = effects.characterize->blocking_power});
   start = Time::now();
-  job.characterized(effects.characterize->ticket,
-                    PlanTable::build(*frontier, {.plans = 200, .plan = {.effort = Effort::kQuick}}),
-                    kNow);
+  job.characterized(
+      effects.characterize->ticket,
+      plan::PlanTable::build(*frontier, {.plans = 200, .plan = {.effort = Effort::kQuick}}), kNow);
   const double table = microseconds(start);
 
   std::vector<double> reports;
@@ -67,7 +67,7 @@ int run(int ranks) {
     start = Time::now();
     if (!job.set_straggler({.pipeline = i % 10, .factor = factor}, kNow).ok()) return EXIT_FAILURE;
     decisions.push_back(microseconds(start));
-    if (job.pipelines()[i % 10].plan.from != PlanRef::From::kAllMax) return EXIT_FAILURE;
+    if (job.pipelines()[i % 10].plan.from != plan::PlanRef::From::kAllMax) return EXIT_FAILURE;
   }
   std::ranges::sort(decisions);
   std::ranges::sort(reports);
@@ -83,8 +83,8 @@ int run(int ranks) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training
 
 int main(int argc, char** argv) {
-  return harpe::run(argc > 1 ? std::atoi(argv[1]) : 10'000);
+  return harpe::training::run(argc > 1 ? std::atoi(argv[1]) : 10'000);
 }

@@ -7,7 +7,7 @@
 #include "harpe/training/job/make_plans.h"
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kNow{1000};
@@ -34,10 +34,10 @@ void register_all(Job& job, const std::string& run, int others, bool take_over =
   }
 }
 
-ClockClient planned_for(Job& job) {
+plan::ClockClient planned_for(Job& job) {
   const auto request = job.take_effects().characterize;
   EXPECT_TRUE(request);
-  return request ? request->client : ClockClient::kAny;
+  return request ? request->client : plan::ClockClient::kAny;
 }
 
 void make_plans_for(Job& job) {
@@ -51,35 +51,35 @@ void make_plans_for(Job& job) {
 TEST(ClockClient, IsHarpesWhereAllRanksAskAhead) {
   Job all = *Job::create(spec_of(), kNow);
   register_all(all, "first", 0);
-  EXPECT_EQ(planned_for(all), ClockClient::kHarpe);
+  EXPECT_EQ(planned_for(all), plan::ClockClient::kHarpe);
   Job mixed = *Job::create(spec_of(), kNow);
   register_all(mixed, "first", 1);
-  EXPECT_EQ(planned_for(mixed), ClockClient::kAny) << "one of them leaves the whole latency";
+  EXPECT_EQ(planned_for(mixed), plan::ClockClient::kAny) << "one of them leaves the whole latency";
   Job free = *Job::create(spec_of(Seconds{0}), kNow);
   register_all(free, "first", 0);
-  EXPECT_EQ(planned_for(free), ClockClient::kAny) << "no clock is late";
+  EXPECT_EQ(planned_for(free), plan::ClockClient::kAny) << "no clock is late";
 }
 
 TEST(ClockClient, PlansCountWhatItLeavesOfTheLatency) {
   const JobSpec spec = spec_of();
-  const auto counted = [&](ClockClient client) {
+  const auto counted = [&](plan::ClockClient client) {
     CharacterizeRequest request;
     request.client = client;
     return plan_options(spec, request, *spec.profile).switch_latency.longest();
   };
-  EXPECT_EQ(counted(ClockClient::kAny), Seconds{0.01});
-  EXPECT_DOUBLE_EQ(counted(ClockClient::kHarpe).value, 0.003);
+  EXPECT_EQ(counted(plan::ClockClient::kAny), Seconds{0.01});
+  EXPECT_DOUBLE_EQ(counted(plan::ClockClient::kHarpe).value, 0.003);
 }
 
 TEST(ClockClient, AnotherOneHasPlansMadeAnew) {
   Job job = *Job::create(spec_of(), kNow);
   register_all(job, "first", 0);
   make_plans_for(job);
-  EXPECT_EQ(job.search_request().client, ClockClient::kHarpe);
+  EXPECT_EQ(job.search_request().client, plan::ClockClient::kHarpe);
   register_all(job, "second", 0, true);
   EXPECT_FALSE(job.take_effects().characterize) << "the same client: the plans stay";
   register_all(job, "third", 1, true);
-  EXPECT_EQ(planned_for(job), ClockClient::kAny);
+  EXPECT_EQ(planned_for(job), plan::ClockClient::kAny);
 }
 
 TEST(ClockClient, OfOneRankMayChangeWhileTheOthersTrain) {
@@ -91,7 +91,7 @@ TEST(ClockClient, OfOneRankMayChangeWhileTheOthersTrain) {
   other.session = "other";
   other.run = "first";
   EXPECT_TRUE(job.register_rank(other, kNow + 2 * Job::kSilence).ok());
-  EXPECT_EQ(planned_for(job), ClockClient::kAny);
+  EXPECT_EQ(planned_for(job), plan::ClockClient::kAny);
 }
 
 TEST(ClockClient, MayChangeWhilePlansAreMade) {
@@ -105,7 +105,7 @@ TEST(ClockClient, MayChangeWhilePlansAreMade) {
   EXPECT_TRUE(job.register_rank(other, kNow + 2 * Job::kSilence).ok());
   const auto request = job.take_effects().characterize;
   ASSERT_TRUE(request);
-  EXPECT_EQ(request->client, ClockClient::kAny);
+  EXPECT_EQ(request->client, plan::ClockClient::kAny);
   EXPECT_NE(request->ticket, before.ticket) << "the plans that are being made do not count";
 }
 
@@ -113,10 +113,10 @@ TEST(ClockClient, IsStored) {
   Job job = *Job::create(spec_of(), kNow);
   register_all(job, "first", 0);
   make_plans_for(job);
-  Result<PlanTable> stored = PlanTable::parse(job.plans()->stored_text(), "plans");
+  Result<plan::PlanTable> stored = plan::PlanTable::parse(job.plans()->stored_text(), "plans");
   Job again = *Job::read(job.texts(), *std::move(stored), kNow);
   again.go_on(kNow);
-  EXPECT_EQ(again.search_request().client, ClockClient::kHarpe);
+  EXPECT_EQ(again.search_request().client, plan::ClockClient::kHarpe);
   const PlayedTraining training(again.spec(), *again.spec().profile, {});
   RankRegistration same = training.registration(training.places().front());
   same.session += "first";
@@ -127,4 +127,4 @@ TEST(ClockClient, IsStored) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kStage = 1;
@@ -62,7 +62,7 @@ struct Changed : Played {
     settle();
     EXPECT_TRUE(sends_only_what_they_have());
     EXPECT_EQ(job.phase(), JobPhase::kRunning);
-    for (const TablePlan& plan : job.plans()->plans())
+    for (const plan::TablePlan& plan : job.plans()->plans())
       for (const Megahertz clock : plan.clocks[kStage])
         EXPECT_EQ(std::ranges::count(training.lacking[kStage], clock), 0);
     return measures;
@@ -145,4 +145,4 @@ TEST(Clocks, ThatAreLostWhileProfilingAreNotMeasured) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

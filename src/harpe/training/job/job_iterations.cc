@@ -11,7 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kNewestTimes = 5;  // whose median is the time of an iteration
@@ -93,7 +93,7 @@ void Job::State::note_whole(std::int64_t iteration) {
 
 double Job::State::compute_time(const FinishedIteration& iteration, int pipeline_number,
                                 int stage) const {
-  const std::vector<WorkItem>& items = work.stage(stage);
+  const std::vector<plan::WorkItem>& items = work.stage(stage);
   double time = 0;
   for (std::size_t k = 0; k < items.size(); ++k) {
     const std::size_t at = iteration.item(pipeline_number, work.first(stage) + k);
@@ -105,7 +105,7 @@ double Job::State::compute_time(const FinishedIteration& iteration, int pipeline
 /// Of all shards.
 double Job::State::compute_energy(const FinishedIteration& iteration, int pipeline_number,
                                   int stage) const {
-  const std::vector<WorkItem>& items = work.stage(stage);
+  const std::vector<plan::WorkItem>& items = work.stage(stage);
   double energy = 0;
   for (std::size_t k = 0; k < items.size(); ++k) {
     const std::size_t at = iteration.item(pipeline_number, work.first(stage) + k);
@@ -275,7 +275,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
     for (int stage = 0; stage < spec.shape.stages; ++stage)
       left_out[spec.shape.group(pipeline_number, stage)] = true;
   };
-  for (const Straggler& straggler : declared_stragglers) leave_out(straggler.pipeline);
+  for (const plan::Straggler& straggler : declared_stragglers) leave_out(straggler.pipeline);
   for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
   const Profiler::Next next = profiling()->profiler.add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);
@@ -312,7 +312,7 @@ Seconds Job::State::predicted_time(const Deployment& deployment) const {
 }
 
 /// Joules of one stage of one pipeline, all shards, in an iteration of `time`.
-double Job::State::predicted_energy(const TablePlan& plan, int stage, Seconds time) const {
+double Job::State::predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const {
   const Joules waiting = blocking_power[stage] * (time - plan.compute_time[stage]);
   return (plan.compute_energy[stage] + waiting).value * spec.shape.tensor;
 }
@@ -376,7 +376,7 @@ double Job::State::explained_by_plan(const FinishedIteration& iteration,
                                      const Deployment& deployment, Seconds time) const {
   double sum = 0;
   for (int p = 0; p < spec.shape.data; ++p) {
-    const TablePlan& plan = deployment.plan(p);
+    const plan::TablePlan& plan = deployment.plan(p);
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       const Seconds planned = plan.compute_time[stage];
       const double factor = compute_time(iteration, p, stage) / planned.value;
@@ -428,7 +428,7 @@ void Job::State::watch_energy(const FinishedIteration& iteration, const Deployme
     const double unexplained = baseline.unexplained(stage, explained_energy());
     double used = 0, predicted = 0, in_computations = 0, by_profile = 0;
     for (int p = 0; p < spec.shape.data; ++p) {
-      const TablePlan& plan = deployment.plan(p);
+      const plan::TablePlan& plan = deployment.plan(p);
       used += iteration.groups[spec.shape.group(p, stage)].energy.value;
       predicted += predicted_energy(plan, stage, time) + unexplained;
       in_computations += compute_energy(iteration, p, stage);
@@ -440,4 +440,4 @@ void Job::State::watch_energy(const FinishedIteration& iteration, const Deployme
   drift.add(ratios, computed);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include "harpe/training/job/make_plans.h"
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr char kLearned[] = "as clocks come about ";
@@ -102,7 +102,7 @@ class LatencyOf : public testing::Test {
             {.kind = schedule[i].kind, .clock = plan_.clocks[static_cast<std::size_t>(stage)][i]});
       }
       const std::vector<Seconds> times = replay_stage(list, *spec_.profile, stage, latency);
-      for (const WorkItem& item : work_.stage(stage)) {
+      for (const plan::WorkItem& item : work_.stage(stage)) {
         double sum = 0;
         for (std::size_t i = 0; i < list.size(); ++i)
           if (list[i].kind == item.kind) sum += times[i].value;
@@ -116,8 +116,8 @@ class LatencyOf : public testing::Test {
   }
 
   JobSpec spec_ = small_spec();
-  ScheduleWork work_{spec_.schedule};
-  TablePlan plan_;
+  plan::ScheduleWork work_{spec_.schedule};
+  plan::TablePlan plan_;
 };
 
 TEST_F(LatencyOf, IsWhatClocksAreLateBy) {
@@ -149,4 +149,4 @@ TEST_F(LatencyOf, TakesWhatIsNotKnownForNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Returns the GPU of each stage, or the reason why a saving cannot be estimated.
@@ -83,7 +83,7 @@ void Job::State::observe_iteration(const FinishedIteration& iteration) {
   }
 }
 
-void Job::State::take_estimate(std::uint64_t answered, const Result<PlanTable>& made) {
+void Job::State::take_estimate(std::uint64_t answered, const Result<plan::PlanTable>& made) {
   Observing& in = *observing();
   const auto of_this = std::ranges::find(in.tickets, answered);
   if (answered == 0 || of_this == in.tickets.end()) return;
@@ -101,4 +101,4 @@ void Job::State::take_estimate(std::uint64_t answered, const Result<PlanTable>& 
   effects.save = true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

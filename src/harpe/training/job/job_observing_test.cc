@@ -7,7 +7,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -232,4 +232,4 @@ TEST(JobObserving, AProfileIsKeptForTrainingThatIsNotOnlyObserved) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

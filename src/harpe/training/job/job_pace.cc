@@ -10,7 +10,7 @@
 #include "harpe/training/job/pace_json.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kLatestResume = 1e11;  // s since 1970
@@ -28,7 +28,8 @@ Objective Job::State::aim() const {
   if (!pace || !pace->iteration_time) return objective;
   const Objective paced{Objective::Kind::kDeadline, pace->iteration_time->value};
   if (objective.kind != Objective::Kind::kPowerCap || !plans) return paced;
-  const PlanChoice capped = choose_plans(*plans, objective, overhead(), spec.shape.data, {});
+  const plan::PlanChoice capped =
+      plan::choose_plans(*plans, objective, overhead(), spec.shape.data, {});
   return capped.objective_time + overhead() >= *pace->iteration_time ? objective : paced;
 }
 
@@ -106,4 +107,4 @@ const std::optional<Pace>& Job::pace() const {
   return state_->pace;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

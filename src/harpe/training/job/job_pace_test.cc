@@ -4,7 +4,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Training that runs by its plan, at the time of the fastest.
@@ -122,4 +122,4 @@ TEST(JobPace, SaysChangesThatShowAlone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

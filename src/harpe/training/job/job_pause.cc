@@ -18,7 +18,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kMostMoves = 5;
@@ -232,4 +232,4 @@ void Job::State::read_asked(Fields& stored) {
   asked->bound = stored.boolean("bound").value_or(false);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/job/played_job_testing.h"
 #include "harpe/training/wire/pause_book.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Training whose ranks pause when they are asked to, each by what it has heard, on a network that
@@ -458,4 +458,4 @@ TEST(JobPause, TrainingThatStartsWhileItIsAskedPausesToo) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -17,7 +17,7 @@
 #include "harpe/training/job/profiler.h"
 #include "harpe/training/job/straggler_detector.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Ranks are awaited: the first ones, or those of training that has started again.
 struct Registering {
@@ -88,4 +88,4 @@ struct Finding {
   bool faster = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// What the GPUs of its stage have of an instruction's points.
@@ -147,10 +147,10 @@ bool Job::State::loses_clocks() const {
 }
 
 /// By whom the clocks of plans will be asked for. Mixed ranks leave the whole latency.
-ClockClient Job::State::clock_client() const {
+plan::ClockClient Job::State::clock_client() const {
   const bool is_late = spec.switch_latency.longest() > Seconds{0};
-  return is_late && ranks.registered() > 0 && ranks.asks_ahead() ? ClockClient::kHarpe
-                                                                 : ClockClient::kAny;
+  return is_late && ranks.registered() > 0 && ranks.asks_ahead() ? plan::ClockClient::kHarpe
+                                                                 : plan::ClockClient::kAny;
 }
 
 /// \returns  whether other plans are made, as other programs ask for clocks than those that the
@@ -158,7 +158,7 @@ ClockClient Job::State::clock_client() const {
 bool Job::State::fit_to_client(Seconds now) {
   if (spec.observe || profiling() != nullptr || !profile || (!plans && !plans_due)) return false;
   if (plans_for == clock_client()) return false;
-  const bool is_late = plans_for == ClockClient::kHarpe;
+  const bool is_late = plans_for == plan::ClockClient::kHarpe;
   plan_anew(is_late ? JobEvent::Level::kWarning : JobEvent::Level::kInfo, now,
             is_late ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
                     : "all ranks ask for clocks ahead: less of switch_latency_s counts");
@@ -194,7 +194,7 @@ void Job::State::fit_to_clocks(Seconds now) {
 /// Makes a profile the one that iterations are compared with.
 void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
   blocking_power = std::move(waiting);
-  profile = with_fixed_time_rows(from, pipeline.schedule(), spec.fixed_times, blocking_power);
+  profile = plan::with_fixed_time_rows(from, pipeline.schedule(), spec.fixed_times, blocking_power);
   times.emplace(pipeline, *profile);
   usual_time = times->at_all_max();
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
@@ -202,7 +202,7 @@ void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
   fastest_time.assign(stages, Seconds{0});
   fastest_energy.assign(stages, Joules{0});
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    for (const WorkItem& item : work.stage(stage)) {
+    for (const plan::WorkItem& item : work.stage(stage)) {
       const auto points = profile->points(stage, item.chunk, item.kind);
       if (points.empty()) continue;
       const OperatingPoint& all_max = all_max_point(points);
@@ -244,7 +244,7 @@ CharacterizeRequest Job::State::plans_request() const {
   return {.ticket = plans_ticket,
           .profile = profile.value_or(Profile()),
           .blocking_power = blocking_power,
-          .objective = of_one_pipeline(aim(), overhead(), spec.shape.data),
+          .objective = plan::of_one_pipeline(aim(), overhead(), spec.shape.data),
           .reserve = reserve,
           .client = plans_for,
           .learned_latency = late_clocks.learned()};
@@ -258,18 +258,18 @@ void Job::State::request_given_profile(Seconds now) {
         "faster than they could be");
   }
   const Schedule& schedule = pipeline.schedule();
-  const Profile fitting = with_chunks(*spec.profile, schedule.chunks(), schedule.copies);
-  if (const auto note = note_on_chunks(*spec.profile, schedule.chunks(), schedule.copies))
+  const Profile fitting = plan::with_chunks(*spec.profile, schedule.chunks(), schedule.copies);
+  if (const auto note = plan::note_on_chunks(*spec.profile, schedule.chunks(), schedule.copies))
     add_event(JobEvent::Level::kWarning, now, *note);
-  for (const std::string& note : unused_rows(schedule, fitting))
+  for (const std::string& note : plan::unused_rows(schedule, fitting))
     add_event(JobEvent::Level::kWarning, now, note);
   // The ranks run a whole backward as one, at one clock.
-  request_plans(with_rows_of_wholes(schedule, fitting),
+  request_plans(plan::with_rows_of_wholes(schedule, fitting),
                 spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
 }
 
 /// Whether its plans have a clock for each instruction of the schedule.
-bool Job::State::fits(const PlanTable& table) const {
+bool Job::State::fits(const plan::PlanTable& table) const {
   const auto& lists = pipeline.schedule().lists;
   const auto& of_stages = table.all_max().clocks;
   return std::ranges::equal(
@@ -277,7 +277,7 @@ bool Job::State::fits(const PlanTable& table) const {
       [](const auto& list) { return list.size(); });
 }
 
-void Job::State::take_plans(PlanTable table, Seconds now) {
+void Job::State::take_plans(plan::PlanTable table, Seconds now) {
   phase = Running{};
   if (!fits(table)) {
     plans_due = false;
@@ -286,7 +286,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
         "the profile lacks an instruction that the schedule runs as one, so the plan has "
         "another list: training goes on at all-max");
   }
-  plans = std::make_shared<const PlanTable>(std::move(table));
+  plans = std::make_shared<const plan::PlanTable>(std::move(table));
   search_ticket = ++ticket;
   effects.plans = effects.save = true;
   baseline.explain([&](std::span<const Seconds> computing) { return explained_by(computing); });
@@ -295,7 +295,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   probe_pause = 0;
   next_probe = newest + kFirstProbe;
   calm_since = newest;
-  for (const Straggler& one : declared_stragglers) watch(one.pipeline).declared = one.factor;
+  for (const plan::Straggler& one : declared_stragglers) watch(one.pipeline).declared = one.factor;
   for (WatchedPipeline& one : watched_pipelines) {
     one.own_failed = false;
     one.slow.own.reset();
@@ -303,7 +303,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
     one.slow.fastest = {};
     measure(one);
   }
-  if (Status possible = check_objective(*plans, objective, overhead(), spec.shape.data);
+  if (Status possible = plan::check_objective(*plans, objective, overhead(), spec.shape.data);
       !possible.ok()) {
     add_event(JobEvent::Level::kWarning, now,
               possible.error().text() + ": the nearest plan is used");
@@ -313,9 +313,9 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
 }
 
 /// Another table of the same profile, nowhere worse than the one there is.
-void Job::State::improve_plans(PlanTable table, Seconds now) {
+void Job::State::improve_plans(plan::PlanTable table, Seconds now) {
   if (!plans || !fits(table)) return;
-  plans = std::make_shared<const PlanTable>(std::move(table));
+  plans = std::make_shared<const plan::PlanTable>(std::move(table));
   search_ticket = ++ticket;
   effects.plans = effects.save = true;
   deploy_choice(now, "better plans are ready");
@@ -326,7 +326,7 @@ void Job::State::improve_plans(PlanTable table, Seconds now) {
 bool Job::State::has_objective_plan() const {
   constexpr double kSameTime = 0.005;  // relative
   if (!plans || !plans->objective()) return false;
-  const Objective wanted = of_one_pipeline(aim(), overhead(), spec.shape.data);
+  const Objective wanted = plan::of_one_pipeline(aim(), overhead(), spec.shape.data);
   const Objective& made = *plans->objective();
   if (made == wanted) return true;
   return objective_asked == aim() && made.kind == wanted.kind &&
@@ -343,13 +343,13 @@ void Job::State::ask_for_objective_plan() {
   effects.more_plans.push_back(std::move(request));
 }
 
-void Job::State::take_objective_plan(Result<PlanTable> table, Seconds now) {
+void Job::State::take_objective_plan(Result<plan::PlanTable> table, Seconds now) {
   objective_ticket = 0;
   if (!plans || !table.ok() || !fits(*table)) return;
-  plans = std::make_shared<const PlanTable>(PlanTable::merged(*plans, *table));
+  plans = std::make_shared<const plan::PlanTable>(plan::PlanTable::merged(*plans, *table));
   search_ticket = ++ticket;
   effects.plans = effects.save = true;
   deploy_choice(now, pace ? "" : "the plan for its objective is ready");
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

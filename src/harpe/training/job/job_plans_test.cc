@@ -12,7 +12,7 @@
 #include "harpe/training/job/make_plans.h"
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// A job of a known profile that waits for its plans, with tables for it.
@@ -30,10 +30,10 @@ struct Planned {
     spec.blocking_power = Watts{80};
     return spec;
   }
-  PlanTable table(Effort effort, int plans = 10) const {
+  plan::PlanTable table(Effort effort, int plans = 10) const {
     const auto frontier =
         characterize(spec.schedule, *spec.profile, {.blocking_power = *spec.blocking_power});
-    return *PlanTable::build(*frontier, {.plans = plans, .plan = {.effort = effort}});
+    return *plan::PlanTable::build(*frontier, {.plans = plans, .plan = {.effort = effort}});
   }
   std::string assignments() const {
     std::string text;
@@ -55,8 +55,8 @@ struct Planned {
 TEST(Plans, QuickOnesAreRunUntilBetterOnesCome) {
   Planned planned;
   Job& job = planned.job;
-  const PlanTable quick = planned.table(Effort::kQuick);
-  const PlanTable best = PlanTable::merged(quick, planned.table(Effort::kFull));
+  const plan::PlanTable quick = planned.table(Effort::kQuick);
+  const plan::PlanTable best = plan::PlanTable::merged(quick, planned.table(Effort::kFull));
   job.characterized(planned.ticket, quick, Planned::kNow, true);
   EXPECT_EQ(job.phase(), JobPhase::kRunning);
   const std::uint64_t version = job.version();
@@ -109,9 +109,9 @@ TEST(Plans, RanksGetWhatAPlanSetsBesideClocks) {
 TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
   Planned planned;
   Job& job = planned.job;
-  const PlanTable quick = planned.table(Effort::kQuick);
+  const plan::PlanTable quick = planned.table(Effort::kQuick);
   // More plans of the same kind: that of the objective, and the stragglers', are among them.
-  const PlanTable more = PlanTable::merged(quick, planned.table(Effort::kQuick, 5));
+  const plan::PlanTable more = plan::PlanTable::merged(quick, planned.table(Effort::kQuick, 5));
   job.characterized(planned.ticket, quick, Planned::kNow, true);
   ASSERT_TRUE(job.set_straggler({.pipeline = 1, .factor = 1.1}, Planned::kNow).ok());
   const std::uint64_t version = job.version();
@@ -124,15 +124,15 @@ TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
   EXPECT_EQ(planned.assignments(), assignments);
   EXPECT_FALSE(job.take_effects().assignments);
   for (const PipelineState& state : job.pipelines())
-    EXPECT_TRUE(state.plan.from == PlanRef::From::kAllMax ||
+    EXPECT_TRUE(state.plan.from == plan::PlanRef::From::kAllMax ||
                 job.plans()->plans()[state.plan.plan].time == state.time)
         << "by the new table";
 }
 
 TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
   Planned planned;
-  const PlanTable quick = planned.table(Effort::kQuick, 5);
-  const PlanTable other = planned.table(Effort::kQuick, 3);
+  const plan::PlanTable quick = planned.table(Effort::kQuick, 5);
+  const plan::PlanTable other = planned.table(Effort::kQuick, 3);
   planned.job.characterized(planned.ticket, quick, Planned::kNow, true);
   planned.job.characterized(planned.ticket, Error::invalid("out of memory"), Planned::kNow);
   EXPECT_EQ(planned.job.phase(), JobPhase::kRunning);
@@ -141,7 +141,7 @@ TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
 }
 
 /// What a worker answers to a request beside those for all plans.
-PlanTable respond_to(const Planned& planned, const CharacterizeRequest& request) {
+plan::PlanTable respond_to(const Planned& planned, const CharacterizeRequest& request) {
   const auto frontier = characterize(planned.spec, *planned_pipeline(planned.spec), request);
   return *make_plans(planned.spec, request, *frontier, Effort::kQuick, planned.spec.plans);
 }
@@ -229,7 +229,7 @@ TEST(Plans, AProfileThatMovesMeanwhileMakesThemOld) {
   ASSERT_TRUE(played.running());
   played.settle();
   ASSERT_TRUE(played.plans_anew_when_slower(1));
-  const PlanTable* plans = played.job.plans();
+  const plan::PlanTable* plans = played.job.plans();
   while (played.job.phase() == JobPhase::kCharacterizing) {
     ASSERT_EQ(played.job.plans(), plans);
     played.training.run(played.job, 1);
@@ -239,4 +239,4 @@ TEST(Plans, AProfileThatMovesMeanwhileMakesThemOld) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 #include "harpe/training/job/job_state.h"
 #include "harpe/training/job/make_plans.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kTolerance = 0.005;  // of the promise, relative
@@ -319,7 +319,7 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
   bool changed = false;
   for (WatchedPipeline& one : watched_pipelines) {
     if (one.declared == 1) continue;
-    SlowPipeline& slow = one.slow;
+    plan::SlowPipeline& slow = one.slow;
     const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
     const Seconds seen = std::clamp(outside, Seconds{0}, declared);
     slow.doubted = declared - seen;
@@ -435,4 +435,4 @@ bool Job::State::learn_late_clocks(double by, Seconds now) {
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kTolerance = 0.005;
@@ -302,4 +302,4 @@ TEST(Promise, DeliveryThatWasSlowOnceIsGivenLessTimeAgain) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 void restart_server(Played& played) {
@@ -135,7 +135,8 @@ TEST(JobRestart, PlansForAnEarlierStartOfTrainingAreNotTaken) {
     return asked ? asked->ticket : 0;
   };
   const auto frontier = characterize(spec.schedule, *spec.profile, {.blocking_power = Watts{80}});
-  const auto table = PlanTable::build(*frontier, {.plans = 5, .plan = {.effort = Effort::kQuick}});
+  const auto table =
+      plan::PlanTable::build(*frontier, {.plans = 5, .plan = {.effort = Effort::kQuick}});
   const std::uint64_t first = request();
   training.start_again("second", 0);
   const std::uint64_t second = request();
@@ -193,4 +194,4 @@ TEST(JobRestart, WhatHasChangedSurvivesANewStart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 void begin_saving(Played& played) {
@@ -121,9 +121,9 @@ TEST(JobSavings, AreStoredNowAndThenThoughNothingElseHappens) {
   const Joules before = played.job.status().saved;
   played.training.run(played.job, 5);
   const Joules each = (played.job.status().saved - before) / 5;
-  const Result<Job> restored =
-      Job::read(played.training.stored, *PlanTable::parse(played.job.plans()->json(), "plans"),
-                played.training.now());
+  const Result<Job> restored = Job::read(
+      played.training.stored, *plan::PlanTable::parse(played.job.plans()->json(), "plans"),
+      played.training.now());
   ASSERT_TRUE(restored.ok());
   const double lost = (played.job.status().saved - restored->status().saved) / each;
   EXPECT_LE(lost * played.training.last().time.value, 60 + 2 * played.training.last().time.value);
@@ -319,4 +319,4 @@ TEST(JobSavings, TheTruthLiesWithinTheBarWhereEnergiesAndTimesAreDisturbed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include "harpe/training/job/job_state.h"
 #include "harpe/training/job/search_course.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Whether the plan for just the objective is in force, or soon is again, and may not be the best.
 /// Plans for stragglers hold for a while only, and under a minimum dwell there is no such search.
@@ -31,11 +31,12 @@ CharacterizeRequest Job::search_request() const {
   return request;
 }
 
-bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const PlanTable> better, Seconds now) {
+bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const plan::PlanTable> better,
+                       Seconds now) {
   State& s = *state_;
   s.newest_event = now;
   if (ticket == 0 || ticket != search_ticket() || !s.fits(*better)) return false;
-  const double gain = objective_gain(*s.plans, *better);
+  const double gain = plan::objective_gain(*s.plans, *better);
   if (gain < SearchCourse::kWorthwhile) return false;
   s.plans = std::move(better);
   s.effects.plans = s.effects.save = true;
@@ -44,4 +45,4 @@ bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const PlanTable> be
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

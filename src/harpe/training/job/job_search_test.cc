@@ -11,7 +11,7 @@
 #include "harpe/training/job/played_job_testing.h"
 #include "harpe/training/job/search_course.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kNow{1000};
@@ -34,18 +34,22 @@ struct Searched {
   }
 
   Frontier frontier() const { return *characterize(spec, *planned_pipeline(spec), request); }
-  PlanTable quick() const { return *make_plans(spec, request, frontier(), Effort::kQuick, 10); }
+  plan::PlanTable quick() const {
+    return *make_plans(spec, request, frontier(), Effort::kQuick, 10);
+  }
   void run() {
     job.characterized(request.ticket, quick(), kNow);
     (void)job.take_effects();
   }
   /// What a search finds.
-  std::shared_ptr<const PlanTable> better() const {
+  std::shared_ptr<const plan::PlanTable> better() const {
     const CharacterizeRequest wanted = job.search_request();
-    return std::make_shared<const PlanTable>(
-        PlanTable::merged(*job.plans(), *search_plan(spec, wanted, frontier(), 500, {})));
+    return std::make_shared<const plan::PlanTable>(
+        plan::PlanTable::merged(*job.plans(), *search_plan(spec, wanted, frontier(), 500, {})));
   }
-  const TablePlan& in_force() const { return job.plans()->plans()[job.pipelines()[0].plan.plan]; }
+  const plan::TablePlan& in_force() const {
+    return job.plans()->plans()[job.pipelines()[0].plan.plan];
+  }
 
   JobSpec spec;
   Job job;
@@ -53,11 +57,11 @@ struct Searched {
 };
 
 /// The same table, but its plan for the objective takes so many times the energy.
-std::shared_ptr<const PlanTable> scaled(const PlanTable& table, double factor) {
+std::shared_ptr<const plan::PlanTable> scaled(const plan::PlanTable& table, double factor) {
   nlohmann::json document = nlohmann::json::parse(table.json());
   nlohmann::json& plan = document["plans"][*table.for_objective()];
   plan["energy_j"] = plan["energy_j"].get<double>() * factor;
-  return std::make_shared<const PlanTable>(*PlanTable::parse(document.dump(), "table"));
+  return std::make_shared<const plan::PlanTable>(*plan::PlanTable::parse(document.dump(), "table"));
 }
 
 TEST(Search, IsForThePlanOfTheObjectiveOnceThatRuns) {
@@ -77,7 +81,7 @@ TEST(Search, WhatItFindsIsANewAssignmentAndStored) {
   searched.run();
   Job& job = searched.job;
   const std::uint64_t ticket = job.search_ticket(), version = job.version();
-  const TablePlan before = searched.in_force();
+  const plan::TablePlan before = searched.in_force();
   const auto better = searched.better();
   ASSERT_TRUE(job.found_better(ticket, better, kNow));
   const JobEffects effects = job.take_effects();
@@ -156,10 +160,11 @@ TEST(Search, IsMadeWithLateClocksAndNotUnderADwell) {
 TEST(Search, NeverPutsAWorsePlanBackAfterARestart) {
   Searched searched;
   searched.run();
-  const std::shared_ptr<const PlanTable> before = searched.job.shared_plans();
+  const std::shared_ptr<const plan::PlanTable> before = searched.job.shared_plans();
   ASSERT_TRUE(searched.job.found_better(searched.job.search_ticket(), searched.better(), kNow));
   const Joules energy = searched.in_force().energy;
-  Result<PlanTable> stored = PlanTable::parse(searched.job.plans()->stored_text(), "plans");
+  Result<plan::PlanTable> stored =
+      plan::PlanTable::parse(searched.job.plans()->stored_text(), "plans");
   searched.job = *Job::read(searched.job.texts(), *std::move(stored), kNow);
   EXPECT_EQ(searched.job.search_ticket(), 0U) << "it sleeps";
   searched.job.go_on(kNow);
@@ -182,8 +187,8 @@ TEST(Search, TrainingRunsByWhatItFinds) {
   const Joules before = played.job.pipelines()[0].energy;
   const CharacterizeRequest request = played.job.search_request();
   const auto frontier = characterize(spec, *planned_pipeline(spec), request);
-  const auto better = std::make_shared<const PlanTable>(
-      PlanTable::merged(*played.job.plans(), *search_plan(spec, request, *frontier, 500, {})));
+  const auto better = std::make_shared<const plan::PlanTable>(plan::PlanTable::merged(
+      *played.job.plans(), *search_plan(spec, request, *frontier, 500, {})));
   ASSERT_TRUE(played.job.found_better(request.ticket, better, played.training.now()));
   EXPECT_LT(played.job.pipelines()[0].energy, before);
   played.training.run(played.job, 50);
@@ -193,4 +198,4 @@ TEST(Search, TrainingRunsByWhatItFinds) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include "harpe/plan/policy/plan_table.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Doubles and lists of a stage in a plan, in clocks.
@@ -25,8 +25,8 @@ std::int64_t cells_of_plan(const JobSpec& spec) {
 }  // namespace
 
 int plans_of(const JobSpec& spec) {
-  return static_cast<int>(
-      std::clamp<std::int64_t>(kMaxPlanCells / cells_of_plan(spec), 1, std::max(1, spec.plans)));
+  return static_cast<int>(std::clamp<std::int64_t>(plan::kMaxPlanCells / cells_of_plan(spec), 1,
+                                                   std::max(1, spec.plans)));
 }
 
 std::size_t memory_of(const JobSpec& spec) {
@@ -46,4 +46,4 @@ std::size_t memory_of_ranks(std::size_t places, std::size_t clocks) {
   return places * kBytesOfRank + clocks * sizeof(Megahertz);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// How many plans are held ready: fewer than `JobSpec::plans` where they are so long that
 /// `kMaxPlanCells` says so.
@@ -21,4 +21,4 @@ std::size_t memory_of_ranks(std::size_t places, std::size_t clocks);
 /// \param items  of the schedule's work (`ScheduleWork::items`)
 std::size_t memory_of_measured(std::size_t items, int pipelines);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kSizeNow{1.8e9};
@@ -91,4 +91,4 @@ TEST(JobSize, RegistrationsThatAreRefusedTakeNothing) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -17,7 +17,7 @@
 #include "harpe/training/job/rank_book.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -161,21 +161,21 @@ void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShap
                 fields.boolean("simulated").value_or(false));
 }
 
-Json straggler_json(const Straggler& straggler) {
+Json straggler_json(const plan::Straggler& straggler) {
   Json json = {{"pipeline", straggler.pipeline}, {"factor", straggler.factor}};
   if (straggler.until) json["until"] = straggler.until->value;
   return json;
 }
 
-std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key,
-                                       Diagnostics& diagnostics, int pipelines) {
-  std::vector<Straggler> stragglers;
+std::vector<plan::Straggler> read_stragglers(Fields& parent, std::string_view key,
+                                             Diagnostics& diagnostics, int pipelines) {
+  std::vector<plan::Straggler> stragglers;
   for (const JsonValue* item : parent.objects(key)) {
     Fields fields(*item, "a straggler", diagnostics);
-    Straggler one;
+    plan::Straggler one;
     one.pipeline =
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
-    one.factor = fields.number("factor", 1, kMostStragglerFactor).value_or(1);
+    one.factor = fields.number("factor", 1, plan::kMostStragglerFactor).value_or(1);
     if (const auto until = fields.number("until", 0, kLatest)) one.until = Seconds{*until};
     stragglers.push_back(one);
   }
@@ -201,7 +201,7 @@ std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& par
     std::vector<double> factors =
         read_list(fields, "factors", static_cast<std::size_t>(shape.stages));
     const bool sound = std::ranges::all_of(
-        factors, [](double factor) { return factor > 0 && factor <= kMostStragglerFactor; });
+        factors, [](double factor) { return factor > 0 && factor <= plan::kMostStragglerFactor; });
     if (!sound) fields.error("factors", "expected numbers above 0");
     if (sound) slow.emplace_back(pipeline, std::move(factors));
   }
@@ -228,7 +228,7 @@ void read_count(Fields& fields, std::string_view key, Number& value) {
 std::string Job::snapshot() const {
   const State& s = *state_;
   Json declared = Json::array();
-  for (const Straggler& one : s.declared_stragglers) declared.push_back(straggler_json(one));
+  for (const plan::Straggler& one : s.declared_stragglers) declared.push_back(straggler_json(one));
   Json json = {{"format", kFormat},
                {"incarnation", s.incarnation},
                {"start", s.start},
@@ -259,7 +259,7 @@ std::string Job::snapshot() const {
                {"reports_refused", s.reports_refused},
                {"energies_refused", s.energies_refused},
                {"assignments_late", s.assignments_late}};
-  if (s.plans_for == ClockClient::kHarpe) json["plans_ask_ahead"] = true;
+  if (s.plans_for == plan::ClockClient::kHarpe) json["plans_ask_ahead"] = true;
   if (s.late_clocks.learned() > Seconds{0})
     json["learned_latency_s"] = s.late_clocks.learned().value;
   if (s.pace) json["pace"] = own_json(pace_json(*s.pace));
@@ -327,7 +327,7 @@ void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds 
   read_count(fields, "retry_at", until);
   if (fields.boolean("rolled_back").value_or(false)) retry_at = until;
   reserve = fields.number("reserve", 0, 1).value_or(0);
-  if (fields.boolean("plans_ask_ahead").value_or(false)) plans_for = ClockClient::kHarpe;
+  if (fields.boolean("plans_ask_ahead").value_or(false)) plans_for = plan::ClockClient::kHarpe;
   late_clocks.learn(Seconds{fields.number("learned_latency_s", 0, kMostLearned).value_or(0)});
   read_count(fields, "profiling_began", profiling_began);
   read_count(fields, "last_profiling", last_profiling);
@@ -378,7 +378,7 @@ void Job::State::read_costs(Fields& fields, Diagnostics& diagnostics) {
   }
 }
 
-Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
+Result<Job> Job::read(JobTexts texts, std::optional<plan::PlanTable> plans, Seconds now) {
   JsonValue document = HARPE_TRY(parse_json(texts.state, "job"));
   Diagnostics diagnostics("job");
   Fields fields(document, "the job", diagnostics);
@@ -424,7 +424,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   s.read_costs(fields, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   if (plans && has_plans && !s.blocking_power.empty() && s.fits(*plans))
-    s.plans = std::make_shared<const PlanTable>(std::move(*plans));
+    s.plans = std::make_shared<const plan::PlanTable>(std::move(*plans));
   return job;
 }
 
@@ -441,7 +441,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
   version += kVersionsSkipped;
   search_ticket = ++ticket;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
-  for (const Straggler& one : declared_stragglers) declare(one);
+  for (const plan::Straggler& one : declared_stragglers) declare(one);
   // What was measured of the slow ones holds until their times show something else.
   for (const WatchedPipeline& one : watched_pipelines) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -493,4 +493,4 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
   if (!deployments.empty()) deployments.back().from = kNever;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

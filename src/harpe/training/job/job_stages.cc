@@ -11,7 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kSameEnergy = 0.005;  // relative, of energies that are not worth a new plan
@@ -37,7 +37,7 @@ bool Job::State::is_held(int pipeline_number, int stage) const {
 /// and it is not held.
 bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   if (deployments.back().purpose != StageAssignment::Purpose::kPlan) return false;
-  const TablePlan& plan = deployments.back().plan(pipeline_number);
+  const plan::TablePlan& plan = deployments.back().plan(pipeline_number);
   const bool has_knobs =
       !plan.knobs.empty() && !std::ranges::all_of(plan.knobs[stage], &Knobs::empty);
   const bool is_slowed = has_knobs || std::ranges::any_of(plan.clocks[stage], [&](Megahertz clock) {
@@ -270,4 +270,4 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

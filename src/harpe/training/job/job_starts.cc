@@ -6,7 +6,7 @@
 #include "harpe/training/job/job_size.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kMostGatherings = 4;
@@ -357,4 +357,4 @@ std::optional<Job::Proposed> Job::propose_again(const std::string& specification
   return Proposed::kTaken;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -308,4 +308,4 @@ TEST(Incarnation, IsKeptOverARestartOfTheServerAndOfOldSnapshotsMadeUpOnce) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

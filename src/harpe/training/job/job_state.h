@@ -27,30 +27,32 @@
 #include "harpe/training/job/straggler_detector.h"
 
 namespace harpe {
-
 class Fields;
+}  // namespace harpe
+
+namespace harpe::training {
 
 /// One version of the assignments of all ranks.
 struct Deployment {
   std::uint64_t version = 0;
   std::int64_t from = 0;
   StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
-  std::vector<Megahertz> stage_clocks;     ///< all-max, profile
-  std::shared_ptr<const PlanTable> plans;  ///< plan; all-max: where that has knobs
-  PlanChoice choice;                       ///< plan
+  std::vector<Megahertz> stage_clocks;           ///< all-max, profile
+  std::shared_ptr<const plan::PlanTable> plans;  ///< plan; all-max: where that has knobs
+  plan::PlanChoice choice;                       ///< plan
   /// Plan: of the pipelines that run a plan of their own costs.
-  std::map<int, std::shared_ptr<const PlanTable>> own;
+  std::map<int, std::shared_ptr<const plan::PlanTable>> own;
   std::optional<PauseRequest> pause = {};  ///< see `StageAssignment`
   /// The version by which the same plans were first in force; later ones differ in their first
   /// iteration or the pause.
   std::uint64_t first_version = 0;
 
-  const TablePlan& plan(int pipeline) const;
+  const plan::TablePlan& plan(int pipeline) const;
 };
 
 /// A pipeline with costs of its own, and how they came to be known.
 struct WatchedPipeline {
-  SlowPipeline slow;
+  plan::SlowPipeline slow;
   double declared = 1;        ///< factor; 1: it was not
   Seconds declared_time{};    ///< of its iteration, by the plans there were; 0: there were none
   bool outside_seen = false;  ///< `slow.outside` was seen while all pipelines ran at all-max
@@ -188,7 +190,7 @@ struct Job::State {
   bool is_as_known(const WatchedPipeline& one) const;
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
   Seconds predicted_time(const Deployment& deployment) const;
-  double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
+  double predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const;
 
   // The pace: job_pace.cc.
   Objective aim() const;
@@ -225,11 +227,11 @@ struct Job::State {
   bool measure(WatchedPipeline& one);
   CharacterizeRequest own_plans_request(const WatchedPipeline& one) const;
   void ask_for_own_plans();
-  void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
-  void declare(const Straggler& straggler);
+  void take_own_plans(WatchedPipeline& one, Result<plan::PlanTable> table, Seconds now);
+  void declare(const plan::Straggler& straggler);
   void withdraw(int pipeline);
-  std::vector<SlowPipeline> slow_pipelines() const;
-  std::vector<Straggler> all_stragglers() const;
+  std::vector<plan::SlowPipeline> slow_pipelines() const;
+  std::vector<plan::Straggler> all_stragglers() const;
 
   // Stages: job_stages.cc.
   bool review_stages(Seconds now);
@@ -281,7 +283,7 @@ struct Job::State {
   bool may_profile() const;
   std::vector<int> stages_to_measure(const Profile& known) const;
   bool loses_clocks() const;
-  ClockClient clock_client() const;
+  plan::ClockClient clock_client() const;
   bool fit_to_client(Seconds now);
   void plan_anew(JobEvent::Level level, Seconds now, const std::string& why);
   void fit_to_clocks(Seconds now);
@@ -289,13 +291,13 @@ struct Job::State {
   void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
   void request_given_profile(Seconds now);
   void ask_for_plans();
-  bool fits(const PlanTable& table) const;
-  void take_plans(PlanTable table, Seconds now);
-  void improve_plans(PlanTable table, Seconds now);
+  bool fits(const plan::PlanTable& table) const;
+  void take_plans(plan::PlanTable table, Seconds now);
+  void improve_plans(plan::PlanTable table, Seconds now);
   CharacterizeRequest plans_request() const;
   bool has_objective_plan() const;
   void ask_for_objective_plan();
-  void take_objective_plan(Result<PlanTable> table, Seconds now);
+  void take_objective_plan(Result<plan::PlanTable> table, Seconds now);
 
   // Better plans: job_search.cc.
   bool may_search() const;
@@ -304,7 +306,7 @@ struct Job::State {
   Status check_sets_clocks() const;
   void begin_observing(Seconds now);
   void observe_iteration(const FinishedIteration& iteration);
-  void take_estimate(std::uint64_t ticket, const Result<PlanTable>& made);
+  void take_estimate(std::uint64_t ticket, const Result<plan::PlanTable>& made);
 
   // As it was stored: job_snapshot.cc.
   void read_wanted(Fields& fields, Diagnostics& diagnostics);
@@ -318,7 +320,7 @@ struct Job::State {
 
   JobSpec spec;
   Pipeline pipeline;
-  ScheduleWork work;
+  plan::ScheduleWork work;
   std::string specification;          ///< digest of `specification_text`
   std::string specification_text;     ///< as `job_spec_json` writes it
   bool specification_changed = true;  ///< it is to be stored
@@ -339,17 +341,18 @@ struct Job::State {
   int events_of_others = 0;       ///< events of what others do since
   Seconds others_counted_since{};
   IterationCollector collector;
-  std::shared_ptr<const PlanTable> plans;
+  std::shared_ptr<const plan::PlanTable> plans;
   std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
   // By `profile`:
-  std::optional<PipelineTimes> times;
-  Seconds usual_time{};                       ///< of a pipeline at all-max
-  std::vector<Megahertz> highest_known;       ///< clock of each stage
-  std::vector<Seconds> fastest_time;          ///< of each stage's computations at all-max
-  std::vector<Joules> fastest_energy;         ///< the same, of a GPU
-  std::vector<Watts> blocking_power;          ///< with which `plans` was made
-  ClockClient plans_for = ClockClient::kAny;  ///< for which `plans` was made, or is being made
-  double reserve = 0;  ///< with which `plans` was made, see `CharacterizeRequest`
+  std::optional<plan::PipelineTimes> times;
+  Seconds usual_time{};                  ///< of a pipeline at all-max
+  std::vector<Megahertz> highest_known;  ///< clock of each stage
+  std::vector<Seconds> fastest_time;     ///< of each stage's computations at all-max
+  std::vector<Joules> fastest_energy;    ///< the same, of a GPU
+  std::vector<Watts> blocking_power;     ///< with which `plans` was made
+  plan::ClockClient plans_for =
+      plan::ClockClient::kAny;  ///< for which `plans` was made, or is being made
+  double reserve = 0;           ///< with which `plans` was made, see `CharacterizeRequest`
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
   std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
@@ -367,7 +370,7 @@ struct Job::State {
   std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
   bool redeploy = false;                     ///< once it is known where the ranks are
 
-  std::vector<Straggler> declared_stragglers;
+  std::vector<plan::Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   Objective objective;
   std::optional<Pace> pace;
@@ -441,4 +444,4 @@ struct Job::State {
   }
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

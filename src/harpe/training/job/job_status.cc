@@ -5,7 +5,7 @@
 
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 
 bool Job::asleep() const {
   return state_->asleep.has_value();
@@ -19,7 +19,7 @@ std::optional<Seconds> Job::ended() const {
   return state_->ended;
 }
 
-std::shared_ptr<const PlanTable> Job::shared_plans() const {
+std::shared_ptr<const plan::PlanTable> Job::shared_plans() const {
   return state_->plans;
 }
 
@@ -42,7 +42,7 @@ Result<PlanInForce> Job::plan_in_force(int pipeline) const {
   found.clocks = newest.plan(pipeline).clocks;
   found.knobs = newest.plan(pipeline).knobs;
   found.wait_until = newest.choice.wait_until;
-  if (newest.choice.plan_of[static_cast<std::size_t>(pipeline)].from == PlanRef::From::kOwn)
+  if (newest.choice.plan_of[static_cast<std::size_t>(pipeline)].from == plan::PlanRef::From::kOwn)
     if (const WatchedPipeline* one = s.watched(pipeline))
       found.made_from = s.own_plans_request(*one);
   return found;
@@ -73,7 +73,7 @@ Seconds Job::overhead() const {
   return state_->overhead();
 }
 
-const PlanTable* Job::plans() const {
+const plan::PlanTable* Job::plans() const {
   return state_->plans.get();
 }
 
@@ -132,7 +132,7 @@ std::vector<PipelineState> Job::pipelines() const {
   std::vector<PipelineState> states(static_cast<std::size_t>(s.spec.shape.data));
   for (int pipeline = 0; pipeline < s.spec.shape.data; ++pipeline)
     states[pipeline].pipeline = pipeline;
-  for (const Straggler& straggler : s.all_stragglers())
+  for (const plan::Straggler& straggler : s.all_stragglers())
     states[straggler.pipeline].factor = straggler.factor;
   if (s.deployments.empty() || s.deployments.back().purpose != StageAssignment::Purpose::kPlan)
     return states;
@@ -141,7 +141,7 @@ std::vector<PipelineState> Job::pipelines() const {
   for (PipelineState& state : states) {
     state.planned = true;
     state.plan = newest.choice.plan_of[state.pipeline];
-    const TablePlan& plan = newest.plan(state.pipeline);
+    const plan::TablePlan& plan = newest.plan(state.pipeline);
     state.time = plan.time;
     state.energy = plan.energy;
     state.gap = plan.gap;
@@ -199,4 +199,4 @@ JobStatus Job::status() const {
   return status;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include "harpe/plan/baseline/one_setting.h"
 #include "harpe/training/job/pace_json.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -33,9 +33,9 @@ Json watts_json(const std::vector<Watts>& each) {
 
 using Shown = std::function<Seconds(Seconds)>;
 
-Json stragglers_json(const std::vector<Straggler>& stragglers, const Shown& shown) {
+Json stragglers_json(const std::vector<plan::Straggler>& stragglers, const Shown& shown) {
   Json list = Json::array();
-  for (const Straggler& one : stragglers) {
+  for (const plan::Straggler& one : stragglers) {
     list.push_back({{"pipeline", one.pipeline},
                     {"factor", one.factor},
                     {"until", one.until ? Json(shown(*one.until).value) : Json(nullptr)},
@@ -56,7 +56,7 @@ Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
 
 /// Time and energy of a plan, against the fastest possible iteration and all-max, and against the
 /// least energy that is proven to be needed for its time.
-Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
+Json plan_figures(const plan::PlanTable& table, Seconds time, Joules energy,
                   const std::optional<double>& gap) {
   const auto known = [&](double value) { return gap ? Json(value) : Json(nullptr); };
   return {{"time_s", time.value},
@@ -71,11 +71,12 @@ Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
 
 /// Returns the best clock for all GPUs that is no slower than a plan of the job's table. Null if no
 /// clock is, or if a pipeline waits for a straggler: its GPUs have clocks and times of their own.
-Json one_clock_json(const Job& job, const JobStatus& status, const TablePlan& plan) {
+Json one_clock_json(const Job& job, const JobStatus& status, const plan::TablePlan& plan) {
   if (!status.stragglers.empty() || status.objective.is_straggler()) return nullptr;
-  const PlanTable& table = *job.plans();
-  const auto curve = one_setting_curve(table.one_clock(), VariedKnob::kClock);
-  const auto best = rivals_of(curve, plan.time, plan.energy, table.all_max().energy).no_slower;
+  const plan::PlanTable& table = *job.plans();
+  const auto curve = plan::one_setting_curve(table.one_clock(), plan::VariedKnob::kClock);
+  const auto best =
+      plan::rivals_of(curve, plan.time, plan.energy, table.all_max().energy).no_slower;
   if (!best) return nullptr;
   return {{"frequency_mhz", best->setting.clock.value},
           {"time_s", best->iteration_time.value},
@@ -144,7 +145,7 @@ Json pipelines_json(std::vector<PipelineState> states) {
   std::ranges::sort(states, {}, &PipelineState::pipeline);
   Json list = Json::array();
   for (const PipelineState& one : states) {
-    const double factor = one.plan.from == PlanRef::From::kOwn ? 1 : one.factor;
+    const double factor = one.plan.from == plan::PlanRef::From::kOwn ? 1 : one.factor;
     list.push_back({{"pipeline", one.pipeline},
                     {"factor", one.factor},
                     {"time_s", one.planned ? Json(one.time.value * factor) : Json(nullptr)}});
@@ -195,7 +196,7 @@ Json running_plans_json(const Job& job) {
   std::vector<bool> for_objective(pipelines.size());
   for (const PipelineState& state : job.pipelines()) {
     if (!state.planned) continue;
-    if (state.plan.from == PlanRef::From::kShared) {
+    if (state.plan.from == plan::PlanRef::From::kShared) {
       ++pipelines[state.plan.plan];
       for_objective[state.plan.plan] = state.for_objective;
       continue;
@@ -204,14 +205,14 @@ Json running_plans_json(const Job& job) {
         others.emplace_back(plan_figures(*job.plans(), state.time, state.energy, state.gap));
     other["plan"] = nullptr;
     other["pipeline"] = state.pipeline;
-    other["all_max"] = state.plan.from == PlanRef::From::kAllMax;
+    other["all_max"] = state.plan.from == plan::PlanRef::From::kAllMax;
     other["pipelines"] = 1;
     other["for_objective"] = false;
     other["one_clock"] = nullptr;
   }
   for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
     if (pipelines[plan] == 0) continue;
-    const TablePlan& one = job.plans()->plans()[plan];
+    const plan::TablePlan& one = job.plans()->plans()[plan];
     Json& shared = list.emplace_back(plan_figures(*job.plans(), one.time, one.energy, one.gap));
     shared["plan"] = plan;
     shared["pipelines"] = pipelines[plan];
@@ -282,12 +283,13 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"refused", refusals_json(status.refused, shown)}};
 }
 
-Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {
-  return read_document<Straggler>(
-      text, "the straggler", [&](Fields& fields, Diagnostics&, Straggler& straggler) {
+Result<plan::Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now,
+                                        Seconds wall) {
+  return read_document<plan::Straggler>(
+      text, "the straggler", [&](Fields& fields, Diagnostics&, plan::Straggler& straggler) {
         straggler.pipeline = pipeline;
         straggler.factor =
-            needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));
+            needed(fields, "factor", fields.number("factor", 1, plan::kMostStragglerFactor));
         const auto until = fields.number("until", 0, 1e11);
         const auto duration = fields.number("for_s", 0, kLongestTime);
         if (until && duration) fields.error("for_s", "give either \"until\" or \"for_s\"");
@@ -296,4 +298,4 @@ Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds n
       });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Phase, progress, stragglers, predictions, savings. \param shown  a time of the job's clock in
 /// seconds since 1970
@@ -25,6 +25,7 @@ nlohmann::ordered_json running_plans_json(const Job& job);
 
 /// \param now  by the job's clock, to which "for_s" is added; \param wall  the same moment in
 /// seconds since 1970, in which "until" is given
-Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall);
+Result<plan::Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now,
+                                        Seconds wall);
 
-}  // namespace harpe
+}  // namespace harpe::training

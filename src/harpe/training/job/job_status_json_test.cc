@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(JobStatusJson, AStragglerHasAFactorAndMayEnd) {
@@ -22,4 +22,4 @@ TEST(JobStatusJson, AStragglerHasAFactorAndMayEnd) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

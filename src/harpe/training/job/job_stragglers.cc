@@ -10,7 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kSameTime = 0.005;    // relative, of times that are not worth a new plan
@@ -80,7 +80,7 @@ bool Job::State::is_slow(int pipeline_number) const {
 
 /// Takes over what the pipeline's times say. \returns  whether that is something else than before
 bool Job::State::measure(WatchedPipeline& one) {
-  SlowPipeline& slow = one.slow;
+  plan::SlowPipeline& slow = one.slow;
   const double noise = detector.deviation();
   slow.error = kMedianNoise * noise;
   std::vector<double> factors = factors_of(slow.pipeline);
@@ -121,7 +121,7 @@ void Job::State::settle(const FinishedIteration& iteration) {
   };
   review_due = std::erase_if(watched_pipelines, healthy) > 0 || review_due;
   for (WatchedPipeline& one : watched_pipelines) {
-    SlowPipeline& slow = one.slow;
+    plan::SlowPipeline& slow = one.slow;
     if (one.not_before > 0 && iteration.iteration >= one.not_before) {
       one.not_before = 0;
       review_due = true;
@@ -151,7 +151,7 @@ int Job::State::iterations_to_settle() const {
 }
 
 void Job::State::settle_at_all_max(WatchedPipeline& one, std::int64_t iteration) {
-  SlowPipeline& slow = one.slow;
+  plan::SlowPipeline& slow = one.slow;
   if (iteration < one.all_max_from) return;
   if (std::exchange(one.all_max_begins, false)) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -223,24 +223,24 @@ void Job::State::ask_for_own_plans() {
   const Seconds wait_until = deployments.back().choice.wait_until;
   WatchedPipeline* next = nullptr;
   for (WatchedPipeline& one : watched_pipelines) {
-    const Seconds until = end_of_computations(one.slow, wait_until, overhead());
+    const Seconds until = plan::end_of_computations(one.slow, wait_until, overhead());
     const bool has = one.slow.own != nullptr && !differ(one.own_until, until, kSameTime);
-    if (!one.slow.settled || is_uniform(one.slow) || has || one.own_failed) continue;
+    if (!one.slow.settled || plan::is_uniform(one.slow) || has || one.own_failed) continue;
     if (next == nullptr || one.slow.least_time() > next->slow.least_time()) next = &one;
   }
   if (next == nullptr) return;
-  next->own_until = end_of_computations(next->slow, wait_until, overhead());
+  next->own_until = plan::end_of_computations(next->slow, wait_until, overhead());
   next->own_ticket = ++ticket;
   effects.more_plans.push_back(own_plans_request(*next));
 }
 
-void Job::State::take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now) {
+void Job::State::take_own_plans(WatchedPipeline& one, Result<plan::PlanTable> table, Seconds now) {
   one.own_ticket = 0;
   one.own_failed = !table.ok() || !fits(*table);
   // Of costs that are others by now.
   const bool current = one.slow.settled;
   if (!one.own_failed && current) {
-    one.slow.own = std::make_shared<const PlanTable>(*std::move(table));
+    one.slow.own = std::make_shared<const plan::PlanTable>(*std::move(table));
     if (probe() != nullptr) {
       review_due = true;
     } else {
@@ -252,7 +252,7 @@ void Job::State::take_own_plans(WatchedPipeline& one, Result<PlanTable> table, S
 
 // --- Declared stragglers ------------------------------------------------------------------------
 
-void Job::State::declare(const Straggler& straggler) {
+void Job::State::declare(const plan::Straggler& straggler) {
   WatchedPipeline& one = watch(straggler.pipeline);
   one.declared = straggler.factor;
   one.declared_time = {};
@@ -271,8 +271,8 @@ void Job::State::withdraw(int pipeline_number) {
 }
 
 /// As decisions take them.
-std::vector<SlowPipeline> Job::State::slow_pipelines() const {
-  std::vector<SlowPipeline> all;
+std::vector<plan::SlowPipeline> Job::State::slow_pipelines() const {
+  std::vector<plan::SlowPipeline> all;
   for (const WatchedPipeline& one : watched_pipelines) {
     all.push_back(one.slow);
     all.back().at_all_max = collector.newest() < one.not_before;
@@ -281,11 +281,11 @@ std::vector<SlowPipeline> Job::State::slow_pipelines() const {
 }
 
 /// What is declared of a pipeline outweighs what was detected.
-std::vector<Straggler> Job::State::all_stragglers() const {
-  std::vector<Straggler> all = declared_stragglers;
+std::vector<plan::Straggler> Job::State::all_stragglers() const {
+  std::vector<plan::Straggler> all = declared_stragglers;
   if (!times) return all;
   const Seconds usual = times->at_all_max();
-  for (Straggler& one : all) {
+  for (plan::Straggler& one : all) {
     const WatchedPipeline* followed = watched(one.pipeline);
     const bool is_seen = followed != nullptr && followed->slow.settled &&
                          (followed->outside_seen || followed->slow.outside == Seconds{0});
@@ -299,4 +299,4 @@ std::vector<Straggler> Job::State::all_stragglers() const {
   return all;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Kinds of computations of a stage, with the model parts that they work on.
@@ -145,7 +145,7 @@ void Job::State::inherit_measured(const State& before) {
     for (const MeasuredClock& at : before.measured[stage]) {
       MeasuredClock& mine = measured[stage].emplace_back(
           MeasuredClock{.clock = at.clock, .time = {}, .energy = {}, .iteration_time = {}});
-      for (const WorkItem& item : work.stage(stage)) {
+      for (const plan::WorkItem& item : work.stage(stage)) {
         const std::size_t k = *before.work.find(stage, item.kind, item.chunk);
         mine.time.push_back(at.time[k]);
         mine.energy.push_back(at.energy[k]);
@@ -159,4 +159,4 @@ void Job::State::inherit_measured(const State& before) {
   plans_due = true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

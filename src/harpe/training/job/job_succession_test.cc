@@ -8,7 +8,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -222,7 +222,8 @@ TEST(Succession, WhatIsKeptSurvivesARestartOfTheServer) {
   for (const int micro_batches : {6, 9}) {
     SCOPED_TRACE(micro_batches);
     PlannedLife planned;
-    const PlanTable stored = *PlanTable::parse(planned.job.plans()->stored_text(), "plans");
+    const plan::PlanTable stored =
+        *plan::PlanTable::parse(planned.job.plans()->stored_text(), "plans");
     JobTexts texts;
     const auto save = [&] {
       for (auto& [name, text] : planned.job.take_changed_parts()) texts.parts[name] = text;
@@ -280,4 +281,4 @@ TEST(Succession, AnObjectiveThatPeopleChangedStaysUnlessTheSpecificationSaysAnot
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include "harpe/training/job/played_job_testing.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(Job, MeasuresItselfAndSavesEnergyWithoutSlowdown) {
@@ -280,7 +280,7 @@ TEST(Job, AStragglerIsDetectedAnsweredAndItsEndToo) {
   played.training.slow[{1, 3}] = 1.4;
   ASSERT_TRUE(played.training.run_until(
       played.job, [&] { return played.job.phase() == JobPhase::kStraggling; }, 30));
-  const std::vector<Straggler> stragglers = played.job.status().stragglers;
+  const std::vector<plan::Straggler> stragglers = played.job.status().stragglers;
   ASSERT_EQ(stragglers.size(), 1U);
   EXPECT_EQ(stragglers[0].pipeline, 1);
   EXPECT_TRUE(stragglers[0].detected);
@@ -314,14 +314,14 @@ TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
   const auto shown = [&] { return job_status_json(played.job, [](Seconds at) { return at; }); };
   const auto expect_all_through = [&](const std::vector<double>& factors) {
     for (const PipelineState& state : played.job.pipelines()) {
-      EXPECT_EQ(state.plan.from, PlanRef::From::kShared);
+      EXPECT_EQ(state.plan.from, plan::PlanRef::From::kShared);
       EXPECT_LE(state.time * factors[state.pipeline], played.job.status().wait_until * (1 + 0.005));
     }
   };
   declare(0, 1.1);
   declare(3, 1.3);
-  EXPECT_EQ(plan_of(0).from, PlanRef::From::kAllMax) << "until it is known what it can do";
-  EXPECT_EQ(plan_of(3).from, PlanRef::From::kAllMax);
+  EXPECT_EQ(plan_of(0).from, plan::PlanRef::From::kAllMax) << "until it is known what it can do";
+  EXPECT_EQ(plan_of(3).from, plan::PlanRef::From::kAllMax);
   EXPECT_GT(plan_of(1).plan, 0U) << "the others wait at once";
   EXPECT_EQ(plan_of(1), plan_of(2));
   EXPECT_EQ(shown()["pipelines"].size(), 4U);
@@ -691,4 +691,4 @@ TEST(Job, TellsAgainWhereClocksAreNotSetAfterANewStart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

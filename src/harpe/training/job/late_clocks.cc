@@ -7,7 +7,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/plan/frontier/predict.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kNewest = 8, kFewest = 4;  // iterations
@@ -23,7 +23,7 @@ constexpr std::size_t kMostInstructions = 4096;
 
 /// The lists of a plan, as a replay takes them.
 std::vector<std::vector<PlannedInstruction>> lists_of(const Schedule& schedule,
-                                                      const TablePlan& plan) {
+                                                      const plan::TablePlan& plan) {
   std::vector<std::vector<PlannedInstruction>> lists;
   for (std::size_t stage = 0; stage < plan.clocks.size(); ++stage) {
     std::vector<PlannedInstruction>& list = lists.emplace_back();
@@ -58,8 +58,8 @@ std::vector<double> LateClocks::measured() const {
   return medians;
 }
 
-std::optional<Seconds> latency_of(const Schedule& schedule, const ScheduleWork& work,
-                                  const Profile& profile, const TablePlan& plan,
+std::optional<Seconds> latency_of(const Schedule& schedule, const plan::ScheduleWork& work,
+                                  const Profile& profile, const plan::TablePlan& plan,
                                   std::span<const double> measured) {
   const auto lists = lists_of(schedule, plan);
   std::size_t instructions = 0;
@@ -71,7 +71,7 @@ std::optional<Seconds> latency_of(const Schedule& schedule, const ScheduleWork& 
     for (int stage = 0; stage < static_cast<int>(lists.size()); stage += stride) {
       const auto& list = lists[static_cast<std::size_t>(stage)];
       const std::vector<Seconds> times = replay_stage(list, profile, stage, latency);
-      const std::vector<WorkItem>& items = work.stage(stage);
+      const std::vector<plan::WorkItem>& items = work.stage(stage);
       for (std::size_t k = 0; k < items.size(); ++k) {
         double planned = 0;
         for (std::size_t i = 0; i < list.size(); ++i) {
@@ -106,4 +106,4 @@ std::optional<Seconds> latency_of(const Schedule& schedule, const ScheduleWork& 
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

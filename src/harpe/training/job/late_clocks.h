@@ -19,7 +19,7 @@
 #include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_work.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe.
 class LateClocks {
@@ -44,8 +44,8 @@ class LateClocks {
 /// Returns how late each change of clock comes by what was measured of a plan, or nullopt if
 /// lateness explains less than three quarters of it.
 /// \param measured  seconds of one instruction of each work item; NaN: not known
-std::optional<Seconds> latency_of(const Schedule& schedule, const ScheduleWork& work,
-                                  const Profile& profile, const TablePlan& plan,
+std::optional<Seconds> latency_of(const Schedule& schedule, const plan::ScheduleWork& work,
+                                  const Profile& profile, const plan::TablePlan& plan,
                                   std::span<const double> measured);
 
-}  // namespace harpe
+}  // namespace harpe::training

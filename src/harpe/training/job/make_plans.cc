@@ -9,7 +9,7 @@
 #include "harpe/plan/profile/counted_latency.h"
 #include "harpe/training/job/job_size.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Instructions at any setting but that of all-max take `reserve` longer.
@@ -26,7 +26,7 @@ Profile with_reserve(const Profile& profile, double reserve) {
 
 /// By the profile that iterations are compared with.
 void recount(const JobSpec& spec, const CharacterizeRequest& request, const Frontier& frontier,
-             PlanTable& plans) {
+             plan::PlanTable& plans) {
   if (request.reserve > 0 || request.compare_with || spec.fit)
     plans.recount(frontier.pipeline().schedule(), request.compare_with.value_or(request.profile));
 }
@@ -42,28 +42,28 @@ Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
                               const CharacterizeRequest& request, const Progress& progress) {
   Profile profile = spec.fit ? fit_profile(request.profile) : request.profile;
   if (request.reserve > 0) profile = with_reserve(profile, request.reserve);
-  return characterize(
-      pipeline,
-      with_fixed_time_rows(profile, pipeline.schedule(), spec.fixed_times, request.blocking_power),
-      {.blocking_power = request.blocking_power,
-       .gpus_per_stage = spec.shape.tensor,
-       .job = spec.name,
-       .progress = progress});
+  return characterize(pipeline,
+                      plan::with_fixed_time_rows(profile, pipeline.schedule(), spec.fixed_times,
+                                                 request.blocking_power),
+                      {.blocking_power = request.blocking_power,
+                       .gpus_per_stage = spec.shape.tensor,
+                       .job = spec.name,
+                       .progress = progress});
 }
 
 PlanOptions plan_options(const JobSpec& spec, const CharacterizeRequest& request,
                          const Profile& profile, Effort effort) {
   return {.effort = effort,
-          .switch_latency = counted_latency(spec.switch_latency, request.client, profile)
+          .switch_latency = plan::counted_latency(spec.switch_latency, request.client, profile)
                                 .at_least(request.learned_latency),
           .min_dwell = spec.min_dwell};
 }
 
-Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
-                             const Frontier& frontier, Effort effort, int most,
-                             const std::function<bool()>& wanted, const Progress& progress) {
+Result<plan::PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
+                                   const Frontier& frontier, Effort effort, int most,
+                                   const std::function<bool()>& wanted, const Progress& progress) {
   const bool only_one = request.only_objective;
-  PlanTable plans = HARPE_TRY(PlanTable::build(
+  plan::PlanTable plans = HARPE_TRY(plan::PlanTable::build(
       frontier,
       {.plans = only_one ? 0 : std::min(most, plans_of(spec)),
        .times = request.times,
@@ -75,16 +75,16 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
   return plans;
 }
 
-Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
-                              const Frontier& frontier, std::int64_t windows,
-                              const std::function<bool(const SearchProgress&)>& go_on) {
+Result<plan::PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
+                                    const Frontier& frontier, std::int64_t windows,
+                                    const std::function<bool(const SearchProgress&)>& go_on) {
   PlanOptions options = plan_options(spec, request, frontier.profile());
   options.search_windows = windows;
   options.go_on = go_on;
-  PlanTable plans = HARPE_TRY(PlanTable::build(
+  plan::PlanTable plans = HARPE_TRY(plan::PlanTable::build(
       frontier, {.plans = 0, .objective = request.objective, .plan = std::move(options)}));
   recount(spec, request, frontier, plans);
   return plans;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

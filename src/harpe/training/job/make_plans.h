@@ -9,7 +9,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What plans are made for: the schedule with what stages do beside.
 Result<Pipeline> planned_pipeline(const JobSpec& spec);
@@ -26,15 +26,15 @@ Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
 
 /// Plans along it, counted by the profile that the request compares with.
 /// \param most  plans; fewer where the specification or the request says so
-Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
-                             const Frontier& frontier, Effort effort, int most,
-                             const std::function<bool()>& wanted = {},
-                             const Progress& progress = {});
+Result<plan::PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
+                                   const Frontier& frontier, Effort effort, int most,
+                                   const std::function<bool()>& wanted = {},
+                                   const Progress& progress = {});
 
 /// The plan for the request's objective alone, by a search that goes on (see `PlanOptions`), and
 /// the fastest. The same number of windows gives the same plan.
-Result<PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
-                              const Frontier& frontier, std::int64_t windows,
-                              const std::function<bool(const SearchProgress&)>& go_on);
+Result<plan::PlanTable> search_plan(const JobSpec& spec, const CharacterizeRequest& request,
+                                    const Frontier& frontier, std::int64_t windows,
+                                    const std::function<bool(const SearchProgress&)>& go_on);
 
-}  // namespace harpe
+}  // namespace harpe::training

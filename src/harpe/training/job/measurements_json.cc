@@ -8,7 +8,7 @@
 
 #include "harpe/base/json_fields.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -61,7 +61,7 @@ Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
 
 std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value,
                                                       Diagnostics& diagnostics,
-                                                      const ScheduleWork& work) {
+                                                      const plan::ScheduleWork& work) {
   std::vector<std::vector<MeasuredClock>> measured(static_cast<std::size_t>(work.stages()));
   if (value == nullptr) return measured;
   if (value->type != Type::kArray || value->items.size() != measured.size()) {
@@ -97,7 +97,7 @@ Json kept_json(const Profiler::Kept& kept) {
 }
 
 Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
-                         const ScheduleWork& work) {
+                         const plan::ScheduleWork& work) {
   Fields fields(object, "profiler", diagnostics);
   const auto stages = static_cast<std::size_t>(work.stages());
   Profiler::Kept kept;
@@ -246,4 +246,4 @@ void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observa
   observation.restore(std::move(means));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

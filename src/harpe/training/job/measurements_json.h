@@ -14,17 +14,17 @@
 #include "harpe/training/job/profiler.h"
 #include "harpe/training/job/savings.h"
 
-namespace harpe {
+namespace harpe::training {
 
 nlohmann::ordered_json measured_json(const std::vector<std::vector<MeasuredClock>>& measured);
 std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value,
                                                       Diagnostics& diagnostics,
-                                                      const ScheduleWork& work);
+                                                      const plan::ScheduleWork& work);
 
 /// Of profiling that goes on later.
 nlohmann::ordered_json kept_json(const Profiler::Kept& kept);
 Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
-                         const ScheduleWork& work);
+                         const plan::ScheduleWork& work);
 
 nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
 /// What is not there, as in what an older version left, is measured again.
@@ -41,4 +41,4 @@ nlohmann::ordered_json observation_json(const Observation& observation,
 void read_observation(const JsonValue& object, Diagnostics& diagnostics, Observation& observation,
                       EstimatedSaving& estimate);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kLeastWeight = 0.01;  // of the newest iteration in the means
@@ -25,7 +25,8 @@ void move_to(double& mean, double value, double weight) {
 
 }  // namespace
 
-Observation::Observation(JobShape shape, const ScheduleWork& work) : shape_(shape), work_(&work) {
+Observation::Observation(JobShape shape, const plan::ScheduleWork& work)
+    : shape_(shape), work_(&work) {
   means_.item_time.resize(work.items());
   means_.item_energy.resize(work.items());
   means_.stage_energy.resize(static_cast<std::size_t>(shape.stages));
@@ -85,7 +86,7 @@ std::optional<Joules> Observation::energy(std::size_t item) const {
 ObservedStage Observation::stage(int number) const {
   ObservedStage stage;
   double in_work = 0;
-  const std::vector<WorkItem>& items = work_->stage(number);
+  const std::vector<plan::WorkItem>& items = work_->stage(number);
   for (std::size_t k = 0; k < items.size(); ++k) {
     const std::size_t item = work_->first(number) + k;
     stage.work += time(item) * items[k].count;
@@ -114,4 +115,4 @@ ObservedJob Observation::summary(const EstimatedSaving& saving) const {
   return job;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 #include "harpe/training/job/iteration_collector.h"
 #include "harpe/training/wire/job_shape.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The mean iteration of one GPU of a stage.
 struct ObservedStage {
@@ -49,7 +49,7 @@ struct ObservedJob {
 
 class Observation {
  public:
-  Observation(JobShape shape, const ScheduleWork& work);
+  Observation(JobShape shape, const plan::ScheduleWork& work);
 
   /// Adds an iteration. Skips it if a rank has not reported it, or not all of its computations.
   /// \returns  true if it was added
@@ -80,8 +80,8 @@ class Observation {
 
  private:
   JobShape shape_;
-  const ScheduleWork* work_;
+  const plan::ScheduleWork* work_;
   Means means_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

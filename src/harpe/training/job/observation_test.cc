@@ -6,7 +6,7 @@
 
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
@@ -24,7 +24,7 @@ class ObservationTest : public ::testing::Test {
     return one;
   }
 
-  ScheduleWork work_{*one_f_one_b({.stages = 2, .micro_batches = 1})};
+  plan::ScheduleWork work_{*one_f_one_b({.stages = 2, .micro_batches = 1})};
   Observation observed_{{.data = 2, .stages = 2}, work_};
 };
 
@@ -85,4 +85,4 @@ TEST_F(ObservationTest, AStallHardlyMovesItAndAChangeDoes) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 // Fits to single workloads differ from the models by less than these factors, and voltages of
@@ -46,7 +46,7 @@ GpuModel assumed(GpuModel gpu, Assumption assumption) {
   return gpu;
 }
 
-Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
+Profile assumed_profile(const Observation& observed, const plan::ScheduleWork& work,
                         const std::vector<ObservedGpu>& gpus, Assumption assumption) {
   std::vector<InstructionProfile> entries;
   bool chunks = false;
@@ -59,7 +59,7 @@ Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
       highest = nearest_clock(gpu, *clock);
       gpu.power_limit = kNoLimit;  // it is in that clock
     }
-    const std::vector<WorkItem>& items = work.stage(stage);
+    const std::vector<plan::WorkItem>& items = work.stage(stage);
     for (std::size_t k = 0; k < items.size(); ++k) {
       const std::size_t item = work.first(stage) + k;
       const Seconds time = observed.time(item);
@@ -94,13 +94,13 @@ std::vector<Watts> waiting_powers(const Observation& observed,
   return powers;
 }
 
-double saving_of(const PlanTable& plans, const Observation& observed) {
-  const TablePlan& all_max = plans.all_max();
+double saving_of(const plan::PlanTable& plans, const Observation& observed) {
+  const plan::TablePlan& all_max = plans.all_max();
   const std::size_t chosen = plans.for_objective().value_or(plans.for_deadline(all_max.time));
-  const TablePlan& plan = plans.plans()[chosen];
+  const plan::TablePlan& plan = plans.plans()[chosen];
   // Time beyond the computations is the same under the plan.
   const Seconds iteration = std::max(observed.iteration_time(), all_max.time);
-  const auto energy_of = [&](const TablePlan& one, Seconds time) {
+  const auto energy_of = [&](const plan::TablePlan& one, Seconds time) {
     return one.energy + plans.waiting_power() * std::max(Seconds{0}, time - one.time);
   };
   const Joules before = energy_of(all_max, iteration);
@@ -108,4 +108,4 @@ double saving_of(const PlanTable& plans, const Observation& observed) {
   return before > Joules{0} ? 1 - after / before : 0;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -24,7 +24,7 @@
 #include "harpe/plan/schedule/schedule_work.h"
 #include "harpe/training/job/observation.h"
 
-namespace harpe {
+namespace harpe::training {
 
 enum class Assumption : unsigned char { kSavesLeast, kSavesMost };
 inline constexpr std::array kAssumptions{Assumption::kSavesLeast, Assumption::kSavesMost};
@@ -43,7 +43,7 @@ struct ObservedGpu {
 /// the highest clock, instructions take the observed time. The profile is synthetic.
 /// \param gpus  one for each stage
 /// \pre an iteration was observed
-Profile assumed_profile(const Observation& observed, const ScheduleWork& work,
+Profile assumed_profile(const Observation& observed, const plan::ScheduleWork& work,
                         const std::vector<ObservedGpu>& gpus, Assumption assumption);
 
 /// Returns the power of a waiting GPU of each stage: as observed, else by its model.
@@ -52,6 +52,6 @@ std::vector<Watts> waiting_powers(const Observation& observed,
 
 /// Returns the fraction of an iteration's energy that the plan without slowdown saves. The
 /// iteration takes the observed time, or that of its computations if they take longer.
-double saving_of(const PlanTable& plans, const Observation& observed);
+double saving_of(const plan::PlanTable& plans, const Observation& observed);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -15,7 +15,7 @@
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// What the plan for no slowdown saves by a profile.
@@ -23,22 +23,23 @@ double saved_by(const Pipeline& pipeline, const Profile& profile, const std::vec
                 const Observation& observed) {
   const auto frontier = characterize(pipeline, profile, {.blocking_power = waiting});
   EXPECT_TRUE(frontier.ok()) << frontier.error().text();
-  return saving_of(*PlanTable::build(*frontier, {.plans = 0, .objective = Objective{}, .plan = {}}),
-                   observed);
+  return saving_of(
+      *plan::PlanTable::build(*frontier, {.plans = 0, .objective = Objective{}, .plan = {}}),
+      observed);
 }
 
 /// Iterations at all-max of GPUs that a profile was measured on.
-Observation at_all_max(const Pipeline& pipeline, const ScheduleWork& work, const Profile& profile,
-                       Watts waiting) {
+Observation at_all_max(const Pipeline& pipeline, const plan::ScheduleWork& work,
+                       const Profile& profile, Watts waiting) {
   const auto frontier = characterize(
       pipeline, profile,
       {.blocking_power = std::vector(static_cast<std::size_t>(work.stages()), waiting)});
-  const Seconds time = PlanTable::build(*frontier, {.plans = 0, .plan = {}})->all_max().time;
+  const Seconds time = plan::PlanTable::build(*frontier, {.plans = 0, .plan = {}})->all_max().time;
   FinishedIteration one;
   one.items = work.items();
   for (int stage = 0; stage < work.stages(); ++stage) {
     Joules energy = waiting * time;
-    for (const WorkItem& item : work.stage(stage)) {
+    for (const plan::WorkItem& item : work.stage(stage)) {
       const OperatingPoint& point = all_max_point(profile.points(stage, item.chunk, item.kind));
       one.item_time.push_back(static_cast<float>(point.time.value));
       one.item_energy.push_back(static_cast<float>(point.energy.value));
@@ -66,7 +67,7 @@ TEST_P(ObservedSavingOfRealGpus, IsInTheRange) {
   const int stages = profile.stages();
   const Schedule schedule = *one_f_one_b({.stages = stages, .micro_batches = 12});
   const Pipeline pipeline = *Pipeline::build(schedule);
-  const ScheduleWork work(schedule);
+  const plan::ScheduleWork work(schedule);
   const Watts waiting{83.64};
   const Observation observed = at_all_max(pipeline, work, profile, waiting);
   const std::vector<ObservedGpu> gpus(static_cast<std::size_t>(stages),
@@ -96,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                       MeasuredOn{"measured/wide-resnet101.csv", "a100-pcie"}));
 
 TEST(ObservedSaving, AtTheHighestClockAnAssumedProfileIsWhatWasObserved) {
-  const ScheduleWork work(*one_f_one_b({.stages = 2, .micro_batches = 2}));
+  const plan::ScheduleWork work(*one_f_one_b({.stages = 2, .micro_batches = 2}));
   for (const GpuModel& gpu : gpu_models()) {
     for (const double share : {0.4, 0.8, 0.99}) {  // of the power limit
       Observation observed({.stages = 2}, work);
@@ -136,7 +137,7 @@ struct ModelledTraining {
     one.items = work.items();
     std::vector<InstructionProfile> entries;
     for (int stage = 0; stage < 2; ++stage) {
-      for (const WorkItem& item : work.stage(stage)) {
+      for (const plan::WorkItem& item : work.stage(stage)) {
         const double memory_bound = memory_bound_of(item.kind, gpu);
         const Seconds time{item.kind == InstructionKind::kForward ? 0.03 : 0.06};
         std::vector<OperatingPoint> points =
@@ -170,7 +171,7 @@ struct ModelledTraining {
 
   Schedule schedule = *one_f_one_b({.stages = 2, .micro_batches = 4});
   Pipeline pipeline = *Pipeline::build(schedule);
-  ScheduleWork work{schedule};
+  plan::ScheduleWork work{schedule};
   Profile profile;
   Observation observed{{.stages = 2}, work};
 };
@@ -212,4 +213,4 @@ TEST(ObservedSaving, WhatIsAssumedKeepsThePowerAtTheTopAndOrdersTheRest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

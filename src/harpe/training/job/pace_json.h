@@ -10,8 +10,10 @@
 #include "harpe/training/job/job.h"
 
 namespace harpe {
-
 class Fields;
+}  // namespace harpe
+
+namespace harpe::training {
 
 /// "iteration_time_s", "pause", "resumes", "why", on one line; null where there is none.
 std::string pace_json(const Pace& pace);
@@ -20,4 +22,4 @@ Pace read_pace(Fields& fields);
 /// As people set it; none where it neither names a time nor asks for a pause.
 Result<std::optional<Pace>> parse_pace(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::training

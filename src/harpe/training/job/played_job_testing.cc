@@ -6,7 +6,7 @@
 
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::training {
 
 JobSpec small_spec(int data, int stages, int micro_batches) {
   JobSpec spec;
@@ -42,9 +42,9 @@ double Played::slowdown(std::size_t iterations) const {
 }
 
 Status Played::restart_server() {
-  std::optional<PlanTable> plans;
+  std::optional<plan::PlanTable> plans;
   if (job.plans() != nullptr) {
-    plans = HARPE_TRY(PlanTable::parse(job.plans()->stored_text(), "plans"));
+    plans = HARPE_TRY(plan::PlanTable::parse(job.plans()->stored_text(), "plans"));
   }
   Job restored = HARPE_TRY(Job::read(job.texts(), std::move(plans), training.now()));
   if (!restored.asleep() || restored.phase() != job.phase())
@@ -66,4 +66,4 @@ int Played::events(const std::string& part, std::optional<JobEvent::Level> level
   }));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

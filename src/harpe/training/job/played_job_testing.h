@@ -8,7 +8,7 @@
 #include "harpe/training/job/job.h"
 #include "harpe/training/job/played_training_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 JobSpec small_spec(int data = 2, int stages = 4, int micro_batches = 6);
 Profile truth_of(const JobSpec& spec);
@@ -34,4 +34,4 @@ struct Played {
   PlayedTraining training;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/training/job/make_plans.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kCharacterizeTakes = 3;  // iterations
@@ -80,11 +80,11 @@ void PlayedTraining::respond(Job& job) {
     return job.characterized(request.ticket, frontier.error(), now());
   }
   const JobSpec& own = spec();
-  PlanTable plans = *make_plans(own, request, *frontier, Effort::kQuick, own.plans);
+  plan::PlanTable plans = *make_plans(own, request, *frontier, Effort::kQuick, own.plans);
   const bool better_follow = better_plans_take > 0 && !first_plans_;
   if (first_plans_) {
-    plans = PlanTable::merged(*first_plans_,
-                              *make_plans(own, request, *frontier, Effort::kFull, own.plans));
+    plans = plan::PlanTable::merged(*first_plans_,
+                                    *make_plans(own, request, *frontier, Effort::kFull, own.plans));
   }
   first_plans_.reset();
   if (better_follow) {
@@ -101,9 +101,9 @@ void PlayedTraining::respond_more(Job& job) {
   const CharacterizeRequest request = std::move(more_requests_.front());
   more_requests_.pop_front();
   const Result<Frontier> frontier = frontier_of(job, request);
-  Result<PlanTable> plans =
+  Result<plan::PlanTable> plans =
       frontier.ok() ? make_plans(spec(), request, *frontier, Effort::kQuick, spec().plans)
-                    : Result<PlanTable>(frontier.error());
+                    : Result<plan::PlanTable>(frontier.error());
   job.characterized(request.ticket, std::move(plans), now());
   take_effects_of(job);
 }
@@ -115,4 +115,4 @@ void PlayedTraining::deliver(const Job& job) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/emulated_training/emulation.h"
 #include "harpe/training/job/job.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class PlayedTraining : public EmulatedTraining {
  public:
@@ -49,7 +49,7 @@ class PlayedTraining : public EmulatedTraining {
   std::optional<CharacterizeRequest> request_;
   std::deque<CharacterizeRequest> more_requests_;
   int request_wait_ = 0, more_wait_ = 0;
-  std::optional<PlanTable> first_plans_;  ///< better ones are being made
+  std::optional<plan::PlanTable> first_plans_;  ///< better ones are being made
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

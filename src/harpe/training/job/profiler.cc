@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
@@ -14,7 +14,7 @@ constexpr double kLeastError = 0.01;    // of an iteration's energy: waiting is 
 
 }  // namespace
 
-Profiler::Profiler(JobShape shape, const ScheduleWork& work,
+Profiler::Profiler(JobShape shape, const plan::ScheduleWork& work,
                    std::vector<std::vector<Megahertz>> clocks, const ProfilingOptions& options,
                    std::optional<PerStage<Watts>> blocking_power,
                    std::vector<std::vector<MeasuredClock>> known)
@@ -84,7 +84,7 @@ void Profiler::account(const FinishedIteration& iteration, Seconds time) {
 
 void Profiler::account_waiting(const FinishedIteration& iteration,
                                const std::vector<bool>& left_out, int stage) {
-  const std::vector<WorkItem>& work = work_->stage(stage);
+  const std::vector<plan::WorkItem>& work = work_->stage(stage);
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     const std::size_t number = shape_.group(pipeline, stage);
     const GroupIteration& group = iteration.groups[number];
@@ -295,7 +295,7 @@ Profile Profiler::profile() const {
   std::vector<InstructionProfile> entries;
   bool chunks = false;
   for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::vector<WorkItem>& work = work_->stage(stage);
+    const std::vector<plan::WorkItem>& work = work_->stage(stage);
     for (std::size_t k = 0; k < work.size(); ++k) {
       chunks = chunks || work[k].chunk > 0;
       InstructionProfile entry{
@@ -327,4 +327,4 @@ std::vector<Watts> Profiler::blocking_power() const {
   return powers;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -38,7 +38,7 @@
 #include "harpe/training/job/stage_profiling.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// How far profiling is.
 struct ProfilingProgress {
@@ -54,8 +54,9 @@ class Profiler {
  public:
   /// \param clocks  of each stage, highest first, not empty. A stage in `known` is not measured
   ///                again: it keeps what is there.
-  Profiler(JobShape shape, const ScheduleWork& work, std::vector<std::vector<Megahertz>> clocks,
-           const ProfilingOptions& options, std::optional<PerStage<Watts>> blocking_power,
+  Profiler(JobShape shape, const plan::ScheduleWork& work,
+           std::vector<std::vector<Megahertz>> clocks, const ProfilingOptions& options,
+           std::optional<PerStage<Watts>> blocking_power,
            std::vector<std::vector<MeasuredClock>> known = {});
 
   /// The clock of each stage in the current block.
@@ -119,7 +120,7 @@ class Profiler {
   bool affordable(Seconds time, double iterations) const;
 
   JobShape shape_;
-  const ScheduleWork* work_;
+  const plan::ScheduleWork* work_;
   ProfilingOptions options_;
   std::optional<PerStage<Watts>> given_blocking_power_;
   std::vector<StageProfiling> stages_;
@@ -137,4 +138,4 @@ class Profiler {
   RunningMedian full_times_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

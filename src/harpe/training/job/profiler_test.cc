@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kStages = 2;
@@ -77,7 +77,7 @@ struct Bench {
   std::function<double(int)> joules = [](int clock) { return 0.01 * clock / 5; };
   JobShape shape;
   Schedule schedule = *one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches});
-  ScheduleWork work{schedule};
+  plan::ScheduleWork work{schedule};
   Profiler profiler;
   std::uint64_t version = 1;
   std::int64_t number = 0;
@@ -427,4 +427,4 @@ TEST(Profiler, SaysHowMuchIsLeft) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

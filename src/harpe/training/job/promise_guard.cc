@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 double deviation(const std::vector<double>& values) {
@@ -67,4 +67,4 @@ std::optional<PromiseGuard::Mean> PromiseGuard::broken(double allowed_error, dou
   return std::nullopt;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class PromiseGuard {
  public:
@@ -69,4 +69,4 @@ class PromiseGuard {
   std::int64_t stalls_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

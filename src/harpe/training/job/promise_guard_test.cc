@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::uint64_t kSeeds = HARPE_UNDER_SANITIZERS ? 1 : 6;
@@ -104,4 +104,4 @@ TEST(PromiseGuard, WhereNothingIsAllowedThereIsNothingToCompare) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

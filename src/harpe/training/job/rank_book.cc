@@ -6,7 +6,7 @@
 
 #include "harpe/training/job/job_size.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 std::vector<Megahertz> falling(std::vector<Megahertz> clocks) {
@@ -194,4 +194,4 @@ void RankBook::restore(std::string run, RankHolders holders,
   ended_ = static_cast<int>(holders_.count([](const Holder& one) { return one.ended; }));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

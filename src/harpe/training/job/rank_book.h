@@ -12,7 +12,7 @@
 #include "harpe/base/units.h"
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The process that holds the place of a rank.
 struct RankHolder {
@@ -173,4 +173,4 @@ class RankBook {
 /// "pipeline 0, stage 1, tensor shard 2".
 std::string text(RankCoordinates coordinates);
 
-}  // namespace harpe
+}  // namespace harpe::training

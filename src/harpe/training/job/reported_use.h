@@ -4,7 +4,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct ReportedUse {
   Seconds at{};           ///< when it was reported: soon after its end
@@ -13,4 +13,4 @@ struct ReportedUse {
   Joules energy_error{};  ///< half-width of its 95 % interval
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

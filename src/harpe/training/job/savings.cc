@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kFewestOfLook = 2;
@@ -264,4 +264,4 @@ void Savings::inherit(const Savings& before) {
   done_ = ended.done_;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

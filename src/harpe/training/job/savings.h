@@ -40,7 +40,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class Savings {
  public:
@@ -144,4 +144,4 @@ class Savings {
   Noise by_plan_, at_all_max_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

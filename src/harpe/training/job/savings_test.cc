@@ -12,7 +12,7 @@
 
 #include "harpe/training/job/measurements_json.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// True energy of an iteration, J. The profile predicts 195 J at all-max and 152 J by a plan.
@@ -310,4 +310,4 @@ TEST(Savings, TheTruthLiesWithinTheBar) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

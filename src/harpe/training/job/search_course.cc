@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::training {
 
 void SearchCourse::begin_slice() {
   has_begun_ = false;
@@ -38,4 +38,4 @@ void SearchCourse::give_up_slice(Seconds taken) {
   if (spent_ >= limits_.time) ended_ = true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

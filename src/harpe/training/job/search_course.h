@@ -16,7 +16,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct SearchLimits {
   Seconds time{0};  ///< that all slices together may take; 0: nothing is searched for
@@ -61,4 +61,4 @@ class SearchCourse {
   std::int64_t gained_at_ = 0;  ///< windows until then
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

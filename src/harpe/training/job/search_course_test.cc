@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr SearchLimits kLimits{.time = Seconds{1e9}, .first = 1000, .least = 4000, .most = 1 << 20};
@@ -137,4 +137,4 @@ TEST(SearchCourse, GainsThatAreNotWorthAChangeDoNotProlongIt) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

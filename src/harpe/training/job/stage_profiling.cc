@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kFaster = 0.05;  // than at a higher clock: more than noise and throttling do
@@ -39,7 +39,7 @@ bool is_usable(const GroupIteration& group, const JobShape& shape,
   return group.ranks >= shape.tensor && is_at_clock;
 }
 
-StageProfiling::StageProfiling(const JobShape& shape, const ScheduleWork& work, int stage,
+StageProfiling::StageProfiling(const JobShape& shape, const plan::ScheduleWork& work, int stage,
                                std::vector<Megahertz> clocks, const ProfilingOptions& options,
                                std::vector<MeasuredClock> known)
     : shape_(shape),
@@ -242,4 +242,4 @@ void StageProfiling::restore(std::vector<MeasuredClock> measured, bool ended) {
   clear();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/job/iteration_collector.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Measured costs of one stage's instructions at one clock, per GPU, in the order of its work
 /// items.
@@ -35,7 +35,7 @@ class StageProfiling {
   /// \param work    outlives it
   /// \param clocks  highest first, not empty
   /// \param known   if not empty, the stage is not measured again
-  StageProfiling(const JobShape& shape, const ScheduleWork& work, int stage,
+  StageProfiling(const JobShape& shape, const plan::ScheduleWork& work, int stage,
                  std::vector<Megahertz> clocks, const ProfilingOptions& options,
                  std::vector<MeasuredClock> known);
 
@@ -89,14 +89,14 @@ class StageProfiling {
   /// Whether a pipeline's samples are in `measured_`; `kWas`: they were, before it was left out.
   enum class Counted : unsigned char { kNot, kIs, kWas };
 
-  const std::vector<WorkItem>& work() const { return work_->stage(stage_); }
+  const std::vector<plan::WorkItem>& work() const { return work_->stage(stage_); }
   void clear();
   void begin_again();
   Megahertz reported_clock() const;
   bool rises_enough(Watts waiting) const;
 
   JobShape shape_;
-  const ScheduleWork* work_;
+  const plan::ScheduleWork* work_;
   int stage_;
   ProfilingOptions options_;
   std::vector<Megahertz> supported_;  ///< if no clock is asked for
@@ -110,4 +110,4 @@ class StageProfiling {
   int throttled_ = 0;  ///< iterations at the current clock in which a GPU was held back
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

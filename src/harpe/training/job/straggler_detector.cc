@@ -8,7 +8,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kForgetting = 0.05;  // of the running mean of deviations, an iteration
@@ -239,4 +239,4 @@ void StragglerDetector::find_random() {
              .groups = distinct};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -35,7 +35,7 @@
 
 #include "harpe/training/wire/job_shape.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A group that is slow time after time.
 struct SlowWorker {
@@ -143,4 +143,4 @@ class StragglerDetector {
   std::optional<RandomLateness> random_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

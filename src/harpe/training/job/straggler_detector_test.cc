@@ -16,6 +16,10 @@ static std::ostream& operator<<(std::ostream& out, const JobShape& shape) {
   return out << shape.data << "x" << shape.stages << "x" << shape.tensor;
 }
 
+}  // namespace harpe
+
+namespace harpe::training {
+
 namespace {
 
 using testing::IsEmpty;
@@ -191,4 +195,4 @@ TEST(StragglerDetector, ReportsOfThePastAndOfAnotherShapeAreIgnored) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

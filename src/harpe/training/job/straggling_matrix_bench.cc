@@ -19,7 +19,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/job/straggling_matrix_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kAllowed = 1.005;
@@ -120,10 +120,10 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training
 
 int main(int argc, char** argv) {
-  harpe::Options options;
+  harpe::training::Options options;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--events") == 0) {
       options.events = true;
@@ -133,5 +133,5 @@ int main(int argc, char** argv) {
       options.part = argv[i];
     }
   }
-  return harpe::run(options);
+  return harpe::training::run(options);
 }

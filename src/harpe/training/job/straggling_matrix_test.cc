@@ -8,7 +8,7 @@
 
 #include "harpe/training/job/straggling_matrix_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr double kAllowed = 1.005;
@@ -51,4 +51,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, Matrix, testing::ValuesIn(cases()),
                          });
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include "harpe/training/job/played_job_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Iterations = std::vector<EmulatedMachines::Iteration>;
@@ -161,4 +161,4 @@ void StragglingRun::save_energy(const PlayedTraining& training, StragglingOutcom
   if (possible > kNothing) outcome.saved_share = outcome.saved / possible;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

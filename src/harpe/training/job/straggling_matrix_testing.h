@@ -13,7 +13,7 @@
 #include "harpe/training/emulated_training/straggling_testing.h"
 #include "harpe/training/job/played_training_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One cell of the matrix.
 struct StragglingCase {
@@ -60,4 +60,4 @@ class StragglingRun {
   Profile truth_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

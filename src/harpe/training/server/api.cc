@@ -17,7 +17,7 @@
 #include "harpe/training/server/zeus_requests.h"
 #include "harpe/training/server/zeus_routes.h"
 
-namespace harpe {
+namespace harpe::training {
 
 using nlohmann::literals::operator""_json_pointer;
 
@@ -37,29 +37,30 @@ bool is_open(const std::string& path) {
   return path == "/health" || path == "/openapi.yaml";
 }
 
-HttpResponse unauthorized(const std::string& path, const std::string& why) {
-  HttpResponse response = error_at(path, 401, "no_permission", why);
+net::HttpResponse unauthorized(const std::string& path, const std::string& why) {
+  net::HttpResponse response = net::error_at(path, 401, "no_permission", why);
   response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="harpe")");
   return response;
 }
 
 constexpr std::size_t kRefusedShown = 16;
 
-void health(ServerContext& context, const Reply& reply) {
+void health(ServerContext& context, const net::Reply& reply) {
   Hosting& hosting = context.registry.hosting();
   const bool works = hosting.saver().works() && hosting.claims().is_lease_held();
   const char* store = !hosting.has_store() ? "none" : works ? "ok" : "failing";
   std::vector<std::string> refused = hosting.saver().refused();
   const std::size_t count = refused.size();
   refused.resize(std::min(count, kRefusedShown));
-  reply(json_response(200, {{"status", works && count == 0 ? "ok" : "degraded"},
+  reply(net::json_response(200,
+                           {{"status", works && count == 0 ? "ok" : "degraded"},
                             {"version", context.options.version},
                             {"jobs", hosting.table().count()},
                             {"jobs_in_memory", hosting.table().loaded().size()},
                             {"store", store},
                             {"store_damage", hosting.verifier().damage().empty()
-                                                 ? OrderedJson()
-                                                 : OrderedJson(hosting.verifier().damage())},
+                                                 ? net::OrderedJson()
+                                                 : net::OrderedJson(hosting.verifier().damage())},
                             {"jobs_refused", count},
                             {"refused", refused},
                             {"uptime_s", (hosting.clock().now() - context.started).value}}));
@@ -67,7 +68,7 @@ void health(ServerContext& context, const Reply& reply) {
 
 /// The job of this server, or of another that shares its store, that a request is about: as it is
 /// hosted.
-std::optional<std::string> job_of(const HttpRequest& request) {
+std::optional<std::string> job_of(const net::HttpRequest& request) {
   std::optional<std::string> recurring = recurring_job_of_path(request.path);
   if (!recurring) recurring = job_of_zeus_recurring(request);
   if (recurring) return RecurringJobs::hosted_id(*recurring);
@@ -81,7 +82,7 @@ bool is_hosted_id(const std::string& id) {
 }
 
 /// Whether a request is about what its job is now, which has to be in memory then.
-bool needs_in_memory(const HttpRequest& request) {
+bool needs_in_memory(const net::HttpRequest& request) {
   if (is_zeus_recurring_path(request.path)) return request.path != "/jobs";
   if (recurring_job_of_path(request.path)) return needs_recurring_job_in_memory(request);
   return !job_of_path(request.path) || needs_job_in_memory(request);
@@ -142,32 +143,32 @@ ServerApi::ServerApi(JobRegistry& registry, RecurringJobs& recurring_jobs, Serve
 
 ServerApi::~ServerApi() = default;
 
-std::optional<HttpResponse> ServerApi::limit_rate(const HttpRequest& request) {
+std::optional<net::HttpResponse> ServerApi::limit_rate(const net::HttpRequest& request) {
   const auto wait = rates_.take(request.client, context_.registry.clock().now());
   if (!wait) return std::nullopt;
   ++context_.rate_limited;
-  HttpResponse response =
-      error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
+  net::HttpResponse response =
+      net::error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
   response.headers.emplace_back(
       "Retry-After",
       std::to_string(static_cast<std::int64_t>(std::ceil(std::max(1.0, wait->value)))));
   return response;
 }
 
-std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
-                                                   std::optional<std::string>& only_job,
-                                                   std::string& user) const {
+std::optional<net::HttpResponse> ServerApi::check_token(const net::HttpRequest& request,
+                                                        std::optional<std::string>& only_job,
+                                                        std::string& user) const {
   if (!request.needs_token || is_open(request.path)) return std::nullopt;
-  const std::string_view token = bearer_token(request.authorization);
+  const std::string_view token = net::bearer_token(request.authorization);
   if (token.empty() || !options_.token_keys) {
     return unauthorized(request.path, "Missing bearer token.");
   }
-  const Result<TokenClaims> claims = options_.token_keys->verify(token, std::time(nullptr));
+  const Result<net::TokenClaims> claims = options_.token_keys->verify(token, std::time(nullptr));
   if (!claims.ok()) return unauthorized(request.path, claims.error().text());
   const char* needed = request.method == "GET" || request.method == "HEAD" ? kJobRead : kJobWrite;
   if (std::ranges::find(claims->scopes, needed) == claims->scopes.end()) {
-    return error_at(request.path, 403, "no_permission",
-                    std::string("Token lacks the required scope '") + needed + "'.");
+    return net::error_at(request.path, 403, "no_permission",
+                         std::string("Token lacks the required scope '") + needed + "'.");
   }
   user = claims->subject;
   if (!claims->job) return std::nullopt;
@@ -176,16 +177,16 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
   if (job == claims->job || request.path == kJobsPath || request.path == kCarbonSourcesPath) {
     return std::nullopt;
   }
-  return error_at(request.path, 403, "no_permission",
-                  "Token is for job '" + *claims->job + "' alone.");
+  return net::error_at(request.path, 403, "no_permission",
+                       "Token is for job '" + *claims->job + "' alone.");
 }
 
-void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& refused) {
+void ServerApi::note_refused(const net::HttpRequest& request, const net::HttpResponse& refused) {
   const std::optional<std::string> id = job_of_path(request.path);
   const JobRegistry::JobPtr job = id ? context_.registry.find(*id) : nullptr;
   if (job == nullptr || job->job.asleep()) return;  // it is not woken by those who are refused
   if (request.method != "POST" && request.method != "PUT") return;
-  const OrderedJson body = json_or_discarded(refused.body);
+  const net::OrderedJson body = json_or_discarded(refused.body);
   const std::string why = body.value("/error/message"_json_pointer, std::string("its token"));
   context_.registry.act(job, [&](Job& one, Seconds now) {
     one.refused(request.client, why + " (status " + std::to_string(refused.status) + ")", now);
@@ -193,10 +194,10 @@ void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& ref
   });
 }
 
-std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
+std::optional<net::HttpResponse> ServerApi::refuse_unread(const net::HttpRequest& head) {
   std::optional<std::string> only_job;
   std::string user;
-  std::optional<HttpResponse> refused = check_token(head, only_job, user);
+  std::optional<net::HttpResponse> refused = check_token(head, only_job, user);
   // One that is read is counted then.
   if (!refused) return std::nullopt;
   if (auto limited = limit_rate(head)) refused = std::move(limited);
@@ -205,9 +206,9 @@ std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
   return refused;
 }
 
-void ServerApi::handle(HttpRequest request, Reply reply) {
+void ServerApi::handle(net::HttpRequest request, net::Reply reply) {
   ++context_.requests;
-  Reply counted = [this, reply = std::move(reply)](HttpResponse response) {
+  net::Reply counted = [this, reply = std::move(reply)](net::HttpResponse response) {
     ++context_.responses[response.status];
     reply(std::move(response));
   };
@@ -219,11 +220,11 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   }
   const std::ptrdiff_t most = request.method == "PUT" ? kMostValuesOfJob : kMostValues;
   if (values_in(request.body) > most) {
-    return counted(error_at(request.path, 413, "invalid_input",
-                            "the body has more than " + std::to_string(most) + " values"));
+    return counted(net::error_at(request.path, 413, "invalid_input",
+                                 "the body has more than " + std::to_string(most) + " values"));
   }
   name_zeus_recurring_job(request);
-  JobOwners::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
+  JobOwners::Handler here = [this, only_job](net::HttpRequest asked, const net::Reply& answered) {
     respond(std::move(asked), answered, only_job);
   };
   if (owners_ == nullptr) return here(std::move(request), std::move(counted));
@@ -235,29 +236,29 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   owners_->route(*job, std::move(request), std::move(counted), std::move(here));
 }
 
-void ServerApi::respond(HttpRequest request, const Reply& reply,
+void ServerApi::respond(net::HttpRequest request, const net::Reply& reply,
                         const std::optional<std::string>& only_job) {
   const std::string methods = methods_of(request.path);
   if (!methods.empty() && !has_method(methods, request.method)) {
-    return reply(wrong_method(methods));
+    return reply(net::wrong_method(methods));
   }
   Hosting& hosting = context_.registry.hosting();
   const std::optional<std::string> job = job_of(request);
   const bool is_there =
       !job || hosting.table().find(*job) != nullptr || !hosting.table().holds(*job);
   if (is_there || !needs_in_memory(request)) return respond_now(request, reply, only_job);
-  const auto kept = std::make_shared<HttpRequest>(std::move(request));
+  const auto kept = std::make_shared<net::HttpRequest>(std::move(request));
   hosting.memory().load(*job, [this, kept, reply, only_job](const Result<HostedPtr>& loaded) {
     if (loaded.ok()) return respond_now(*kept, reply, only_job);
-    const int status = http_status(loaded.error().code);
+    const int status = net::http_status(loaded.error().code);
     const std::string why = loaded.error().text();
-    if (is_native_path(kept->path)) return reply(native_error(loaded.error()));
+    if (net::is_native_path(kept->path)) return reply(net::native_error(loaded.error()));
     reply(is_zeus_recurring_path(kept->path) ? zeus_recurring_error(status, why)
                                              : zeus_error(status, why));
   });
 }
 
-void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
+void ServerApi::respond_now(net::HttpRequest& request, const net::Reply& reply,
                             const std::optional<std::string>& only_job) {
   if (handle_jobs(context_, request, reply, only_job)) return;
   if (handle_recurring_jobs(context_.recurring_jobs, request, reply)) return;
@@ -269,8 +270,8 @@ void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
   if (request.path == "/openapi.yaml") {
     return reply({.content_type = "application/yaml", .body = std::string(openapi_document())});
   }
-  reply(error_at(request.path, 404, "not_found",
-                 "There is nothing at " + request.path.substr(0, 200)));
+  reply(net::error_at(request.path, 404, "not_found",
+                      "There is nothing at " + request.path.substr(0, 200)));
 }
 
 void ServerApi::tick() {
@@ -289,4 +290,4 @@ std::optional<std::size_t> body_limit_of(std::string_view method, std::string_vi
   return std::nullopt;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

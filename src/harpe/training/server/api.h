@@ -20,7 +20,7 @@
 #include "harpe/training/server/job_registry.h"
 #include "harpe/training/server/recurring_jobs.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Scopes of tokens.
 inline constexpr const char* kJobRead = "job-read";
@@ -34,7 +34,7 @@ struct ServerTransport {
 };
 
 struct ServerApiOptions {
-  std::shared_ptr<const TokenKeys> token_keys = {};
+  std::shared_ptr<const net::TokenKeys> token_keys = {};
   double requests_per_second = 0;  ///< of one client; 0: no limit
   std::string version = {};        ///< of Harpe
   std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
@@ -87,25 +87,26 @@ class ServerApi {
             JobOwners* owners = nullptr);
   ~ServerApi();
 
-  void handle(HttpRequest request, Reply reply);
+  void handle(net::HttpRequest request, net::Reply reply);
   /// What to answer to a client that may not ask this, before its body is read: only those who show
   /// a token can make the server hold large ones.
-  std::optional<HttpResponse> refuse_unread(const HttpRequest& head);
+  std::optional<net::HttpResponse> refuse_unread(const net::HttpRequest& head);
   /// Once a second.
   void tick();
 
  private:
   /// What to answer instead to a client that asks too often.
-  std::optional<HttpResponse> limit_rate(const HttpRequest& request);
+  std::optional<net::HttpResponse> limit_rate(const net::HttpRequest& request);
   /// What to answer instead, if the client may not ask this. \param user  whose token it shows
-  std::optional<HttpResponse> check_token(const HttpRequest& request,
-                                          std::optional<std::string>& only_job,
-                                          std::string& user) const;
+  std::optional<net::HttpResponse> check_token(const net::HttpRequest& request,
+                                               std::optional<std::string>& only_job,
+                                               std::string& user) const;
   /// Tells the job, if it is here, that a client was refused for its token.
-  void note_refused(const HttpRequest& request, const HttpResponse& refused);
+  void note_refused(const net::HttpRequest& request, const net::HttpResponse& refused);
   /// Brings the job that the request is about into memory first.
-  void respond(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
-  void respond_now(HttpRequest& request, const Reply& reply,
+  void respond(net::HttpRequest request, const net::Reply& reply,
+               const std::optional<std::string>& only_job);
+  void respond_now(net::HttpRequest& request, const net::Reply& reply,
                    const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
@@ -121,4 +122,4 @@ std::optional<std::size_t> body_limit_of(std::string_view method, std::string_vi
 /// docs/openapi.yaml as it was when Harpe was built.
 std::string_view openapi_document();
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,11 +12,11 @@
 #include "harpe/base/text.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::int64_t kMostForecastSteps = 2000;
-constexpr WholeSeconds kLongestForecast = whole_hours(96);
+constexpr carbon::WholeSeconds kLongestForecast = carbon::whole_hours(96);
 /// After an interval has begun: providers need a moment, too.
 constexpr Seconds kLongestDelay{5};
 constexpr double kDelayShare = 0.05;
@@ -37,15 +37,15 @@ std::string list_of(const std::vector<std::pair<std::string, std::string>>& choi
 /// One source with its thread, which may outlast the server's end while a provider hangs.
 struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Feed> {
   // Of the thread.
-  SourceSpecification specification;
-  UtcNow utc_now;
-  EnvironmentVariable variable;
+  carbon::SourceSpecification specification;
+  carbon::UtcNow utc_now;
+  carbon::EnvironmentVariable variable;
   std::function<Seconds()> wall;
   std::function<Result<std::string>(const std::filesystem::path&)> read_text;
-  std::unique_ptr<CarbonSource> source;
-  FileStamp seen;            ///< of the file that `source` has
-  UtcTime file_read_at{};    ///< when it was last found to be that
-  std::string file_trouble;  ///< why it is not what it says now
+  std::unique_ptr<carbon::CarbonSource> source;
+  FileStamp seen;                  ///< of the file that `source` has
+  carbon::UtcTime file_read_at{};  ///< when it was last found to be that
+  std::string file_trouble;        ///< why it is not what it says now
   std::uint64_t seed = 0;
 
   Mutex mutex;
@@ -70,17 +70,19 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     return changed.wait_for(mutex, until, [this]() HARPE_REQUIRES(mutex) { return stopping; });
   }
 
-  bool is_file() const { return specification.provider == SourceSpecification::Provider::kFile; }
+  bool is_file() const {
+    return specification.provider == carbon::SourceSpecification::Provider::kFile;
+  }
 
   Status open() {
-    SourceEnvironment environment{
+    carbon::SourceEnvironment environment{
         .clock = *this, .now = utc_now, .variable = variable, .seed = seed};
     environment.file_read_at = [this] { return file_read_at; };
     if (read_text) environment.read = read_text;
-    const UtcTime at = utc_now();
+    const carbon::UtcTime at = utc_now();
     // Before the bytes: what is written while they are read is read again.
     const FileStamp stamp = is_file() ? file_stamp(specification.path) : FileStamp();
-    source = HARPE_TRY(open_source(specification, std::move(environment)));
+    source = HARPE_TRY(carbon::open_source(specification, std::move(environment)));
     seen = stamp;
     file_read_at = at;
     return ok_status();
@@ -109,15 +111,15 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
   /// and keep their age.
   void look_at_file() {
     if (!is_file()) return;
-    const UtcTime at = utc_now();
+    const carbon::UtcTime at = utc_now();
     if (file_trouble.empty() && file_stamp(specification.path) == seen) {
       file_read_at = at;
       return;
     }
-    const SourceIdentity before = source->identity();
+    const carbon::SourceIdentity before = source->identity();
     auto old = std::move(source);
     const FileStamp old_seen = seen;
-    const UtcTime old_read_at = file_read_at;
+    const carbon::UtcTime old_read_at = file_read_at;
     const Status opened_again = open();
     file_trouble.clear();
     if (opened_again.ok() && source->identity().kind == before.kind &&
@@ -141,7 +143,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     };
     auto current = source->current();
     current.ok() ? void(reading.current = *std::move(current)) : note(current.error());
-    const WholeSeconds step = reading.identity.step;
+    const carbon::WholeSeconds step = reading.identity.step;
     auto forecast = source->forecast(std::min(kLongestForecast, kMostForecastSteps * step));
     forecast.ok() ? void(reading.forecast = *std::move(forecast)) : note(forecast.error());
     if (reading.forecast) reading.record = source->record(*reading.forecast);
@@ -196,14 +198,14 @@ Result<std::unique_ptr<CarbonFeeds>> CarbonFeeds::open(
   feeds->longest_read_ = options.longest_read;
   for (const std::string& text : options.sources) {
     const auto feed = std::make_shared<Feed>();
-    feed->specification = HARPE_TRY(parse_source(text));
+    feed->specification = HARPE_TRY(carbon::parse_source(text));
     feed->utc_now = options.now;
     feed->variable = options.variable;
     feed->wall = options.wall;
     feed->read_text = options.read;
     feed->seed = std::hash<std::string>{}(text);
     HARPE_TRY(feed->open_within(options.longest_start, text));
-    const SourceIdentity identity = feed->source->identity();
+    const carbon::SourceIdentity identity = feed->source->identity();
     std::string name = identity.name();
     for (int count = 2; feeds->find(name) != nullptr; ++count) {
       name = identity.name() + "#" + std::to_string(count);
@@ -260,7 +262,7 @@ void CarbonFeeds::log_trouble(std::size_t at, const std::string& trouble) {
 void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
   OfferedSource& offered = offered_[at];
   log_trouble(at, reading.trouble);
-  const auto gave = [&offered](UtcTime when) {
+  const auto gave = [&offered](carbon::UtcTime when) {
     offered.read_at = std::max(offered.read_at, Seconds{static_cast<double>(when.since_1970)});
   };
   offered.asked_at = wall_();
@@ -268,7 +270,7 @@ void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
   if (reading.current) {
     // A number that the user gave is always up to date.
     gave(reading.current->fetched_at.value_or(
-        UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
+        carbon::UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
   }
   if (reading.forecast) gave(reading.forecast->fetched_at);
   offered.reading = std::make_shared<const IntensityReading>(std::move(reading));
@@ -318,4 +320,4 @@ Result<std::string> CarbonFeeds::choose(const CarbonTerms& terms) const {
   return Error::invalid("say which source is meant: this server offers " + list_of(choices_));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -19,14 +19,14 @@
 #include "harpe/training/server/loop_work.h"
 #include "harpe/training/wire/carbon_terms.h"
 
-namespace harpe {
+namespace harpe::training {
 
 using ReadingPtr = std::shared_ptr<const IntensityReading>;
 
 /// What a source offers. The name is that by which clients choose it; it holds no path.
 struct OfferedSource {
   std::string name;
-  SourceIdentity identity = {};
+  carbon::SourceIdentity identity = {};
   std::string method = {};  ///< see CarbonSource::method
   ReadingPtr reading = {};  ///< the newest; null: it has not answered yet
   Seconds asked_at{};       ///< when that was, since 1970
@@ -37,8 +37,8 @@ struct OfferedSource {
 /// What a feed needs of the world.
 struct CarbonFeedOptions {
   std::vector<std::string> sources = {};  ///< as carbon_source/source_specification.h
-  UtcNow now = utc_clock();
-  EnvironmentVariable variable = process_environment();
+  carbon::UtcNow now = carbon::utc_clock();
+  carbon::EnvironmentVariable variable = carbon::process_environment();
   /// Seconds since 1970, with fractions; from any thread.
   std::function<Seconds()> wall = {};
   /// See `SourceEnvironment::read`. If empty, the default of that is used.
@@ -89,4 +89,4 @@ class CarbonFeeds {
   LoopWork work_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,7 +76,7 @@ class World {
  private:
   mutable Mutex mutex_;
   CondVar changed_;
-  std::int64_t now_ HARPE_GUARDED_BY(mutex_) = parse_utc("2026-01-15T10:00Z")->since_1970;
+  std::int64_t now_ HARPE_GUARDED_BY(mutex_) = carbon::parse_utc("2026-01-15T10:00Z")->since_1970;
   bool hangs_ HARPE_GUARDED_BY(mutex_) = false;
 };
 
@@ -88,7 +88,7 @@ class Feeds : public ::testing::Test {
   void write(double grams) {
     std::string text = "time,grams\n";
     for (int i = -10; i < 1000; ++i) {
-      text += utc_text(UtcTime{begin_ + i}) + "," + std::to_string(grams) + "\n";
+      text += carbon::utc_text(carbon::UtcTime{begin_ + i}) + "," + std::to_string(grams) + "\n";
     }
     ASSERT_TRUE(write_file(path_, text).ok());
   }
@@ -99,7 +99,7 @@ class Feeds : public ::testing::Test {
         loop_,
         {.sources = {"file:" + path_.string() +
                      "?time=time&value=grams&unit=g/kWh&kind=direct&zone=X"},
-         .now = [world] { return UtcTime{world->now()}; },
+         .now = [world] { return carbon::UtcTime{world->now()}; },
          .wall = [world] { return Seconds{static_cast<double>(world->now())}; },
          .read = [world](const std::filesystem::path& path) { return world->read(path); },
          .longest_start = longest_start,
@@ -152,7 +152,7 @@ TEST_F(Feeds, OfAPipeInPlaceOfTheFileKeepWhatWasReadAndSayHowOldItIs) {
     ASSERT_TRUE(comes([&] { return source().asked_at > read_at + Seconds{100}; }));
     EXPECT_EQ(source().read_at, read_at);
     EXPECT_FALSE(source().reading->trouble.empty());
-    EXPECT_EQ(source().reading->current->ladder, LadderStep::kLastGood);
+    EXPECT_EQ(source().reading->current->ladder, carbon::LadderStep::kLastGood);
     EXPECT_EQ(source().reading->forecast->issued_at.since_1970,
               static_cast<std::int64_t>(read_at.value));
     if (is_pipe) std::filesystem::remove(path_);
@@ -171,7 +171,7 @@ TEST_F(Feeds, OfAFileThatDoesNotChangeAreUpToDate) {
   // Between a look at the file and the next, the value may be a moment old.
   ASSERT_TRUE(comes([&] {
     return source().read_at.value >= double(begin_ + 100) &&
-           source().reading->current->ladder == LadderStep::kFresh;
+           source().reading->current->ladder == carbon::LadderStep::kFresh;
   }));
   EXPECT_THAT(log_, ElementsAre());
 }
@@ -217,4 +217,4 @@ TEST_F(Feeds, OfAPipeAreAnErrorOfTheStart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,14 +9,14 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Mode = CarbonDecision::Mode;
 
 /// What a decision needs of a job, taken while the loop stands still.
 struct CapturedJob {
-  std::shared_ptr<const PlanTable> plans;
+  std::shared_ptr<const plan::PlanTable> plans;
   JobPacesOf of;
   CarbonTerms terms;
   ControlState state;
@@ -26,22 +26,22 @@ struct CapturedJob {
 };
 
 /// All pipelines wait for the slowest, whatever the pace.
-Seconds slowest_pipeline(const JobStatus& status, const PlanTable& plans) {
+Seconds slowest_pipeline(const JobStatus& status, const plan::PlanTable& plans) {
   double factor = 1;
-  for (const Straggler& one : status.stragglers) factor = std::max(factor, one.factor);
+  for (const plan::Straggler& one : status.stragglers) factor = std::max(factor, one.factor);
   return factor > 1 ? plans.all_max().time * factor : Seconds{0};
 }
 
-OrderedJson or_null(const std::optional<double>& value) {
-  return value ? null_if_nan(*value) : OrderedJson(nullptr);
+net::OrderedJson or_null(const std::optional<double>& value) {
+  return value ? null_if_nan(*value) : net::OrderedJson(nullptr);
 }
 
-UtcTime whole(Seconds time) {
+carbon::UtcTime whole(Seconds time) {
   return {static_cast<std::int64_t>(std::clamp(time.value, 0.0, 7e9))};
 }
 
-OrderedJson time_json(Seconds time) {
-  return utc_text(whole(time));
+net::OrderedJson time_json(Seconds time) {
+  return carbon::utc_text(whole(time));
 }
 
 /// For people; empty: there is none.
@@ -50,76 +50,79 @@ std::string trouble_of(const OfferedSource& offered) {
   return offered.reading ? offered.reading->trouble : std::string();
 }
 
-OrderedJson decision_json(const CarbonDecision& made) {
+net::OrderedJson decision_json(const CarbonDecision& made) {
   const auto time_or_null = [](const std::optional<Seconds>& time) {
-    return time ? time_json(*time) : OrderedJson(nullptr);
+    return time ? time_json(*time) : net::OrderedJson(nullptr);
   };
-  return {{"mode", name_of(made.mode)},
-          {"why", made.why},
-          {"iteration_time_s",
-           made.iteration_time ? OrderedJson(made.iteration_time->value) : OrderedJson(nullptr)},
-          {"resumes", time_or_null(made.resumes)},
-          {"valid_until", time_json(made.valid_until)},
-          {"grams_per_kwh",
-           made.present ? null_if_nan(made.present->grams_per_kwh) : OrderedJson(nullptr)},
-          {"basis", made.present ? OrderedJson(basis_of(*made.present)) : OrderedJson(nullptr)},
-          {"known_since",
-           made.present ? OrderedJson(utc_text(made.present->known_since)) : OrderedJson(nullptr)},
-          {"forecast", made.step.empty() ? OrderedJson(nullptr) : OrderedJson(made.step)},
-          {"guard", made.guard.empty() ? OrderedJson(nullptr) : OrderedJson(made.guard)},
-          {"deadline", time_or_null(made.deadline)},
-          {"in_time", made.in_time},
-          {"finish", time_or_null(made.finish)},
-          {"earliest", time_or_null(made.earliest)},
-          {"behind_s", made.behind ? OrderedJson(made.behind->value) : OrderedJson(nullptr)},
-          {"reserve_s", made.reserve.value},
-          {"expected_g", or_null(made.grams)},
-          {"static_g", or_null(made.static_grams)},
-          {"gain", or_null(made.gain())}};
+  return {
+      {"mode", name_of(made.mode)},
+      {"why", made.why},
+      {"iteration_time_s", made.iteration_time ? net::OrderedJson(made.iteration_time->value)
+                                               : net::OrderedJson(nullptr)},
+      {"resumes", time_or_null(made.resumes)},
+      {"valid_until", time_json(made.valid_until)},
+      {"grams_per_kwh",
+       made.present ? null_if_nan(made.present->grams_per_kwh) : net::OrderedJson(nullptr)},
+      {"basis",
+       made.present ? net::OrderedJson(basis_of(*made.present)) : net::OrderedJson(nullptr)},
+      {"known_since", made.present ? net::OrderedJson(carbon::utc_text(made.present->known_since))
+                                   : net::OrderedJson(nullptr)},
+      {"forecast", made.step.empty() ? net::OrderedJson(nullptr) : net::OrderedJson(made.step)},
+      {"guard", made.guard.empty() ? net::OrderedJson(nullptr) : net::OrderedJson(made.guard)},
+      {"deadline", time_or_null(made.deadline)},
+      {"in_time", made.in_time},
+      {"finish", time_or_null(made.finish)},
+      {"earliest", time_or_null(made.earliest)},
+      {"behind_s", made.behind ? net::OrderedJson(made.behind->value) : net::OrderedJson(nullptr)},
+      {"reserve_s", made.reserve.value},
+      {"expected_g", or_null(made.grams)},
+      {"static_g", or_null(made.static_grams)},
+      {"gain", or_null(made.gain())}};
 }
 
 /// Returns the intensity that decisions use now. The newest value of the source may be of an
 /// earlier interval.
-OrderedJson acts_on_json(const ReadingPtr& reading, Seconds now) {
+net::OrderedJson acts_on_json(const ReadingPtr& reading, Seconds now) {
   const auto present = reading ? present_intensity(*reading, now) : std::nullopt;
   if (!present) return nullptr;
   return {{"grams_per_kwh", null_if_nan(present->grams_per_kwh)},
           {"basis", basis_of(*present)},
-          {"known_since", utc_text(present->known_since)}};
+          {"known_since", carbon::utc_text(present->known_since)}};
 }
 
-OrderedJson reading_json(const OfferedSource& offered, Seconds wall) {
-  OrderedJson json = {{"source", offered.name},
-                      {"zone", offered.identity.zone},
-                      {"kind", kind_word(offered.identity.kind)},
-                      {"step_s", offered.identity.step.count()},
-                      {"method", offered.method}};
+net::OrderedJson reading_json(const OfferedSource& offered, Seconds wall) {
+  net::OrderedJson json = {{"source", offered.name},
+                           {"zone", offered.identity.zone},
+                           {"kind", carbon::kind_word(offered.identity.kind)},
+                           {"step_s", offered.identity.step.count()},
+                           {"method", offered.method}};
   const ReadingPtr& reading = offered.reading;
   const std::string trouble = trouble_of(offered);
-  json["asked_at"] = reading ? time_json(offered.asked_at) : OrderedJson(nullptr);
+  json["asked_at"] = reading ? time_json(offered.asked_at) : net::OrderedJson(nullptr);
   json["read_at"] =
-      offered.read_at > Seconds{0} ? time_json(offered.read_at) : OrderedJson(nullptr);
-  json["trouble"] = trouble.empty() ? OrderedJson(nullptr) : OrderedJson(trouble);
+      offered.read_at > Seconds{0} ? time_json(offered.read_at) : net::OrderedJson(nullptr);
+  json["trouble"] = trouble.empty() ? net::OrderedJson(nullptr) : net::OrderedJson(trouble);
   json["acts_on"] = acts_on_json(reading, wall);
   json["now"] = json["forecast"] = nullptr;
   const auto current = reading ? aged(reading->current, whole(wall)) : std::nullopt;
   if (current) {
-    const LabelledIntensity& now = *current;
+    const carbon::LabelledIntensity& now = *current;
     json["now"] = {
         {"grams_per_kwh", now.intensity.grams_per_kwh},
-        {"start", utc_text(now.start)},
+        {"start", carbon::utc_text(now.start)},
         {"estimated", now.estimated},
-        {"ladder", text_of(now.ladder)},
-        {"may_control", carbon_control_allowed(now.ladder)},
-        {"fetched_at", now.fetched_at ? OrderedJson(utc_text(*now.fetched_at)) : OrderedJson()}};
+        {"ladder", carbon::text_of(now.ladder)},
+        {"may_control", carbon::carbon_control_allowed(now.ladder)},
+        {"fetched_at", now.fetched_at ? net::OrderedJson(carbon::utc_text(*now.fetched_at))
+                                      : net::OrderedJson()}};
   }
   if (reading && reading->forecast) {
-    const LabelledForecast& forecast = *reading->forecast;
-    json["forecast"] = {{"until", utc_text(forecast.expected.end())},
-                        {"ladder", text_of(forecast.ladder)},
-                        {"may_control", carbon_control_allowed(forecast.ladder)},
-                        {"issued_at", utc_text(forecast.issued_at)},
-                        {"fetched_at", utc_text(forecast.fetched_at)},
+    const carbon::LabelledForecast& forecast = *reading->forecast;
+    json["forecast"] = {{"until", carbon::utc_text(forecast.expected.end())},
+                        {"ladder", carbon::text_of(forecast.ladder)},
+                        {"may_control", carbon::carbon_control_allowed(forecast.ladder)},
+                        {"issued_at", carbon::utc_text(forecast.issued_at)},
+                        {"fetched_at", carbon::utc_text(forecast.fetched_at)},
                         {"by", forecast.expected.source}};
   }
   return json;
@@ -175,7 +178,7 @@ void CarbonPacer::decide(const JobPtr& job) {
   if (job->asleep() && pauses) registry_.wake(job);
   const bool trains = registry_.hosting().activities().of(*job) == Activity::kActive;
   if (job->asleep() || (!trains && !pauses)) return;
-  const std::shared_ptr<const PlanTable> plans = job->job.shared_plans();
+  const std::shared_ptr<const plan::PlanTable> plans = job->job.shared_plans();
   const JobPhase phase = job->job.phase();
   if (plans == nullptr ||
       (phase != JobPhase::kRunning && phase != JobPhase::kStraggling && !pauses))
@@ -256,22 +259,24 @@ std::string CarbonPacer::shown(const HostedJob& job) const {
   if (!carbon.terms()) return "null";
   const Result<std::string> chosen = feeds_.choose(*carbon.terms());
   const ControlState& state = carbon.state();
-  OrderedJson json = {
+  net::OrderedJson json = {
       {"terms", own_json(carbon_terms_json(*carbon.terms()))},
-      {"source", chosen.ok() ? OrderedJson(*chosen) : OrderedJson(nullptr)},
-      {"kind", state.source.empty() ? OrderedJson(nullptr) : OrderedJson(kind_word(state.kind))},
+      {"source", chosen.ok() ? net::OrderedJson(*chosen) : net::OrderedJson(nullptr)},
+      {"kind", state.source.empty() ? net::OrderedJson(nullptr)
+                                    : net::OrderedJson(carbon::kind_word(state.kind))},
       {"iterations_done", carbon.done()},
-      {"since", state.has_begun() ? time_json(state.begun) : OrderedJson(nullptr)},
+      {"since", state.has_begun() ? time_json(state.begun) : net::OrderedJson(nullptr)},
       {"mean_loss", state.spread.mean_loss()},
-      {"decision", carbon.decision() ? decision_json(*carbon.decision()) : OrderedJson(nullptr)}};
+      {"decision",
+       carbon.decision() ? decision_json(*carbon.decision()) : net::OrderedJson(nullptr)}};
   return json_line(json);
 }
 
 std::string CarbonPacer::sources_shown() const {
-  OrderedJson list = OrderedJson::array();
+  net::OrderedJson list = net::OrderedJson::array();
   for (const OfferedSource& one : feeds_.offered())
     list.push_back(reading_json(one, registry_.time().wall()));
-  return json_line(OrderedJson{{"sources", std::move(list)}});
+  return json_line(net::OrderedJson{{"sources", std::move(list)}});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 #include "harpe/training/server/carbon_feeds.h"
 #include "harpe/training/server/job_registry.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class CarbonPacer {
  public:
@@ -43,4 +43,4 @@ class CarbonPacer {
   CarbonFeeds& feeds_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

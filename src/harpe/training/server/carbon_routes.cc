@@ -4,21 +4,22 @@
 
 #include "harpe/training/wire/carbon_terms.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 void respond_when_stored(const JobRequest& asked) {
   asked.context.registry.when_stored(asked.job,
                                      [reply = asked.reply, job = asked.job,
                                       pacer = asked.context.options.carbon](const Status& stored) {
-                                       if (!stored.ok()) return reply(native_error(stored.error()));
+                                       if (!stored.ok())
+                                         return reply(net::native_error(stored.error()));
                                        reply(json_text_response(200, carbon_text(pacer, *job)));
                                      });
 }
 
 }  // namespace
 
-void give_carbon_sources(const ServerContext& context, const Reply& reply) {
+void give_carbon_sources(const ServerContext& context, const net::Reply& reply) {
   const CarbonPacer* pacer = context.options.carbon;
   reply(json_text_response(200, pacer == nullptr ? R"({"sources": []})" : pacer->sources_shown()));
 }
@@ -33,12 +34,13 @@ void handle_job_carbon(const JobRequest& asked) {
     return asked.reply(json_text_response(200, carbon_text(pacer, *asked.job)));
   }
   if (pacer == nullptr) {
-    return asked.reply(native_error(422, "invalid_input", "this server has no carbon control"));
+    return asked.reply(
+        net::native_error(422, "invalid_input", "this server has no carbon control"));
   }
   std::optional<CarbonTerms> terms;
   if (asked.request.method == "PUT") {
     Result<CarbonTerms> read = parse_carbon_terms(asked.request.body);
-    if (!read.ok()) return asked.reply(native_error(read.error()));
+    if (!read.ok()) return asked.reply(net::native_error(read.error()));
     terms = *std::move(read);
   }
   if (const Status set = pacer->set_terms(asked.job, std::move(terms)); !set.ok()) {
@@ -47,4 +49,4 @@ void handle_job_carbon(const JobRequest& asked) {
   respond_when_stored(asked);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

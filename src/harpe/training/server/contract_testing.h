@@ -12,7 +12,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/server/api.h"
 
-namespace harpe {
+namespace harpe::training {
 
 inline void require(bool holds, const char* what, const std::string& detail = {}) {
   if (holds) return;
@@ -84,4 +84,4 @@ inline std::set<int> documented(const std::string& method, const std::string& pa
   return {400, 401, 403, 404, 405};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::training {
 
 JobListener::~JobListener() {
   if (list_ != nullptr) list_->remove(*this);
@@ -52,4 +52,4 @@ JobSummary Hosted::summary() const {
   return summary;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

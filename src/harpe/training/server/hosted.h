@@ -26,7 +26,7 @@
 #include "harpe/training/server/revisions.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobListeners;
 
@@ -182,4 +182,4 @@ class Hosted {
 };
 using HostedPtr = std::shared_ptr<Hosted>;
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 #include "harpe/training/server/job_saver.h"
 #include "harpe/training/server/job_summary.h"
 
-namespace harpe {
+namespace harpe::training {
 
 HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
     : Hosted(std::move(given_id)),
@@ -27,7 +27,7 @@ HostedTexts HostedJob::take_texts() {
 }
 
 std::string HostedJob::summary_text() const {
-  return harpe::summary_text(*this);
+  return harpe::training::summary_text(*this);
 }
 
 std::size_t HostedJob::memory() const {
@@ -87,9 +87,9 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
   if (!parts.ok()) return store_failure("the job cannot be read now", parts.error());
   const Result<std::optional<std::string>> text = store.plans(stored.id);
   if (!text.ok()) return store_failure("the job cannot be read now", text.error());
-  std::optional<PlanTable> plans;
+  std::optional<plan::PlanTable> plans;
   if (*text) {
-    Result<PlanTable> read = PlanTable::parse(**text, stored.id);
+    Result<plan::PlanTable> read = plan::PlanTable::parse(**text, stored.id);
     if (!read.ok()) {
       log("the plans of job " + stored.id + " cannot be read: " + read.error().text());
     } else {
@@ -116,4 +116,4 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
   return HostedPtr(hosted);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

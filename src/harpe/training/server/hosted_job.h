@@ -20,7 +20,7 @@
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class HostedJob;
 using JobPtr = std::shared_ptr<HostedJob>;
@@ -89,7 +89,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<std::string> unsaved_plans;  ///< as the store keeps them
   /// Plans as they are answered, while a response is on its way.
   struct PlansText {
-    std::shared_ptr<const PlanTable> plans;
+    std::shared_ptr<const plan::PlanTable> plans;
     std::string text;
   };
   std::weak_ptr<const PlansText> plans_text;  ///< of the job's reader
@@ -120,4 +120,4 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
                                   JobServices& services,
                                   const std::function<void(const std::string&)>& log);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,17 +7,17 @@
 #include "harpe/net/http/http_query.h"
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kMostLogged = 1000;
 constexpr std::size_t kUsualListed = 1000, kMostListed = 10'000;
 
-Result<HttpQuery> list_query(std::string_view text) {
-  return HttpQuery::parse(text, {"after", "limit", "activity"});
+Result<net::HttpQuery> list_query(std::string_view text) {
+  return net::HttpQuery::parse(text, {"after", "limit", "activity"});
 }
 
-Result<std::set<Activity>> activities_of(const HttpQuery& query) {
+Result<std::set<Activity>> activities_of(const net::HttpQuery& query) {
   const std::set<Activity> all{Activity::kActive, Activity::kIdle, Activity::kEnded};
   const auto given = query.find("activity");
   if (!given) return all;
@@ -34,7 +34,7 @@ Result<std::set<Activity>> activities_of(const HttpQuery& query) {
   return Error::invalid("activity is some of active, idle and ended, with commas between");
 }
 
-Result<std::size_t> limit_of(const HttpQuery& query) {
+Result<std::size_t> limit_of(const net::HttpQuery& query) {
   if (!query.find("limit")) return kUsualListed;
   const std::uint32_t number = HARPE_TRY(query.number("limit"));
   if (number < 1 || number > kMostListed) {
@@ -46,7 +46,7 @@ Result<std::size_t> limit_of(const HttpQuery& query) {
 }  // namespace
 
 Result<ListRequest> parse_list_request(std::string_view text) {
-  const HttpQuery query = HARPE_TRY(list_query(text));
+  const net::HttpQuery query = HARPE_TRY(list_query(text));
   ListRequest request{.after = std::string(query.find("after").value_or("")),
                       .limit = 0,
                       .activities = HARPE_TRY(activities_of(query))};
@@ -55,44 +55,44 @@ Result<ListRequest> parse_list_request(std::string_view text) {
 }
 
 std::size_t most_listed(std::string_view text) {
-  const Result<HttpQuery> query = list_query(text);
+  const Result<net::HttpQuery> query = list_query(text);
   const Result<std::size_t> limit = query.ok() ? limit_of(*query) : query.error();
   return limit.ok() ? *limit : kUsualListed;
 }
 
 void respond_with_log(Hosting& hosting, const HostedPtr& hosted, std::string_view text,
-                      const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(text, {"after"});
-  if (!query.ok()) return reply(native_error(query.error()));
+                      const net::Reply& reply) {
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(text, {"after"});
+  if (!query.ok()) return reply(net::native_error(query.error()));
   std::int64_t after = 0;
   if (const auto given = query->find("after")) {
     const auto number = parse_integer(*given);
     if (!number || *number < 0) {
-      return reply(native_error(400, "invalid_input", "after must be a whole number from 0"));
+      return reply(net::native_error(400, "invalid_input", "after must be a whole number from 0"));
     }
     after = *number;
   }
   hosting.job_log().read(hosted, after, kMostLogged,
                          [reply](Result<std::vector<LoggedEvent>> events) {
-                           if (!events.ok()) return reply(native_error(events.error()));
-                           OrderedJson list = OrderedJson::array();
+                           if (!events.ok()) return reply(net::native_error(events.error()));
+                           net::OrderedJson list = net::OrderedJson::array();
                            for (const LoggedEvent& event : *events) {
                              list.push_back({{"sequence", event.sequence},
                                              {"at", event.at},
                                              {"kind", event.kind},
                                              {"text", event.text}});
                            }
-                           reply(json_response(200, {{"events", std::move(list)}}));
+                           reply(net::json_response(200, {{"events", std::move(list)}}));
                          });
 }
 
-Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded,
-                      Reply reply) {
-  return [&hosting, hosted, forwarded, reply = std::move(reply)](HttpResponse response) {
-    const auto check = [&hosting, hosted, forwarded](HttpResponse& one) {
+net::Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded,
+                           net::Reply reply) {
+  return [&hosting, hosted, forwarded, reply = std::move(reply)](net::HttpResponse response) {
+    const auto check = [&hosting, hosted, forwarded](net::HttpResponse& one) {
       if (hosted->deleted || hosting.claims().commands(*hosted)) return;
       // Another server asks the next one; a client asks again itself.
-      one = native_error(
+      one = net::native_error(
           forwarded ? 421 : 503, "unavailable",
           "job " + hosted->id + " is being removed, or at another server, or may be; ask again");
     };
@@ -102,4 +102,4 @@ Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forw
   };
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

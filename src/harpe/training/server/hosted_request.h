@@ -12,7 +12,7 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/training/server/hosting.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Which page of a list is asked for.
 struct ListRequest {
@@ -26,10 +26,11 @@ std::size_t most_listed(std::string_view query);
 
 /// The events of a job after the sequence number that the query names.
 void respond_with_log(Hosting& hosting, const HostedPtr& hosted, std::string_view query,
-                      const Reply& reply);
+                      const net::Reply& reply);
 
 /// Where the job may be commanded here only until it is not: looked at when a response is made, and
 /// again right before it is sent, since a process may be stopped in between.
-Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded, Reply reply);
+net::Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded,
+                           net::Reply reply);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 HostedPtr HostedTable::find(const std::string& id) const {
   const auto found = loaded_.find(id);
@@ -152,4 +152,4 @@ std::optional<std::string> JobActivities::list(
   return next;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

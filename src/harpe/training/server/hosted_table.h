@@ -19,7 +19,7 @@
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class HostedTable {
  public:
@@ -110,4 +110,4 @@ class JobActivities {
   const JobLifetimes& lifetimes_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

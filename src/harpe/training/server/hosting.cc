@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kRefreshSummaries{60};
@@ -92,4 +92,4 @@ void Hosting::prune(Seconds age) {
   saver_.prune(std::move(keep));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -18,7 +18,7 @@
 #include "harpe/training/server/job_memory.h"
 #include "harpe/training/server/loaded_jobs.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Looks for damage in the store on a thread of its own, because that may take long. On the loop's
 /// thread.
@@ -95,4 +95,4 @@ class Hosting {
   SideWorkers readers_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -15,7 +15,7 @@
 #include "harpe/training/server/worker_pool.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct HostingOptions {
   /// Jobs at once, in memory or stored. Where more come, those that ended first go.
@@ -41,4 +41,4 @@ struct HostingServices {
   SideWorkers& readers;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -483,4 +483,4 @@ TEST_F(HostingTest, EndsTheProgramRatherThanRemoveAJobTwiceAtOnce) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -1,6 +1,6 @@
 #include "harpe/training/server/job_activity.h"
 
-namespace harpe {
+namespace harpe::training {
 
 const char* name_of(Activity activity) {
   switch (activity) {
@@ -20,4 +20,4 @@ Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
   return now - heard >= lifetimes.idle_after ? Activity::kIdle : Activity::kActive;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::training {
 
 enum class Activity : unsigned char { kActive, kIdle, kEnded };
 const char* name_of(Activity activity);
@@ -21,4 +21,4 @@ struct JobLifetimes {
 Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
                      const JobLifetimes& lifetimes);
 
-}  // namespace harpe
+}  // namespace harpe::training

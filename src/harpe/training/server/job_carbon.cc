@@ -6,7 +6,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Mode = CarbonDecision::Mode;
@@ -84,10 +84,11 @@ void JobCarbon::say(const CarbonDecision& decision, Seconds now) {
 
 std::string JobCarbon::take_changed_text() {
   if (!std::exchange(changed_, false)) return {};
-  return json_line(OrderedJson{{"terms", own_json(text_of(terms_))},
-                               {"adopted", adopted_},
-                               {"count", {{"done", count_.done()}, {"newest", count_.newest()}}},
-                               {"state", own_json(control_state_json(state_))}});
+  return json_line(
+      net::OrderedJson{{"terms", own_json(text_of(terms_))},
+                       {"adopted", adopted_},
+                       {"count", {{"done", count_.done()}, {"newest", count_.newest()}}},
+                       {"state", own_json(control_state_json(state_))}});
 }
 
 Status JobCarbon::read(std::string_view text) {
@@ -112,7 +113,7 @@ Status JobCarbon::read(std::string_view text) {
         made.count_ = IterationCount(members.integer("done", 0, kMostCounted).value_or(0),
                                      members.integer("newest", -1, kMostCounted).value_or(-1));
       }));
-  const OrderedJson parsed = json_or_discarded(text);
+  const net::OrderedJson parsed = json_or_discarded(text);
   if (parsed.is_object() && parsed.contains("state")) {
     made.state_ = HARPE_TRY(parse_control_state(json_line(parsed["state"])));
   }
@@ -120,4 +121,4 @@ Status JobCarbon::read(std::string_view text) {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -14,7 +14,7 @@
 #include "harpe/training/server/hosted.h"
 #include "harpe/training/wire/carbon_terms.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class HostedJob;
 
@@ -68,4 +68,4 @@ class JobCarbon {
   std::vector<HostedEffects::Event> events_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

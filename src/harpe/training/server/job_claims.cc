@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kRemovedAtOnce = 50;
@@ -184,4 +184,4 @@ void JobClaims::finish_removal(const std::string& id, bool gone, const Status& s
   for (const JobRemovals::Done& one : removals_.end(id)) one(outcome);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

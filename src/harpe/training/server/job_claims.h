@@ -19,7 +19,7 @@
 #include "harpe/training/server/loaded_jobs.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The lease that all claims of a server depend on: whether it holds, and whether it has changed.
 /// On the loop's thread.
@@ -96,4 +96,4 @@ class JobClaims {
   JobRemovals removals_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kHeartbeat{15};
@@ -19,7 +19,7 @@ bool is_same(const StageAssignment& a, const StageAssignment& b) {
          a.clocks == b.clocks && a.knobs == b.knobs && a.pause == b.pause;
 }
 
-class JobEvents final : public EventStream, public JobListener {
+class JobEvents final : public net::EventStream, public JobListener {
  public:
   JobEvents(JobRegistry& registry, JobRegistry::JobPtr job, EventListener listener)
       : registry_(registry),
@@ -133,9 +133,9 @@ RankResponse rank_response(const HostedJob& job) {
           .epoch = static_cast<std::uint64_t>(job.claim.epoch)};
 }
 
-std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
-                                        EventListener listener) {
+std::shared_ptr<net::EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
+                                             EventListener listener) {
   return std::make_shared<JobEvents>(registry, job, std::move(listener));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

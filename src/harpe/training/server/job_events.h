@@ -10,7 +10,7 @@
 #include "harpe/training/server/job_registry.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One stage of one pipeline.
 struct StageCoordinates {
@@ -32,8 +32,8 @@ struct EventListener {
 /// where the rank that listens does not hold its place any more: whatever comes, a comment too,
 /// says that the rank is governed. Made, and used, on the loop's thread. \param job  must not be
 /// null
-std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
-                                        EventListener listener);
+std::shared_ptr<net::EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
+                                             EventListener listener);
 
 /// The assignments of a stage of a pipeline, now, as `assignments_json` writes them. The job must
 /// have the stage.
@@ -41,4 +41,4 @@ std::string assignments_text(HostedJob& job, StageCoordinates coordinates);
 /// Says by which life of the job, and by which claim, a response holds.
 RankResponse rank_response(const HostedJob& job);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,14 +8,14 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr const char* kUserPart = "energy:user";
 constexpr std::size_t kBytesOfInterval = 152;
-constexpr WholeSeconds kDay = whole_days(1);
+constexpr carbon::WholeSeconds kDay = carbon::whole_days(1);
 
-UtcTime day_of(UtcTime time) {
+carbon::UtcTime day_of(carbon::UtcTime time) {
   return {time.since_1970 - time.since_1970 % kDay.count()};
 }
 
@@ -23,7 +23,7 @@ UtcTime day_of(UtcTime time) {
 
 void JobLedger::set_user(const std::string& user) {
   if (!runs_.empty() && runs_.rbegin()->second.user.empty() && !user.empty()) {
-    LedgerRun& newest = runs_.rbegin()->second;
+    carbon::LedgerRun& newest = runs_.rbegin()->second;
     newest.user = user;
     for (const auto& [start, use] : newest.ledger.uses()) changed_days_.insert(day_of(start));
   }
@@ -31,35 +31,35 @@ void JobLedger::set_user(const std::string& user) {
   user_ = user;
 }
 
-LedgerRun& JobLedger::run_of(const Training& training) {
+carbon::LedgerRun& JobLedger::run_of(const Training& training) {
   const auto start = static_cast<std::int64_t>(training.start);
   auto found = runs_.find(start);
   if (found == runs_.end() && runs_.size() >= kMostStarts) found = std::prev(runs_.end());
   if (found == runs_.end()) {
-    LedgerRun run{.id = training.incarnation + "." + std::to_string(start),
-                  .run = training.run,
-                  .start = start,
-                  .user = user_,
-                  .ledger = EnergyLedger(kStep)};
+    carbon::LedgerRun run{.id = training.incarnation + "." + std::to_string(start),
+                          .run = training.run,
+                          .start = start,
+                          .user = user_,
+                          .ledger = carbon::EnergyLedger(kStep)};
     found = runs_.emplace(start, std::move(run)).first;
   }
   found->second.devices = std::max<std::int64_t>(found->second.devices, training.ranks);
   return found->second;
 }
 
-void JobLedger::put(LedgerRun& run, double from, double to, const EnergyUse& use) {
+void JobLedger::put(carbon::LedgerRun& run, double from, double to, const carbon::EnergyUse& use) {
   const std::size_t before = run.ledger.size();
   // A machine's clock may say anything; what it says of before 1970 is nowhere to be put.
   if (!run.ledger.add(from, to, use).ok()) return;
   intervals_ += run.ledger.size() - before;
-  const auto last = UtcTime{static_cast<std::int64_t>(to)};
-  for (UtcTime day = day_of({static_cast<std::int64_t>(from)}); day <= last; day += kDay) {
+  const auto last = carbon::UtcTime{static_cast<std::int64_t>(to)};
+  for (carbon::UtcTime day = day_of({static_cast<std::int64_t>(from)}); day <= last; day += kDay) {
     changed_days_.insert(day);
   }
 }
 
 void JobLedger::add(const Training& training, const ReportedUse& reported, double ended) {
-  EnergyUse use;
+  carbon::EnergyUse use;
   if (std::isfinite(reported.energy.value) && reported.energy.value >= 0) {
     use.energy = reported.energy;
     use.measured = reported.time;
@@ -82,10 +82,11 @@ void JobLedger::pause(const Training& training, double from, double to) {
   put(run_of(training), from, to, {.paused = Seconds{to - from}});
 }
 
-std::vector<LedgerRun> JobLedger::runs(const std::string& job, UtcTime from, UtcTime to) const {
-  std::vector<LedgerRun> result;
+std::vector<carbon::LedgerRun> JobLedger::runs(const std::string& job, carbon::UtcTime from,
+                                               carbon::UtcTime to) const {
+  std::vector<carbon::LedgerRun> result;
   for (const auto& [start, run] : runs_) {
-    EnergyLedger part = run.ledger.part(from, to);
+    carbon::EnergyLedger part = run.ledger.part(from, to);
     if (part.empty()) continue;
     result.push_back({.id = run.id,
                       .job = job,
@@ -99,14 +100,14 @@ std::vector<LedgerRun> JobLedger::runs(const std::string& job, UtcTime from, Utc
 }
 
 std::size_t JobLedger::memory() const {
-  return runs_.size() * sizeof(LedgerRun) + intervals_ * kBytesOfInterval;
+  return runs_.size() * sizeof(carbon::LedgerRun) + intervals_ * kBytesOfInterval;
 }
 
 std::map<std::string, std::string> JobLedger::take_changed_parts() {
   std::map<std::string, std::string> parts;
-  for (const UtcTime day : std::exchange(changed_days_, {})) {
-    parts[std::string(kParts) + utc_text(day).substr(0, 10)] =
-        ledger_json(runs({}, day, day + kDay));
+  for (const carbon::UtcTime day : std::exchange(changed_days_, {})) {
+    parts[std::string(kParts) + carbon::utc_text(day).substr(0, 10)] =
+        carbon::ledger_json(runs({}, day, day + kDay));
   }
   if (std::exchange(user_changed_, false)) {
     parts[kUserPart] = json_line(nlohmann::ordered_json{{"user", user_}});
@@ -125,12 +126,12 @@ JobLedger JobLedger::read(const std::map<std::string, std::string>& parts,
       if (user != nullptr) ledger.user_ = user->string;
       continue;
     }
-    Result<std::vector<LedgerRun>> day = parse_ledger(part->second, part->first);
+    Result<std::vector<carbon::LedgerRun>> day = carbon::parse_ledger(part->second, part->first);
     if (!day.ok()) {
       log(day.error().text());
       continue;
     }
-    for (LedgerRun& run : *day) {
+    for (carbon::LedgerRun& run : *day) {
       ledger.intervals_ += run.ledger.size();
       const std::int64_t start = run.start;
       const auto [found, is_new] = ledger.runs_.try_emplace(start, std::move(run));
@@ -145,4 +146,4 @@ JobLedger JobLedger::read(const std::map<std::string, std::string>& parts,
   return ledger;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

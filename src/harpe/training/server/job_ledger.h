@@ -19,12 +19,12 @@
 #include "harpe/carbon/carbon/ledger_json.h"
 #include "harpe/training/job/reported_use.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobLedger {
  public:
   /// The settlement period of most markets; divides the steps of those that are longer.
-  static constexpr WholeSeconds kStep = whole_minutes(15);
+  static constexpr carbon::WholeSeconds kStep = carbon::whole_minutes(15);
   /// Starts of training that are told apart; what begins later counts to the last of them.
   static constexpr std::size_t kMostStarts = 1000;
 
@@ -50,7 +50,8 @@ class JobLedger {
   void pause(const Training& training, double from, double to);
 
   /// Starts in their order, with what they used in intervals that begin in [from, to).
-  std::vector<LedgerRun> runs(const std::string& job, UtcTime from, UtcTime to) const;
+  std::vector<carbon::LedgerRun> runs(const std::string& job, carbon::UtcTime from,
+                                      carbon::UtcTime to) const;
   std::size_t memory() const;  ///< bytes, about
 
   // As texts, by name.
@@ -62,14 +63,14 @@ class JobLedger {
                         const std::function<void(const std::string&)>& log);
 
  private:
-  LedgerRun& run_of(const Training& training);
-  void put(LedgerRun& run, double from, double to, const EnergyUse& use);
+  carbon::LedgerRun& run_of(const Training& training);
+  void put(carbon::LedgerRun& run, double from, double to, const carbon::EnergyUse& use);
 
   std::string user_;
   bool user_changed_ = false;
-  std::map<std::int64_t, LedgerRun> runs_;  ///< by start
-  std::set<UtcTime> changed_days_;
+  std::map<std::int64_t, carbon::LedgerRun> runs_;  ///< by start
+  std::set<carbon::UtcTime> changed_days_;
   std::size_t intervals_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using namespace harpe::literals;
@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr double kMidnight = 1'795'564'800;  // 2026-11-25
-constexpr UtcTime kAlways{0}, kForEver{7'000'000'000};
+constexpr carbon::UtcTime kAlways{0}, kForEver{7'000'000'000};
 
 JobLedger::Training training(std::uint64_t start = 1) {
   return {.incarnation = "abc", .start = start, .run = "march", .ranks = 4, .all = 4};
@@ -45,14 +45,14 @@ TEST(JobLedger, KnowsWhatEachStartUsed) {
   EXPECT_EQ(runs[0].user, "alice");
   EXPECT_EQ(runs[0].devices, 4);
   EXPECT_EQ(runs[1].start, 2);
-  const EnergyUse first = runs[0].ledger.total();
+  const carbon::EnergyUse first = runs[0].ledger.total();
   EXPECT_NEAR(first.energy.value, 100 * 3 * 250'000.0, 1e-3);
   EXPECT_NEAR(first.half_width().value, 30 * std::sqrt(300), 1e-6);
   EXPECT_NEAR(first.device_time.value, 400'000, 1e-3);
   EXPECT_NEAR(first.unmeasured().value, 100'000, 1e-3);
   EXPECT_NEAR(first.iterations, 100, 1e-9);
-  const auto day = ledger.runs("gpt3", UtcTime{static_cast<std::int64_t>(kMidnight)},
-                               UtcTime{static_cast<std::int64_t>(kMidnight) + 86'400});
+  const auto day = ledger.runs("gpt3", carbon::UtcTime{static_cast<std::int64_t>(kMidnight)},
+                               carbon::UtcTime{static_cast<std::int64_t>(kMidnight) + 86'400});
   ASSERT_EQ(day.size(), 1U);
   EXPECT_NEAR(day[0].ledger.total().energy.value, 86.4 * 3 * 250'000, 1);
 }
@@ -81,8 +81,8 @@ TEST(JobLedger, IsTheSameFromItsParts) {
   const JobLedger again =
       JobLedger::read(parts, [](const std::string& why) { ADD_FAILURE() << why; });
   EXPECT_EQ(again.user(), "alice");
-  EXPECT_EQ(ledger_json(again.runs("j", kAlways, kForEver)),
-            ledger_json(ledger.runs("j", kAlways, kForEver)));
+  EXPECT_EQ(carbon::ledger_json(again.runs("j", kAlways, kForEver)),
+            carbon::ledger_json(ledger.runs("j", kAlways, kForEver)));
   // An hour of the second day changes that day alone.
   ledger.add(training(2), {.time = 10_s, .energy = 5_J}, kMidnight + 130'010);
   const auto changed = ledger.take_changed_parts();
@@ -131,4 +131,4 @@ TEST(JobLedger, GivesTheUserToTheStartThatHasNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/store/checks.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kEventsKept = 256;
@@ -60,4 +60,4 @@ void JobLog::read(const HostedPtr& hosted, std::int64_t after, int limit,
       });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/server/hosted.h"
 #include "harpe/training/server/hosting_services.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// On the loop's thread.
 class JobLog {
@@ -28,4 +28,4 @@ class JobLog {
   const HostingServices& services_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// A job that was looked at may be looked at again.
@@ -172,4 +172,4 @@ void JobMemory::summarise_some() {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

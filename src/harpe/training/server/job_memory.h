@@ -20,7 +20,7 @@
 #include "harpe/training/server/loaded_jobs.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobMemory {
  public:
@@ -71,4 +71,4 @@ class JobMemory {
   Counts counts_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/server/zeus_requests.h"
 #include "harpe/training/server/zeus_routes.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::string_view kMoved = "moved ";
@@ -26,34 +26,35 @@ const std::string kOwnWork;
 constexpr std::size_t kMostLookUps = 256;
 
 /// In the form of the path's routes.
-HttpResponse error_of(const std::string& path, int status, const std::string& why) {
-  return is_native_path(path) ? native_error(status, "unavailable", why) : zeus_error(status, why);
+net::HttpResponse error_of(const std::string& path, int status, const std::string& why) {
+  return net::is_native_path(path) ? net::native_error(status, "unavailable", why)
+                                   : zeus_error(status, why);
 }
 
-HttpResponse unavailable(const std::string& path, const std::string& why) {
-  HttpResponse response = error_of(path, 503, why);
+net::HttpResponse unavailable(const std::string& path, const std::string& why) {
+  net::HttpResponse response = error_of(path, 503, why);
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
 /// Answers of several servers, put together when all are there.
 struct Lists {
-  Reply reply;
+  net::Reply reply;
   std::size_t limit = 0;
-  std::map<std::string, OrderedJson> jobs = {};  ///< by id
-  std::optional<std::string> next = {};          ///< jobs behind it may be missing here
+  std::map<std::string, net::OrderedJson> jobs = {};  ///< by id
+  std::optional<std::string> next = {};               ///< jobs behind it may be missing here
   std::vector<std::string> unreachable = {};
   std::size_t missing = 0;
 
-  void take(const std::string& url, const HttpResponse* response) {
-    const OrderedJson document = response != nullptr && response->status == 200
-                                     ? json_or_discarded(response->body)
-                                     : OrderedJson();
+  void take(const std::string& url, const net::HttpResponse* response) {
+    const net::OrderedJson document = response != nullptr && response->status == 200
+                                          ? json_or_discarded(response->body)
+                                          : net::OrderedJson();
     const auto list = document.find("jobs");
     if (list == document.end() || !list->is_array()) {
       unreachable.push_back(url);
     } else {
-      for (const OrderedJson& job : *list) jobs.insert_or_assign(job.value("id", ""), job);
+      for (const net::OrderedJson& job : *list) jobs.insert_or_assign(job.value("id", ""), job);
       const std::string more = document.value("next", std::string());
       if (!more.empty()) next = std::min(next.value_or(more), more);
     }
@@ -63,12 +64,12 @@ struct Lists {
       jobs.erase(std::next(jobs.begin(), static_cast<std::ptrdiff_t>(limit)), jobs.end());
       next = jobs.rbegin()->first;
     }
-    OrderedJson all = OrderedJson::array();
+    net::OrderedJson all = net::OrderedJson::array();
     for (auto& [id, job] : jobs) all.push_back(std::move(job));
-    OrderedJson together{{"jobs", std::move(all)}};
+    net::OrderedJson together{{"jobs", std::move(all)}};
     if (next) together["next"] = *next;
     if (!unreachable.empty()) together["unreachable"] = unreachable;
-    reply(json_response(200, together));
+    reply(net::json_response(200, together));
   }
 };
 
@@ -77,8 +78,8 @@ struct Lists {
 /// One request on its way to the owner of its job.
 struct JobOwners::Asked {
   const std::string id;
-  const HttpRequest request;
-  const Reply reply;
+  const net::HttpRequest request;
+  const net::Reply reply;
   const Handler here;
   const Instant at;
   std::optional<Instant> deadline = {};  ///< from when its owner could first not be asked
@@ -86,9 +87,9 @@ struct JobOwners::Asked {
 };
 
 /// Events of a job from its owner, until that is another one: a server that is stopped ends none.
-class JobOwners::RelayedEvents final : public EventStream {
+class JobOwners::RelayedEvents final : public net::EventStream {
  public:
-  RelayedEvents(std::shared_ptr<EventStream> events, std::string url)
+  RelayedEvents(std::shared_ptr<net::EventStream> events, std::string url)
       : events_(std::move(events)), url_(std::move(url)) {}
 
   void start(std::function<void()> wake) override {
@@ -105,7 +106,7 @@ class JobOwners::RelayedEvents final : public EventStream {
   }
 
  private:
-  const std::shared_ptr<EventStream> events_;
+  const std::shared_ptr<net::EventStream> events_;
   const std::string url_;
   std::function<void()> wake_;
   bool is_over_ = false;
@@ -165,7 +166,7 @@ void JobOwners::forget_all() {
   }
 }
 
-void JobOwners::relay(const std::string& id, const std::string& url, HttpResponse& response) {
+void JobOwners::relay(const std::string& id, const std::string& url, net::HttpResponse& response) {
   if (response.stream == nullptr) return;
   const auto relayed = std::make_shared<RelayedEvents>(std::move(response.stream), url);
   std::vector<std::weak_ptr<RelayedEvents>>& all = relayed_[id];
@@ -174,7 +175,8 @@ void JobOwners::relay(const std::string& id, const std::string& url, HttpRespons
   response.stream = relayed;
 }
 
-void JobOwners::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
+void JobOwners::route(const std::string& id, net::HttpRequest request, net::Reply reply,
+                      Handler here) {
   // What waits for its response (GET) is asked for elsewhere if the job moves meanwhile.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(
@@ -270,7 +272,7 @@ void JobOwners::looked(const std::string& id, const Result<Found>& found) {
 }
 
 void JobOwners::respond_here(const AskedPtr& asked) {
-  asked->here(asked->request, [this, alive = alive_, asked](HttpResponse response) {
+  asked->here(asked->request, [this, alive = alive_, asked](net::HttpResponse response) {
     const bool is_here = response.status != 421 || asked->request.forwarded;
     if (is_here || !*alive) return asked->reply(std::move(response));
     again(asked, "the job is moving");
@@ -279,7 +281,7 @@ void JobOwners::respond_here(const AskedPtr& asked) {
 
 void JobOwners::hand_on(const AskedPtr& asked, const std::string& url) {
   options_.forward(
-      url, asked->request, [this, alive = alive_, asked, url](Result<HttpResponse> response) {
+      url, asked->request, [this, alive = alive_, asked, url](Result<net::HttpResponse> response) {
         if (response.ok() && response->status != 421) {
           if (*alive) relay(asked->id, url, *response);
           return asked->reply(*std::move(response));
@@ -309,14 +311,14 @@ void JobOwners::again(const AskedPtr& asked, const std::string& why, Seconds pat
 
 // --- All jobs -----------------------------------------------------------------------------------
 
-void JobOwners::route_list(HttpRequest request, Reply reply, const Handler& here) {
+void JobOwners::route_list(net::HttpRequest request, net::Reply reply, const Handler& here) {
   if (request.forwarded || request.method != "GET") {
     return here(std::move(request), std::move(reply));
   }
   const std::string client = request.client;
   worker_->run(client, [this, request = std::move(request), reply = std::move(reply), here]() {
     on_loop([this, request, reply, here, owners = store_.owners()] {
-      here(request, [this, alive = alive_, request, reply, owners](const HttpResponse& own) {
+      here(request, [this, alive = alive_, request, reply, owners](const net::HttpResponse& own) {
         if (own.status != 200 || !*alive) return reply(own);
         const auto lists = std::make_shared<Lists>(
             Lists{.reply = reply, .limit = most_listed(request.query), .missing = 1});
@@ -329,7 +331,7 @@ void JobOwners::route_list(HttpRequest request, Reply reply, const Handler& here
         }
         lists->missing += urls.size();
         for (const std::string& url : urls) {
-          options_.forward(url, request, [lists, url](const Result<HttpResponse>& list) {
+          options_.forward(url, request, [lists, url](const Result<net::HttpResponse>& list) {
             lists->take(url, list.ok() ? &*list : nullptr);
           });
         }
@@ -358,4 +360,4 @@ void JobOwners::tick() {
   });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -22,7 +22,7 @@
 #include "harpe/training/server/worker_pool.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// On the loop's thread.
 class JobOwners {
@@ -30,8 +30,8 @@ class JobOwners {
   struct Options {
     std::string url;  ///< where others reach this server
     /// Asks another server for what a request asks for: see `HttpForwarder::forward`.
-    std::function<void(const std::string& url, const HttpRequest& request,
-                       std::function<void(Result<HttpResponse>)> answered)>
+    std::function<void(const std::string& url, const net::HttpRequest& request,
+                       std::function<void(Result<net::HttpResponse>)> answered)>
         forward;
     /// With an owner that cannot be reached, or none.
     Seconds patience = Seconds{10};
@@ -49,14 +49,14 @@ class JobOwners {
   Status start();
 
   /// Answers a request here.
-  using Handler = std::function<void(HttpRequest, Reply)>;
+  using Handler = std::function<void(net::HttpRequest, net::Reply)>;
   /// Lets `here` answer where this server owns the job, or no server does; hands the request on
   /// where it is elsewhere. `here` may be called again with the same request if it answers 421.
-  void route(const std::string& id, HttpRequest request, Reply reply, Handler here);
+  void route(const std::string& id, net::HttpRequest request, net::Reply reply, Handler here);
 
   /// Answers a request for a list, {"jobs": [...]}, that `here` answers for this server, with the
   /// jobs of all servers, and what did not answer (servers, or the database) under "unreachable".
-  void route_list(HttpRequest request, Reply reply, const Handler& here);
+  void route_list(net::HttpRequest request, net::Reply reply, const Handler& here);
 
   /// Looks for jobs that have no owner any more. Call every few seconds.
   void tick();
@@ -87,7 +87,7 @@ class JobOwners {
   void again(const AskedPtr& asked, const std::string& why);
   void again(const AskedPtr& asked, const std::string& why, Seconds patience);
   void move_in(Taken job);
-  void relay(const std::string& id, const std::string& url, HttpResponse& response);
+  void relay(const std::string& id, const std::string& url, net::HttpResponse& response);
   /// What is known of where the job is holds no more, unless it is at `url`.
   void forget(const std::string& id, const std::string& url = {});
   void forget_all();
@@ -108,4 +108,4 @@ class JobOwners {
   std::unique_ptr<Workers> worker_;  // last: its thread ends before what it works on goes
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include "harpe/training/job/make_plans.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kPlannerNice = 10;  // work may wait; those who ask the server should not
@@ -24,7 +24,7 @@ constexpr int kPlannerNice = 10;  // work may wait; those who ask the server sho
 constexpr Seconds kLately{120};
 
 struct Characterized {
-  Result<PlanTable> plans;
+  Result<plan::PlanTable> plans;
   std::string json;                  ///< of the plans, as the store keeps them
   std::optional<Frontier> frontier;  ///< in which better plans may be searched
 };
@@ -32,7 +32,7 @@ struct Characterized {
 /// With late clocks each plan takes a search of its own, so the first table has few plans.
 constexpr int kFirstSwitchingPlans = 20;
 
-Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
+Characterized with_json(plan::PlanTable plans, std::optional<Frontier> frontier) {
   std::string json = plans.stored_text();
   return {std::move(plans), std::move(json), std::move(frontier)};
 }
@@ -49,7 +49,7 @@ Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& req
 /// \param fraction  set to how much is done, from 0 to 1
 /// \param wanted  polled; false ends the work
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
-                               const std::shared_ptr<const PlanTable>& known,
+                               const std::shared_ptr<const plan::PlanTable>& known,
                                std::atomic<double>& fraction, const std::function<bool()>& wanted) {
   const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
   constexpr double kShareOfFrontier = 0.5;
@@ -58,12 +58,12 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
   if (!frontier.ok()) return failed(frontier.error());
   const bool is_switching =
       spec.switch_latency.longest() > Seconds{0} || spec.min_dwell > Seconds{0};
-  Result<PlanTable> plans = make_plans(
+  Result<plan::PlanTable> plans = make_plans(
       spec, request, *frontier, Effort::kQuick, is_switching ? kFirstSwitchingPlans : spec.plans,
       wanted,
       [&fraction](double done) { fraction = kShareOfFrontier + done * (1 - kShareOfFrontier); });
   if (!plans.ok()) return failed(std::move(plans).error());
-  if (request.only_objective && known != nullptr) plans = PlanTable::merged(*known, *plans);
+  if (request.only_objective && known != nullptr) plans = plan::PlanTable::merged(*known, *plans);
   return with_json(*std::move(plans), *frontier);
 }
 
@@ -71,17 +71,17 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
 /// `first`.
 /// \param frontier  of the same request; nullopt: it is made again
 Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
-                           std::optional<Frontier> frontier, const PlanTable& first,
+                           std::optional<Frontier> frontier, const plan::PlanTable& first,
                            std::atomic<double>& fraction, const std::function<bool()>& wanted) {
   if (!frontier) {
     Result<Frontier> again = frontier_of(spec, request, {});
     if (!again.ok()) return {std::move(again).error(), {}, {}};
     frontier = *std::move(again);
   }
-  Result<PlanTable> plans = make_plans(spec, request, *frontier, Effort::kFull, spec.plans, wanted,
-                                       [&fraction](double done) { fraction = done; });
+  Result<plan::PlanTable> plans = make_plans(spec, request, *frontier, Effort::kFull, spec.plans,
+                                             wanted, [&fraction](double done) { fraction = done; });
   if (!plans.ok()) return {std::move(plans).error(), {}, {}};
-  return with_json(PlanTable::merged(first, *plans), {});
+  return with_json(plan::PlanTable::merged(first, *plans), {});
 }
 
 }  // namespace
@@ -226,4 +226,4 @@ void JobPlanner::search(const Waiting& waiting, std::optional<Frontier> frontier
       });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

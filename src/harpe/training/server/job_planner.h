@@ -23,7 +23,7 @@
 #include "harpe/training/server/loop_work.h"
 #include "harpe/training/server/workers.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Shared by the loop and the worker.
 struct HostedJob::Work {
@@ -38,7 +38,7 @@ class JobPlanner {
  public:
   /// Plans of a job, or why there are none. \param json  of the plans, as the store keeps them
   using Deliver =
-      std::function<void(const JobPtr&, std::uint64_t ticket, const Result<PlanTable>& plans,
+      std::function<void(const JobPtr&, std::uint64_t ticket, const Result<plan::PlanTable>& plans,
                          const std::string& json, bool better_follow)>;
   JobPlanner(Loop& loop, int workers, const MakeWorkers& make_workers, Deliver deliver);
 
@@ -84,4 +84,4 @@ class JobPlanner {
   std::unique_ptr<Workers> characterizers_, improver_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

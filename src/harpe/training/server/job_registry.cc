@@ -10,7 +10,7 @@
 #include "harpe/training/server/job_summary.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Bodies of specifications of which it is known what they say: ranks may each say it in other
@@ -44,10 +44,10 @@ JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
       options_(std::move(options)),
       searcher_(loop, hosting.clock(), options_.search, hosting.options().make_workers,
                 [this](const JobPtr& job, std::uint64_t ticket,
-                       const std::shared_ptr<const PlanTable>& plans,
+                       const std::shared_ptr<const plan::PlanTable>& plans,
                        const std::string& json) { return take_better(job, ticket, plans, json); }),
       planner_(loop, options_.workers, hosting.options().make_workers,
-               [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
+               [this](const JobPtr& job, std::uint64_t ticket, const Result<plan::PlanTable>& plans,
                       const std::string& json,
                       bool better_follow) { deliver(job, ticket, plans, json, better_follow); }) {
   hosting_.memory().restorer().add(
@@ -291,11 +291,12 @@ void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
   }
 }
 
-void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
-                          const std::string& json, bool better_follow) {
+void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket,
+                          const Result<plan::PlanTable>& plans, const std::string& json,
+                          bool better_follow) {
   if (job->is_over() || job->job.ended()) return;
   act(job, [&](Job& one, Seconds at) {
-    const PlanTable* before = one.plans();
+    const plan::PlanTable* before = one.plans();
     one.characterized(ticket, plans, at, better_follow);
     if (one.plans() != before) job->unsaved_plans = json;
     return true;
@@ -303,7 +304,7 @@ void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket, const Result<
 }
 
 bool JobRegistry::take_better(const JobPtr& job, std::uint64_t ticket,
-                              const std::shared_ptr<const PlanTable>& plans,
+                              const std::shared_ptr<const plan::PlanTable>& plans,
                               const std::string& json) {
   if (job->is_over()) return false;
   return act(job, [&](Job& one, Seconds at) {
@@ -313,4 +314,4 @@ bool JobRegistry::take_better(const JobPtr& job, std::uint64_t ticket,
   });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -25,7 +25,7 @@
 #include "harpe/training/server/job_planner.h"
 #include "harpe/training/server/plan_searcher.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Counts since the start of the server.
 struct RegistryCounts {
@@ -55,7 +55,7 @@ class JobRegistry final : private JobServices {
     /// was measured.
     std::optional<ProfilingOptions> only_profile = {};
   };
-  using JobPtr = harpe::JobPtr;
+  using JobPtr = harpe::training::JobPtr;
 
   /// \param hosting  reads training jobs by this registry from now on, and must outlive it; the
   /// loop does not run between the ends of the two
@@ -126,7 +126,7 @@ class JobRegistry final : private JobServices {
   void take(const IncomingPtr& incoming);
   Status check(const Incoming& incoming) const;
   void propose(const JobPtr& job, const IncomingPtr& incoming);
-  void deliver(const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
+  void deliver(const JobPtr& job, std::uint64_t ticket, const Result<plan::PlanTable>& plans,
                const std::string& json, bool better_follow);
 
   void follow(const JobPtr& job, JobEffects effects) override;
@@ -139,7 +139,7 @@ class JobRegistry final : private JobServices {
     searcher_.halt(job);
   }
   bool take_better(const JobPtr& job, std::uint64_t ticket,
-                   const std::shared_ptr<const PlanTable>& plans, const std::string& json);
+                   const std::shared_ptr<const plan::PlanTable>& plans, const std::string& json);
 
   Hosting& hosting_;
   const Options options_;
@@ -149,4 +149,4 @@ class JobRegistry final : private JobServices {
   JobPlanner planner_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -17,7 +17,7 @@
 #include "harpe/base/result.h"
 #include "harpe/training/server/hosted.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobRemovals {
  public:
@@ -65,4 +65,4 @@ class JobRemovals {
   std::map<std::string, std::int64_t> doubted_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// A job of which nothing is stored yet.
@@ -38,4 +38,4 @@ TEST(JobRemovals, ADoubtIsAboutTheJobThatWasThere) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,35 +8,35 @@
 #include "harpe/net/http/http_responses.h"
 #include "harpe/training/server/api.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One request for one job.
 struct JobRequest {
   ServerContext& context;
-  HttpRequest& request;
-  const Reply& reply;
+  net::HttpRequest& request;
+  const net::Reply& reply;
   JobPtr job;
   std::string rest;         ///< of the path, after the job: "/ranks"
   bool may_decide = false;  ///< the client may take the job over: see `RankRegistration::take_over`
 };
 
-inline HttpResponse not_found(const std::string& what) {
-  return native_error(404, "not_found", what);
+inline net::HttpResponse not_found(const std::string& what) {
+  return net::native_error(404, "not_found", what);
 }
 
-inline HttpResponse no_such_job(const std::string& id) {
+inline net::HttpResponse no_such_job(const std::string& id) {
   return not_found("there is no job " + id +
                    ": no rank has registered it yet, or its name is another one");
 }
 
-inline HttpResponse json_text_response(int status, std::string text) {
+inline net::HttpResponse json_text_response(int status, std::string text) {
   return {.status = status, .content_type = "application/json", .body = std::move(text)};
 }
 
 /// What the job makes of a request whose form is right: what does not fit it is 422.
-inline HttpResponse job_error(const Error& error) {
-  if (error.code != ErrorCode::kInvalidInput) return native_error(error);
-  return native_error(422, name_of(error.code), error.text());
+inline net::HttpResponse job_error(const Error& error) {
+  if (error.code != ErrorCode::kInvalidInput) return net::native_error(error);
+  return net::native_error(422, name_of(error.code), error.text());
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

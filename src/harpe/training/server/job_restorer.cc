@@ -6,7 +6,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/training/server/job_saver.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// "format" of a JSON object; empty where it has none. Builds nothing else of the text.
@@ -44,4 +44,4 @@ Result<HostedPtr> JobRestorer::restore(Store& store, const std::string& id, Seco
   return hosted;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

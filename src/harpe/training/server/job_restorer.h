@@ -12,7 +12,7 @@
 #include "harpe/training/server/hosted.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobRestorer {
  public:
@@ -33,4 +33,4 @@ class JobRestorer {
   std::vector<std::pair<std::string, Read>> kinds_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -23,7 +23,7 @@
 #include "harpe/training/server/job_views.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Bytes of a specification that a status shows.
@@ -39,7 +39,7 @@ std::optional<int> small_number(std::string_view text) {
 }
 
 /// "data" and "stage" of a query; none: not asked for. What the job does not have is an error.
-Result<std::optional<StageCoordinates>> coordinates_of(const HttpQuery& query,
+Result<std::optional<StageCoordinates>> coordinates_of(const net::HttpQuery& query,
                                                        const JobShape& shape) {
   if (!query.find("data") && !query.find("stage")) return std::optional<StageCoordinates>();
   StageCoordinates coordinates;
@@ -64,59 +64,60 @@ int status_of(const JobRegistry::Registered& registered) {
   return registered.proposed == Job::Proposed::kGathers ? 202 : 200;
 }
 
-void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
+void put_job(ServerContext& context, net::HttpRequest& request, const net::Reply& reply,
              const std::string& id) {
   JobRegistry& registry = context.registry;
   registry.put(
       id, std::move(request.body), request.client,
       [&registry, reply, id, forwarded = request.forwarded, user = request.peer.token_subject,
        most = context.options.most_ranks](const Result<JobRegistry::Registered>& registered) {
-        if (!registered.ok()) return reply(native_error(registered.error()));
+        if (!registered.ok()) return reply(net::native_error(registered.error()));
         const JobPtr job = registered->job;
         if (job == nullptr) {
-          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
+          return reply(
+              net::native_error(421, "unavailable", "another server has job " + id + " now"));
         }
         if (!user.empty()) job->ledger.set_user(user);
         registry.when_stored(
             job, [respond = while_commanded(registry.hosting(), job, forwarded, reply), id, job,
                   most, status = status_of(*registered),
                   specification = registered->specification](const Status& stored) {
-              if (!stored.ok()) return respond(native_error(stored.error()));
+              if (!stored.ok()) return respond(net::native_error(stored.error()));
               const int ranks = job->job.spec().shape.ranks();
-              OrderedJson document{{"job", id},
-                                   {"phase", name_of(job->job.phase())},
-                                   {"ranks", ranks},
-                                   {"specification", specification}};
+              net::OrderedJson document{{"job", id},
+                                        {"phase", name_of(job->job.phase())},
+                                        {"ranks", ranks},
+                                        {"specification", specification}};
               if (most > 0 && static_cast<std::size_t>(ranks) > most) {
                 document["warning"] = "the job has " + std::to_string(ranks) +
                                       " ranks, but this server has connections for " +
                                       std::to_string(most) + ": docs/server.md, Limits";
               }
-              respond(json_response(status, document));
+              respond(net::json_response(status, document));
             });
       });
 }
 
 void register_rank(const JobRequest& asked) {
   const Result<RankRegistration> rank = parse_rank_registration(asked.request.body);
-  if (!rank.ok()) return asked.reply(native_error(rank.error()));
+  if (!rank.ok()) return asked.reply(net::native_error(rank.error()));
   if (rank->take_over && !asked.may_decide) {
-    return asked.reply(
-        native_error(403, "no_permission", "take_over needs a token that is for this job alone"));
+    return asked.reply(net::native_error(403, "no_permission",
+                                         "take_over needs a token that is for this job alone"));
   }
   JobRegistry& registry = asked.context.registry;
   const Result<RankEntry> entry = registry.register_rank(asked.job, *rank, asked.request.client);
   if (!entry.ok()) return asked.reply(job_error(entry.error()));
   if (entry->gathers) {
-    return asked.reply(native_error(
+    return asked.reply(net::native_error(
         409, "gathering", entry->why + " (" + std::to_string(entry->present) + " are there)"));
   }
   registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, entry = *entry,
                                    coordinates = rank->coordinates, session = rank->session,
                                    life = asked.job->job.incarnation()](const Status& stored) {
-    if (!stored.ok()) return reply(native_error(stored.error()));
+    if (!stored.ok()) return reply(net::native_error(stored.error()));
     if (job->job.incarnation() != life || job->job.session(coordinates) != session) {
-      return reply(native_error(409, "conflict", "the place was taken meanwhile"));
+      return reply(net::native_error(409, "conflict", "the place was taken meanwhile"));
     }
     RankResponse response = rank_response(*job);
     response.rank = entry.rank;
@@ -129,14 +130,14 @@ void register_rank(const JobRequest& asked) {
 
 void end_rank(const JobRequest& asked) {
   const Result<RankEnd> end = parse_rank_end(asked.request.body);
-  if (!end.ok()) return asked.reply(native_error(end.error()));
+  if (!end.ok()) return asked.reply(net::native_error(end.error()));
   JobRegistry& registry = asked.context.registry;
   const Status ended =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.end_rank(*end, now); });
   if (!ended.ok()) return asked.reply(job_error(ended.error()));
   registry.when_stored(asked.job, [reply = asked.reply, job = asked.job](const Status& stored) {
-    if (!stored.ok()) return reply(native_error(stored.error()));
-    reply(json_response(200, {{"ended", job->job.ended().has_value()}}));
+    if (!stored.ok()) return reply(net::native_error(stored.error()));
+    reply(net::json_response(200, {{"ended", job->job.ended().has_value()}}));
   });
 }
 
@@ -144,7 +145,7 @@ void end_rank(const JobRequest& asked) {
 
 void take_report(const JobRequest& asked) {
   const Result<IterationReport> report = parse_iteration_report(asked.request.body);
-  if (!report.ok()) return asked.reply(native_error(report.error()));
+  if (!report.ok()) return asked.reply(net::native_error(report.error()));
   JobRegistry& registry = asked.context.registry;
   ++registry.counts().reports;
   const Result<ReportTaken> taken =
@@ -163,36 +164,38 @@ void take_report(const JobRequest& asked) {
 }
 
 void give_assignments(const JobRequest& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
+  const Result<net::HttpQuery> query =
+      net::HttpQuery::parse(asked.request.query, {"data", "stage"});
+  if (!query.ok()) return asked.reply(net::native_error(query.error()));
   const Result<std::optional<StageCoordinates>> coordinates =
       coordinates_of(*query, asked.job->job.spec().shape);
-  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  if (!coordinates.ok()) return asked.reply(net::native_error(coordinates.error()));
   const StageCoordinates at = coordinates->value_or(StageCoordinates());
   asked.reply(json_text_response(
       200, rank_response_json(rank_response(*asked.job), assignments_text(*asked.job, at))));
 }
 
 void stream_events(const JobRequest& asked) {
-  const Result<HttpQuery> query =
-      HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
+  const Result<net::HttpQuery> query =
+      net::HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
+  if (!query.ok()) return asked.reply(net::native_error(query.error()));
   const Job& job = asked.job->job;
   const Result<std::optional<StageCoordinates>> coordinates =
       coordinates_of(*query, job.spec().shape);
-  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  if (!coordinates.ok()) return asked.reply(net::native_error(coordinates.error()));
   EventListener listener{.coordinates = *coordinates};
   if (const auto session = query->find("session")) {
     const Result<std::uint32_t> tensor =
         query->find("tensor") ? query->number("tensor") : Result<std::uint32_t>(0U);
-    if (!tensor.ok()) return asked.reply(native_error(tensor.error()));
+    if (!tensor.ok()) return asked.reply(net::native_error(tensor.error()));
     const StageCoordinates at = coordinates->value_or(StageCoordinates());
     const RankCoordinates rank{
         .data = at.pipeline,
         .stage = at.stage,
         .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
     if (!job.spec().shape.holds(rank) || job.session(rank) != *session) {
-      return asked.reply(native_error(409, "conflict", "this session does not hold the place"));
+      return asked.reply(
+          net::native_error(409, "conflict", "this session does not hold the place"));
     }
     listener = {.coordinates = at, .tensor = rank.tensor, .session = std::string(*session)};
   }
@@ -205,14 +208,15 @@ void stream_events(const JobRequest& asked) {
 // --- People -------------------------------------------------------------------------------------
 
 /// Answers once what was changed is stored.
-void respond_when_stored(const JobRequest& asked, const Status& changed, OrderedJson document) {
+void respond_when_stored(const JobRequest& asked, const Status& changed,
+                         net::OrderedJson document) {
   if (!changed.ok()) return asked.reply(job_error(changed.error()));
   document["phase"] = name_of(asked.job->job.phase());
   document["version"] = asked.job->job.version();
   document["ranks_unheard"] = asked.job->job.unheard(asked.context.registry.now());
   asked.context.registry.when_stored(
       asked.job, [reply = asked.reply, document = std::move(document)](const Status& stored) {
-        reply(stored.ok() ? json_response(200, document) : native_error(stored.error()));
+        reply(stored.ok() ? net::json_response(200, document) : net::native_error(stored.error()));
       });
 }
 
@@ -238,16 +242,16 @@ void change_straggler(const JobRequest& asked) {
         asked.job, [&](Job& job, Seconds now) { return job.clear_straggler(*pipeline, now); });
     return respond_when_stored(asked, cleared, {{"pipeline", *pipeline}, {"factor", 1}});
   }
-  const Result<Straggler> straggler =
+  const Result<plan::Straggler> straggler =
       parse_straggler(asked.request.body, *pipeline, registry.now(), registry.time().wall());
-  if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
+  if (!straggler.ok()) return asked.reply(net::native_error(straggler.error()));
   const Status declared = registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
-  OrderedJson document{
+  net::OrderedJson document{
       {"pipeline", *pipeline},
       {"factor", straggler->factor},
-      {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
-                                 : OrderedJson()}};
+      {"until", straggler->until ? net::OrderedJson(registry.time().shown(*straggler->until).value)
+                                 : net::OrderedJson()}};
   if (asked.job->job.spec().shape.data == 1 && straggler->factor > 1) {
     document["warning"] =
         "the job has no other pipeline that could slow down for it, and the pipeline itself "
@@ -261,10 +265,10 @@ void change_straggler(const JobRequest& asked) {
 
 void change_objective(const JobRequest& asked) {
   const Result<Objective> objective = parse_objective(asked.request.body);
-  if (!objective.ok()) return asked.reply(native_error(objective.error()));
+  if (!objective.ok()) return asked.reply(net::native_error(objective.error()));
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
-  OrderedJson document{{"objective", own_json(objective_json(*objective))}};
+  net::OrderedJson document{{"objective", own_json(objective_json(*objective))}};
   document["plans"] = running_plans_json(asked.job->job);
   if (!objective->is_always_feasible() && asked.job->job.plans() == nullptr) {
     document["warning"] =
@@ -276,19 +280,19 @@ void change_objective(const JobRequest& asked) {
 
 void change_pace(const JobRequest& asked) {
   const Result<std::optional<Pace>> pace = parse_pace(asked.request.body);
-  if (!pace.ok()) return asked.reply(native_error(pace.error()));
+  if (!pace.ok()) return asked.reply(net::native_error(pace.error()));
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_pace(*pace, now); });
-  OrderedJson document;
-  document["pace"] = *pace ? own_json(pace_json(**pace)) : OrderedJson();
+  net::OrderedJson document;
+  document["pace"] = *pace ? own_json(pace_json(**pace)) : net::OrderedJson();
   document["plans"] = running_plans_json(asked.job->job);
   respond_when_stored(asked, changed, std::move(document));
 }
 
-void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
+void delete_job(ServerContext& context, const net::Reply& reply, const std::string& id) {
   context.registry.hosting().claims().remove(id, [reply, id](const Result<bool>& removed) {
-    if (!removed.ok()) return reply(native_error(removed.error()));
-    reply(*removed ? json_response(200, {{"deleted", true}}) : no_such_job(id));
+    if (!removed.ok()) return reply(net::native_error(removed.error()));
+    reply(*removed ? net::json_response(200, {{"deleted", true}}) : no_such_job(id));
   });
 }
 
@@ -337,7 +341,7 @@ std::string path_part(std::string_view part) {
   std::string text;
   // In a path a plus is a plus.
   for (const char c : part) c == '+' ? text += "%2B" : text += c;
-  Result<std::string> decoded = percent_decoded(text);
+  Result<std::string> decoded = net::percent_decoded(text);
   return decoded.ok() ? *std::move(decoded) : std::string(part);
 }
 
@@ -361,14 +365,14 @@ std::string methods_of_jobs(std::string_view path) {
   return route == std::end(kSubRoutes) ? std::string() : std::string(route->method);
 }
 
-bool needs_job_in_memory(const HttpRequest& request) {
+bool needs_job_in_memory(const net::HttpRequest& request) {
   return !rest_of(request.path).empty() || request.method == "GET";
 }
 
 std::string status_text(const ServerContext& context, const HostedJob& job) {
   const JobRegistry& registry = context.registry;
   const ServiceClock& time = registry.time();
-  OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
+  net::OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = own_json(characterization_text(job));
   document["search"] = own_json(search_text(job));
   const Activity activity = registry.hosting().activities().of(job);
@@ -378,11 +382,11 @@ std::string status_text(const ServerContext& context, const HostedJob& job) {
   document["carbon"] = own_json(carbon_text(context.options.carbon, job));
   const std::string& specification = job.job.specification_text();
   document["spec"] =
-      specification.size() <= kLongestShown ? own_json(specification) : OrderedJson();
+      specification.size() <= kLongestShown ? own_json(specification) : net::OrderedJson();
   return json_line(document);
 }
 
-bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
+bool handle_jobs(ServerContext& context, net::HttpRequest& request, const net::Reply& reply,
                  const std::optional<std::string>& only_job) {
   if (request.path == kJobsPath) {
     list_jobs(context, request, reply, only_job);
@@ -392,8 +396,8 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
   if (!id) return false;
   std::string rest(rest_of(request.path));
   if (!is_job_id(*id)) {
-    reply(native_error(400, "invalid_input",
-                       "the id of a job has 1 to 128 letters, digits or any of ._-+"));
+    reply(net::native_error(400, "invalid_input",
+                            "the id of a job has 1 to 128 letters, digits or any of ._-+"));
     return true;
   }
   if (rest == "/") {
@@ -415,10 +419,11 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
     reply(no_such_job(*id));
     return true;
   }
-  const Reply guarded = while_commanded(context.registry.hosting(), job, request.forwarded, reply);
+  const net::Reply guarded =
+      while_commanded(context.registry.hosting(), job, request.forwarded, reply);
   const bool may_decide = !request.needs_token || only_job == id;
   handle_job({context, request, guarded, std::move(job), std::move(rest), may_decide});
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 
 #include "harpe/training/server/api.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// All jobs.
 inline constexpr std::string_view kJobsPath = "/v1/jobs";
@@ -24,15 +24,15 @@ std::string path_part(std::string_view part);
 std::string methods_of_jobs(std::string_view path);
 
 /// Whether a request is about what a job is now, which has to be in memory then.
-bool needs_job_in_memory(const HttpRequest& request);
+bool needs_job_in_memory(const net::HttpRequest& request);
 
 /// False when the path is none of these. The method is one of the path's. \param only_job  the one
 /// job that the client may know of
-bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
+bool handle_jobs(ServerContext& context, net::HttpRequest& request, const net::Reply& reply,
                  const std::optional<std::string>& only_job);
 
 /// Where a job stands, with its id, how far its plans are and, if it is short, what it was
 /// registered with.
 std::string status_text(const ServerContext& context, const HostedJob& job);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kStoreRetry{1}, kRefusedRetry{60};
@@ -347,4 +347,4 @@ void JobSaver::tick() {
   if (!queue_.empty() || !refresh_.empty()) save_soon();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

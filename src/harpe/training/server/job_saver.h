@@ -32,7 +32,7 @@
 #include "harpe/training/server/workers.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class JobSaver {
  public:
@@ -136,4 +136,4 @@ class JobSaver {
 /// What is wrong with the store is no fault of the client that meets it: `kUnavailable`.
 Error store_failure(const std::string& what, const Error& why);
 
-}  // namespace harpe
+}  // namespace harpe::training

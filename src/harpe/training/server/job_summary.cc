@@ -4,7 +4,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/server/plan_searcher.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -78,4 +78,4 @@ std::string listed_text(const JobSummary& summary, Activity activity, const Serv
          ",\"characterization\":" + (job == nullptr ? "null" : characterization_text(*job)) + "}";
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

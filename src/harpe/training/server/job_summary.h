@@ -10,7 +10,7 @@
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Members of a JSON object, without braces.
 std::string summary_text(const HostedJob& job);
@@ -30,4 +30,4 @@ std::string search_text(const HostedJob& job);
 std::string listed_text(const JobSummary& summary, Activity activity, const ServiceClock& time,
                         const HostedJob* job);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -25,7 +25,7 @@
 #include "harpe/training/wire/carbon_terms.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr const char* kJson = "application/json";
@@ -38,15 +38,16 @@ void respond_aside(const JobRequest& asked, std::string content_type,
       [reply = asked.reply, content_type = std::move(content_type),
        write = std::move(write)]() -> std::function<void()> {
         Result<std::string> written = write();
-        if (!written.ok()) return [reply, error = written.error()] { reply(native_error(error)); };
+        if (!written.ok())
+          return [reply, error = written.error()] { reply(net::native_error(error)); };
         const auto text = std::make_shared<const std::string>(*std::move(written));
         return [reply, content_type, text] { reply(long_response(content_type, text)); };
       });
 }
 
 /// 404 before there are plans.
-std::shared_ptr<const PlanTable> plans_or_response(const JobRequest& asked) {
-  std::shared_ptr<const PlanTable> plans = asked.job->job.shared_plans();
+std::shared_ptr<const plan::PlanTable> plans_or_response(const JobRequest& asked) {
+  std::shared_ptr<const plan::PlanTable> plans = asked.job->job.shared_plans();
   if (plans == nullptr) {
     asked.reply(not_found(std::string("the job has no plans yet: it is ") +
                           name_of(asked.job->job.phase())));
@@ -54,15 +55,15 @@ std::shared_ptr<const PlanTable> plans_or_response(const JobRequest& asked) {
   return plans;
 }
 
-std::string frontier_text(const PlanTable& plans) {
-  const auto point = [](const TablePlan& plan) {
+std::string frontier_text(const plan::PlanTable& plans) {
+  const auto point = [](const plan::TablePlan& plan) {
     return "{\"time_s\":" + shortest(plan.time.value) +
            ",\"energy_j\":" + shortest(plan.energy.value) + "}";
   };
   std::string text = "{\"all_max\":" + point(plans.all_max()) +
                      ",\"waiting_power_w\":" + shortest(plans.waiting_power().value) +
                      ",\"plans\":[";
-  for (const TablePlan& plan : plans.plans()) {
+  for (const plan::TablePlan& plan : plans.plans()) {
     if (text.back() != '[') text += ',';
     text += point(plan);
   }
@@ -92,13 +93,13 @@ void give_specification(const JobRequest& asked) {
 }
 
 void give_frontier(const JobRequest& asked) {
-  const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
+  const std::shared_ptr<const plan::PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
   respond_aside(asked, kJson, [plans] { return frontier_text(*plans); });
 }
 
 void give_plans(const JobRequest& asked) {
-  const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
+  const std::shared_ptr<const plan::PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
   asked.context.registry.hosting().readers().run(
       asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
@@ -153,16 +154,16 @@ using Document = Result<std::string> (*)(const JobSpec&, const PlanInForce&);
 
 /// Of the pipeline that the query names, the first where it names none.
 void give_document(const JobRequest& asked, Document write) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"pipeline"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(asked.request.query, {"pipeline"});
+  if (!query.ok()) return asked.reply(net::native_error(query.error()));
   std::uint32_t pipeline = 0;
   if (query->find("pipeline")) {
     const Result<std::uint32_t> given = query->number("pipeline");
-    if (!given.ok()) return asked.reply(native_error(given.error()));
+    if (!given.ok()) return asked.reply(net::native_error(given.error()));
     pipeline = std::min<std::uint32_t>(*given, kMaxRanks);
   }
   Result<PlanInForce> plan = asked.job->job.plan_in_force(static_cast<int>(pipeline));
-  if (!plan.ok()) return asked.reply(native_error(plan.error()));
+  if (!plan.ok()) return asked.reply(net::native_error(plan.error()));
   respond_aside(asked, kJson, [write, spec = asked.job->job.spec(), plan = *std::move(plan)] {
     return write(spec, plan);
   });
@@ -179,51 +180,52 @@ void give_certificate(const JobRequest& asked) {
 }
 
 void give_energy(const JobRequest& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"from", "to"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
-  UtcTime from{0}, to{std::numeric_limits<std::int64_t>::max()};
+  const Result<net::HttpQuery> query = net::HttpQuery::parse(asked.request.query, {"from", "to"});
+  if (!query.ok()) return asked.reply(net::native_error(query.error()));
+  carbon::UtcTime from{0}, to{std::numeric_limits<std::int64_t>::max()};
   for (const auto& [name, time] : {std::pair{"from", &from}, {"to", &to}}) {
     if (!query->find(name)) continue;
     const Result<std::uint32_t> given = query->number(name);
-    if (!given.ok()) return asked.reply(native_error(given.error()));
+    if (!given.ok()) return asked.reply(net::native_error(given.error()));
     time->since_1970 = *given;
   }
-  std::vector<LedgerRun> runs = asked.job->ledger.runs(asked.job->id, from, to);
+  std::vector<carbon::LedgerRun> runs = asked.job->ledger.runs(asked.job->id, from, to);
   const bool simulated = asked.job->job.status().synthetic;
   const double tokens = tokens_per_iteration(*asked.job);
-  for (LedgerRun& run : runs) {
+  for (carbon::LedgerRun& run : runs) {
     run.simulated = simulated;
     run.tokens_per_iteration = tokens;
     run.meters = {"GPUs: energies that ranks reported of their iterations"};
     run.notes = {"hosts (CPUs, memory, network) were not measured"};
   }
-  respond_aside(asked, kJson, [runs = std::move(runs)] { return ledger_json(runs) + "\n"; });
+  respond_aside(asked, kJson,
+                [runs = std::move(runs)] { return carbon::ledger_json(runs) + "\n"; });
 }
 
 void give_pause(const JobRequest& asked) {
   const JobRegistry& registry = asked.context.registry;
   const PauseState pause = asked.job->job.pause();
-  OrderedJson document{{"job", asked.job->id},
-                       {"asked", pause.is != PauseState::Is::kNone},
-                       {"activity", name_of(registry.hosting().activities().of(*asked.job))}};
+  net::OrderedJson document{{"job", asked.job->id},
+                            {"asked", pause.is != PauseState::Is::kNone},
+                            {"activity", name_of(registry.hosting().activities().of(*asked.job))}};
   document["pause"] = pause_json(asked.job->job, pause,
                                  [&registry](Seconds at) { return registry.time().shown(at); });
-  asked.reply(json_response(200, document));
+  asked.reply(net::json_response(200, document));
 }
 
 void give_log(const JobRequest& asked) {
   respond_with_log(asked.context.registry.hosting(), asked.job, asked.request.query, asked.reply);
 }
 
-void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
+void list_jobs(ServerContext& context, const net::HttpRequest& request, const net::Reply& reply,
                const std::optional<std::string>& only_job) {
   const Result<ListRequest> wanted = parse_list_request(request.query);
-  if (!wanted.ok()) return reply(native_error(wanted.error()));
+  if (!wanted.ok()) return reply(net::native_error(wanted.error()));
   const JobRegistry::Page page =
       context.registry.list(wanted->after, wanted->limit, wanted->activities, only_job);
   std::string text = "{\"jobs\":[" + page.jobs + "]";
-  if (page.next) text += ",\"next\":" + json_line(OrderedJson(*page.next));
+  if (page.next) text += ",\"next\":" + json_line(net::OrderedJson(*page.next));
   reply(json_text_response(200, text + "}"));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

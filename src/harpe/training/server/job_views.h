@@ -8,10 +8,10 @@
 
 #include "harpe/training/server/job_request.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// All jobs, by pages. \param only_job  the one that the client may know of
-void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
+void list_jobs(ServerContext& context, const net::HttpRequest& request, const net::Reply& reply,
                const std::optional<std::string>& only_job);
 
 void give_specification(const JobRequest& asked);
@@ -26,4 +26,4 @@ void give_energy(const JobRequest& asked);
 void give_pause(const JobRequest& asked);
 void give_log(const JobRequest& asked);
 
-}  // namespace harpe
+}  // namespace harpe::training

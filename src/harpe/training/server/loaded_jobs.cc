@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 void LoadedJobs::add(const HostedPtr& hosted) {
   hosted->used = services_.clock.now();
@@ -62,4 +62,4 @@ void LoadedJobs::tick(const HostedPtr& hosted) {
   hosted->listeners.for_each([](JobListener& listener) { listener.ticked(); });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include "harpe/training/server/hosting_services.h"
 #include "harpe/training/server/job_log.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A job that was read from the store stays as it was stored until `act` or `wake`. After each
 /// event the job's memory is measured, its log entries are written, it is saved if it must be, and
@@ -49,4 +49,4 @@ class LoadedJobs {
   JobLog& job_log_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -3,12 +3,12 @@
 #include <functional>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kLong = 1024 * 1024, kPiece = 128 * 1024;
 
-class Pieces final : public EventStream {
+class Pieces final : public net::EventStream {
  public:
   explicit Pieces(std::shared_ptr<const std::string> text) : text_(std::move(text)) {}
   void start(std::function<void()> wake) override { wake(); }
@@ -26,10 +26,10 @@ class Pieces final : public EventStream {
 
 }  // namespace
 
-HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text) {
+net::HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text) {
   if (text->size() <= kLong) return {.content_type = std::move(content_type), .body = *text};
   return {.content_type = std::move(content_type),
           .stream = std::make_shared<Pieces>(std::move(text))};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

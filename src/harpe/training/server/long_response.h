@@ -7,9 +7,9 @@
 
 #include "harpe/net/http/http_message.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The text as a body; a long one as a stream that holds no copy of it.
-HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text);
+net::HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include "harpe/base/loop.h"
 #include "harpe/training/server/workers.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A member of the one that the work is for, before the threads that hand it over. `post` may be
 /// called from any thread; all else, and the work itself, is on the loop's thread.
@@ -55,4 +55,4 @@ class SideWorkers {
   std::unique_ptr<Workers> workers_;  // last: its threads end before what they work on goes
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

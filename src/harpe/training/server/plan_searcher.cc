@@ -5,7 +5,7 @@
 
 #include "harpe/training/job/make_plans.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kNice = 19;
@@ -30,13 +30,13 @@ const char* name_of(HostedJob::Search::Is is) {
 struct PlanSearcher::Slice {
   JobSpec spec;
   CharacterizeRequest request;
-  std::shared_ptr<const PlanTable> known;
+  std::shared_ptr<const plan::PlanTable> known;
   SearchCourse course;
   std::shared_ptr<std::atomic<bool>> wanted;
   std::optional<Frontier> frontier;
   // What comes of it:
   Seconds taken{};
-  std::shared_ptr<const PlanTable> better = {};  ///< with what is known
+  std::shared_ptr<const plan::PlanTable> better = {};  ///< with what is known
   std::string json = {};
   bool failed = false;
 };
@@ -109,7 +109,7 @@ void PlanSearcher::start_next() {
 /// On the worker's thread.
 void PlanSearcher::search(Slice& slice, const Clock& clock) {
   const Instant began = clock.now();
-  const auto find = [&]() -> Result<PlanTable> {
+  const auto find = [&]() -> Result<plan::PlanTable> {
     if (!slice.frontier) {
       const Pipeline pipeline = HARPE_TRY(planned_pipeline(slice.spec));
       slice.frontier = HARPE_TRY(characterize(slice.spec, pipeline, slice.request));
@@ -121,11 +121,13 @@ void PlanSearcher::search(Slice& slice, const Clock& clock) {
     };
     return search_plan(slice.spec, slice.request, *slice.frontier, slice.course.slice(), go_on);
   };
-  const Result<PlanTable> found = find();
+  const Result<plan::PlanTable> found = find();
   slice.taken = clock.now() - began;
   slice.failed = !found.ok();
-  if (slice.failed || objective_gain(*slice.known, *found) < SearchCourse::kWorthwhile) return;
-  slice.better = std::make_shared<const PlanTable>(PlanTable::merged(*slice.known, *found));
+  if (slice.failed || plan::objective_gain(*slice.known, *found) < SearchCourse::kWorthwhile)
+    return;
+  slice.better =
+      std::make_shared<const plan::PlanTable>(plan::PlanTable::merged(*slice.known, *found));
   slice.json = slice.better->stored_text();
 }
 
@@ -145,7 +147,7 @@ void PlanSearcher::take(const JobPtr& job, const SearchPtr& search,
       frontier_ = std::move(slice->frontier);
       frontier_of_ = search;
     }
-    const double gain = slice->better ? objective_gain(*slice->known, *slice->better) : 0;
+    const double gain = slice->better ? plan::objective_gain(*slice->known, *slice->better) : 0;
     if (slice->better && deliver_(job, search->ticket, slice->better, slice->json)) {
       ++found_;
       search->gained = 1 - (1 - search->gained) * (1 - gain);
@@ -155,4 +157,4 @@ void PlanSearcher::take(const JobPtr& job, const SearchPtr& search,
   start_next();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -28,7 +28,7 @@
 #include "harpe/training/server/loop_work.h"
 #include "harpe/training/server/workers.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A search for a better plan of one job.
 struct HostedJob::Search {
@@ -51,9 +51,9 @@ const char* name_of(HostedJob::Search::Is is);
 class PlanSearcher {
  public:
   /// Takes what was found; whether the job runs by it now. \param json  as the store keeps it
-  using Deliver =
-      std::function<bool(const JobPtr&, std::uint64_t ticket,
-                         const std::shared_ptr<const PlanTable>& plans, const std::string& json)>;
+  using Deliver = std::function<bool(const JobPtr&, std::uint64_t ticket,
+                                     const std::shared_ptr<const plan::PlanTable>& plans,
+                                     const std::string& json)>;
   /// \param clock  must outlive this; \param limits  of the search for one plan
   PlanSearcher(Loop& loop, const Clock& clock, const SearchLimits& limits,
                const MakeWorkers& make_workers, Deliver deliver);
@@ -93,4 +93,4 @@ class PlanSearcher {
   std::unique_ptr<Workers> worker_;  // last: its thread ends before what it works on goes
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,23 +8,23 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
-std::string name_of(const Trial& trial) {
+std::string name_of(const zeus::Trial& trial) {
   return "trial " + std::to_string(trial.number) + " (batch size " +
          std::to_string(trial.batch_size) + ")";
 }
 
-std::string end_text(const Trial& trial, const TrialVerdict& verdict) {
+std::string end_text(const zeus::Trial& trial, const zeus::TrialVerdict& verdict) {
   const std::string cost = " at a cost of " + shortest(std::round(verdict.cost)) + " J";
   switch (verdict.reason) {
-    case TrialVerdict::Reason::kReached:
+    case zeus::TrialVerdict::Reason::kReached:
       return name_of(trial) + " reached its target" + cost;
-    case TrialVerdict::Reason::kTooCostly:
+    case zeus::TrialVerdict::Reason::kTooCostly:
       return name_of(trial) + " was stopped" + cost + ", above its bound of " +
              shortest(std::round(verdict.bound)) + " J";
-    case TrialVerdict::Reason::kWillNotReach:
+    case zeus::TrialVerdict::Reason::kWillNotReach:
       return name_of(trial) + " was stopped after " + std::to_string(trial.epochs) + " epochs," +
              cost + ": by its metric so far it will not reach its target in the " +
              std::to_string(verdict.last_epoch) + " that it may have";
@@ -36,13 +36,14 @@ std::string end_text(const Trial& trial, const TrialVerdict& verdict) {
 
 }  // namespace
 
-HostedRecurringJob::HostedRecurringJob(const std::string& job_id, BatchSizeOptimizer optimizer)
+HostedRecurringJob::HostedRecurringJob(const std::string& job_id,
+                                       zeus::BatchSizeOptimizer optimizer)
     : Hosted(std::string(kRecurringIds) + job_id), optimizer_(std::move(optimizer)) {
   effects_.save = true;
 }
 
 Result<HostedPtr> HostedRecurringJob::read(const StoredJob& stored) {
-  BatchSizeOptimizer optimizer = HARPE_TRY(parse_batch_size_optimizer(stored.state));
+  zeus::BatchSizeOptimizer optimizer = HARPE_TRY(zeus::parse_batch_size_optimizer(stored.state));
   const std::string job_id = optimizer.job().id;
   auto job = std::make_shared<HostedRecurringJob>(job_id, std::move(optimizer));
   if (job->id != stored.id) {
@@ -58,17 +59,17 @@ void HostedRecurringJob::note(const char* kind, std::string text, Seconds now) {
   effects_.save = effects_.changed = true;
 }
 
-Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
+Result<zeus::BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
   while (!not_given_.empty()) {
-    BatchSizeOptimizer::Given again = std::move(not_given_.front());
+    zeus::BatchSizeOptimizer::Given again = std::move(not_given_.front());
     not_given_.pop_front();
-    Result<Trial> begun = optimizer_.begin_again(again.trial.number, now);
+    Result<zeus::Trial> begun = optimizer_.begin_again(again.trial.number, now);
     if (!begun.ok()) continue;
     again.trial = *std::move(begun);
     note("info", name_of(again.trial) + " begins: " + again.why, now);
     return again;
   }
-  Result<BatchSizeOptimizer::Given> given = optimizer_.next(now);
+  Result<zeus::BatchSizeOptimizer::Given> given = optimizer_.next(now);
   if (given.ok()) {
     note("info", name_of(given->trial) + " begins: " + given->why, now);
   } else {
@@ -77,15 +78,16 @@ Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
   return given;
 }
 
-Result<TrialVerdict> HostedRecurringJob::report(const TrialReport& report, Seconds now) {
-  Result<TrialVerdict> verdict = optimizer_.report(report, now);
+Result<zeus::TrialVerdict> HostedRecurringJob::report(const zeus::TrialReport& report,
+                                                      Seconds now) {
+  Result<zeus::TrialVerdict> verdict = optimizer_.report(report, now);
   if (!verdict.ok() && verdict.error().code == ErrorCode::kInvalidInput) {
     // A client that repeats itself is noted once.
     std::string refusal = "a report of trial " + std::to_string(report.trial) +
                           " was refused: " + verdict.error().text();
     if (refusal != refusal_) note("warning", refusal_ = std::move(refusal), now);
   }
-  if (!verdict.ok() || verdict->reason == TrialVerdict::Reason::kReported) return verdict;
+  if (!verdict.ok() || verdict->reason == zeus::TrialVerdict::Reason::kReported) return verdict;
   effects_.save = effects_.changed = true;
   if (verdict->stop) note("info", end_text(*optimizer_.find(report.trial), *verdict), now);
   return verdict;
@@ -93,17 +95,17 @@ Result<TrialVerdict> HostedRecurringJob::report(const TrialReport& report, Secon
 
 Status HostedRecurringJob::give_up(int trial, int batch_size, Seconds now) {
   HARPE_TRY(optimizer_.give_up(trial, batch_size, now));
-  const Trial& given_up = *optimizer_.find(trial);
-  if (given_up.status == Trial::Status::kFailed) {
+  const zeus::Trial& given_up = *optimizer_.find(trial);
+  if (given_up.status == zeus::Trial::Status::kFailed) {
     note("info", name_of(given_up) + " was given up", now);
   }
   return ok_status();
 }
 
 Status HostedRecurringJob::retract(int trial, Seconds now) {
-  const Trial* known = optimizer_.find(trial);
+  const zeus::Trial* known = optimizer_.find(trial);
   const bool had_result = known != nullptr && known->has_result();
-  const bool was_running = known != nullptr && known->status == Trial::Status::kDispatched;
+  const bool was_running = known != nullptr && known->status == zeus::Trial::Status::kDispatched;
   const std::vector<int> others = HARPE_TRY(optimizer_.retract(trial, now));
   if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was given up", now);
   if (!had_result) return ok_status();
@@ -117,7 +119,7 @@ Status HostedRecurringJob::retract(int trial, Seconds now) {
   return ok_status();
 }
 
-Status HostedRecurringJob::not_given(const BatchSizeOptimizer::Given& given, Seconds now) {
+Status HostedRecurringJob::not_given(const zeus::BatchSizeOptimizer::Given& given, Seconds now) {
   constexpr std::size_t kMostNotGiven = 100;
   HARPE_TRY(give_up(given.trial.number, given.trial.batch_size, now));
   if (not_given_.size() < kMostNotGiven) not_given_.push_back(given);
@@ -125,13 +127,13 @@ Status HostedRecurringJob::not_given(const BatchSizeOptimizer::Given& given, Sec
 }
 
 HostedTexts HostedRecurringJob::take_texts() {
-  return {.state = batch_size_optimizer_json(optimizer_)};
+  return {.state = zeus::batch_size_optimizer_json(optimizer_)};
 }
 
 std::string HostedRecurringJob::summary_text() const {
-  const Trial* cheapest = optimizer_.cheapest();
-  const auto running =
-      std::ranges::count(optimizer_.trials(), Trial::Status::kDispatched, &Trial::status);
+  const zeus::Trial* cheapest = optimizer_.cheapest();
+  const auto running = std::ranges::count(optimizer_.trials(), zeus::Trial::Status::kDispatched,
+                                          &zeus::Trial::status);
   std::string text = "\"gpu_model\":" + json_line(nlohmann::ordered_json(job().gpu_model));
   text += ",\"batch_sizes\":" + std::to_string(job().batch_sizes.size());
   text += ",\"trials\":" + std::to_string(optimizer_.newest());
@@ -146,8 +148,9 @@ std::string HostedRecurringJob::summary_text() const {
 std::size_t HostedRecurringJob::memory() const {
   constexpr std::size_t kBesideTrials = 4096;
   std::size_t points = 0;
-  for (const Trial& trial : optimizer_.trials()) points += trial.metrics.points().size();
-  return kBesideTrials + optimizer_.trials().size() * sizeof(Trial) + points * sizeof(MetricPoint);
+  for (const zeus::Trial& trial : optimizer_.trials()) points += trial.metrics.points().size();
+  return kBesideTrials + optimizer_.trials().size() * sizeof(zeus::Trial) +
+         points * sizeof(zeus::MetricPoint);
 }
 
 void HostedRecurringJob::go_on(Seconds /*now*/) {
@@ -170,7 +173,7 @@ HostedEffects HostedRecurringJob::take_effects(Seconds /*now*/) {
 
 struct RecurringJobs::Incoming {
   std::string id;  ///< as it is hosted
-  RecurringJob job;
+  zeus::RecurringJob job;
   std::string client;
   std::function<void(Result<Registered>)> done;
 };
@@ -198,7 +201,7 @@ RecurringJobPtr RecurringJobs::find(const std::string& job_id) const {
   return std::dynamic_pointer_cast<HostedRecurringJob>(hosting_.table().find(hosted_id(job_id)));
 }
 
-void RecurringJobs::put(RecurringJob job, const std::string& client,
+void RecurringJobs::put(zeus::RecurringJob job, const std::string& client,
                         std::function<void(Result<Registered>)> done) {
   std::string id = hosted_id(job.id);
   put(std::make_shared<Incoming>(Incoming{
@@ -236,9 +239,9 @@ void RecurringJobs::take(const IncomingPtr& incoming,
       hosting_.table().holds(incoming->id)) {
     return put(incoming);
   }
-  BatchSizeOptimizer optimizer(incoming->job,
-                               {.seed = incoming->job.seed ? *incoming->job.seed : new_seed_()},
-                               hosting_.time().now());
+  zeus::BatchSizeOptimizer optimizer(
+      incoming->job, {.seed = incoming->job.seed ? *incoming->job.seed : new_seed_()},
+      hosting_.time().now());
   const auto job = std::make_shared<HostedRecurringJob>(incoming->job.id, std::move(optimizer));
   if (Status room = hosting_.memory().make_room(job->memory(), incoming->client); !room.ok()) {
     hosting_.claims().release(incoming->id);
@@ -250,4 +253,4 @@ void RecurringJobs::take(const IncomingPtr& incoming,
   incoming->done(Registered{.job = job, .created = true});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,26 +20,26 @@
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A recurring job that a server hosts. Changed through `RecurringJobs::act` alone.
 class HostedRecurringJob final : public Hosted {
  public:
   /// \param job_id  as users know it; the id of the hosted job begins with `kRecurringIds`
-  HostedRecurringJob(const std::string& job_id, BatchSizeOptimizer optimizer);
+  HostedRecurringJob(const std::string& job_id, zeus::BatchSizeOptimizer optimizer);
   static Result<HostedPtr> read(const StoredJob& stored);
 
-  const BatchSizeOptimizer& optimizer() const { return optimizer_; }
-  const RecurringJob& job() const { return optimizer_.job(); }
+  const zeus::BatchSizeOptimizer& optimizer() const { return optimizer_; }
+  const zeus::RecurringJob& job() const { return optimizer_.job(); }
 
   // The functions of `BatchSizeOptimizer`, which also write to the log.
-  Result<BatchSizeOptimizer::Given> next(Seconds now);
-  Result<TrialVerdict> report(const TrialReport& report, Seconds now);
+  Result<zeus::BatchSizeOptimizer::Given> next(Seconds now);
+  Result<zeus::TrialVerdict> report(const zeus::TrialReport& report, Seconds now);
   Status give_up(int trial, int batch_size, Seconds now);
   Status retract(int trial, Seconds now);
   /// Takes back a trial that has just begun and of which its client did not hear: the next client
   /// that asks gets it.
-  Status not_given(const BatchSizeOptimizer::Given& given, Seconds now);
+  Status not_given(const zeus::BatchSizeOptimizer::Given& given, Seconds now);
 
   HostedTexts take_texts() override;
   std::string summary_text() const override;
@@ -55,9 +55,9 @@ class HostedRecurringJob final : public Hosted {
  private:
   void note(const char* kind, std::string text, Seconds now);
 
-  BatchSizeOptimizer optimizer_;
+  zeus::BatchSizeOptimizer optimizer_;
   HostedEffects effects_;
-  std::deque<BatchSizeOptimizer::Given>
+  std::deque<zeus::BatchSizeOptimizer::Given>
       not_given_;        ///< for the next clients that ask, oldest first
   std::string refusal_;  ///< the last one that was noted
   bool asleep_ = false;
@@ -84,7 +84,7 @@ class RecurringJobs {
   };
   /// Registers a job with an id, or finds the same one there. `kConflict`: there is another one.
   /// \param client  whose share of the memory for jobs it takes; empty: no client's
-  void put(RecurringJob job, const std::string& client,
+  void put(zeus::RecurringJob job, const std::string& client,
            std::function<void(Result<Registered>)> done);
   /// The job, if it is in memory.
   RecurringJobPtr find(const std::string& job_id) const;
@@ -106,4 +106,4 @@ class RecurringJobs {
   std::function<std::int64_t()> new_seed_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

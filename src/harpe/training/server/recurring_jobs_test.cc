@@ -8,7 +8,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -303,4 +303,4 @@ TEST(RecurringJobs, AreKeptWhereTrainingJobsThatEndedGo) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

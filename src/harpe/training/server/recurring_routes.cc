@@ -14,7 +14,7 @@
 #include "harpe/training/server/job_routes.h"
 #include "harpe/training/server/job_summary.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::string_view kTrials = "/trials";
@@ -25,15 +25,15 @@ constexpr int kLargest = std::numeric_limits<int>::max();
 /// One request for one job.
 struct RecurringRequest {
   RecurringJobs& jobs;
-  const HttpRequest& request;
-  const Reply& reply;
+  const net::HttpRequest& request;
+  const net::Reply& reply;
   RecurringJobPtr job;
 };
 
-HttpResponse no_recurring_job(const std::string& id) {
-  return native_error(404, "not_found",
-                      "there is no recurring job " + id + "; register it with PUT " +
-                          std::string(kRecurringPath) + "/" + id);
+net::HttpResponse no_recurring_job(const std::string& id) {
+  return net::native_error(404, "not_found",
+                           "there is no recurring job " + id + "; register it with PUT " +
+                               std::string(kRecurringPath) + "/" + id);
 }
 
 /// Of a path, after the job: "/trials/3".
@@ -50,38 +50,38 @@ std::optional<int> trial_of(std::string_view rest) {
   return static_cast<int>(*number);
 }
 
-const char* name_of(TrialVerdict::Reason reason) {
+const char* name_of(zeus::TrialVerdict::Reason reason) {
   switch (reason) {
-    case TrialVerdict::Reason::kGoOn:
+    case zeus::TrialVerdict::Reason::kGoOn:
       return "go_on";
-    case TrialVerdict::Reason::kReached:
+    case zeus::TrialVerdict::Reason::kReached:
       return "reached";
-    case TrialVerdict::Reason::kTooCostly:
+    case zeus::TrialVerdict::Reason::kTooCostly:
       return "too_costly";
-    case TrialVerdict::Reason::kMaxEpochs:
+    case zeus::TrialVerdict::Reason::kMaxEpochs:
       return "max_epochs";
-    case TrialVerdict::Reason::kWillNotReach:
+    case zeus::TrialVerdict::Reason::kWillNotReach:
       return "will_not_reach";
-    case TrialVerdict::Reason::kReported:
+    case zeus::TrialVerdict::Reason::kReported:
       return "reported";
   }
   return "";
 }
 
-OrderedJson json_of(const RecurringJob& job, const Trial& trial) {
-  OrderedJson document = own_json(trial_json(trial));
+net::OrderedJson json_of(const zeus::RecurringJob& job, const zeus::Trial& trial) {
+  net::OrderedJson document = own_json(zeus::trial_json(trial));
   document["cost"] = job.cost(trial.energy, trial.time);
   return document;
 }
 
 /// What is known of each size.
-OrderedJson sizes_json(const BatchSizeOptimizer& optimizer) {
+net::OrderedJson sizes_json(const zeus::BatchSizeOptimizer& optimizer) {
   struct Known {
     int results = 0, converged = 0;
     double cost = 0;  ///< sum over those that converged
   };
   std::map<int, Known> known;
-  for (const Trial& trial : optimizer.trials()) {
+  for (const zeus::Trial& trial : optimizer.trials()) {
     if (!trial.has_result()) continue;
     Known& size = known[trial.batch_size];
     ++size.results;
@@ -89,19 +89,20 @@ OrderedJson sizes_json(const BatchSizeOptimizer& optimizer) {
     ++size.converged;
     size.cost += optimizer.job().cost(trial.energy, trial.time);
   }
-  OrderedJson sizes = OrderedJson::array();
+  net::OrderedJson sizes = net::OrderedJson::array();
   for (const int size : optimizer.job().batch_sizes) {
     const Known& one = known[size];
-    sizes.push_back({{"batch_size", size},
-                     {"results", one.results},
-                     {"converged", one.converged},
-                     {"mean_cost",
-                      one.converged == 0 ? OrderedJson() : OrderedJson(one.cost / one.converged)}});
+    sizes.push_back(
+        {{"batch_size", size},
+         {"results", one.results},
+         {"converged", one.converged},
+         {"mean_cost",
+          one.converged == 0 ? net::OrderedJson() : net::OrderedJson(one.cost / one.converged)}});
   }
   return sizes;
 }
 
-OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
+net::OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
   return own_json("{" +
                   activity_text(hosting.activities().of(hosted), hosted.heard(), hosted.ended(),
                                 hosting.time()) +
@@ -109,62 +110,66 @@ OrderedJson activity_json(const Hosting& hosting, const Hosted& hosted) {
 }
 
 void give_status(const RecurringRequest& asked) {
-  const BatchSizeOptimizer& optimizer = asked.job->optimizer();
-  const Trial* cheapest = optimizer.cheapest();
-  OrderedJson trials = OrderedJson::array();
-  for (const Trial& trial : optimizer.trials()) trials.push_back(json_of(asked.job->job(), trial));
-  OrderedJson document{{"id", asked.job->job().id}};
+  const zeus::BatchSizeOptimizer& optimizer = asked.job->optimizer();
+  const zeus::Trial* cheapest = optimizer.cheapest();
+  net::OrderedJson trials = net::OrderedJson::array();
+  for (const zeus::Trial& trial : optimizer.trials())
+    trials.push_back(json_of(asked.job->job(), trial));
+  net::OrderedJson document{{"id", asked.job->job().id}};
   document.update(activity_json(asked.jobs.hosting(), *asked.job));
-  document["cheapest"] = cheapest == nullptr ? OrderedJson() : json_of(asked.job->job(), *cheapest);
+  document["cheapest"] =
+      cheapest == nullptr ? net::OrderedJson() : json_of(asked.job->job(), *cheapest);
   document["batch_sizes"] = sizes_json(optimizer);
   document["trials"] = std::move(trials);
-  document["job"] = own_json(recurring_job_json(asked.job->job()));
-  asked.reply(json_response(200, document));
+  document["job"] = own_json(zeus::recurring_job_json(asked.job->job()));
+  asked.reply(net::json_response(200, document));
 }
 
-void put_recurring_job(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply,
-                       const std::string& id) {
+void put_recurring_job(RecurringJobs& jobs, const net::HttpRequest& request,
+                       const net::Reply& reply, const std::string& id) {
   // The path says the id; the strict reader first, which finds names given twice.
   const Result<JsonValue> parsed = parse_json(request.body, "the job");
-  if (!parsed.ok()) return reply(native_error(parsed.error()));
-  OrderedJson document = json_or_discarded(request.body);
+  if (!parsed.ok()) return reply(net::native_error(parsed.error()));
+  net::OrderedJson document = json_or_discarded(request.body);
   if (document.is_object()) {
-    if (document.value("job_id", OrderedJson()).is_null()) document["job_id"] = id;
+    if (document.value("job_id", net::OrderedJson()).is_null()) document["job_id"] = id;
     if (!document.contains("job_id_prefix")) document["job_id_prefix"] = id;
   }
-  Result<RecurringJob> job = parse_recurring_job(json_line(document));
-  if (!job.ok()) return reply(native_error(job.error()));
+  Result<zeus::RecurringJob> job = zeus::parse_recurring_job(json_line(document));
+  if (!job.ok()) return reply(net::native_error(job.error()));
   if (job->id != id) {
-    return reply(native_error(400, "invalid_input", "job_id is another one than the path's"));
+    return reply(net::native_error(400, "invalid_input", "job_id is another one than the path's"));
   }
-  jobs.put(
-      *std::move(job), request.client,
-      [&jobs, reply, id,
-       forwarded = request.forwarded](const Result<RecurringJobs::Registered>& registered) {
-        if (!registered.ok()) return reply(native_error(registered.error()));
-        if (registered->job == nullptr) {
-          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
-        }
-        jobs.hosting().saver().when_stored(
-            registered->job,
-            [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
-             job = registered->job, created = registered->created](const Status& stored) {
-              if (!stored.ok()) return respond(native_error(stored.error()));
-              respond(json_response(created ? 201 : 200, own_json(recurring_job_json(job->job()))));
-            });
-      });
+  jobs.put(*std::move(job), request.client,
+           [&jobs, reply, id,
+            forwarded = request.forwarded](const Result<RecurringJobs::Registered>& registered) {
+             if (!registered.ok()) return reply(net::native_error(registered.error()));
+             if (registered->job == nullptr) {
+               return reply(
+                   net::native_error(421, "unavailable", "another server has job " + id + " now"));
+             }
+             jobs.hosting().saver().when_stored(
+                 registered->job,
+                 [respond = while_commanded(jobs.hosting(), registered->job, forwarded, reply),
+                  job = registered->job, created = registered->created](const Status& stored) {
+                   if (!stored.ok()) return respond(net::native_error(stored.error()));
+                   respond(net::json_response(created ? 201 : 200,
+                                              own_json(zeus::recurring_job_json(job->job()))));
+                 });
+           });
 }
 
-void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {
+void list_recurring_jobs(RecurringJobs& jobs, const net::HttpRequest& request,
+                         const net::Reply& reply) {
   const Result<ListRequest> wanted = parse_list_request(request.query);
-  if (!wanted.ok()) return reply(native_error(wanted.error()));
+  if (!wanted.ok()) return reply(net::native_error(wanted.error()));
   const Hosting& hosting = jobs.hosting();
-  OrderedJson list = OrderedJson::array();
+  net::OrderedJson list = net::OrderedJson::array();
   const auto is_recurring = [](const std::string& id) { return id.starts_with(kRecurringIds); };
   const auto next = hosting.activities().list(
       RecurringJobs::hosted_id(wanted->after), wanted->limit, wanted->activities, is_recurring,
       [&](const JobActivities::Listed& one) {
-        OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
+        net::OrderedJson job{{"id", one.summary.job.substr(kRecurringIds.size())}};
         job.update(own_json("{" + one.summary.text + "}"));
         job.update(own_json(
             "{" +
@@ -172,33 +177,33 @@ void list_recurring_jobs(RecurringJobs& jobs, const HttpRequest& request, const 
             "}"));
         list.push_back(std::move(job));
       });
-  OrderedJson document{{"jobs", std::move(list)}};
+  net::OrderedJson document{{"jobs", std::move(list)}};
   if (next) document["next"] = next->substr(kRecurringIds.size());
-  reply(json_response(200, document));
+  reply(net::json_response(200, document));
 }
 
-void delete_recurring_job(RecurringJobs& jobs, const Reply& reply, const std::string& id) {
+void delete_recurring_job(RecurringJobs& jobs, const net::Reply& reply, const std::string& id) {
   jobs.hosting().claims().remove(
       RecurringJobs::hosted_id(id), [reply, id](const Result<bool>& removed) {
-        if (!removed.ok()) return reply(native_error(removed.error()));
-        reply(*removed ? json_response(200, {{"deleted", true}}) : no_recurring_job(id));
+        if (!removed.ok()) return reply(net::native_error(removed.error()));
+        reply(*removed ? net::json_response(200, {{"deleted", true}}) : no_recurring_job(id));
       });
 }
 
 void begin(const RecurringRequest& asked) {
   begin_trial(
       asked.jobs, asked.job,
-      [reply = asked.reply, job = asked.job](const Result<BatchSizeOptimizer::Given>& given) {
-        if (!given.ok()) return reply(native_error(given.error()));
-        OrderedJson document = json_of(job->job(), given->trial);
+      [reply = asked.reply, job = asked.job](const Result<zeus::BatchSizeOptimizer::Given>& given) {
+        if (!given.ok()) return reply(net::native_error(given.error()));
+        net::OrderedJson document = json_of(job->job(), given->trial);
         document["why"] = given->why;
-        reply(json_response(201, document));
+        reply(net::json_response(201, document));
       });
 }
 
-Result<TrialReport> parse_report(std::string_view body) {
-  return read_document<TrialReport>(
-      body, "the report", [](Fields& fields, Diagnostics&, TrialReport& report) {
+Result<zeus::TrialReport> parse_report(std::string_view body) {
+  return read_document<zeus::TrialReport>(
+      body, "the report", [](Fields& fields, Diagnostics&, zeus::TrialReport& report) {
         report.epoch =
             static_cast<int>(needed(fields, "epoch", fields.integer("epoch", 1, kLargest)));
         report.time.value = needed(fields, "time_s", fields.number("time_s", 0, kMostEnergy));
@@ -207,34 +212,34 @@ Result<TrialReport> parse_report(std::string_view body) {
       });
 }
 
-void take_report(const RecurringRequest& asked, const Trial& trial) {
-  Result<TrialReport> report = parse_report(asked.request.body);
-  if (!report.ok()) return asked.reply(native_error(report.error()));
+void take_report(const RecurringRequest& asked, const zeus::Trial& trial) {
+  Result<zeus::TrialReport> report = parse_report(asked.request.body);
+  if (!report.ok()) return asked.reply(net::native_error(report.error()));
   report->trial = trial.number;
   report->batch_size = trial.batch_size;
   take_trial_report(asked.jobs, asked.job, *report,
-                    [reply = asked.reply](const Result<TrialVerdict>& verdict) {
-                      if (!verdict.ok()) return reply(native_error(verdict.error()));
-                      reply(json_response(200, {{"stop", verdict->stop},
-                                                {"converged", verdict->converged},
-                                                {"reason", name_of(verdict->reason)},
-                                                {"cost", verdict->cost},
-                                                {"bound", null_if_nan(verdict->bound)}}));
+                    [reply = asked.reply](const Result<zeus::TrialVerdict>& verdict) {
+                      if (!verdict.ok()) return reply(net::native_error(verdict.error()));
+                      reply(net::json_response(200, {{"stop", verdict->stop},
+                                                     {"converged", verdict->converged},
+                                                     {"reason", name_of(verdict->reason)},
+                                                     {"cost", verdict->cost},
+                                                     {"bound", null_if_nan(verdict->bound)}}));
                     });
 }
 
 void handle_trial(const RecurringRequest& asked, std::string_view rest) {
   const std::optional<int> number = trial_of(rest);
-  const Trial* trial = number ? asked.job->optimizer().find(*number) : nullptr;
+  const zeus::Trial* trial = number ? asked.job->optimizer().find(*number) : nullptr;
   if (trial == nullptr) {
-    return asked.reply(native_error(404, "not_found", "the job has no such trial"));
+    return asked.reply(net::native_error(404, "not_found", "the job has no such trial"));
   }
   if (rest.ends_with(kReports)) return take_report(asked, *trial);
   if (asked.request.method == "GET") {
-    return asked.reply(json_response(200, json_of(asked.job->job(), *trial)));
+    return asked.reply(net::json_response(200, json_of(asked.job->job(), *trial)));
   }
   const auto respond = [reply = asked.reply](const Status& done) {
-    reply(done.ok() ? json_response(200, {{"ended", true}}) : native_error(done.error()));
+    reply(done.ok() ? net::json_response(200, {{"ended", true}}) : net::native_error(done.error()));
   };
   if (rest.ends_with(kEnd)) {
     return give_trial_up(asked.jobs, asked.job, trial->number, trial->batch_size, respond);
@@ -258,7 +263,7 @@ void handle_job(const RecurringRequest& asked) {
 }  // namespace
 
 void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
-                 std::function<void(const Result<BatchSizeOptimizer::Given>&)> done) {
+                 std::function<void(const Result<zeus::BatchSizeOptimizer::Given>&)> done) {
   auto given = jobs.act(job, [](HostedRecurringJob& one, Seconds now) { return one.next(now); });
   if (!given.ok()) return done(given);
   jobs.hosting().saver().when_stored(
@@ -272,8 +277,9 @@ void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
       });
 }
 
-void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job, const TrialReport& report,
-                       std::function<void(const Result<TrialVerdict>&)> done) {
+void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job,
+                       const zeus::TrialReport& report,
+                       std::function<void(const Result<zeus::TrialVerdict>&)> done) {
   auto verdict =
       jobs.act(job, [&](HostedRecurringJob& one, Seconds now) { return one.report(report, now); });
   if (!verdict.ok()) return done(verdict);
@@ -315,20 +321,22 @@ std::string methods_of_recurring_jobs(std::string_view path) {
   return trial.substr(end) == kReports || trial.substr(end) == kEnd ? "POST" : "";
 }
 
-bool needs_recurring_job_in_memory(const HttpRequest& request) {
+bool needs_recurring_job_in_memory(const net::HttpRequest& request) {
   return !trial_path(request.path).empty() || request.method == "GET";
 }
 
-bool handle_recurring_jobs(RecurringJobs& jobs, HttpRequest& request, const Reply& reply) {
+bool handle_recurring_jobs(RecurringJobs& jobs, net::HttpRequest& request,
+                           const net::Reply& reply) {
   if (request.path == kRecurringPath) return list_recurring_jobs(jobs, request, reply), true;
   const std::optional<std::string> id = recurring_job_of_path(request.path);
   if (!id) return false;
   if (!RecurringJobs::is_id(*id)) {
-    reply(native_error(400, "invalid_input",
-                       "the id of a recurring job has 1 to 128 bytes, none of them control "
-                       "characters"));
+    reply(net::native_error(400, "invalid_input",
+                            "the id of a recurring job has 1 to 128 bytes, none of them control "
+                            "characters"));
   } else if (methods_of_recurring_jobs(request.path).empty()) {
-    reply(native_error(404, "not_found", "there is nothing at " + request.path.substr(0, 200)));
+    reply(
+        net::native_error(404, "not_found", "there is nothing at " + request.path.substr(0, 200)));
   } else if (request.method == "PUT") {
     put_recurring_job(jobs, request, reply, *id);
   } else if (request.method == "DELETE" && trial_path(request.path).empty()) {
@@ -342,4 +350,4 @@ bool handle_recurring_jobs(RecurringJobs& jobs, HttpRequest& request, const Repl
   return true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/training/server/recurring_jobs.h"
 
-namespace harpe {
+namespace harpe::training {
 
 inline constexpr std::string_view kRecurringPath = "/v1/recurring-jobs";
 
@@ -22,19 +22,20 @@ std::string methods_of_recurring_jobs(std::string_view path);
 
 /// Whether a request is about what its job is now, which has to be in memory then. The path is one
 /// of these.
-bool needs_recurring_job_in_memory(const HttpRequest& request);
+bool needs_recurring_job_in_memory(const net::HttpRequest& request);
 
 /// False when the path is none of these. The method is one of the path's.
-bool handle_recurring_jobs(RecurringJobs& jobs, HttpRequest& request, const Reply& reply);
+bool handle_recurring_jobs(RecurringJobs& jobs, net::HttpRequest& request, const net::Reply& reply);
 
 /// A recurrence begins, and is stored, or it is given up again. `done` on the loop's thread.
 void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
-                 std::function<void(const Result<BatchSizeOptimizer::Given>&)> done);
+                 std::function<void(const Result<zeus::BatchSizeOptimizer::Given>&)> done);
 /// Takes a report, and stores it.
-void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job, const TrialReport& report,
-                       std::function<void(const Result<TrialVerdict>&)> done);
+void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job,
+                       const zeus::TrialReport& report,
+                       std::function<void(const Result<zeus::TrialVerdict>&)> done);
 /// Gives a trial up, and stores that.
 void give_trial_up(RecurringJobs& jobs, const RecurringJobPtr& job, int trial, int batch_size,
                    std::function<void(const Status&)> done);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,7 +2,7 @@
 
 #include "harpe/base/check.h"
 
-namespace harpe {
+namespace harpe::training {
 
 Revisions Revisions::of_stored(std::int64_t revision) {
   Revisions revisions;
@@ -42,4 +42,4 @@ void Revisions::written(std::int64_t revision) {
   in_store_ = true;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace harpe {
+namespace harpe::training {
 
 class Revisions {
  public:
@@ -43,4 +43,4 @@ class Revisions {
   bool differs_ = false, in_store_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 TEST(Revisions, RiseWithEveryContentThatIsWritten) {
@@ -74,4 +74,4 @@ TEST(RevisionsDeathTest, EndTheProgramRatherThanWriteTheSameAgain) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

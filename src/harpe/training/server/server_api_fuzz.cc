@@ -31,7 +31,7 @@
 #include "harpe/training/server/contract_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -143,7 +143,7 @@ class FilledStore final : public Store {
 /// What came of one request.
 struct Outcome {
   int responses = 0;
-  HttpResponse response;  ///< the last one
+  net::HttpResponse response;  ///< the last one
 };
 
 class Server {
@@ -173,7 +173,7 @@ class Server {
                                bool must_respond = true) {
     const std::size_t question = target.find('?');
     const auto outcome = std::make_shared<Outcome>();
-    HttpRequest request;
+    net::HttpRequest request;
     request.method = method;
     request.path = target.substr(0, question);
     if (question != std::string::npos) request.query = target.substr(question + 1);
@@ -181,7 +181,7 @@ class Server {
     request.body = body;
     request.client = "a client";
     request.needs_token = needs_token_;
-    api_.handle(std::move(request), [outcome](HttpResponse response) {
+    api_.handle(std::move(request), [outcome](net::HttpResponse response) {
       ++outcome->responses;
       outcome->response = std::move(response);
     });
@@ -218,18 +218,18 @@ class Server {
   const bool needs_token_;
   ManualClock clock_;
   double time_ = 1000;
-  ServerLoop loop_;
+  net::ServerLoop loop_;
   Hosting hosting_;
   JobRegistry registry_{loop_, hosting_, {.workers = 1}};
   RecurringJobs recurring_jobs_{hosting_, [] { return 1; }};
   ServerApi api_{
-      registry_, recurring_jobs_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
+      registry_, recurring_jobs_, {.token_keys = *net::TokenKeys::of(kKey), .version = "fuzz"}};
 };
 
 // --- Requests -----------------------------------------------------------------------------------
 
-std::string bearer(const TokenClaims& claims) {
-  return "Bearer " + SigningKey::of(kKey)->sign(claims);
+std::string bearer(const net::TokenClaims& claims) {
+  return "Bearer " + net::SigningKey::of(kKey)->sign(claims);
 }
 
 const std::map<std::string, std::string, std::less<>>& tokens() {
@@ -307,7 +307,7 @@ void check_unharmed(const std::string& before, const HostedJob& job, const Reque
               json::diff(was, is).dump());
 }
 
-void check_response(const Request& request, const HttpResponse& response) {
+void check_response(const Request& request, const net::HttpResponse& response) {
   const std::string path = request.target.substr(0, request.target.find('?'));
   const std::string asked = request.method + " " + request.target + "\n" + request.body + "\n" +
                             std::to_string(response.status) + " " + response.body;
@@ -338,7 +338,7 @@ void check_assignments(const HostedJob& hosted) {
 /// After a crash the server goes on from what is stored.
 void check_snapshot(const HostedJob& hosted, Seconds now) {
   const JobTexts texts = hosted.job.texts();
-  std::optional<PlanTable> plans;
+  std::optional<plan::PlanTable> plans;
   if (hosted.job.plans() != nullptr) plans = *hosted.job.plans();
   Result<Job> restored = Job::read(texts, std::move(plans), now);
   require(restored.ok(), "a job can be restored",
@@ -347,9 +347,9 @@ void check_snapshot(const HostedJob& hosted, Seconds now) {
 }
 
 void check_snapshot(const HostedRecurringJob& hosted) {
-  const std::string text = batch_size_optimizer_json(hosted.optimizer());
-  const Result<BatchSizeOptimizer> restored = parse_batch_size_optimizer(text);
-  require(restored.ok() && batch_size_optimizer_json(*restored) == text,
+  const std::string text = zeus::batch_size_optimizer_json(hosted.optimizer());
+  const Result<zeus::BatchSizeOptimizer> restored = zeus::parse_batch_size_optimizer(text);
+  require(restored.ok() && zeus::batch_size_optimizer_json(*restored) == text,
           "a recurring job can be restored", text);
 }
 
@@ -453,7 +453,7 @@ void run(std::string_view input) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   harpe::run({reinterpret_cast<const char*>(data), size});

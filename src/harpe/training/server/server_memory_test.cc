@@ -7,7 +7,7 @@
 
 #include "harpe/training/server/server_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,4 +47,4 @@ TEST(Memory, RanksThatRegisterNeedRoom) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -14,10 +14,10 @@
 #include "harpe/net/service/metrics_text.h"
 #include "harpe/training/server/hosted_job.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
-using MetricType = MetricsText::Type;
+using MetricType = net::MetricsText::Type;
 
 /// A job as it is now, for a worker that writes its series.
 struct JobSample {
@@ -44,8 +44,8 @@ constexpr std::array kActivePhases{JobPhase::kRegistering,    JobPhase::kProfili
 constexpr std::size_t kMostJobMetrics = 1000;
 
 /// A number of each job. \param known  which jobs have it
-void each_job(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
-              MetricType type, const std::string& help,
+void each_job(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
+              const std::string& name, MetricType type, const std::string& help,
               const std::function<double(const JobSample&)>& value,
               const std::function<bool(const JobSample&)>& known = {}) {
   metrics.family("harpe_job_" + name, type, help);
@@ -55,14 +55,15 @@ void each_job(MetricsText& metrics, const std::vector<JobSample>& jobs, const st
 }
 
 /// A time or energy that is 0 where it is not known.
-void measured(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
-              const std::string& help, const std::function<double(const JobSample&)>& value) {
+void measured(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
+              const std::string& name, const std::string& help,
+              const std::function<double(const JobSample&)>& value) {
   each_job(metrics, jobs, name, MetricType::kGauge, help, value,
            [&value](const JobSample& job) { return value(job) != 0; });
 }
 
 /// The pace, and by what the decision on it was made, of the jobs that had something to go by.
-void write_pace(MetricsText& metrics, const std::vector<JobSample>& jobs) {
+void write_pace(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   each_job(
       metrics, jobs, "pace_seconds", MetricType::kGauge,
       "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
@@ -101,16 +102,16 @@ JobSample::JobSample(const HostedJob& job, Seconds now)
   if (job.carbon.decision()) {
     carbon = job.carbon.decision()->present;
     carbon_source = job.carbon.state().source;
-    carbon_kind = kind_word(job.carbon.state().kind);
+    carbon_kind = carbon::kind_word(job.carbon.state().kind);
   }
   for (const PipelineState& pipeline : job.job.pipelines()) {
-    const bool is_all_max = pipeline.plan.from == PlanRef::From::kAllMax;
+    const bool is_all_max = pipeline.plan.from == plan::PlanRef::From::kAllMax;
     if (pipeline.planned && !is_all_max) gap = std::max(gap, pipeline.gap.value_or(-1));
   }
 }
 
 /// Writes the series of each job. They carry its id alone; `harpe_job_info` has its names.
-void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs) {
+void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   metrics.family("harpe_job_info", MetricType::kGauge, "A job whose training goes on; always 1.");
   for (const JobSample& job : jobs) {
     metrics.sample(1, {{"job_id", job.id}, {"name", job.name}, {"schedule", job.schedule}});
@@ -168,8 +169,8 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
       [](const JobSample& job) { return job.gap >= 0; });
 }
 
-void one(MetricsText& metrics, const std::string& name, MetricType type, const std::string& help,
-         double value) {
+void one(net::MetricsText& metrics, const std::string& name, MetricType type,
+         const std::string& help, double value) {
   metrics.family("harpe_server_" + name, type, help);
   metrics.sample(value);
 }
@@ -179,7 +180,7 @@ double count(std::uint64_t number) {
 }
 
 /// What jobs count themselves is summed up anew each time.
-void job_families(MetricsText& metrics, const JobRegistry& registry) {
+void job_families(net::MetricsText& metrics, const JobRegistry& registry) {
   std::array<std::size_t, kActivePhases.size()> in_phase{};
   std::size_t ranks = 0, listeners = 0, active = 0;
   for (const JobPtr& job : registry.jobs()) {
@@ -211,7 +212,7 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
   one(metrics, "listeners", MetricType::kGauge, "Clients that listen to events.", count(listeners));
 }
 
-void planner_families(MetricsText& metrics, const JobRegistry& registry) {
+void planner_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobPlanner& planner = registry.planner();
   one(metrics, "characterizations_total", MetricType::kCounter, "Jobs whose plans were made.",
       count(planner.planned()));
@@ -228,7 +229,7 @@ void planner_families(MetricsText& metrics, const JobRegistry& registry) {
       count(searcher.found()));
 }
 
-void store_families(MetricsText& metrics, const JobRegistry& registry) {
+void store_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobSaver::Counts& counts = registry.hosting().saver().counts();
   one(metrics, "saves_total", MetricType::kCounter, "Transactions of the store.",
       count(counts.saves));
@@ -245,26 +246,27 @@ void store_families(MetricsText& metrics, const JobRegistry& registry) {
 /// The intensity that decisions use now. If no decision is possible, the newest known intensity.
 struct ShownIntensity {
   double grams_per_kwh = 0;
-  LadderStep ladder = LadderStep::kYearlyMean;
-  std::optional<UtcTime> known_since = {};
+  carbon::LadderStep ladder = carbon::LadderStep::kYearlyMean;
+  std::optional<carbon::UtcTime> known_since = {};
 };
 
 std::optional<ShownIntensity> shown_intensity(const OfferedSource& source, Seconds now) {
   if (!source.reading) return std::nullopt;
   const IntensityReading& reading = *source.reading;
   if (const auto present = present_intensity(reading, now)) {
-    return ShownIntensity{.grams_per_kwh = present->grams_per_kwh,
-                          .ladder = present->measured ? LadderStep::kFresh : LadderStep::kForecast,
-                          .known_since = present->known_since};
+    return ShownIntensity{
+        .grams_per_kwh = present->grams_per_kwh,
+        .ladder = present->measured ? carbon::LadderStep::kFresh : carbon::LadderStep::kForecast,
+        .known_since = present->known_since};
   }
-  const auto known = aged(reading.current, UtcTime{static_cast<std::int64_t>(now.value)});
+  const auto known = aged(reading.current, carbon::UtcTime{static_cast<std::int64_t>(now.value)});
   if (!known) return std::nullopt;
   return ShownIntensity{.grams_per_kwh = known->intensity.grams_per_kwh,
                         .ladder = known->ladder,
                         .known_since = known->fetched_at};
 }
 
-void carbon_families(MetricsText& metrics, const CarbonPacer* pacer, Seconds now) {
+void carbon_families(net::MetricsText& metrics, const CarbonPacer* pacer, Seconds now) {
   if (pacer == nullptr) return;
   using Value = std::function<std::optional<double>(const OfferedSource&)>;
   const auto each = [&](const std::string& name, const std::string& help, const Value& value) {
@@ -274,7 +276,7 @@ void carbon_families(MetricsText& metrics, const CarbonPacer* pacer, Seconds now
       if (!found) continue;
       metrics.sample(*found, {{"source", one.name},
                               {"zone", one.identity.zone},
-                              {"kind", std::string(kind_word(one.identity.kind))}});
+                              {"kind", std::string(carbon::kind_word(one.identity.kind))}});
     }
   };
   const auto of_shown =
@@ -325,10 +327,10 @@ void carbon_families(MetricsText& metrics, const CarbonPacer* pacer, Seconds now
 
 }  // namespace
 
-void handle_server_metrics(ServerContext& context, const Reply& reply) {
+void handle_server_metrics(ServerContext& context, const net::Reply& reply) {
   JobRegistry& registry = context.registry;
   const RegistryCounts& counts = registry.counts();
-  MetricsText metrics;
+  net::MetricsText metrics;
   metrics.family("harpe_server_info", MetricType::kGauge, "The server; always 1.");
   metrics.sample(1, {{"version", context.options.version}});
   one(metrics, "uptime_seconds", MetricType::kGauge, "Time since the start.",
@@ -383,4 +385,4 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
       });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

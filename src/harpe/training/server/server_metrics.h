@@ -4,8 +4,8 @@
 
 #include "harpe/training/server/api.h"
 
-namespace harpe {
+namespace harpe::training {
 
-void handle_server_metrics(ServerContext& context, const Reply& reply);
+void handle_server_metrics(ServerContext& context, const net::Reply& reply);
 
-}  // namespace harpe
+}  // namespace harpe::training

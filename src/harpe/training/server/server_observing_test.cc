@@ -9,7 +9,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -56,4 +56,4 @@ TEST(Observing, AssignsNothingAndEstimatesARange) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

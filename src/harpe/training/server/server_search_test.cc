@@ -11,7 +11,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -74,7 +74,7 @@ Joules energy_after(std::int64_t windows) {
                                     .objective = spec.objective,
                                     .only_objective = true};
   const Frontier frontier = *characterize(spec, *planned_pipeline(spec), request);
-  const PlanTable table = *search_plan(spec, request, frontier, windows, {});
+  const plan::PlanTable table = *search_plan(spec, request, frontier, windows, {});
   return table.plans()[*table.for_objective()].energy;
 }
 
@@ -150,4 +150,4 @@ TEST(PlanSearch, IsForOneJobAtATimeAndEndsAtOnceWhereItIsNotWanted) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 
 #include "harpe/training/server/server_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -142,9 +142,9 @@ TEST(Starts, AnotherShapeTakesOverWithMostOfItsRanksAndKeepsThePlans) {
 }
 
 TEST(Starts, TakingOverAtOnceIsForWhoHoldsTheTokenOfTheJob) {
-  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const auto keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef");
   const TestServer server({.keys = keys});
-  const auto bearer = [&](const TokenClaims& claims) {
+  const auto bearer = [&](const net::TokenClaims& claims) {
     return "Authorization: Bearer " + keys->sign(claims) + "\r\n";
   };
   const std::string any = bearer({.subject = "a", .scopes = {kJobWrite, kJobRead}});
@@ -164,7 +164,7 @@ TEST(Starts, TakingOverAtOnceIsForWhoHoldsTheTokenOfTheJob) {
 }
 
 TEST(Starts, WhoHasNoGoodTokenIsNamedToo) {
-  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const auto keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef");
   const TestServer server({.keys = keys});
   const std::string good = "Authorization: Bearer " +
                            keys->sign({.subject = "a", .scopes = {kJobWrite, kJobRead}}) + "\r\n";
@@ -207,4 +207,4 @@ TEST(Starts, RanksOfZeusDoNotWaitForThoseThatAreGone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

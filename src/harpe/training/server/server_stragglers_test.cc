@@ -9,7 +9,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -77,4 +77,4 @@ TEST(Stragglers, ASlowStageGetsPlansOfItsOwnCostsFromTheWorkers) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

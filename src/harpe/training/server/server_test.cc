@@ -10,7 +10,7 @@
 #include "harpe/training/server/server_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using nlohmann::json;
@@ -186,7 +186,7 @@ TEST(Server, TellsWhatIsKnownOfAJob) {
   const json frontier = server.ask("GET", "/v1/jobs/j/frontier").json();
   ASSERT_GT(frontier["plans"].size(), 2);
   EXPECT_LT(frontier["plans"].front()["time_s"], frontier["plans"].back()["time_s"]);
-  const auto plans = PlanTable::parse(server.ask("GET", "/v1/jobs/j/plans").body, "answer");
+  const auto plans = plan::PlanTable::parse(server.ask("GET", "/v1/jobs/j/plans").body, "answer");
   ASSERT_TRUE(plans.ok()) << plans.error().text();
   EXPECT_EQ(plans->plans().size(), frontier["plans"].size());
   const json log = server.ask("GET", "/v1/jobs/j/log").json();
@@ -331,21 +331,21 @@ TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
       characterize(one_f_one_b({.stages = 2, .micro_batches = kMicroBatches}),
                    *parse_profile(test_profile(), "profile"), {.blocking_power = Watts{80}});
   const auto table = [&](Effort effort) {
-    return *PlanTable::build(*frontier,
-                             {.plans = 20, .objective = Objective{}, .plan = {.effort = effort}});
+    return *plan::PlanTable::build(
+        *frontier, {.plans = 20, .objective = Objective{}, .plan = {.effort = effort}});
   };
-  const PlanTable quick = table(Effort::kQuick);
+  const plan::PlanTable quick = table(Effort::kQuick);
   EXPECT_NE(plans, quick.json() + "\n");
-  EXPECT_EQ(plans, PlanTable::merged(quick, table(Effort::kFull)).json() + "\n");
+  EXPECT_EQ(plans, plan::PlanTable::merged(quick, table(Effort::kFull)).json() + "\n");
   const TestServer again({.store = store()});
   EXPECT_TRUE(planned(again, "j")) << "there is nothing to be made again";
   EXPECT_EQ(again.ask("GET", "/v1/jobs/j/plans").body, plans);
 }
 
 TEST(Server, LimitsRatesAndChecksTokens) {
-  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const auto keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef");
   const TestServer server({.keys = keys});
-  const auto with = [&](const TokenClaims& claims) {
+  const auto with = [&](const net::TokenClaims& claims) {
     return "Authorization: Bearer " + keys->sign(claims) + "\r\n";
   };
   const std::string write = with({.subject = "a", .scopes = {kJobWrite}});
@@ -381,7 +381,7 @@ TEST(Server, LimitsRatesAndChecksTokens) {
 }
 
 TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
-  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const auto keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef");
   const TestServer server({.keys = keys});
   const std::string size = "Content-Length: 16000000\r\n";
   const std::string token =
@@ -496,7 +496,7 @@ TEST(Server, WaitsForARankOfZeusWhoseConnectionEnded) {
 }
 
 TEST(Server, ForgetsListenersThatHaveLeft) {
-  ServerLoop loop;
+  net::ServerLoop loop;
   Hosting hosting(loop, system_clock(), nullptr, {}, [](const std::string&) {});
   JobRegistry registry(loop, hosting, {});
   JobRegistry::JobPtr job;
@@ -522,4 +522,4 @@ TEST(Server, SaysWhereAJobHasMoreRanksThanItHasConnectionsFor) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -28,7 +28,7 @@
 #include "harpe/training/server/training_server.h"
 #include "harpe/training/server/worker_pool.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct TestResponse {
   int status = 0;
@@ -123,7 +123,7 @@ class TestServer {
  public:
   struct Options {
     std::unique_ptr<Store> store = nullptr;
-    std::shared_ptr<TokenKeys> keys = {};
+    std::shared_ptr<net::TokenKeys> keys = {};
     double requests_per_second = 0;
     int workers = 1;
     std::size_t most_ranks = 0;
@@ -137,9 +137,9 @@ class TestServer {
     MakeWorkers make_workers = WorkerPool::make;
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
-    Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
+    Result<UniqueFd> fd = net::listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
     EXPECT_TRUE(fd.ok());
-    const std::string address = listening_address(fd->get());
+    const std::string address = net::listening_address(fd->get());
     port_ = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
     std::promise<void> ready;
     std::future<void> is_ready = ready.get_future();
@@ -169,7 +169,7 @@ class TestServer {
 
  private:
   void serve(UniqueFd listening, std::promise<void>& ready) {
-    ServerLoop loop;
+    net::ServerLoop loop;
     Hosting hosting(loop, system_clock(), options_.store.get(),
                     {.most_jobs = options_.most_jobs,
                      .most_memory = options_.most_memory,
@@ -189,12 +189,12 @@ class TestServer {
                    .version = "test",
                    .most_ranks = options_.most_ranks,
                    .schedule_patience = options_.schedule_patience});
-    HttpLimits limits = ServerOptions::default_limits();
+    net::HttpLimits limits = ServerOptions::default_limits();
     limits.at_once = limits.after_end = Seconds{0.01};
-    limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
-    HttpServer server(
+    limits.refuse_unread = [&api](const net::HttpRequest& head) { return api.refuse_unread(head); };
+    net::HttpServer server(
         loop,
-        [&api](HttpRequest request, Reply reply) {
+        [&api](net::HttpRequest request, net::Reply reply) {
           api.handle(std::move(request), std::move(reply));
         },
         std::move(limits), [](const std::string&) {});
@@ -212,8 +212,8 @@ class TestServer {
 
   Options options_;
   std::uint16_t port_ = 0;
-  std::atomic<ServerLoop*> loop_ = nullptr;
-  HttpServer* server_ = nullptr;  ///< on the loop's thread
+  std::atomic<net::ServerLoop*> loop_ = nullptr;
+  net::HttpServer* server_ = nullptr;  ///< on the loop's thread
   std::thread thread_;
 };
 
@@ -269,4 +269,4 @@ inline void begin(const TestServer& server, const std::string& job, int micro_ba
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

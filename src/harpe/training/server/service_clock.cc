@@ -7,7 +7,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/training/store/process_identity.h"
 
-namespace harpe {
+namespace harpe::training {
 
 MachineClocks MachineClocks::system() {
   return {.boot_time = [] { return (system_clock().now() - Instant{}).value; },
@@ -40,4 +40,4 @@ ClockMark ServiceClock::mark() const {
           .wall = clocks_.wall()};
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

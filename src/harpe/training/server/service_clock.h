@@ -16,7 +16,7 @@
 #include "harpe/base/units.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The clocks of a machine.
 struct MachineClocks {
@@ -49,4 +49,4 @@ class ServiceClock {
   double base_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

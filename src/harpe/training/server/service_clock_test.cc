@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// A machine whose clocks a test sets.
@@ -68,4 +68,4 @@ TEST(ServiceClock, OfThisMachineRises) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

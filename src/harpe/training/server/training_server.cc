@@ -36,7 +36,7 @@
 #include "harpe/training/store/store.h"
 #include "harpe/training/store/store_url.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kTick{1};
@@ -52,11 +52,11 @@ constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
 
 /// How many connections there can be, which is told.
-void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
-  const std::uint64_t files = raise_file_limit();
+void fit_connections(net::HttpLimits& limits, bool shared, net::ServerLog& log) {
+  const std::uint64_t files = net::raise_file_limit();
   // Where several servers share jobs, each request may be handed on over another connection.
   const std::size_t others = kOtherFiles + (shared ? kFilesOfServers : 0) + limits.reserve;
-  const std::size_t fit = connections_within(files, others, shared ? 2 : 1);
+  const std::size_t fit = net::connections_within(files, others, shared ? 2 : 1);
   const std::size_t wanted = limits.connections > 0 ? limits.connections : kMostConnections;
   limits.connections = std::min(wanted, fit);
   std::string line = "holds " + std::to_string(limits.connections) + " connections at once, for " +
@@ -69,11 +69,12 @@ void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
   log.write(line);
 }
 
-void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>& reload) {
+void watch_signals(net::ServerLoop& loop, net::ServerLog& log,
+                   const std::function<void()>& reload) {
   // A file at its limit is a store that does not work: that is told, and no reason to end.
   std::signal(SIGXFSZ, SIG_IGN);
   loop.on_signals({SIGTERM, SIGINT, SIGHUP},
-                  [&loop, &log, reload, terminal = ControllingTerminal()](int signal) {
+                  [&loop, &log, reload, terminal = net::ControllingTerminal()](int signal) {
                     if (signal != SIGHUP || terminal.has_closed()) {
                       log.write("asked to stop");
                       return loop.stop();
@@ -87,14 +88,14 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
 // --- Waiting for the database -------------------------------------------------------------------
 
 /// Does not name the database: anyone can read this response. The log names it.
-HttpResponse waits(const HttpRequest& /*request*/) {
-  HttpResponse response =
-      native_error(503, "unavailable", "this server has just started and waits for its database");
+net::HttpResponse waits(const net::HttpRequest& /*request*/) {
+  net::HttpResponse response = net::native_error(
+      503, "unavailable", "this server has just started and waits for its database");
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
-HttpLimits without_bodies(HttpLimits limits) {
+net::HttpLimits without_bodies(net::HttpLimits limits) {
   limits.refuse_unread = waits;
   return limits;
 }
@@ -106,32 +107,33 @@ HttpLimits without_bodies(HttpLimits limits) {
 class WaitingServer {
  public:
   /// \param tls  of TCP; none: plain HTTP
-  static Result<std::unique_ptr<WaitingServer>> serve(const std::vector<OpenSocket>& sockets,
-                                                      const std::optional<TlsFiles>& tls,
-                                                      HttpLimits limits, ServerLog& log);
+  static Result<std::unique_ptr<WaitingServer>> serve(const std::vector<net::OpenSocket>& sockets,
+                                                      const std::optional<net::TlsFiles>& tls,
+                                                      net::HttpLimits limits, net::ServerLog& log);
   ~WaitingServer();
   WaitingServer(const WaitingServer&) = delete;
   WaitingServer& operator=(const WaitingServer&) = delete;
 
  private:
-  WaitingServer(HttpLimits limits, ServerLog& log);
+  WaitingServer(net::HttpLimits limits, net::ServerLog& log);
 
-  ServerLoop loop_;
-  HttpServer server_;
+  net::ServerLoop loop_;
+  net::HttpServer server_;
   std::thread thread_;
 };
 
-WaitingServer::WaitingServer(HttpLimits limits, ServerLog& log)
+WaitingServer::WaitingServer(net::HttpLimits limits, net::ServerLog& log)
     : server_(
-          loop_, [](const HttpRequest& request, const Reply& reply) { reply(waits(request)); },
+          loop_,
+          [](const net::HttpRequest& request, const net::Reply& reply) { reply(waits(request)); },
           without_bodies(std::move(limits)), [&log](const std::string& line) { log.write(line); }) {
 }
 
-Result<std::unique_ptr<WaitingServer>> WaitingServer::serve(const std::vector<OpenSocket>& sockets,
-                                                            const std::optional<TlsFiles>& tls,
-                                                            HttpLimits limits, ServerLog& log) {
+Result<std::unique_ptr<WaitingServer>> WaitingServer::serve(
+    const std::vector<net::OpenSocket>& sockets, const std::optional<net::TlsFiles>& tls,
+    net::HttpLimits limits, net::ServerLog& log) {
   std::unique_ptr<WaitingServer> server(new WaitingServer(std::move(limits), log));
-  for (const OpenSocket& socket : sockets) {
+  for (const net::OpenSocket& socket : sockets) {
     UniqueFd listening(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));
     HARPE_TRY(
         server->server_.serve(std::move(listening), false, socket.is_tcp && tls ? &*tls : nullptr));
@@ -189,7 +191,8 @@ bool is_worth_waiting(const std::string& store, const Error& error) {
 /// password, a database of a later Harpe.
 /// \param when_away  called once, after the first attempt that failed
 Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
-                                           ServerLog& log, const std::function<void()>& when_away) {
+                                           net::ServerLog& log,
+                                           const std::function<void()>& when_away) {
   const EndsOnSignals ends;
   for (int tries = 0;; ++tries) {
     Result<std::unique_ptr<Store>> store = Store::open(url, options);
@@ -199,15 +202,15 @@ Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOp
       log.write("waits for its database: " + store.error().text());
     }
     if (tries == 0) when_away();
-    notify_systemd(kStillStarting);
+    net::notify_systemd(kStillStarting);
     std::this_thread::sleep_for(kPauseBetweenTries);
   }
 }
 
 /// \param url  where other servers reach this one
 Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
-                                          const std::vector<OpenSocket>& sockets,
-                                          const HttpLimits& limits, ServerLog& log) {
+                                          const std::vector<net::OpenSocket>& sockets,
+                                          const net::HttpLimits& limits, net::ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
     return std::unique_ptr<Store>();
@@ -230,42 +233,43 @@ bool shares_store(const ServerOptions& options) {
 }
 
 /// What clients and other servers reach a socket by: "https://10.0.0.5:7787".
-std::string url_of(const OpenSocket& socket, bool tls) {
+std::string url_of(const net::OpenSocket& socket, bool tls) {
   return (tls ? "https://" : "http://") + socket.name.substr(0, socket.name.find(' '));
 }
 
 /// Where other servers reach this one; empty where there is no TCP.
-std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>& sockets) {
+std::string peer_url(const ServerOptions& options, const std::vector<net::OpenSocket>& sockets) {
   if (!options.peer_url.empty()) return options.peer_url;
-  const auto tcp = std::ranges::find_if(sockets, &OpenSocket::is_tcp);
+  const auto tcp = std::ranges::find_if(sockets, &net::OpenSocket::is_tcp);
   if (tcp == sockets.end()) return {};
-  return reachable_url(url_of(*tcp, options.tls.has_value()));
+  return net::reachable_url(url_of(*tcp, options.tls.has_value()));
 }
 
 /// Null where no other server shares the store.
-Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, ServerLoop& loop,
+Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, net::ServerLoop& loop,
                                                Hosting& hosting, Store& store,
-                                               const std::shared_ptr<TokenKeys>& keys,
+                                               const std::shared_ptr<net::TokenKeys>& keys,
                                                const std::function<void(const std::string&)>& log) {
-  HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
-                                    .trusted = options.peer_certificates,
-                                    .trusted_network = options.insecure,
-                                    .may_wait = waits_for_other_ranks};
+  net::HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
+                                         .trusted = options.peer_certificates,
+                                         .trusted_network = options.insecure,
+                                         .may_wait = waits_for_other_ranks};
   if (keys != nullptr) {
-    forwarding.token_of = [keys](const HttpRequest& request) {
-      return forward_token(*keys, request.client, std::time(nullptr));
+    forwarding.token_of = [keys](const net::HttpRequest& request) {
+      return net::forward_token(*keys, request.client, std::time(nullptr));
     };
   }
-  HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
+  net::HttpForwarder forwarder = HARPE_TRY(net::HttpForwarder::create(loop, forwarding));
   auto owners = std::make_unique<JobOwners>(
       loop, hosting, store,
-      JobOwners::Options{.url = hosting.options().url,
-                         .forward =
-                             [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
-                                 const std::string& url, const HttpRequest& request,
-                                 HttpForwarder::Answered answered) {
-                               to_others->forward(url, request, std::move(answered));
-                             }},
+      JobOwners::Options{
+          .url = hosting.options().url,
+          .forward =
+              [to_others = std::make_shared<net::HttpForwarder>(std::move(forwarder))](
+                  const std::string& url, const net::HttpRequest& request,
+                  net::HttpForwarder::Answered answered) {
+                to_others->forward(url, request, std::move(answered));
+              }},
       log);
   HARPE_TRY(owners->start());
   return owners;
@@ -273,14 +277,14 @@ Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, Ser
 
 }  // namespace
 
-HttpLimits ServerOptions::default_limits() {
-  HttpLimits limits{
+net::HttpLimits ServerOptions::default_limits() {
+  net::HttpLimits limits{
       .connections = 0, .connections_per_user = 65'536, .buffered = 256UL * 1024 * 1024};
   // A specification may be large and the network slow; a schedule may be waited for.
   limits.request = Seconds{60};
   limits.response = Seconds{7.0 * 24 * 3600};
   limits.sizes.body_of = body_limit_of;
-  limits.is_vital = [](const HttpRequest& head) {
+  limits.is_vital = [](const net::HttpRequest& head) {
     return head.path == "/health" || head.path == "/metrics";
   };
   limits.full =
@@ -298,7 +302,7 @@ Status check_server_options(const ServerOptions& options) {
     diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is off");
   }
   if (!options.tcp.empty()) {
-    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    const Result<net::TcpAddress> address = net::parse_tcp_address(options.tcp);
     if (!address.ok()) diagnostics.add(address.error().text());
     const bool is_secure = options.tls && !options.signing_key.empty();
     if (address.ok() && !address->loopback && !is_secure && !options.insecure) {
@@ -334,13 +338,13 @@ Status check_server_options(const ServerOptions& options) {
 
 namespace {
 
-HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKeys>& keys,
-                     ServerLog& log) {
-  HttpLimits limits = options.limits;
+net::HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<net::TokenKeys>& keys,
+                          net::ServerLog& log) {
+  net::HttpLimits limits = options.limits;
   fit_connections(limits, shares_store(options), log);
   if (keys != nullptr) {
-    limits.origin_of = [keys](const HttpRequest& head) {
-      return forwarded_client(*keys, head.forward_token, std::time(nullptr));
+    limits.origin_of = [keys](const net::HttpRequest& head) {
+      return net::forwarded_client(*keys, head.forward_token, std::time(nullptr));
     };
   }
   return limits;
@@ -348,10 +352,10 @@ HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKe
 
 /// Takes over the jobs of the store, or shares them with its other servers.
 /// \returns  null where the store is this server's alone
-Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, ServerLoop& loop,
+Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, net::ServerLoop& loop,
                                              Hosting& hosting, Store& store,
-                                             const std::shared_ptr<TokenKeys>& keys,
-                                             ServerLog& log) {
+                                             const std::shared_ptr<net::TokenKeys>& keys,
+                                             net::ServerLog& log) {
   if (shares_store(options)) {
     auto owners = HARPE_TRY(open_owners(options, loop, hosting, store, keys,
                                         [&log](const std::string& line) { log.write(line); }));
@@ -366,15 +370,16 @@ Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, Serve
 }
 
 /// \returns  what the sockets are called
-Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
-                                               const ServerOptions& options, ServerLog& log) {
+Result<std::vector<std::string>> serve_sockets(net::HttpServer& server,
+                                               std::vector<net::OpenSocket>& sockets,
+                                               const ServerOptions& options, net::ServerLog& log) {
   std::vector<std::string> names;
-  for (OpenSocket& socket : sockets) {
+  for (net::OpenSocket& socket : sockets) {
     names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
-    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    const net::TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     HARPE_TRY(server.serve(std::move(socket.fd), !options.signing_key.empty(), tls));
   }
-  if (options.signing_key.empty() && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
+  if (options.signing_key.empty() && std::ranges::any_of(sockets, &net::OpenSocket::is_tcp)) {
     log.write(
         "has no --signing-key: every user of this machine, and all others who can connect, may "
         "read, change and delete every job");
@@ -382,8 +387,8 @@ Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<O
   return names;
 }
 
-Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, ServerLoop& loop,
-                                                const Hosting& hosting, ServerLog& log) {
+Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, net::ServerLoop& loop,
+                                                const Hosting& hosting, net::ServerLog& log) {
   auto feeds = HARPE_TRY(CarbonFeeds::open(
       loop, {.sources = options.carbon, .wall = [&hosting] { return hosting.time().wall(); }},
       [&log](const std::string& line) { log.write(line); }));
@@ -417,8 +422,8 @@ JobRegistry::Options registry_options(const ServerOptions& options, const Carbon
 }
 
 /// What is done again and again while the server runs.
-void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
-                JobOwners* owners) {
+void add_duties(const ServerOptions& options, net::ServerLoop& loop, Hosting& hosting,
+                ServerApi& api, JobOwners* owners) {
   loop.every(kTick, [&hosting, &api] {
     hosting.tick();
     api.tick();
@@ -434,12 +439,12 @@ void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting
       kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
   loop.every(prune_period, [&hosting] { hosting.prune(kEventsKept); });
   hosting.verifier().verify();
-  if (const auto period = watchdog_period()) {
-    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  if (const auto period = net::watchdog_period()) {
+    loop.every(*period / 2, [] { net::notify_systemd("WATCHDOG=1"); });
   }
 }
 
-ServerTransport counts_of(const HttpServer& server) {
+ServerTransport counts_of(const net::HttpServer& server) {
   return {server.connections(), server.connections_refused(), server.buffered()};
 }
 
@@ -448,18 +453,18 @@ ServerTransport counts_of(const HttpServer& server) {
 Status run_server(const ServerOptions& options,
                   const std::function<void(std::string_view)>& ready) {
   HARPE_TRY(check_server_options(options));
-  ServerLog log = HARPE_TRY(ServerLog::open("harpe serve", options.log));
+  net::ServerLog log = HARPE_TRY(net::ServerLog::open("harpe serve", options.log));
   const auto write_log = [&log](const std::string& line) { log.write(line); };
-  const std::shared_ptr<TokenKeys> keys =
-      HARPE_TRY(TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
-  HttpLimits limits = limits_of(options, keys, log);
-  std::vector<OpenSocket> sockets =
-      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  const std::shared_ptr<net::TokenKeys> keys = HARPE_TRY(
+      net::TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
+  net::HttpLimits limits = limits_of(options, keys, log);
+  std::vector<net::OpenSocket> sockets =
+      HARPE_TRY(net::open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
   const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, sockets, limits, log));
 
   // What posts to the loop goes before it, what clients reach after them.
-  ServerLoop loop;
+  net::ServerLoop loop;
   Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
   const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
   JobRegistry registry(loop, hosting, registry_options(options, *feeds));
@@ -467,7 +472,7 @@ Status run_server(const ServerOptions& options,
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
       HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
-  HttpServer* transport = nullptr;
+  net::HttpServer* transport = nullptr;
   ServerApi api(registry, recurring_jobs,
                 {.token_keys = keys,
                  .requests_per_second = options.requests_per_second,
@@ -477,27 +482,27 @@ Status run_server(const ServerOptions& options,
                  .carbon = &pacer,
                  .schedule_patience = options.schedule_patience},
                 owners.get());
-  limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
-  const auto handle = [&](HttpRequest asked, Reply reply) {
+  limits.refuse_unread = [&api](const net::HttpRequest& head) { return api.refuse_unread(head); };
+  const auto handle = [&](net::HttpRequest asked, net::Reply reply) {
     api.handle(std::move(asked), std::move(reply));
   };
-  HttpServer server(loop, handle, std::move(limits), write_log);
+  net::HttpServer server(loop, handle, std::move(limits), write_log);
   transport = &server;
   const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options, log));
-  const auto reload = [&] { reload_secrets(keys.get(), server, log); };
+  const auto reload = [&] { net::reload_secrets(keys.get(), server, log); };
   watch_signals(loop, log, reload);
-  loop.every(kReloadPeriod, reload);
+  loop.every(net::kReloadPeriod, reload);
   add_duties(options, loop, hosting, api, owners.get());
   pacer.start();
-  notify_systemd("READY=1");
+  net::notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();
 
-  notify_systemd("STOPPING=1");
-  remove_socket_files(sockets);
+  net::notify_systemd("STOPPING=1");
+  net::remove_socket_files(sockets);
   server.close();
   log.write("stopped");
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

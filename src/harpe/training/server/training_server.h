@@ -17,14 +17,14 @@
 #include "harpe/training/store/server_lease.h"
 #include "harpe/training/wire/job_spec.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct ServerOptions {
-  std::string tcp = "127.0.0.1:7787";       ///< "ADDRESS:PORT"; empty: no TCP
-  std::optional<UnixSocketOptions> socket;  ///< none: no Unix socket
-  std::optional<TlsFiles> tls;              ///< of TCP
-  std::filesystem::path signing_key;        ///< of tokens; empty: everybody may do everything
-  std::filesystem::path revoked_tokens;     ///< see revoked_tokens.h; empty: none are
+  std::string tcp = "127.0.0.1:7787";            ///< "ADDRESS:PORT"; empty: no TCP
+  std::optional<net::UnixSocketOptions> socket;  ///< none: no Unix socket
+  std::optional<net::TlsFiles> tls;              ///< of TCP
+  std::filesystem::path signing_key;             ///< of tokens; empty: everybody may do everything
+  std::filesystem::path revoked_tokens;          ///< see revoked_tokens.h; empty: none are
   /// TCP beyond this machine without TLS or tokens is an error unless this is wanted.
   bool insecure = false;
   std::string store;  ///< URL (store_url.h); empty: nothing survives
@@ -42,14 +42,14 @@ struct ServerOptions {
   std::size_t most_jobs = 100'000;                ///< in memory or stored
   std::size_t job_memory = std::size_t{4} << 30;  ///< bytes of jobs in memory
   double requests_per_second = 20'000;            ///< of one client; 0: no limit
-  HttpLimits limits = default_limits();           ///< connections 0: as many as open files allow
+  net::HttpLimits limits = default_limits();      ///< connections 0: as many as open files allow
   /// For tests: leases shorter than the usual ones, and patience with Zeus's ranks.
   LeaseTimes lease = {};
   Seconds schedule_patience{120};
   std::filesystem::path log;  ///< empty: standard error
   std::string version;
 
-  static HttpLimits default_limits();
+  static net::HttpLimits default_limits();
 };
 
 Status check_server_options(const ServerOptions& options);
@@ -59,4 +59,4 @@ Status check_server_options(const ServerOptions& options);
 /// \param ready  called for each socket, when all listen, with its address and how it is spoken to
 Status run_server(const ServerOptions& options, const std::function<void(std::string_view)>& ready);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -15,7 +15,7 @@
 
 #include "harpe/training/server/workers.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class WorkQueue {
  public:
@@ -87,4 +87,4 @@ class WorkQueue {
   std::deque<std::string> turns_;        ///< with something to do and not busy
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr auto kSmall = Workers::Size::kSmall;
@@ -70,4 +70,4 @@ TEST_F(WorkQueueOf, ForgetsWhatNothingHasTaken) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

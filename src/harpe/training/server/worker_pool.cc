@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 std::unique_ptr<Workers> WorkerPool::make(const Options& options) {
   return std::make_unique<WorkerPool>(options);
@@ -70,4 +70,4 @@ void WorkerPool::serve(bool only_small) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 #include "harpe/training/server/work_queue.h"
 #include "harpe/training/server/workers.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class WorkerPool final : public Workers {
  public:
@@ -36,4 +36,4 @@ class WorkerPool final : public Workers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe.
 class Workers {
@@ -42,4 +42,4 @@ class Workers {
 
 using MakeWorkers = std::function<std::unique_ptr<Workers>(const Workers::Options&)>;
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include "harpe/net/http/http_query.h"
 #include "harpe/net/http/http_responses.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Type = JsonValue::Type;
@@ -21,15 +21,15 @@ constexpr std::size_t kMostErrors = 32;     // told at once
 /// Collects what is wrong, in the form of FastAPI.
 class InvalidRequest {
  public:
-  void add(const OrderedJson& location, const std::string& message, const std::string& type) {
+  void add(const net::OrderedJson& location, const std::string& message, const std::string& type) {
     if (details_.size() == kMostErrors) return;
     details_.push_back({{"loc", location}, {"msg", message}, {"type", type}});
   }
   bool empty() const { return details_.empty(); }
-  HttpResponse response() const { return json_response(422, {{"detail", details_}}); }
+  net::HttpResponse response() const { return net::json_response(422, {{"detail", details_}}); }
 
  private:
-  OrderedJson details_ = OrderedJson::array();
+  net::OrderedJson details_ = net::OrderedJson::array();
 };
 
 /// Members of one body.
@@ -101,7 +101,7 @@ class Body {
   }
 
  private:
-  std::vector<double> numbers_of(const JsonValue& value, const OrderedJson& location) {
+  std::vector<double> numbers_of(const JsonValue& value, const net::OrderedJson& location) {
     std::vector<double> numbers;
     if (value.type != Type::kArray) {
       invalid_.add(location, "value is not a valid list", "type_error.list");
@@ -203,7 +203,7 @@ ZeusRead<ZeusResult> read_zeus_result(std::string_view text) {
 
 ZeusRead<int> read_zeus_rank_number(const std::string& query) {
   InvalidRequest invalid;
-  const Result<HttpQuery> parsed = HttpQuery::parse(query, {"rank"});
+  const Result<net::HttpQuery> parsed = net::HttpQuery::parse(query, {"rank"});
   if (!parsed.ok()) {
     invalid.add({"query"}, parsed.error().text(), "value_error");
     return invalid.response();
@@ -221,8 +221,8 @@ ZeusRead<int> read_zeus_rank_number(const std::string& query) {
   return static_cast<int>(number);
 }
 
-HttpResponse zeus_error(int status, const std::string& detail) {
-  return json_response(status, {{"detail", detail}});
+net::HttpResponse zeus_error(int status, const std::string& detail) {
+  return net::json_response(status, {{"detail", detail}});
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

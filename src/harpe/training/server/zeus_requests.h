@@ -15,11 +15,11 @@
 #include "harpe/base/units.h"
 #include "harpe/net/http/http_message.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What was read, or what to answer.
 template <class T>
-using ZeusRead = std::variant<T, HttpResponse>;
+using ZeusRead = std::variant<T, net::HttpResponse>;
 
 struct ZeusJobInfo {
   int pp_degree = 1, dp_degree = 1, tp_degree = 1;
@@ -47,6 +47,6 @@ ZeusRead<ZeusResult> read_zeus_result(std::string_view body);
 ZeusRead<int> read_zeus_rank_number(const std::string& query);
 
 /// {"detail": "..."}
-HttpResponse zeus_error(int status, const std::string& detail);
+net::HttpResponse zeus_error(int status, const std::string& detail);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -27,7 +27,7 @@
 #include "harpe/training/wire/rank_events.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Seconds kLongestIdle{7.0 * 24 * 3600};
@@ -82,7 +82,7 @@ Status check_zeus_result(const ZeusResult& result) {
   for (const ZeusBreakdown* breakdown : {&result.time, &result.energy}) {
     for (const auto& [name, iterations] : *breakdown) {
       if (!instruction_kind(name)) {
-        const auto likely = likely_instruction(name);
+        const auto likely = plan::likely_instruction(name);
         return Error::invalid("unknown instruction " + in_quotes(name) +
                               (likely ? "; did you mean '" + *likely + "'?" : ""));
       }
@@ -207,7 +207,7 @@ std::string time_text() {
 
 /// The body of PUT /v1/jobs for metadata that is an object; an error where it is none that can be.
 Result<std::string> specification(const ZeusJobInfo& info) {
-  OrderedJson object = OrderedJson::object();
+  net::OrderedJson object = net::OrderedJson::object();
   {
     // The strict reader first: it limits nesting and finds names given twice.
     HARPE_TRY(parse_json(*info.metadata, "job_metadata"));
@@ -230,13 +230,13 @@ Result<std::string> specification(const ZeusJobInfo& info) {
   return json_line(object);
 }
 
-HttpResponse wrong_zeus_method(const std::string& allowed) {
-  HttpResponse response = zeus_error(405, "Method Not Allowed");
+net::HttpResponse wrong_zeus_method(const std::string& allowed) {
+  net::HttpResponse response = zeus_error(405, "Method Not Allowed");
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
 
-HttpResponse not_registered(int rank) {
+net::HttpResponse not_registered(int rank) {
   return zeus_error(400, "rank " + std::to_string(rank) +
                              " has not registered: POST /register_rank/ID first, or start the "
                              "training again");
@@ -245,7 +245,7 @@ HttpResponse not_registered(int rank) {
 std::string schedule_text(const Job& job, int rank, RankCoordinates coordinates,
                           const StageAssignment& assignments) {
   const auto& list = job.spec().schedule.lists[coordinates.stage];
-  OrderedJson frequencies = OrderedJson::array();
+  net::OrderedJson frequencies = net::OrderedJson::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::size_t clock = assignments.clocks.size() == 1 ? 0 : i;
     frequencies.push_back({name(list[i].kind), assignments.clocks[clock].value});
@@ -259,7 +259,7 @@ std::string schedule_text(const Job& job, int rank, RankCoordinates coordinates,
 struct ZeusRoutes::ZeusJob : JobListener {
   struct Rank {
     RankCoordinates coordinates;
-    Reply asked;               ///< of one that waits for its schedule
+    net::Reply asked;          ///< of one that waits for its schedule
     std::uint64_t asking = 0;  ///< which of its requests that is
   };
 
@@ -273,7 +273,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   void ticked() override {}
   Interest interest() const override { return asking > 0 ? Interest::kTakesPart : Interest::kNone; }
 
-  void respond_to_all(const HttpResponse& response) {
+  void respond_to_all(const net::HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
       if (rank.asked) std::exchange(rank.asked, nullptr)(response);
     }
@@ -319,7 +319,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
       std::exchange(rank.asked, nullptr)(
           {.content_type = "application/json",
            .body = schedule_text(job, number, rank.coordinates, newest),
-           .before_sending = [&registry = registry, one = native](HttpResponse& response) {
+           .before_sending = [&registry = registry, one = native](net::HttpResponse& response) {
              if (registry.commands(*one)) return;
              response = zeus_error(503, "another server has job " + one->id + " now; ask again");
            }});
@@ -360,7 +360,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   Instant used;
 };
 
-std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
+std::optional<std::string> job_of_zeus_request(const net::HttpRequest& request) {
   if (request.path == "/register_job") {
     const auto read = read_zeus_job(request.body);
     const auto* info = std::get_if<ZeusJobInfo>(&read);
@@ -374,7 +374,7 @@ std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
   return std::nullopt;
 }
 
-bool waits_for_other_ranks(const HttpRequest& request) {
+bool waits_for_other_ranks(const net::HttpRequest& request) {
   return request.method == "GET" && request.path.starts_with("/schedule/");
 }
 
@@ -421,15 +421,15 @@ ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   return job;
 }
 
-void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
+void ZeusRoutes::register_job(const net::HttpRequest& request, const net::Reply& reply) {
   auto read = read_zeus_job(request.body);
-  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  if (auto* refused = std::get_if<net::HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusJobInfo& info = std::get<ZeusJobInfo>(read);
   if (jobs_.size() >= kMostJobs) return reply(zeus_error(503, "too many jobs; try again later"));
   if (!brings_specification(info)) {
     const std::string id = new_id(info, info.metadata.value_or(""));
     jobs_[id] = std::make_shared<ZeusJob>(registry_, id, shape_of(info));
-    return reply(json_response(200, id));
+    return reply(net::json_response(200, id));
   }
   Result<std::string> spec = specification(info);
   if (!spec.ok()) return reply(zeus_error(400, spec.error().text()));
@@ -449,7 +449,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
     job->native = registered->job;
     job->native->listeners.add(*job);
     registry_.when_stored(registered->job, [reply, id](const Status& stored) {
-      reply(stored.ok() ? json_response(200, id) : zeus_error(503, stored.error().text()));
+      reply(stored.ok() ? net::json_response(200, id) : zeus_error(503, stored.error().text()));
     });
   });
 }
@@ -462,10 +462,10 @@ JobRegistry::JobPtr ZeusRoutes::native_of(const ZeusJobPtr& job) {
   return job->native;
 }
 
-void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request,
-                               const Reply& reply) {
+void ZeusRoutes::register_rank(const ZeusJobPtr& job, const net::HttpRequest& request,
+                               const net::Reply& reply) {
   auto read = read_zeus_rank(request.body);
-  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  if (auto* refused = std::get_if<net::HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusRankInfo& info = std::get<ZeusRankInfo>(read);
   const RankCoordinates coordinates{
       .data = info.dp_rank, .stage = info.pp_rank, .tensor = info.tp_rank};
@@ -493,20 +493,20 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
                                         .take_over = true};
     const auto entered = registry_.register_rank(native, registration, request.client);
     if (!entered.ok()) {
-      return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
+      return reply(zeus_error(net::http_status(entered.error().code), entered.error().text()));
     }
   }
   job->ranks[info.rank].coordinates = coordinates;
-  if (native == nullptr) return reply(json_response(200, nullptr));
+  if (native == nullptr) return reply(net::json_response(200, nullptr));
   registry_.when_stored(native, [reply](const Status& stored) {
-    reply(stored.ok() ? json_response(200, nullptr) : zeus_error(503, stored.error().text()));
+    reply(stored.ok() ? net::json_response(200, nullptr) : zeus_error(503, stored.error().text()));
   });
 }
 
-void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request,
-                               const Reply& reply) {
+void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const net::HttpRequest& request,
+                               const net::Reply& reply) {
   auto read = read_zeus_rank_number(request.query);
-  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  if (auto* refused = std::get_if<net::HttpResponse>(&read)) return reply(std::move(*refused));
   const int number = std::get<int>(read);
   if (number >= job->shape.ranks()) {
     return reply(zeus_error(400, "the job has no rank " + std::to_string(number)));
@@ -533,10 +533,10 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   job->respond();
 }
 
-void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
-                             const Reply& reply) {
+void ZeusRoutes::take_result(const ZeusJobPtr& job, const net::HttpRequest& request,
+                             const net::Reply& reply) {
   auto read = read_zeus_result(request.body);
-  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  if (auto* refused = std::get_if<net::HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusResult& result = std::get<ZeusResult>(read);
   const auto rank = job->ranks.find(result.rank);
   if (rank == job->ranks.end()) return reply(not_registered(result.rank));
@@ -544,7 +544,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   if (!good.ok()) return reply(zeus_error(400, good.error().text()));
   const JobRegistry::JobPtr native = native_of(job);
   if (native == nullptr || !job->takes_part || job->reported.empty()) {
-    return reply(json_response(200, nullptr));
+    return reply(net::json_response(200, nullptr));
   }
   // The status stays 200: Zeus's client ends the training at any other.
   nlohmann::json refused;
@@ -558,15 +558,15 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
     const Result<ReportTaken> taken =
         registry_.act(native, [&](Job& one, Seconds now) { return one.report(report, now); });
     if (!taken.ok()) {
-      return reply(zeus_error(http_status(taken.error().code), taken.error().text()));
+      return reply(zeus_error(net::http_status(taken.error().code), taken.error().text()));
     }
     if (!taken->energy_refused.empty()) refused = {{"energy_refused", taken->energy_refused}};
     ++job->reported[result.rank];
   }
-  reply(json_response(200, refused));
+  reply(net::json_response(200, refused));
 }
 
-bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {
+bool ZeusRoutes::handle(net::HttpRequest& request, const net::Reply& reply) {
   if (request.path == "/register_job") {
     if (request.method != "POST") return reply(wrong_zeus_method("POST")), true;
     return register_job(request, reply), true;
@@ -601,4 +601,4 @@ void ZeusRoutes::tick() {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

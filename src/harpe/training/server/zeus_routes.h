@@ -20,14 +20,14 @@
 #include "harpe/training/server/job_registry.h"
 #include "harpe/training/server/zeus_requests.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The id of the job of this server, or of another that shares its store, that a request of Zeus's
 /// is about; none where it names none.
-std::optional<std::string> job_of_zeus_request(const HttpRequest& request);
+std::optional<std::string> job_of_zeus_request(const net::HttpRequest& request);
 
 /// Whether a request is answered only once all ranks of its training have asked: any time later.
-bool waits_for_other_ranks(const HttpRequest& request);
+bool waits_for_other_ranks(const net::HttpRequest& request);
 
 /// On the loop's thread.
 class ZeusRoutes {
@@ -37,7 +37,7 @@ class ZeusRoutes {
   ~ZeusRoutes();
 
   /// False when the path is none of Zeus's.
-  bool handle(HttpRequest& request, const Reply& reply);
+  bool handle(net::HttpRequest& request, const net::Reply& reply);
   /// Once a second: answers what has been waited for, forgets what is long over.
   void tick();
 
@@ -45,10 +45,12 @@ class ZeusRoutes {
   struct ZeusJob;
   using ZeusJobPtr = std::shared_ptr<ZeusJob>;
 
-  void register_job(const HttpRequest& request, const Reply& reply);
-  void register_rank(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
-  void give_schedule(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
-  void take_result(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  void register_job(const net::HttpRequest& request, const net::Reply& reply);
+  void register_rank(const ZeusJobPtr& job, const net::HttpRequest& request,
+                     const net::Reply& reply);
+  void give_schedule(const ZeusJobPtr& job, const net::HttpRequest& request,
+                     const net::Reply& reply);
+  void take_result(const ZeusJobPtr& job, const net::HttpRequest& request, const net::Reply& reply);
   std::string new_id(const ZeusJobInfo& info, const std::string& native) const;
   ZeusJobPtr find(const std::string& id);
   ZeusJobPtr recover(const std::string& id);
@@ -59,4 +61,4 @@ class ZeusRoutes {
   std::map<std::string, ZeusJobPtr> jobs_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 
 /// Between a store and PostgreSQL: can take away the store's side of its connections and leave the
 /// other side open, as a network does that breaks, let nothing through for a while, and let what
@@ -128,4 +128,4 @@ class BreakingNetwork {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kLongestId = 255;
@@ -151,4 +151,4 @@ Status check_retention(const Retention& keep) {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

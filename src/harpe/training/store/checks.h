@@ -8,7 +8,7 @@
 #include "harpe/base/result.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The longest notification, in bytes: PostgreSQL takes less than 8000.
 constexpr std::size_t kLongestNotification = 7000;
@@ -25,4 +25,4 @@ Error damaged_job(const std::string& id);
 /// A job, or "" for the server itself.
 Status check_subject(std::string_view job);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -1,6 +1,6 @@
 #include "harpe/training/store/migrations.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr Migration kMigrations[] = {
@@ -82,4 +82,4 @@ Error newer_schema(const std::string& database, int version, std::size_t known) 
                                  "; run the newer program, or restore a backup made before it");
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct Migration {
   const char* sqlite;      ///< statements, run in one transaction with the new version's number
@@ -21,4 +21,4 @@ std::span<const Migration> migrations();
 /// The refusal of a database whose version is above what this program knows.
 Error newer_schema(const std::string& database, int version, std::size_t known);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 #include "harpe/base/random_id.h"
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// How it is removed at the beat that was read: one that has come meanwhile keeps it.
@@ -147,4 +147,4 @@ Result<bool> PostgresLease::remove_if_over(PostgresSession& session, const Serve
   return removed.changed() == 1;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -13,7 +13,7 @@
 #include "harpe/training/store/server_lease.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Of a lease that one statement may take: two attempts then fit into what is left of it.
 inline constexpr double kShareOfStatement = 0.25;
@@ -74,4 +74,4 @@ class PostgresLease {
   std::thread thread_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

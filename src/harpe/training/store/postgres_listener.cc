@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 Result<std::string> notification_channel(PostgresSession& session) {
   // Of the table, so that installations in several schemas of one database do not hear each other.
@@ -88,4 +88,4 @@ bool PostgresListener::wait(int socket, int milliseconds) const {
   return ::poll(ready.data(), ready.size(), milliseconds) > 0 && ready[1].revents != 0;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

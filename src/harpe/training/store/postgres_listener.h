@@ -11,7 +11,7 @@
 #include "harpe/training/store/postgres_session.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A connection that says nothing is asked whether it is still there so often.
 inline constexpr Seconds kListenerProbe = 15_s;
@@ -50,4 +50,4 @@ class PostgresListener {
 /// The channel of the tables that the session sees.
 Result<std::string> notification_channel(PostgresSession& session);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -15,7 +15,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/store/postgres_store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 std::int64_t now_ns() {
@@ -371,4 +371,4 @@ Status PostgresTransaction::commit() {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

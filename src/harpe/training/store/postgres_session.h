@@ -18,7 +18,7 @@
 struct pg_conn;
 struct pg_result;
 
-namespace harpe {
+namespace harpe::training {
 
 /// The database stops a statement that takes longer than the timeout of its session; where even
 /// that does not come, this side gives up so much later.
@@ -113,4 +113,4 @@ class PostgresTransaction {
   PostgresSession& session_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

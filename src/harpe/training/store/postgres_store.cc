@@ -20,7 +20,7 @@
 #include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// "Harpe" as a number: the advisory lock of servers that change the tables.
@@ -438,4 +438,4 @@ Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const St
   return std::unique_ptr<Store>(std::move(store));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/store/store.h"
 #include "harpe/training/store/store_url.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Returns the parameters of libpq in a URL, by name, as libpq reads it. The URL has been checked
 /// (`StoreUrl::parse`). Fails if this build of Harpe is without PostgreSQL.
@@ -20,4 +20,4 @@ Result<std::map<std::string, std::string>> postgres_parameters(const std::string
 Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const StoreOptions& options,
                                                    std::span<const Migration> steps = migrations());
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -11,7 +11,7 @@
 #include "harpe/training/store/server_process_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::AllOf;
@@ -178,4 +178,4 @@ TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -23,7 +23,7 @@
 #include "harpe/base/file.h"
 #include "harpe/training/store/postgres_session.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class PostgresServer {
  public:
@@ -178,4 +178,4 @@ class PostgresServer {
   int databases_ = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,7 +10,7 @@
 #include <optional>
 #include <sstream>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// What /proc/PID/stat tells; proc(5).
@@ -74,4 +74,4 @@ bool is_proven_gone(const ProcessIdentity& process, const ProcessIdentity& obser
   return has_ended && state->threads <= 1;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

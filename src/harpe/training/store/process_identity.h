@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace harpe {
+namespace harpe::training {
 
 struct ProcessIdentity {
   std::string boot;        ///< of this start of the machine; empty: not known
@@ -24,4 +24,4 @@ struct ProcessIdentity {
 /// killed and not waited for yet, and where its number belongs to another one.
 bool is_proven_gone(const ProcessIdentity& process, const ProcessIdentity& observer);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// A process that waits to be killed, and what it says of itself.
@@ -99,4 +99,4 @@ TEST(ProcessIdentity, NothingIsProvenOfAnotherMachineOrContainerOrWhatIsNotKnown
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 
 LeaseStep ServerLease::send(LeaseStep::Kind kind, const std::string& server, Instant now) {
   sent_ = now;
@@ -76,4 +76,4 @@ bool ServerLease::may_remove(const SeenBeat& row, Instant now) const {
          now - other->second.since >= times_.lease + times_.margin;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -30,7 +30,7 @@
 
 #include "harpe/base/clock.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The same on all servers of a database.
 struct LeaseTimes {
@@ -109,4 +109,4 @@ class ServerLease {
   std::map<std::string, Watched> others_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr LeaseTimes kTimes{.lease = 10_s, .beat = 2_s, .margin = 1_s};
@@ -250,4 +250,4 @@ TEST(ServerLease, NoServerIsRemovedWhileItHoldsItsLeaseWhateverStopsOrIsLate) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -14,7 +14,7 @@
 #include "harpe/training/store/store.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A server in a process of its own, which claims "a" and does what it is told by one letter.
 class ServerProcess {
@@ -81,4 +81,4 @@ class ServerProcess {
   int ask_ = -1, response_ = -1;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 #include "harpe/training/store/simulated_store_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A server that runs apart from the test, on this machine, and has claimed "a" and saved it.
 class OwnerProcess {
@@ -236,4 +236,4 @@ class SharedSimulation final : public SharedDatabase {
   JoinedThreads threads_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 #include "harpe/training/store/shared_database_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -318,4 +318,4 @@ TEST_P(SharedStore, AServerThatNoOtherHasSeenGoKeepsItsJobsHoweverLongItWasCutOf
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

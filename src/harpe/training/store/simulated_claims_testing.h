@@ -15,7 +15,7 @@
 #include "harpe/training/store/simulated_session_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Not thread-safe.
 class SimulatedClaims {
@@ -144,4 +144,4 @@ class SimulatedClaims {
   std::set<std::string> doubtful_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -18,7 +18,7 @@
 #include "harpe/training/store/shared_database_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// By value: of a temporary, a loop would refer to what is gone.
@@ -179,4 +179,4 @@ TEST(SimulatedDatabase, AnswersAsPostgreSQLDoesWhateverIsCalled) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -24,7 +24,7 @@
 #include "harpe/base/units.h"
 #include "harpe/training/store/simulated_tables_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What a store is about to send to its database.
 struct StoreCall {
@@ -182,4 +182,4 @@ class SimulatedDatabase {
   std::uint64_t last_number_ HARPE_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

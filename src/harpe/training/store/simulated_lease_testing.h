@@ -18,7 +18,7 @@
 #include "harpe/training/store/simulated_session_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe. Its thread keeps it alive until it next wakes up.
 class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
@@ -199,4 +199,4 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   ServerLease lease_ HARPE_GUARDED_BY(mutex_);
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/store/simulated_store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// Three servers that claim, release, save and remove jobs, and are killed or end and start again;
@@ -170,4 +170,4 @@ TEST(SimulatedLife, HasOneOwnerOfAJobAtATimeAndEpochsThatRise) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

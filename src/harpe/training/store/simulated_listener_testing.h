@@ -19,7 +19,7 @@
 #include "harpe/training/store/simulated_session_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe. Its thread keeps it alive until it next wakes up.
 class SimulatedListener : public std::enable_shared_from_this<SimulatedListener> {
@@ -199,4 +199,4 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
   std::function<void(const StoreNotification&)> hear_;  ///< called only while `hearing_`
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -21,7 +21,7 @@
 #include "harpe/training/store/postgres_session.h"
 #include "harpe/training/store/simulated_database_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// The process that a store runs in. Its functions may be called by any thread of it.
 struct StoreProcess {
@@ -259,4 +259,4 @@ class SimulatedSession {
   bool silent_ = false;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

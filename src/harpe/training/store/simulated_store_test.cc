@@ -10,7 +10,7 @@
 #include "harpe/training/store/simulated_store_testing.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::ElementsAre;
@@ -414,4 +414,4 @@ TEST_F(SimulatedStores, AListenerIsNotCalledOnceItIsGoneAndMaySleep) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

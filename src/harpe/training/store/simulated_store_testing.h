@@ -23,7 +23,7 @@
 #include "harpe/training/store/simulated_session_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Thread-safe. Calls wait for each other, as those of the real store do, by sleeping; the lease
 /// and the listener have threads and connections of their own.
@@ -265,4 +265,4 @@ class SimulatedStore final : public Store {
   std::shared_ptr<SimulatedListener> listener_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

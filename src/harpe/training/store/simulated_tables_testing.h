@@ -16,7 +16,7 @@
 
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class SimulatedTables {
  public:
@@ -283,4 +283,4 @@ class SimulatedTables {
   std::map<std::uint64_t, std::deque<Notification>> heard_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

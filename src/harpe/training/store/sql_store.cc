@@ -5,7 +5,7 @@
 
 #include "harpe/training/store/checks.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// End of a job whose summary was never written, or which has not ended.
@@ -227,4 +227,4 @@ Result<std::vector<StoredEvent>> SqlStore::events(const std::string& job, std::i
       });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 #include "harpe/base/result.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A parameter of a statement. Texts are referred to and must outlive the call.
 class SqlValue {
@@ -103,4 +103,4 @@ class SqlStore : public Store {
   Mutex mutex_;  ///< of the database
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -12,7 +12,7 @@
 
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr int kRounds = 100;
@@ -108,4 +108,4 @@ TEST(SqliteCrash, LosesNothingThatWasAcknowledgedAndLeavesNothingHalfWritten) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

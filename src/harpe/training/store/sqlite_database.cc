@@ -13,7 +13,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 bool is_out_of_space(int code, int system_error) {
@@ -184,4 +184,4 @@ Status SqliteTransaction::commit() {
   return database_.run("COMMIT");
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

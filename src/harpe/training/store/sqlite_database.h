@@ -14,7 +14,7 @@
 
 struct sqlite3;
 
-namespace harpe {
+namespace harpe::training {
 
 class SqliteDatabase final : public SqlDatabase {
  public:
@@ -63,4 +63,4 @@ class SqliteTransaction {
   SqliteDatabase& database_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -26,7 +26,7 @@
 #include "harpe/training/store/sqlite_database.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// "Hrpe" in the header of the file tells Harpe's databases from others.
@@ -425,4 +425,4 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
   return std::unique_ptr<Store>(std::move(store));
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -10,10 +10,10 @@
 #include "harpe/training/store/migrations.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                  const StoreOptions& options,
                                                  std::span<const Migration> steps = migrations());
 
-}  // namespace harpe
+}  // namespace harpe::training

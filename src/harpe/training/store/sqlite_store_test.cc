@@ -16,7 +16,7 @@
 #include "harpe/base/file.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST_F(SqliteFile, ThatDoesNotSayHowOftenItWasOpenedIsDamaged) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

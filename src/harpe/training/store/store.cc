@@ -4,7 +4,7 @@
 #include "harpe/training/store/sqlite_store.h"
 #include "harpe/training/store/store_url.h"
 
-namespace harpe {
+namespace harpe::training {
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOptions& options) {
   const StoreUrl parsed = HARPE_TRY(StoreUrl::parse(url));
@@ -12,4 +12,4 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOp
   return open_postgres_store(parsed, options);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -30,7 +30,7 @@
 #include "harpe/base/units.h"
 #include "harpe/training/store/server_lease.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// One job. Ids have 1 to 255 bytes.
 struct StoredJob {
@@ -232,4 +232,4 @@ class Store {
   virtual std::string description() const = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

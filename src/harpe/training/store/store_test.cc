@@ -19,7 +19,7 @@
 #include "harpe/training/store/sqlite_store.h"
 #include "harpe/training/store/store_testing.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::Each;
@@ -553,4 +553,4 @@ TEST_P(AnyStore, SaysThatItAnswersAndWhatItIs) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/training/store/store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Writes one job. Returns `kConflict` if the store left it as it was.
 inline Status save(Store& store, const StoredJob& job,
@@ -126,10 +126,10 @@ std::string error_of(const Result<T>& result) {
                      : std::string(name_of(result.error().code)) + ": " + result.error().text();
 }
 
-#define EXPECT_OK(expression)                          \
-  do {                                                 \
-    const auto& done = (expression);                   \
-    EXPECT_TRUE(done.ok()) << ::harpe::error_of(done); \
+#define EXPECT_OK(expression)                                    \
+  do {                                                           \
+    const auto& done = (expression);                             \
+    EXPECT_TRUE(done.ok()) << ::harpe::training::error_of(done); \
   } while (false)
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -8,7 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/training/store/postgres_store.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::string_view kExamples =
@@ -280,4 +280,4 @@ const std::string& StoreUrl::parameter(const std::string& name) const {
   return found == parameters.end() ? kNone : found->second;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -20,7 +20,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::training {
 
 struct StoreUrl {
   enum class Kind : unsigned char { kSqlite, kPostgresql };
@@ -37,4 +37,4 @@ struct StoreUrl {
   const std::string& parameter(const std::string& name) const;
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

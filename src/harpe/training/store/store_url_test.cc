@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(StoreUrl, ReadsAnyTextThatIsEncoded) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

@@ -1,7 +1,7 @@
 // In place of PostgreSQL where Harpe is built without it (CMake's HARPE_POSTGRESQL), as in wheels.
 #include "harpe/training/store/postgres_store.h"
 
-namespace harpe {
+namespace harpe::training {
 
 Result<std::map<std::string, std::string>> postgres_parameters(const std::string& /*url*/) {
   return Error::of(ErrorCode::kNotSupported,
@@ -15,4 +15,4 @@ Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& /*url*/,
   return postgres_parameters({}).error();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

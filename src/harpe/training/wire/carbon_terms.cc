@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/intensity.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -88,7 +88,7 @@ void read_open_end(Fields& fields, CarbonTerms& terms) {
 void read_deadline(Fields& fields, CarbonTerms& terms) {
   terms.deadline_factor = fields.number("deadline_factor", 1, kMostFactor);
   if (const auto text = fields.text("deadline")) {
-    terms.deadline = parse_utc(*text);
+    terms.deadline = carbon::parse_utc(*text);
     if (!terms.deadline) {
       fields.error("deadline", "expected a time in UTC such as \"2026-12-01T06:00:00Z\"");
     }
@@ -154,7 +154,7 @@ std::string carbon_terms_json(const CarbonTerms& terms) {
   if (terms.iterations) json["iterations"] = *terms.iterations;
   if (terms.slack) json["slack_s"] = terms.slack->value;
   if (terms.iterations_done) json["iterations_done"] = *terms.iterations_done;
-  if (terms.deadline) json["deadline"] = utc_text(*terms.deadline);
+  if (terms.deadline) json["deadline"] = carbon::utc_text(*terms.deadline);
   if (terms.deadline_factor) json["deadline_factor"] = *terms.deadline_factor;
   if (!terms.is_open_ended()) json["probability"] = terms.probability;
   if (terms.pause) json["pause"] = pause_json(*terms.pause);
@@ -174,4 +174,4 @@ Status validate(const CarbonTerms& terms) {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

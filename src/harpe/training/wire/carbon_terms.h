@@ -23,7 +23,7 @@
 #include "harpe/base/units.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// What a pause costs. A job pauses where the terms have these, and training does what it is asked.
 struct CarbonPause {
@@ -47,7 +47,7 @@ struct CarbonTerms {
   /// That were done when these terms begin to hold; none: as many as ranks have counted.
   std::optional<std::int64_t> iterations_done = {};
   // One of them; of a run of unknown length the factor.
-  std::optional<UtcTime> deadline = {};
+  std::optional<carbon::UtcTime> deadline = {};
   /// Of what the rest of the run takes at the fastest plan, from when control begins.
   std::optional<double> deadline_factor = {};
   double probability = 0.95;  ///< with which the deadline is to hold
@@ -79,4 +79,4 @@ std::string carbon_terms_json(const CarbonTerms& terms);
 /// What no text could say: for terms that were made in C++.
 Status validate(const CarbonTerms& terms);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -7,7 +7,7 @@
 
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -18,7 +18,7 @@ TEST(CarbonTerms, ReadBackTheSame) {
   terms.zone = "DE";
   terms.iterations = 50'000;
   terms.iterations_done = 120;
-  terms.deadline = parse_utc("2026-12-01T06:00:00Z");
+  terms.deadline = carbon::parse_utc("2026-12-01T06:00:00Z");
   terms.probability = 0.9;
   terms.pause = CarbonPause{.stop = Seconds{30},
                             .start = Seconds{90},
@@ -115,4 +115,4 @@ TEST(CarbonTerms, ArePartOfASpecification) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

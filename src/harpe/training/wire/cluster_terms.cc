@@ -8,7 +8,7 @@
 #include "harpe/carbon/carbon/energy_price.h"
 #include "harpe/carbon/carbon/intensity.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -23,7 +23,7 @@ constexpr int kMostGpusOfANode = 1'000'000;
 void read_price(Fields& fields, Json& terms) {
   const std::string text = short_text(fields, "price");
   if (fields.any("price") == nullptr) return;
-  const Result<EnergyPrice> price = parse_energy_price(text);
+  const Result<carbon::EnergyPrice> price = carbon::parse_energy_price(text);
   if (!price.ok()) return fields.error("price", price.error().text());
   terms["price"] = text;
 }
@@ -64,4 +64,4 @@ Result<std::string> parse_cluster_terms(std::string_view text) {
       [](Fields& fields, Diagnostics&, std::string& terms) { terms = read_cluster_terms(fields); });
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

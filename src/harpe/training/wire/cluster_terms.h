@@ -14,7 +14,7 @@
 #include "harpe/base/fields.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// Returns the terms on one line, with those members that are given: price (text), carbon (text or
 /// g/kWh), pue, hours, host_power (W of a node), gpus_per_node. Errors go to those of `fields`.
@@ -22,4 +22,4 @@ std::string read_cluster_terms(Fields& fields);
 /// Returns the same of a text, or diagnostics with line and column.
 Result<std::string> parse_cluster_terms(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -41,7 +41,7 @@ void check_size(const JobSpec& spec, Diagnostics& diagnostics) {
 /// Of a schedule that is valid.
 void check_measured(const JobSpec& spec, Diagnostics& diagnostics) {
   const std::int64_t measured =
-      static_cast<std::int64_t>(ScheduleWork(spec.schedule).items()) * spec.shape.data;
+      static_cast<std::int64_t>(plan::ScheduleWork(spec.schedule).items()) * spec.shape.data;
   if (measured <= kMaxMeasured) return;
   diagnostics.add(
       over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
@@ -145,8 +145,10 @@ Status validate(const JobSpec& spec) {
                     " stages, the job " + std::to_string(shape.stages));
   }
   if (spec.profile) check_knobs(*spec.profile, diagnostics);
-  if (!spec.carbon.empty()) add_errors("carbon", parse_carbon_terms(spec.carbon), diagnostics);
-  if (!spec.cluster.empty()) add_errors("cluster", parse_cluster_terms(spec.cluster), diagnostics);
+  if (!spec.carbon.empty())
+    add_errors("carbon", training::parse_carbon_terms(spec.carbon), diagnostics);
+  if (!spec.cluster.empty())
+    add_errors("cluster", training::parse_cluster_terms(spec.cluster), diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -10,7 +10,7 @@
 #include "harpe/training/wire/cluster_terms.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -131,7 +131,7 @@ LatencyByClock read_latency(Fields& fields, std::string_view key) {
                           " bytes that it may have");
     return {};
   }
-  Result<LatencyByClock> table = parse_latency_table(given->string, std::string(key));
+  Result<LatencyByClock> table = plan::parse_latency_table(given->string, std::string(key));
   if (!table.ok()) {
     fields.error(key, table.error().text());
     return {};
@@ -144,7 +144,7 @@ LatencyByClock read_latency(Fields& fields, std::string_view key) {
 }
 
 Json latency_json(const LatencyByClock& latency) {
-  if (latency.is_table()) return latency_table_csv(latency);
+  if (latency.is_table()) return plan::latency_table_csv(latency);
   return latency.longest().value;
 }
 
@@ -319,4 +319,4 @@ std::string job_spec_json(const JobSpec& spec) {
   return json_line(json);
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

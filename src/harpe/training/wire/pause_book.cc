@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 constexpr std::size_t kMostEntries = 16;
@@ -61,4 +61,4 @@ std::optional<PauseRequest> PauseBook::newest() const {
   return entries_.empty() ? std::nullopt : entries_.back().pause;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

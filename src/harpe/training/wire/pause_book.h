@@ -19,7 +19,7 @@
 
 #include "harpe/training/wire/rank_events.h"
 
-namespace harpe {
+namespace harpe::training {
 
 class PauseBook {
  public:
@@ -51,4 +51,4 @@ class PauseBook {
   std::uint64_t followed_ = 0;  ///< the newest number that was followed, or came too late
 };
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 StageAssignment assignment(std::uint64_t version, std::int64_t from, std::uint64_t pause = 0,
@@ -92,4 +92,4 @@ TEST(PauseBook, TheOrderOfArrivalDoesNotMatter) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

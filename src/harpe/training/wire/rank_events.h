@@ -13,7 +13,7 @@
 #include "harpe/plan/instruction/knobs.h"
 #include "harpe/training/wire/job_shape.h"
 
-namespace harpe {
+namespace harpe::training {
 
 /// A rank announces itself. The same again is harmless.
 struct RankRegistration {
@@ -116,4 +116,4 @@ struct StageAssignment {
 /// "all_max", "profile" or "plan".
 const char* name_of(StageAssignment::Purpose purpose);
 
-}  // namespace harpe
+}  // namespace harpe::training

@@ -17,7 +17,7 @@
 #include "harpe/plan/instruction/knobs_json.h"
 #include "harpe/training/wire/wire.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 /// "data", "stage", "tensor", 0 where they are absent.
@@ -46,7 +46,7 @@ Json from_rank(const RankCoordinates& coordinates, const std::string& session) {
 
 /// Returns one setting for each of `clocks`, or none if no setting sets anything.
 std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::size_t clocks) {
-  const std::vector<Knobs> settings = read_knob_list(fields, "knobs", diagnostics);
+  const std::vector<Knobs> settings = plan::read_knob_list(fields, "knobs", diagnostics);
   const JsonValue* of = fields.any("knobs_of");
   if (settings.empty() && of == nullptr) return {};
   if (of == nullptr || of->type != JsonValue::Type::kArray || of->items.size() != clocks) {
@@ -70,7 +70,7 @@ std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::siz
 /// Appends `,"knobs":[...],"knobs_of":[...]`, or nothing if there are no knobs.
 void append_knobs(std::string& text, const std::vector<Knobs>& knobs) {
   if (std::ranges::all_of(knobs, &Knobs::empty)) return;
-  KnobNumbers numbers;
+  plan::KnobNumbers numbers;
   std::string list;
   for (const Knobs& one : knobs)
     list.append(list.empty() ? "" : ",").append(std::to_string(numbers.number(one)));
@@ -367,4 +367,4 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
   return response;
 }
 
-}  // namespace harpe
+}  // namespace harpe::training

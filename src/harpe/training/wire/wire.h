@@ -20,8 +20,10 @@
 #include "harpe/training/wire/rank_events.h"
 
 namespace harpe {
-
 struct JsonValue;
+}  // namespace harpe
+
+namespace harpe::training {
 
 Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown = Unknown::kRefused);
 /// The same as a part of a larger document.
@@ -65,4 +67,4 @@ std::string rank_response_json(const RankResponse& response, std::string_view as
 /// A JSON list.
 std::string assignments_json(const std::vector<StageAssignment>& assignments);
 
-}  // namespace harpe
+}  // namespace harpe::training

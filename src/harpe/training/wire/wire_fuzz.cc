@@ -32,29 +32,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (static_cast<unsigned char>(data[0] - '0') % 7) {
     case 0:
       round_trip(
-          text, [](std::string_view given) { return harpe::parse_job_spec(given); },
-          harpe::job_spec_json);
-      if (harpe::declared_instructions(text) < 0) std::abort();
+          text, [](std::string_view given) { return harpe::training::parse_job_spec(given); },
+          harpe::training::job_spec_json);
+      if (harpe::training::declared_instructions(text) < 0) std::abort();
       break;
     case 1:
-      round_trip(text, harpe::parse_rank_registration, harpe::rank_registration_json);
+      round_trip(text, harpe::training::parse_rank_registration,
+                 harpe::training::rank_registration_json);
       break;
     case 2:
-      round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
+      round_trip(text, harpe::training::parse_iteration_report,
+                 harpe::training::iteration_report_json);
       break;
     case 3:
-      round_trip(text, harpe::parse_rank_response, [](const harpe::RankResponse& response) {
-        return harpe::rank_response_json(response, harpe::assignments_json(response.assignments));
-      });
+      round_trip(text, harpe::training::parse_rank_response,
+                 [](const harpe::training::RankResponse& response) {
+                   return harpe::training::rank_response_json(
+                       response, harpe::training::assignments_json(response.assignments));
+                 });
       break;
     case 4:
       round_trip(text, harpe::parse_objective, harpe::objective_json);
       break;
     case 6:
-      round_trip(text, harpe::parse_carbon_terms, harpe::carbon_terms_json);
+      round_trip(text, harpe::training::parse_carbon_terms, harpe::training::carbon_terms_json);
       break;
     default:
-      round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);
+      round_trip(text, harpe::training::parse_rank_end, harpe::training::rank_end_json);
   }
   return 0;
 }

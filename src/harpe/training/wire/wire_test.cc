@@ -8,7 +8,7 @@
 
 #include "harpe/plan/profile/synth.h"
 
-namespace harpe {
+namespace harpe::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -341,4 +341,4 @@ TEST(Wire, AResponseReadsBackTheSame) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::training

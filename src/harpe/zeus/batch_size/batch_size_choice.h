@@ -11,7 +11,7 @@
 #include "harpe/zeus/batch_size/thompson.h"
 #include "harpe/zeus/batch_size/trial.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct BatchSizeChoice {
   int batch_size = 0;
@@ -31,4 +31,4 @@ const Trial* cheapest_trial(const RecurringJob& job, std::span<const Trial> tria
 Result<BatchSizeChoice> choose_as_zeus(const RecurringJob& job, std::span<const Trial> trials,
                                        Draws& draws);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -17,7 +17,7 @@ void require(bool holds) {
 }
 
 /// Another epoch.
-void go_on(harpe::BatchSizeOptimizer& optimizer, const harpe::Trial& trial) {
+void go_on(harpe::zeus::BatchSizeOptimizer& optimizer, const harpe::zeus::Trial& trial) {
   if (trial.epochs == std::numeric_limits<int>::max()) return;
   const auto verdict = optimizer.report({.trial = trial.number,
                                          .batch_size = trial.batch_size,
@@ -27,32 +27,32 @@ void go_on(harpe::BatchSizeOptimizer& optimizer, const harpe::Trial& trial) {
                                          .metric = 1},
                                         optimizer.heard());
   require(!verdict.ok() ||
-          verdict->stop != (verdict->reason == harpe::TrialVerdict::Reason::kGoOn));
+          verdict->stop != (verdict->reason == harpe::zeus::TrialVerdict::Reason::kGoOn));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto job = harpe::parse_recurring_job(text);
+  const auto job = harpe::zeus::parse_recurring_job(text);
   if (job.ok()) {
-    const auto again = harpe::parse_recurring_job(harpe::recurring_job_json(*job));
+    const auto again = harpe::zeus::parse_recurring_job(harpe::zeus::recurring_job_json(*job));
     require(again.ok() && *again == *job);
   }
-  auto optimizer = harpe::parse_batch_size_optimizer(text);
+  auto optimizer = harpe::zeus::parse_batch_size_optimizer(text);
   if (!optimizer.ok()) return 0;
-  const std::string written = harpe::batch_size_optimizer_json(*optimizer);
-  const auto again = harpe::parse_batch_size_optimizer(written);
-  require(again.ok() && harpe::batch_size_optimizer_json(*again) == written);
+  const std::string written = harpe::zeus::batch_size_optimizer_json(*optimizer);
+  const auto again = harpe::zeus::parse_batch_size_optimizer(written);
+  require(again.ok() && harpe::zeus::batch_size_optimizer_json(*again) == written);
   const auto given = optimizer->next(optimizer->heard() + harpe::Seconds{1});
   if (given.ok()) go_on(*optimizer, given->trial);
   // What is under way has metrics of its own, which are judged.
-  std::vector<harpe::Trial> running;
-  for (const harpe::Trial& trial : optimizer->trials()) {
-    if (trial.status == harpe::Trial::Status::kDispatched && running.size() < 4) {
+  std::vector<harpe::zeus::Trial> running;
+  for (const harpe::zeus::Trial& trial : optimizer->trials()) {
+    if (trial.status == harpe::zeus::Trial::Status::kDispatched && running.size() < 4) {
       running.push_back(trial);
     }
   }
-  for (const harpe::Trial& trial : running) go_on(*optimizer, trial);
+  for (const harpe::zeus::Trial& trial : running) go_on(*optimizer, trial);
   return 0;
 }

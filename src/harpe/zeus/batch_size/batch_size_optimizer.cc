@@ -10,7 +10,7 @@
 #include "harpe/zeus/batch_size/batch_size_choice.h"
 #include "harpe/zeus/batch_size/will_not_reach.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Epochs may turn out cheaper than those before.
@@ -317,4 +317,4 @@ Status BatchSizeOptimizer::make_room() {
   return ok_status();
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

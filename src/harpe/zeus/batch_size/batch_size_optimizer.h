@@ -25,7 +25,7 @@
 #include "harpe/zeus/batch_size/thompson.h"
 #include "harpe/zeus/batch_size/trial.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// After an epoch; time and energy count from the beginning of the trial.
 struct TrialReport {
@@ -143,4 +143,4 @@ std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer);
 /// What was written by `batch_size_optimizer_json`, also by a newer Harpe.
 Result<BatchSizeOptimizer> parse_batch_size_optimizer(std::string_view text);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

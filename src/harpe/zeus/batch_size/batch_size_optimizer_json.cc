@@ -6,7 +6,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -148,4 +148,4 @@ Result<BatchSizeOptimizer> parse_batch_size_optimizer(std::string_view text) {
   return optimizer;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

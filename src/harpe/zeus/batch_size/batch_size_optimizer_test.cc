@@ -10,7 +10,7 @@
 
 #include "harpe/zeus/batch_size/batch_size_choice.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using Kind = Trial::Kind;
@@ -380,4 +380,4 @@ TEST(BatchSizeOptimizer, BeginsATrialAgainUnderItsNumber) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

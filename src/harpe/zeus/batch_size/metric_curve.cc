@@ -8,7 +8,7 @@
 #include <numbers>
 #include <span>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // The unit of what follows is the way from the worst metric so far to the target.
@@ -279,4 +279,4 @@ bool keeps_up(const MetricCurve& curve, const MetricCurve& converged, const Metr
   return !then || (target.higher_is_better ? *best >= *then : *best <= *then);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

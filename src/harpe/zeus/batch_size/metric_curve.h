@@ -22,7 +22,7 @@
 #include <optional>
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct MetricPoint {
   int epoch = 0;                      ///< from 1
@@ -79,4 +79,4 @@ std::optional<double> chance_to_reach(const MetricCurve& curve, const MetricTarg
 /// `target.last_epoch` at least as good as the other at epoch e / last_epoch of its own.
 bool keeps_up(const MetricCurve& curve, const MetricCurve& converged, const MetricTarget& target);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -9,7 +9,7 @@
 
 #include "harpe/base/hashed_random.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr double kMetricNan = std::numeric_limits<double>::quiet_NaN();
@@ -169,4 +169,4 @@ TEST(MetricCurve, KeepsUpWithOneThatWasNoBetterAtTheSameShare) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

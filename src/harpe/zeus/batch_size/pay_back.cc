@@ -16,7 +16,7 @@
 #include "harpe/zeus/batch_size/surrogate.h"
 #include "harpe/zeus/batch_size/whole_epochs.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// Evidence about one batch size from the trials of a job and of another GPU.
@@ -525,4 +525,4 @@ double epochs_to_come(const RecurringJob& job, std::span<const Trial> trials, in
   return std::max(1, evidence.remaining()) * std::max(1.0, epochs);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -24,7 +24,7 @@
 #include "harpe/zeus/batch_size/recurring_job.h"
 #include "harpe/zeus/batch_size/trial.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// What is believed before the first trial. Logarithms are natural, slopes per doubling. The
 /// figures were chosen on Zeus's traces; docs/zeus.md says how they do on data that they were not
@@ -60,4 +60,4 @@ bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> tria
 double epochs_to_come(const RecurringJob& job, std::span<const Trial> trials, int batch_size,
                       const PayBackPrior& prior);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -11,7 +11,7 @@
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 #include "harpe/zeus/batch_size/surrogate.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::MatchesRegex;
@@ -277,4 +277,4 @@ TEST(PayBack, KeepsWhatIsKnownInJson) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// The default and what is below it, falling; then what is above it, rising.
@@ -46,4 +46,4 @@ PruningStep next_pruning_step(
   return {.kept = std::move(left)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

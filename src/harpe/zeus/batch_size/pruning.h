@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct ExplorationResult {
   double cost = 0;  ///< J
@@ -31,4 +31,4 @@ PruningStep next_pruning_step(
     std::span<const int> sizes, int default_size, int rounds,
     const std::function<std::optional<ExplorationResult>(int size, int visit)>& result);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

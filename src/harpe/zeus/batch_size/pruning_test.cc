@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(Pruning, WithoutRoundsKeepsAll) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

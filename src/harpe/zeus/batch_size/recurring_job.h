@@ -15,7 +15,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Who chooses the batch sizes.
 enum class BatchSizeAlgorithm : unsigned char {
@@ -82,4 +82,4 @@ std::string recurring_job_json(const RecurringJob& job);
 Result<RecurringJob> parse_recurring_job(std::string_view text);
 Result<RecurringJob> read_recurring_job(const JsonValue& document, Unknown unknown);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -6,7 +6,7 @@
 #include "harpe/base/json_fields.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -180,4 +180,4 @@ Result<RecurringJob> parse_recurring_job(std::string_view text) {
   return read_recurring_job(HARPE_TRY(parse_json(text, "the job")), Unknown::kRefused);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

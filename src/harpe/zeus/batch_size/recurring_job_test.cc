@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using nlohmann::json;
@@ -122,4 +122,4 @@ TEST(RecurringJob, CostWeighsEnergyAgainstTime) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

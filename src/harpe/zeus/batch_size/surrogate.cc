@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Of the level, of which nothing is known beforehand: a factor of e^10 either way.
@@ -77,4 +77,4 @@ std::vector<double> Surrogate::solved(std::vector<double> right) const {
   return right;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

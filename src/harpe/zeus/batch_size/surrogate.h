@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Per doubling of the batch size, of the function's natural logarithm.
 struct SurrogatePrior {
@@ -46,4 +46,4 @@ class Surrogate {
   std::vector<double> weights_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

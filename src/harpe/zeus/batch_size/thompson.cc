@@ -10,7 +10,7 @@
 #include "harpe/base/check.h"
 #include "harpe/base/hashed_random.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 std::uint64_t Draws::bits() {
   return mixed(static_cast<std::uint64_t>(seed), 0, static_cast<std::uint64_t>(count++));
@@ -72,4 +72,4 @@ std::size_t thompson_choice(std::span<const Belief> beliefs, int explorations, D
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

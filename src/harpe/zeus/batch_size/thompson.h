@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Random numbers of one job: the same after it was stored and read again, for it is a count.
 struct Draws {
@@ -41,4 +41,4 @@ Belief posterior(std::span<const double> rewards, double prior_mean, double prio
 /// the one whose draw is largest. \param beliefs  at least one
 std::size_t thompson_choice(std::span<const Belief> beliefs, int explorations, Draws& draws);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

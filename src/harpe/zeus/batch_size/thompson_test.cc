@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -134,4 +134,4 @@ TEST(ThompsonChoice, OfWhatNothingIsKnownIsTakenFirst) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -7,7 +7,7 @@
 #include "harpe/base/units.h"
 #include "harpe/zeus/batch_size/metric_curve.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct Trial {
   enum class Kind : unsigned char {
@@ -45,4 +45,4 @@ struct Trial {
 /// Without its metrics.
 std::string trial_json(const Trial& trial);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

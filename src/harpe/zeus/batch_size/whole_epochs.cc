@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Above so many the sum below is the mean and a half, within 0.3 %.
@@ -34,4 +34,4 @@ Estimate needed_for(double taken) {
   return {.mean = std::log(needed), .variance = 1 / (12 * needed * needed)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

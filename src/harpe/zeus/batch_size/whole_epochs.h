@@ -6,7 +6,7 @@
 
 #include "harpe/zeus/batch_size/surrogate.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Returns the mean number of epochs that trainings take if they need exp(x) epochs, x normal.
 /// \param log_needed  mean and variance of x
@@ -17,4 +17,4 @@ double expected_whole_epochs(const Estimate& log_needed);
 /// over it. \param taken  at least 1
 Estimate needed_for(double taken);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

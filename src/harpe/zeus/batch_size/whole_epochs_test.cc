@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// By the definition: over the normal distribution, in small steps.
@@ -48,4 +48,4 @@ TEST(WholeEpochs, OfOneSayLittleOfWhatWasNeeded) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

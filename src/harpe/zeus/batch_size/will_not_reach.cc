@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Beforehand one in five jobs has a late jump, as from a schedule of learning rates; that counts as
@@ -82,4 +82,4 @@ bool will_not_reach(const MetricCurve& curve, std::span<const MetricCurve* const
   return chance_to_reach(curve, target, jump_chance(converged, target)) < kLeastChance;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -19,7 +19,7 @@
 
 #include "harpe/zeus/batch_size/metric_curve.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Below this chance it is ended.
 inline constexpr double kLeastChance = 0.01;
@@ -39,4 +39,4 @@ bool has_diverged(const MetricCurve& curve, std::span<const MetricCurve* const> 
 bool will_not_reach(const MetricCurve& curve, std::span<const MetricCurve* const> converged,
                     const MetricTarget& target);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

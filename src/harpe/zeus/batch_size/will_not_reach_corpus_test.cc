@@ -18,7 +18,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/zeus/batch_size/will_not_reach.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 struct Training {
@@ -219,4 +219,4 @@ TEST(WillNotReachCorpus, SavesAQuarterAfterThreeThatConverged) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

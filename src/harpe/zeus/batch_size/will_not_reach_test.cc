@@ -8,7 +8,7 @@
 
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using Reason = TrialVerdict::Reason;
@@ -255,4 +255,4 @@ TEST(WillNotReach, WrongMetricsOfAStoredStateAreNamed) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

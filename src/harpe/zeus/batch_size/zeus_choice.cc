@@ -5,7 +5,7 @@
 #include "harpe/zeus/batch_size/batch_size_choice.h"
 #include "harpe/zeus/batch_size/pruning.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// What is known of one size.
@@ -88,4 +88,4 @@ Result<BatchSizeChoice> choose_as_zeus(const RecurringJob& job, std::span<const 
                          .why = "Thompson sampling among " + std::to_string(step.kept.size())};
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

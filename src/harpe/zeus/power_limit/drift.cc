@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // As many as the median is of: all of what it then rests on is new.
@@ -19,4 +19,4 @@ bool DriftDetector::add(Seconds step) {
   return steps_beyond_ >= kEnough;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

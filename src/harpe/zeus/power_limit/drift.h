@@ -7,7 +7,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 class DriftDetector {
  public:
@@ -27,4 +27,4 @@ class DriftDetector {
   int steps_beyond_ = 0;  ///< one after another whose median was beyond the tolerance
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -5,7 +5,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// No GPU has so many settings; a tiny step would make a list without end.
@@ -65,4 +65,4 @@ std::string Knob::text(std::size_t index) const {
   return shortest(settings_[index]) + (kind_ == KnobKind::kPowerLimit ? " W" : " MHz");
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

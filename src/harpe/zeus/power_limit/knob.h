@@ -14,7 +14,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 enum class KnobKind : unsigned char { kPowerLimit, kGraphicsClock };
 
@@ -44,4 +44,4 @@ class Knob {
   std::vector<double> settings_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

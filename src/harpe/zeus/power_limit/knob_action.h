@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct KnobAction {
   enum class Kind : unsigned char {
@@ -23,4 +23,4 @@ struct KnobAction {
 };
 using KnobActions = std::vector<KnobAction>;
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -9,7 +9,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(Selector, RefusesWrongInput) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -10,7 +10,7 @@
 #include "harpe/zeus/power_limit/setting_model.h"
 #include "harpe/zeus/power_limit/setting_prior.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr std::size_t kNearest = 4;  // sizes that count
@@ -291,4 +291,4 @@ std::optional<std::size_t> next_limit(const Knob& limits, const SizeProfile& own
   return chosen ? std::optional(question.positions[*chosen]) : std::nullopt;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

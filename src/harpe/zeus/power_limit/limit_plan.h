@@ -30,7 +30,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// What was measured with one batch size: of as much work under each limit, a step or an epoch.
 struct SizeProfile {
@@ -58,4 +58,4 @@ std::optional<std::size_t> next_limit(const Knob& limits, const SizeProfile& own
                                       std::span<const SizeProfile> others,
                                       const LimitPlanOptions& options);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr ScoreWeights kCost{.per_joule = 0.5, .per_second = 0.5 * 300};
@@ -180,4 +180,4 @@ TEST(LimitPlan, TheBestOfASizeIsTheCheapestAndOfEqualsTheHigher) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

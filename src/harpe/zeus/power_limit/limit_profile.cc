@@ -7,7 +7,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr double kLeast = std::numeric_limits<double>::min();  // above 0
@@ -118,4 +118,4 @@ std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileK
   return std::nullopt;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

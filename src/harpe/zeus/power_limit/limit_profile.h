@@ -19,7 +19,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// What a profile holds for, and no longer when one of them changes.
 struct ProfileKey {
@@ -49,4 +49,4 @@ std::string limit_profile_json(const LimitProfile& profile);
 std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileKey& wanted,
                                      double now, Seconds most);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

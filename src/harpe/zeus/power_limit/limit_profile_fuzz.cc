@@ -8,15 +8,16 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto profile = harpe::parse_limit_profile(text, "fuzz");
+  const auto profile = harpe::zeus::parse_limit_profile(text, "fuzz");
   if (!profile.ok()) return 0;
-  const auto again = harpe::parse_limit_profile(harpe::limit_profile_json(*profile), "again");
+  const auto again =
+      harpe::zeus::parse_limit_profile(harpe::zeus::limit_profile_json(*profile), "again");
   if (!again.ok() || again->measurements != profile->measurements ||
       again->key.has_value() != profile->key.has_value() ||
       again->measured_at != profile->measured_at) {
     std::abort();
   }
   // What was read can be chosen from.
-  if (!harpe::choose(profile->measurements, {}).ok()) std::abort();
+  if (!harpe::zeus::choose(profile->measurements, {}).ok()) std::abort();
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::HasSubstr;
@@ -86,4 +86,4 @@ TEST(LimitProfile, IsNotUsedAgainForAnythingElseOrTooLate) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

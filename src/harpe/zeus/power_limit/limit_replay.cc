@@ -8,7 +8,7 @@
 #include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// Returns the time and energy of a number of steps under a setting.
@@ -199,4 +199,4 @@ Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string&
   return run;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

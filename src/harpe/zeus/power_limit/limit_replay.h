@@ -17,7 +17,7 @@
 #include "harpe/zeus/power_limit/setting_profiler.h"
 #include "harpe/zeus/power_limit/zeus_optimizer.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// A profiling run of Zeus as its monitor logged it: one CSV row for each window, with
 /// `start_time`, `window_name` ending in `_<watts>`, `elapsed_time` (s), `gpu0_energy`, ... (J).
@@ -54,4 +54,4 @@ Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& o
 Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions options,
                                         int window_steps, int steps_per_epoch);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -11,7 +11,7 @@
 #include "harpe/zeus/power_limit/online_replay_testing.h"
 #include "harpe/zeus/power_limit/recorded_runs_testing.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using Kind = Selector::Kind;
@@ -264,4 +264,4 @@ TEST(OnlineReplay, KeepsItsBudgetAndComesToAGoodSetting) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

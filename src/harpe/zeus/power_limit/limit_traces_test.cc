@@ -13,7 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/zeus/power_limit/limit_replay.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// A run for each job and batch size with at least five limits.
@@ -75,4 +75,4 @@ TEST(LimitTraces, ProfilingIsGoodOnGpusItsConstantsWereNotFittedTo) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -6,7 +6,7 @@
 
 #include "harpe/zeus/power_limit/setting_model.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // The least relative deviation of a step that a bound believes in: counters that stand still for
@@ -191,4 +191,4 @@ void OnlineOptimizer::switch_to(std::size_t setting) {
   ++switches_;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -39,7 +39,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct OnlineOptions {
   Selector selector{};        ///< not kMaxSlowdown: the budget says that
@@ -101,4 +101,4 @@ class OnlineOptimizer {
   std::optional<DriftDetector> drift_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 Knob limits() {
@@ -151,4 +151,4 @@ TEST(OnlineOptimizer, RefusesWrongOptions) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -10,7 +10,7 @@
 #include "harpe/zeus/power_limit/limit_replay.h"
 #include "harpe/zeus/power_limit/online_optimizer.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Time and energy of a number of steps of a run.
 struct RunTotals {
@@ -65,4 +65,4 @@ inline Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOp
   return replay;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

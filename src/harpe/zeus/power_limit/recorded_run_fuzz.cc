@@ -9,14 +9,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto run = harpe::parse_recorded_run(text, "fuzz");
+  const auto run = harpe::zeus::parse_recorded_run(text, "fuzz");
   if (!run.ok() || run->knob.size() > 20) return 0;
-  const harpe::Selector selector{.gpus = run->gpus};
+  const harpe::zeus::Selector selector{.gpus = run->gpus};
   for (const int epoch : {0, 3, 60}) {
-    const auto zeus = harpe::replay_zeus(*run, {.selector = selector}, epoch);
-    const auto own = harpe::replay_profiler(*run, {.selector = selector}, 22, epoch);
+    const auto zeus = harpe::zeus::replay_zeus(*run, {.selector = selector}, epoch);
+    const auto own = harpe::zeus::replay_profiler(*run, {.selector = selector}, 22, epoch);
     if (!zeus.ok() || !own.ok() || !zeus->choice || !own->choice) std::abort();
   }
-  if (!harpe::replay_online(*run, {.selector = selector}, 200).ok()) std::abort();
+  if (!harpe::zeus::replay_online(*run, {.selector = selector}, 200).ok()) std::abort();
   return 0;
 }

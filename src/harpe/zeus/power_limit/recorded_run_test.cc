@@ -5,7 +5,7 @@
 
 #include "harpe/zeus/power_limit/limit_replay.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(RecordedRun, SaysWhatIsWrongAndWhere) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

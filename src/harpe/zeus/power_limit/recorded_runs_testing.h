@@ -10,7 +10,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/zeus/power_limit/limit_replay.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// By the name of the file, without ".csv"; none where the data are missing.
 inline std::map<std::string, RecordedRun> recorded_runs() {
@@ -25,4 +25,4 @@ inline std::map<std::string, RecordedRun> recorded_runs() {
   return runs;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

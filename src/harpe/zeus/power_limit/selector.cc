@@ -5,7 +5,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 bool is_slowdown(double factor) {
@@ -85,4 +85,4 @@ Result<std::size_t> choose(std::span<const Measurement> measurements, const Sele
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -23,7 +23,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// What a window under one setting took: all GPUs together (sum of joules, longest time).
 struct Measurement {
@@ -63,4 +63,4 @@ ScoreWeights weights_of(const Selector& selector, double highest_setting);
 /// in order.
 Result<std::size_t> choose(std::span<const Measurement> measurements, const Selector& selector);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

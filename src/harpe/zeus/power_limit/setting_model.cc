@@ -8,7 +8,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/zeus/power_limit/setting_prior.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Noise of a window.
@@ -127,4 +127,4 @@ ScoreForecast score_of(const SettingForecast& forecast, const Measurement& highe
           std::sqrt(forecast.time_variance + square(share) * forecast.power_variance)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -25,7 +25,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Natural logarithms relative to the highest setting, with the variance of the next window.
 struct SettingForecast {
@@ -55,4 +55,4 @@ struct ScoreForecast {
 ScoreForecast score_of(const SettingForecast& forecast, const Measurement& highest,
                        const ScoreWeights& weights);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 Knob limits() {
@@ -85,4 +85,4 @@ TEST(ScoreOf, IsTheWeightedSumOfWhatIsForecast) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Log time: a softplus.
@@ -37,4 +37,4 @@ double prior_unlimited_power(double limit, double power) {
   return rest > 0 ? std::pow(rest, -1 / kSharpness) : std::numeric_limits<double>::infinity();
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

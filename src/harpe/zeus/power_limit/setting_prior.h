@@ -7,7 +7,7 @@
 
 #include "harpe/zeus/power_limit/knob.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Of a process about the prior: standard deviation, and how far in x settings share it.
 struct PriorCurve {
@@ -25,4 +25,4 @@ PriorCurve prior_log_power(double x);
 /// infinite where it draws all that the limit lets it.
 double prior_unlimited_power(double limit, double power);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Of Zeus, by which the budget is counted.
@@ -317,4 +317,4 @@ std::size_t SettingProfiler::best_setting() const {
   return best;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -29,7 +29,7 @@
 #include "harpe/zeus/power_limit/selector.h"
 #include "harpe/zeus/power_limit/setting_model.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct ProfilerOptions {
   Selector selector{};
@@ -114,4 +114,4 @@ class SettingProfiler {
   std::optional<std::size_t> choice_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

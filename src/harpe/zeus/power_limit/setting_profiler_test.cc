@@ -11,7 +11,7 @@
 
 #include "harpe/zeus/power_limit/drift.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ActionKind = KnobAction::Kind;
@@ -316,4 +316,4 @@ TEST(SettingProfiler, ACautiousOneKeepsTheBoundWithTheErrorOfItsWindows) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace harpe {
+namespace harpe::zeus {
 
 Result<ZeusOptimizer> ZeusOptimizer::make(Knob knob, ZeusOptions options) {
   HARPE_TRY(check(options.selector));
@@ -125,4 +125,4 @@ void ZeusOptimizer::finish(KnobActions& actions) {
   set(*choice_, actions);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -21,7 +21,7 @@
 #include "harpe/zeus/power_limit/knob_action.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct ZeusOptions {
   Selector selector{};
@@ -73,4 +73,4 @@ class ZeusOptimizer {
   std::optional<std::size_t> choice_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ActionKind = KnobAction::Kind;
@@ -72,4 +72,4 @@ TEST(ZeusOptimizer, RefusesWrongOptions) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

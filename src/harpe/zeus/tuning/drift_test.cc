@@ -21,7 +21,7 @@
 #include "harpe/zeus/tuning/step_file.h"
 #include "harpe/zeus/tuning/tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr double kTick = 0.005, kIdlePower = 60;
@@ -332,4 +332,4 @@ TEST(Drift, ClaimsHoldTheTruthAndTheBoundHoldsOverTheWholeRun) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

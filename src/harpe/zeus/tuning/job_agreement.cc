@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace harpe {
+namespace harpe::zeus {
 
 Status JobAgreement::exchange(std::span<double> sums, std::span<double> maxima) {
   if (is_alone()) return ok_status();
@@ -42,4 +42,4 @@ double digest_of(const Knob& knob) {
   return static_cast<double>(hash >> 11);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -10,7 +10,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/tuning/peers.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 class JobAgreement {
  public:
@@ -39,4 +39,4 @@ class JobAgreement {
 /// A number that differs between knobs that differ, as good as ever; exact in a double.
 double digest_of(const Knob& knob);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -13,7 +13,7 @@
 #include "harpe/zeus/tuning/job_agreement.h"
 #include "harpe/zeus/tuning/simulated_job_testing.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// Reductions over threads. One that waits for others in vain hangs, as those of a job do: the
@@ -223,4 +223,4 @@ TEST(JobAgreement, DigestsTellKnobsApart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -22,7 +22,7 @@
 #include "harpe/zeus/tuning/job_agreement.h"
 #include "harpe/zeus/tuning/knob_setter.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr Seconds kLease{60};
@@ -31,7 +31,7 @@ constexpr Seconds kRenewal{5};
 
 class AgentSetter final : public KnobSetter {
  public:
-  AgentSetter(AgentClient agent, Lease lease, Knob knob, Seconds lasts, Clock& clock)
+  AgentSetter(node::AgentClient agent, node::Lease lease, Knob knob, Seconds lasts, Clock& clock)
       : agent_(std::move(agent)),
         lease_(std::move(lease)),
         knob_(std::move(knob)),
@@ -46,7 +46,7 @@ class AgentSetter final : public KnobSetter {
   Status set(std::size_t setting) override {
     const MutexLock lock(mutex_);
     for (const int gpu : lease_.gpus) {
-      const Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
+      const node::Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
       if (applied.dry_run) {
         return Error::of(ErrorCode::kRefused, "the agent makes a dry run and sets nothing");
       }
@@ -68,26 +68,27 @@ class AgentSetter final : public KnobSetter {
   }
 
  private:
-  Setting setting_of(std::size_t setting) const {
+  node::Setting setting_of(std::size_t setting) const {
     const bool is_clock = knob_.kind() == KnobKind::kGraphicsClock;
     if (setting == 0) {
-      return {.kind = is_clock ? Setting::Kind::kResetClocks : Setting::Kind::kResetPowerLimit};
+      return {.kind = is_clock ? node::Setting::Kind::kResetClocks
+                               : node::Setting::Kind::kResetPowerLimit};
     }
-    if (!is_clock) return {.kind = Setting::Kind::kPowerLimit, .limit = {knob_[setting]}};
+    if (!is_clock) return {.kind = node::Setting::Kind::kPowerLimit, .limit = {knob_[setting]}};
     const Megahertz clock{static_cast<int>(knob_[setting])};
-    return {.kind = Setting::Kind::kLockClocks, .clocks = {clock, clock}};
+    return {.kind = node::Setting::Kind::kLockClocks, .clocks = {clock, clock}};
   }
 
   Mutex mutex_;
-  AgentClient agent_ HARPE_GUARDED_BY(mutex_);
-  const Lease lease_;
+  node::AgentClient agent_ HARPE_GUARDED_BY(mutex_);
+  const node::Lease lease_;
   const Knob knob_;
   const Seconds lasts_;
   Instant renewed_ HARPE_GUARDED_BY(mutex_);
   bool released_ HARPE_GUARDED_BY(mutex_) = false;
 };
 
-Result<std::vector<int>> positions(AgentClient& agent, std::span<const std::string> uuids) {
+Result<std::vector<int>> positions(node::AgentClient& agent, std::span<const std::string> uuids) {
   const std::vector<GpuIdentity> known = HARPE_TRY(agent.gpus());
   std::vector<int> gpus;
   for (const std::string& uuid : uuids) {
@@ -113,14 +114,14 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
                                                       std::span<const std::string> uuids,
                                                       const std::string& name, Seconds patience,
                                                       Clock& clock) {
-  AgentClient agent = HARPE_TRY(AgentClient::connect(socket, patience));
+  node::AgentClient agent = HARPE_TRY(node::AgentClient::connect(socket, patience));
   const std::vector<int> gpus = HARPE_TRY(positions(agent, uuids));
   std::vector<FoundGpu> found;
   Seconds lasts = kLease;
   for (const int gpu : gpus) {
     found.push_back({.offer = HARPE_TRY(agent.offer(gpu)), .found = {}});
     // Who may set a GPU without reading it finds it as the factory left it.
-    const Result<GpuReading> reading = agent.read(gpu);
+    const Result<node::GpuReading> reading = agent.read(gpu);
     if (reading.ok()) found.back().found = *reading;
     const Seconds most = found.back().offer.max_lease;
     if (most.value > 0) lasts = std::min(lasts, most);
@@ -129,11 +130,11 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
   for (const bool clocks : {true, false}) {
     Knob knob = clocks ? clock_knob(found) : limit_knob(found);
     if (!knob.can_choose()) continue;
-    Result<Lease> lease =
+    Result<node::Lease> lease =
         agent.take({.gpus = gpus,
                     .duration = lasts,
                     .name = name,
-                    .controls = {clocks ? Control::kClocks : Control::kPowerLimit}});
+                    .controls = {clocks ? node::Control::kClocks : node::Control::kPowerLimit}});
     if (lease.ok()) {
       return std::unique_ptr<KnobSetter>(std::make_unique<AgentSetter>(
           std::move(agent), std::move(lease).take(), std::move(knob), lasts, clock));
@@ -361,7 +362,7 @@ void JobTuning::open_setter(EnergyMonitor& monitor, Clock& clock) {
   std::vector<std::string> uuids;
   for (const GpuIdentity& gpu : monitor.gpus()) uuids.push_back(gpu.uuid);
   Result<std::unique_ptr<KnobSetter>> opened = open_agent_setter(
-      agent_socket(options_.socket), uuids, options_.lease, options_.patience, clock);
+      node::agent_socket(options_.socket), uuids, options_.lease, options_.patience, clock);
   if (opened.ok()) {
     setter_ = std::move(opened).take();
     return;
@@ -514,4 +515,4 @@ Knob limit_knob(std::span<const FoundGpu> gpus) {
   return descending(KnobKind::kPowerLimit, std::move(settings));
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

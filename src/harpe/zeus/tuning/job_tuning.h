@@ -21,11 +21,11 @@
 #include "harpe/zeus/tuning/tuner.h"
 #include "harpe/zeus/tuning/window_meter.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct FoundGpu {
-  GpuOffer offer;
-  GpuReading found;
+  node::GpuOffer offer;
+  node::GpuReading found;
 };
 
 /// Locked graphics clocks. Empty where some GPU does not tell its clocks; of one setting where no
@@ -118,4 +118,4 @@ class JobTuning {
   std::unique_ptr<Tuner> tuner_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -9,7 +9,7 @@
 #include "harpe/base/result.h"
 #include "harpe/zeus/power_limit/knob.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 class KnobSetter {
  public:
@@ -36,4 +36,4 @@ class NoSetter final : public KnobSetter {
   Knob found_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -5,7 +5,7 @@
 
 #include "harpe/zeus/tuning/job_tuning.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,7 +48,7 @@ TEST(OfferedKnob, LimitsReachFromTheOneFoundToTheLowest) {
 TEST(OfferedKnob, NothingIsRaisedAboveWhatWasFound) {
   FoundGpu gpu = a40();
   gpu.found.power_limit = Watts{200};
-  gpu.found.graphics_lock = ClockLock{ClockRange{{210}, {1200}}};
+  gpu.found.graphics_lock = node::ClockLock{ClockRange{{210}, {1200}}};
   EXPECT_EQ(limits(gpu)[0], 200);
   EXPECT_EQ(clocks(gpu)[0], 1200);
 }
@@ -82,4 +82,4 @@ TEST(OfferedKnob, AGpuThatTellsNothingHasNone) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -11,7 +11,7 @@
 
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 enum class Reduction : unsigned char { kSum, kMax };
 
@@ -23,4 +23,4 @@ class Peers {
   virtual Status reduce(Reduction how, std::span<double> values) = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

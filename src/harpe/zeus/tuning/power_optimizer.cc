@@ -26,8 +26,8 @@ constexpr Seconds kLongestStop{0.2};
 Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const Devices& devices) {
   std::vector<GpuIdentity> identities;
   for (const auto& gpu : devices.gpus) identities.push_back(gpu->identity());
-  const GpuChoice choice =
-      HARPE_TRY(choose_gpus(options.gpus, identities, VisibilityVariables::of_environment()));
+  const device::GpuChoice choice = HARPE_TRY(
+      device::choose_gpus(options.gpus, identities, device::VisibilityVariables::of_environment()));
   if (!options.gpus.empty() || !options.local_rank || choice.gpus.size() <= 1) return choice.gpus;
   const auto position = static_cast<std::size_t>(std::max(0, *options.local_rank));
   if (position < choice.gpus.size()) return std::vector<int>{choice.gpus[position]};
@@ -35,40 +35,41 @@ Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const
                         " GPUs none is that of local rank " + std::to_string(position));
 }
 
-class FunctionPeers final : public Peers {
+class FunctionPeers final : public zeus::Peers {
  public:
   explicit FunctionPeers(JobReductions reductions) : reductions_(std::move(reductions)) {}
-  Status reduce(Reduction how, std::span<double> values) override {
-    return how == Reduction::kSum ? reductions_.sum(values) : reductions_.max(values);
+  Status reduce(zeus::Reduction how, std::span<double> values) override {
+    return how == zeus::Reduction::kSum ? reductions_.sum(values) : reductions_.max(values);
   }
 
  private:
   JobReductions reductions_;
 };
 
-Result<std::unique_ptr<Peers>> peers_by(JobReductions reductions) {
-  if (!reductions.sum && !reductions.max) return std::unique_ptr<Peers>();
+Result<std::unique_ptr<zeus::Peers>> peers_by(JobReductions reductions) {
+  if (!reductions.sum && !reductions.max) return std::unique_ptr<zeus::Peers>();
   if (!reductions.sum || !reductions.max) {
     return Error::invalid("a job's processes agree by a sum and a maximum: both are needed");
   }
-  return std::unique_ptr<Peers>(std::make_unique<FunctionPeers>(std::move(reductions)));
+  return std::unique_ptr<zeus::Peers>(std::make_unique<FunctionPeers>(std::move(reductions)));
 }
 
-Selector selector_of(const PowerOptimizerOptions& options) {
+zeus::Selector selector_of(const PowerOptimizerOptions& options) {
   using Optimize = PowerOptimizerOptions::Optimize;
-  Selector selector{.kind = options.optimize == Optimize::kEnergy ? Selector::Kind::kEnergy
-                            : options.optimize == Optimize::kTime ? Selector::Kind::kTime
-                                                                  : Selector::Kind::kCost,
-                    .eta = options.eta,
-                    .host_power = options.host_power};
+  zeus::Selector selector{
+      .kind = options.optimize == Optimize::kEnergy ? zeus::Selector::Kind::kEnergy
+              : options.optimize == Optimize::kTime ? zeus::Selector::Kind::kTime
+                                                    : zeus::Selector::Kind::kCost,
+      .eta = options.eta,
+      .host_power = options.host_power};
   if (options.most_slowdown) selector.most_slowdown = 1 + *options.most_slowdown;
   return selector;
 }
 
-PowerReport summary_of(const TuningReport& report) {
-  const TuningResult& result = report.result;
-  const Saving& saving = result.job_saving ? *result.job_saving : result.saving;
-  PowerReport summary{.slowdown = slowdown_of(result),
+PowerReport summary_of(const zeus::TuningReport& report) {
+  const zeus::TuningResult& result = report.result;
+  const zeus::Saving& saving = result.job_saving ? *result.job_saving : result.saving;
+  PowerReport summary{.slowdown = zeus::slowdown_of(result),
                       .saved = saving.saved,
                       .error = saving.error,
                       .at_highest = saving.at_highest,
@@ -78,26 +79,26 @@ PowerReport summary_of(const TuningReport& report) {
     summary.setting = result.knob.text(*result.choice);
     summary.decided = result.decided;
   }
-  summary.json = json_line(tuning_json(report));
+  summary.json = json_line(zeus::tuning_json(report));
   return summary;
 }
 
 }  // namespace
 
 struct PowerOptimizer::State {
-  explicit State(std::unique_ptr<JobTuning> job, std::unique_ptr<Peers> others)
+  explicit State(std::unique_ptr<zeus::JobTuning> job, std::unique_ptr<zeus::Peers> others)
       : peers(std::move(others)), tuning(std::move(job)) {}
 
   Status open(const PowerOptimizerOptions& options);
   void run();
-  void tell(StepEvent::Kind kind);
+  void tell(zeus::StepEvent::Kind kind);
   void restore();
 
   const pid_t process = ::getpid();
   Devices devices;
   std::unique_ptr<EnergyMonitor> monitor;
-  std::unique_ptr<Peers> peers;
-  std::unique_ptr<JobTuning> tuning;
+  std::unique_ptr<zeus::Peers> peers;
+  std::unique_ptr<zeus::JobTuning> tuning;
   std::optional<PowerReport> report;
 
   Mutex mutex;
@@ -126,15 +127,15 @@ Status PowerOptimizer::State::open(const PowerOptimizerOptions& options) {
 Result<std::unique_ptr<PowerOptimizer>> PowerOptimizer::start(const PowerOptimizerOptions& options,
                                                               JobReductions reductions) {
   auto peers = HARPE_TRY(peers_by(std::move(reductions)));
-  auto tuning = HARPE_TRY(JobTuning::make({.selector = selector_of(options),
-                                           .online = options.online,
-                                           .measures_node = options.measures_node,
-                                           .profile = options.profile,
-                                           .socket = options.socket,
-                                           .lease = "harpe.PowerOptimizer",
-                                           .job = options.job,
-                                           .batch_size = options.batch_size,
-                                           .writes_profile = options.writes_profile}));
+  auto tuning = HARPE_TRY(zeus::JobTuning::make({.selector = selector_of(options),
+                                                 .online = options.online,
+                                                 .measures_node = options.measures_node,
+                                                 .profile = options.profile,
+                                                 .socket = options.socket,
+                                                 .lease = "harpe.PowerOptimizer",
+                                                 .job = options.job,
+                                                 .batch_size = options.batch_size,
+                                                 .writes_profile = options.writes_profile}));
   auto state = std::make_unique<State>(std::move(tuning), std::move(peers));
   HARPE_TRY(state->open(options));
   state->tuning->start(state->monitor.get(), system_clock(), state->peers.get());
@@ -168,9 +169,9 @@ void PowerOptimizer::State::run() {
   }
 }
 
-void PowerOptimizer::State::tell(StepEvent::Kind kind) {
+void PowerOptimizer::State::tell(zeus::StepEvent::Kind kind) {
   if (::getpid() != process || report || tuning->tuner() == nullptr) return;
-  Tuner& tuner = *tuning->tuner();
+  zeus::Tuner& tuner = *tuning->tuner();
   MutexLock lock(mutex);
   const Instant now = system_clock().now();
   in_step = true;
@@ -183,13 +184,13 @@ void PowerOptimizer::State::tell(StepEvent::Kind kind) {
 }
 
 bool PowerOptimizer::on_step_begin() {
-  state_->tell(StepEvent::Kind::kStep);
+  state_->tell(zeus::StepEvent::Kind::kStep);
   return !state_->report && state_->tuning->tuner() != nullptr &&
          state_->tuning->tuner()->profiles();
 }
 
 void PowerOptimizer::on_epoch_end() {
-  state_->tell(StepEvent::Kind::kEpochEnd);
+  state_->tell(zeus::StepEvent::Kind::kEpochEnd);
 }
 
 void PowerOptimizer::State::restore() {
@@ -201,7 +202,7 @@ void PowerOptimizer::State::restore() {
     }
     thread.join();
   }
-  Tuner* tuner = tuning->tuner();
+  zeus::Tuner* tuner = tuning->tuner();
   if (tuner == nullptr) return;
   tuner->finish();
   while (tuner->waits()) {

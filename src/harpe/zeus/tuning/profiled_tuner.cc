@@ -9,7 +9,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // A window must end before the samples of its end are forgotten.
@@ -642,4 +642,4 @@ void Looks::owe(const SavingAccount::Delay& delay, double most_slowdown) {
   owes_ = delay.beyond + delay.deviation > delay.at_highest * ((most_slowdown - 1) * share);
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

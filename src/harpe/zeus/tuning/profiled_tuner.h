@@ -14,7 +14,7 @@
 #include "harpe/zeus/tuning/saving_account.h"
 #include "harpe/zeus/tuning/tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Decides when a run returns to its highest setting for some steps, to compare the chosen setting
 /// with it (saving_account.h), and for how long. Not thread-safe.
@@ -210,4 +210,4 @@ class ProfiledTuner final : public Tuner {
   bool are_steps_timed_ = true;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

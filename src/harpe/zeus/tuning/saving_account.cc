@@ -6,7 +6,7 @@
 
 #include "harpe/base/statistics.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // Standard deviation of log r that is assumed before any two looks were compared.
@@ -359,4 +359,4 @@ std::optional<SavingAccount::Move> SavingAccount::last_move(std::size_t setting,
               .error = kNinetyFivePercent * std::sqrt(newest->variance + before->variance)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

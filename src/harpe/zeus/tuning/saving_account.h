@@ -31,7 +31,7 @@
 
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct Saving {
   Joules saved{}, error{};
@@ -119,4 +119,4 @@ class SavingAccount {
   double unmeasured_ = 0;                     ///< s of visits to lower settings without an entry
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 /// Steps of 0.1 s and `joules` each, the first `unmeasured` of them in no window.
@@ -106,4 +106,4 @@ TEST(SavingAccount, LongVisitsAreKeptInFewEntriesAndGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

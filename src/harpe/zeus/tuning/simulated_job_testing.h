@@ -16,7 +16,7 @@
 
 #include "harpe/zeus/tuning/tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// Time and energy of a job under power limits: limits below 290 W cost time.
 class SimulatedJob final : public KnobSetter, public WindowMeter {
@@ -122,4 +122,4 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
   std::vector<std::pair<Instant, double>> energy_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

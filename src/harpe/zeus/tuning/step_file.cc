@@ -11,7 +11,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr std::int64_t kMostAtOnce = 1 << 20, kMostBehind = 16 << 20;  // bytes
@@ -173,4 +173,4 @@ void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {
   }
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

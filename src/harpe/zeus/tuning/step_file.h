@@ -31,7 +31,7 @@
 #include "harpe/base/temporary_folder.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct StepEvent {
   enum class Kind : unsigned char { kStep, kEpochEnd };
@@ -109,4 +109,4 @@ class StepFile {
   std::optional<StepTrouble> trouble_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -16,7 +16,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using ::testing::ElementsAre;
@@ -269,4 +269,4 @@ TEST_F(StepFileTest, NothingIsLostHoweverWritesAndLooksInterleave) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -4,7 +4,7 @@
 
 #include "harpe/zeus/tuning/tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 StepLedger ledger() {
@@ -27,4 +27,4 @@ TEST(StepLedger, CostsAreMeansOfWhatWasMeasured) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -9,9 +9,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  harpe::StepParser whole, cut;
+  harpe::zeus::StepParser whole, cut;
   const auto events = whole.add(text);
-  std::vector<harpe::StepEvent::Kind> pieces;
+  std::vector<harpe::zeus::StepEvent::Kind> pieces;
   for (std::size_t at = 0, length = 1; at < size; at += length, length = length % 7 + 1) {
     const auto more = cut.add(text.substr(at, length));
     pieces.insert(pieces.end(), more.begin(), more.end());

@@ -11,7 +11,7 @@
 #include "harpe/base/statistics.h"
 #include "harpe/zeus/tuning/profiled_tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 // A step so many times the usual is a pause, such as a validation.
@@ -215,4 +215,4 @@ std::vector<std::int64_t> StepLedger::begun() const {
   return begun;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -41,7 +41,7 @@
 #include "harpe/zeus/tuning/step_file.h"
 #include "harpe/zeus/tuning/window_meter.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 /// The mean cost of one step.
 struct StepCost {
@@ -134,4 +134,4 @@ class Tuner {
   virtual TuningResult result() const = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -14,7 +14,7 @@
 #include "harpe/zeus/tuning/job_tuning.h"
 #include "harpe/zeus/tuning/simulated_job_testing.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 std::unique_ptr<Tuner> tuner_for(SimulatedJob& job, TunerOptions options) {
@@ -301,4 +301,4 @@ TEST(Tuner, OnlineKeepsItsBudgetAndSaves) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -1,6 +1,6 @@
 #include "harpe/zeus/tuning/tuning_json.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -86,4 +86,4 @@ nlohmann::ordered_json tuning_json(const TuningReport& report) {
   return json;
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

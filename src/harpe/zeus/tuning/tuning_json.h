@@ -9,7 +9,7 @@
 
 #include "harpe/zeus/tuning/job_tuning.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 nlohmann::ordered_json tuning_json(const TuningReport& report);
 
@@ -21,4 +21,4 @@ bool is_measured(const TuningResult& result, std::size_t setting);
 /// measured.
 std::optional<double> slowdown_of(const TuningResult& result);
 
-}  // namespace harpe
+}  // namespace harpe::zeus

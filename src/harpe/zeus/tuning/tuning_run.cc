@@ -5,7 +5,7 @@
 
 #include "harpe/base/mutex.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 constexpr std::chrono::milliseconds kLook(5);
@@ -79,4 +79,4 @@ void TuningRun::finish() {
   state_->thread.join();
 }
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -8,7 +8,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/zeus/tuning/tuner.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 class TuningRun {
  public:
@@ -28,4 +28,4 @@ class TuningRun {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -10,7 +10,7 @@
 
 #include "harpe/device/hw/system_clock.h"
 
-namespace harpe {
+namespace harpe::zeus {
 namespace {
 
 class HeardTuner final : public Tuner {
@@ -102,4 +102,4 @@ TEST_F(TuningRunTest, ALeaseThatHasEndedHasRestoredEverything) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::zeus

@@ -5,7 +5,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 
-namespace harpe {
+namespace harpe::zeus {
 
 struct MeteredWindow {
   Joules energy{};  ///< all GPUs of the job
@@ -27,4 +27,4 @@ class WindowMeter {
   virtual void cancel() = 0;
 };
 
-}  // namespace harpe
+}  // namespace harpe::zeus

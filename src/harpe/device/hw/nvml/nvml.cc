@@ -21,7 +21,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/device/hw/nvml/nvml_api.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 /// The first of the names that the library has: newest version first.
@@ -605,4 +605,4 @@ NvmlDevices open_nvml(const std::string& library) {
   return devices;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

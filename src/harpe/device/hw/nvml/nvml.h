@@ -8,7 +8,7 @@
 
 #include "harpe/device/hw/devices.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct NvmlDevices {
   std::vector<std::unique_ptr<Gpu>> gpus;  ///< in NVML's order; `identity().index` is NVML's
@@ -19,4 +19,4 @@ struct NvmlDevices {
 /// said in `state`; GPUs that can be used are there all the same.
 NvmlDevices open_nvml(const std::string& library);
 
-}  // namespace harpe
+}  // namespace harpe::device

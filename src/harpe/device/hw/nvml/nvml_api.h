@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace harpe {
+namespace harpe::device {
 
 using NvmlDevice = struct NvmlDeviceHandle*;
 
@@ -142,4 +142,4 @@ struct NvmlApi {
   int (*set_persistence_mode)(NvmlDevice, unsigned) = nullptr;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 
 #include "harpe/device/hw/scripted_library_testing.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using ::testing::AllOf;
@@ -238,4 +238,4 @@ TEST(Nvml, WhatIsNoLibraryAndWhatIsNotNvmlAreStates) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -6,7 +6,7 @@
 
 #include "harpe/device/hw/rapl/rapl.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr std::uint64_t kRange = 262'143'328'850;  // a common one: 262 kJ
@@ -101,4 +101,4 @@ TEST(EnergyCounter, WithoutAKnownRangeAFallIsANewStart) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

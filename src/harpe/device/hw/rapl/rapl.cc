@@ -14,7 +14,7 @@
 #include "harpe/base/text.h"
 #include "harpe/device/hw/sysfs.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace fs = std::filesystem;
 namespace {
 
@@ -252,4 +252,4 @@ Joules EnergyCounter::add(std::uint64_t value_uj, Instant now) {
   return {static_cast<double>(total_) * 1e-6};
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -24,7 +24,7 @@
 #include "harpe/base/units.h"
 #include "harpe/device/hw/devices.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// "package-0" or "package-0-die-1".
 struct PackageName {
@@ -95,4 +95,4 @@ struct RaplDevices {
 /// and returns `kNoPermission`; the state then names a remedy. `clock` must outlive the CPUs.
 RaplDevices open_rapl(const std::filesystem::path& root, Clock& clock);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -9,11 +9,11 @@
 namespace {
 
 void check_name(std::string_view text) {
-  const auto name = harpe::parse_package_name(text);
+  const auto name = harpe::device::parse_package_name(text);
   if (!name) return;
   const std::string written =
       "package-" + std::to_string(name->package) + "-die-" + std::to_string(name->die);
-  if (harpe::parse_package_name(written) != name) std::abort();
+  if (harpe::device::parse_package_name(written) != name) std::abort();
 }
 
 }  // namespace
@@ -22,12 +22,12 @@ void check_name(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   check_name(text);
-  std::optional<harpe::EnergyCounter> counter;
+  std::optional<harpe::device::EnergyCounter> counter;
   harpe::Instant now;
   double last = 0;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    const auto value = harpe::parse_microjoules(text.substr(0, end));
+    const auto value = harpe::device::parse_microjoules(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (!counter) {
       counter.emplace(value.value_or(0));

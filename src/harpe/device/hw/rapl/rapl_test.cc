@@ -10,7 +10,7 @@
 
 #include "harpe/base/test_directory_testing.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,4 +175,4 @@ TEST(PackageName, IsReadExactly) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

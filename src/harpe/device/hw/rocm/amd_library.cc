@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-namespace harpe {
+namespace harpe::device {
 
 std::string pci_text(std::uint64_t domain, unsigned bus, unsigned device, unsigned function) {
   std::array<char, 40> text{};
@@ -34,4 +34,4 @@ Result<std::shared_ptr<AmdLibrary>> AmdLibrary::load(const std::string& amd_smi,
   return Error::of(ErrorCode::kNotFound, "no AMD driver library: " + tried + " not found");
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -15,7 +15,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Thread-safe. GPUs count from 0 in the library's order.
 class AmdLibrary {
@@ -50,4 +50,4 @@ inline constexpr const char* kAmdRemedy =
     "go through the agent (harpe agent), or run as root: the settings are files of sysfs that only "
     "root may write";
 
-}  // namespace harpe
+}  // namespace harpe::device

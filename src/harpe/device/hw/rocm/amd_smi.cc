@@ -7,7 +7,7 @@
 #include "harpe/device/hw/rocm/amd_library.h"
 #include "harpe/device/hw/rocm/shared_object.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 // Values of amdsmi_status_t and of the enumerations below, the same in all these versions.
@@ -181,4 +181,4 @@ Result<std::shared_ptr<AmdLibrary>> load_amd_smi(const std::string& library) {
   return std::shared_ptr<AmdLibrary>(std::move(smi));
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

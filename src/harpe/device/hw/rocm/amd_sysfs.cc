@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/device/hw/sysfs.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace fs = std::filesystem;
 namespace {
 
@@ -185,4 +185,4 @@ bool AmdSysfs::may_set() const {
          may_write(device_ / "power_dpm_force_performance_level");
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

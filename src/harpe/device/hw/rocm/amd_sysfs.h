@@ -14,7 +14,7 @@
 #include "harpe/base/units.h"
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Clocks of a `pp_dpm_sclk` ("0: 500Mhz", "1: 1700Mhz *"), rising; sleep states ("S: 19Mhz") are
 /// left out. Lines that are none of these are passed over.
@@ -56,4 +56,4 @@ class AmdSysfs {
   std::filesystem::path hwmon_ = "/dev/null";
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -14,7 +14,7 @@
 #include "harpe/device/hw/rocm/amd_library.h"
 #include "harpe/device/hw/rocm/amd_sysfs.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr int kClockStep = 50;
@@ -231,4 +231,4 @@ RocmDevices open_rocm(const std::string& amd_smi, const std::string& rocm_smi,
   return devices;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

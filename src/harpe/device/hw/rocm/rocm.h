@@ -14,7 +14,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/device/hw/devices.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct RocmDevices {
   std::vector<std::unique_ptr<Gpu>> gpus;  ///< `identity().index` is the library's
@@ -27,4 +27,4 @@ struct RocmDevices {
 RocmDevices open_rocm(const std::string& amd_smi, const std::string& rocm_smi,
                       const std::filesystem::path& drm_root, Clock& clock);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -6,7 +6,7 @@
 #include "harpe/device/hw/rocm/amd_library.h"
 #include "harpe/device/hw/rocm/shared_object.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 // Values of rsmi_status_t.
@@ -152,4 +152,4 @@ Result<std::shared_ptr<AmdLibrary>> load_rocm_smi(const std::string& library) {
   return std::shared_ptr<AmdLibrary>(std::move(smi));
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -13,7 +13,7 @@
 #include "harpe/device/hw/rocm/amd_sysfs.h"
 #include "harpe/device/hw/scripted_library_testing.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -235,4 +235,4 @@ TEST(AmdClockTables, TakeWhatTheKernelWritesAndPassOverTheRest) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace harpe {
+namespace harpe::device {
 
 class SharedObject {
  public:
@@ -32,4 +32,4 @@ class SharedObject {
   void* handle_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -2,7 +2,7 @@
 
 #include "harpe/base/text.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr std::uint64_t kGibibyte = 1ULL << 30;
@@ -228,4 +228,4 @@ std::optional<SimulatedGpuSpec> catalogue_gpu(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -10,7 +10,7 @@
 
 #include "harpe/device/gpu_model/gpu_model.h"
 
-namespace harpe {
+namespace harpe::device {
 
 /// Something that goes wrong, from a time or from a call on.
 struct SimulatedFault {
@@ -97,4 +97,4 @@ struct SimulatedGpuSpec {
   std::vector<SimulatedFault> faults;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -6,7 +6,7 @@
 
 #include "harpe/base/hashed_random.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr std::uint64_t kStepJitter = 2;         // after kSensorNoise
@@ -531,4 +531,4 @@ std::vector<int> supported_clocks(const SimulatedGpuSpec& spec, ClockDomain doma
   return clocks;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

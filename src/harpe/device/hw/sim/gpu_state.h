@@ -13,7 +13,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/device/hw/sim/gpu_spec.h"
 
-namespace harpe {
+namespace harpe::device {
 
 inline constexpr int kMaxStreams = 8;
 inline constexpr int kMaxWorkPoints = 192;
@@ -120,4 +120,4 @@ double visible_utilisation(const SimulatedGpuState& state);  ///< of the last se
 double enforced_limit(const SimulatedGpuSpec& spec, const SimulatedGpuState& state);
 std::vector<int> supported_clocks(const SimulatedGpuSpec& spec, ClockDomain domain);
 
-}  // namespace harpe
+}  // namespace harpe::device

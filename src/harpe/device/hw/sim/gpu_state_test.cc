@@ -9,7 +9,7 @@
 
 #include "harpe/device/hw/sim/gpu_catalogue.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000, kSecond = 1'000'000'000;
@@ -350,4 +350,4 @@ TEST(LongGaps, AreCheapAndRight) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

@@ -18,7 +18,7 @@
 #include "harpe/device/hw/sim/simulation.h"
 #include "harpe/device/hw/sim/state_memory.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST_F(SharedSimulation, SaysWhichFileIsMissingOrWrong) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

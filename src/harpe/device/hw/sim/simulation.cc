@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::uint64_t kConfigLimit = 1 << 20;
 
-std::vector<SimulatedGpuState> initial_states(const SimulationConfig& config) {
-  std::vector<SimulatedGpuState> states;
-  for (const SimulatedGpuSpec& spec : config.gpus) states.push_back(initial_state(spec));
+std::vector<device::SimulatedGpuState> initial_states(const device::SimulationConfig& config) {
+  std::vector<device::SimulatedGpuState> states;
+  for (const device::SimulatedGpuSpec& spec : config.gpus)
+    states.push_back(device::initial_state(spec));
   return states;
 }
 
@@ -36,13 +37,15 @@ std::filesystem::path default_state_file(std::uint64_t digest, bool everyone) {
 
 Result<std::shared_ptr<Simulation>> Simulation::make(std::string_view toml, const std::string& file,
                                                      Clock& clock) {
-  SimulationConfig config = HARPE_TRY(parse_simulation(toml, file));
-  auto memory = HARPE_TRY(StateMemory::make_private(initial_states(config), clock.now().ns));
+  device::SimulationConfig config = HARPE_TRY(device::parse_simulation(toml, file));
+  auto memory =
+      HARPE_TRY(device::StateMemory::make_private(initial_states(config), clock.now().ns));
   return std::shared_ptr<Simulation>(
-      std::make_shared<SimulationCore>(std::move(config), std::move(memory), clock));
+      std::make_shared<device::SimulationCore>(std::move(config), std::move(memory), clock));
 }
 
-Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::path& path) {
+Result<std::shared_ptr<device::SimulationCore>> device::open_simulation(
+    const std::filesystem::path& path) {
   // Reading a pipe would wait for a writer, and programs that read it one after the other would
   // not get the same.
   std::error_code unknown;
@@ -50,7 +53,7 @@ Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::p
     return Error::io(path.string(), "is a pipe; a simulation is described by a file");
   }
   const std::string text = HARPE_TRY(read_file(path, kConfigLimit));
-  SimulationConfig config = HARPE_TRY(parse_simulation(text, path.string()));
+  device::SimulationConfig config = HARPE_TRY(device::parse_simulation(text, path.string()));
   // Files of the same content in two places are two simulations.
   std::error_code ignored;
   const std::string place = std::filesystem::weakly_canonical(path, ignored).string();
@@ -58,14 +61,14 @@ Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::p
   const std::filesystem::path file = config.state_file.empty()
                                          ? default_state_file(digest, config.shared_by_everyone)
                                          : config.state_file;
-  auto memory = HARPE_TRY(StateMemory::open_shared(
+  auto memory = HARPE_TRY(device::StateMemory::open_shared(
       file, initial_states(config), {digest, system_clock().now().ns}, config.shared_by_everyone));
-  return std::make_shared<SimulationCore>(std::move(config), std::move(memory), system_clock(),
-                                          file);
+  return std::make_shared<device::SimulationCore>(std::move(config), std::move(memory),
+                                                  system_clock(), file);
 }
 
 Result<std::shared_ptr<Simulation>> Simulation::open(const std::filesystem::path& config) {
-  std::shared_ptr<SimulationCore> core = HARPE_TRY(open_simulation(config));
+  std::shared_ptr<device::SimulationCore> core = HARPE_TRY(device::open_simulation(config));
   return std::shared_ptr<Simulation>(std::move(core));
 }
 

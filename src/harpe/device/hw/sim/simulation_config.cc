@@ -16,7 +16,7 @@
 #include "harpe/device/hw/device.h"
 #include "harpe/device/hw/sim/gpu_catalogue.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 constexpr double kLongest = 1e9;  // seconds: 30 years
@@ -386,4 +386,4 @@ Result<SimulationConfig> parse_simulation(std::string_view text, const std::stri
   return config;
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -10,7 +10,7 @@
 #include "harpe/base/result.h"
 #include "harpe/device/hw/sim/gpu_spec.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct SimulatedCpuSpec {
   double power_w = 60;
@@ -29,4 +29,4 @@ inline constexpr int kMaxSimulatedGpus = 64;
 /// All faults at once, with line and column.
 Result<SimulationConfig> parse_simulation(std::string_view text, const std::string& file);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto config = harpe::parse_simulation(text, "sim.toml");
+  const auto config = harpe::device::parse_simulation(text, "sim.toml");
   if (!config.ok()) {
     if (config.error().diagnostics.empty()) std::abort();
     return 0;

@@ -7,7 +7,7 @@
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/device/gpu_model/gpu_model.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using testing::HasSubstr;
@@ -94,4 +94,4 @@ TEST(SimulationConfig, RefusesWhatCannotBeSimulated) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

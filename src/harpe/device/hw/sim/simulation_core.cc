@@ -11,7 +11,7 @@
 #include "harpe/base/text.h"
 #include "harpe/device/hw/device.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 /// A simulated GPU as a device.
@@ -61,7 +61,8 @@ class SimulatedGpu final : public Gpu {
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
     HARPE_TRY(core_->read(index_));
     std::vector<Megahertz> clocks;
-    for (const int clock : harpe::supported_clocks(spec(), domain)) clocks.push_back({clock});
+    for (const int clock : harpe::device::supported_clocks(spec(), domain))
+      clocks.push_back({clock});
     return clocks;
   }
 
@@ -490,4 +491,4 @@ Seconds SimulationCore::switch_latency(int gpu, Megahertz from, Megahertz to) co
   return {median_switch_latency(spec(gpu), from.value, to.value)};
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -12,7 +12,7 @@
 #include "harpe/device/hw/sim/simulation_config.h"
 #include "harpe/device/hw/sim/state_memory.h"
 
-namespace harpe {
+namespace harpe::device {
 
 class SimulationCore final : public Simulation,
                              public std::enable_shared_from_this<SimulationCore> {
@@ -63,4 +63,4 @@ class SimulationCore final : public Simulation,
 /// Opens the shared simulation of a file, as `Simulation::open`.
 Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::path& config);
 
-}  // namespace harpe
+}  // namespace harpe::device

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 using testing::HasSubstr;
@@ -281,4 +281,4 @@ TEST(SimulatedCpus, CountEnergy) {
 }
 
 }  // namespace
-}  // namespace harpe
+}  // namespace harpe::device

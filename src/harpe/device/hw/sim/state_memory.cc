@@ -18,7 +18,7 @@
 #include "harpe/base/text.h"
 #include "harpe/base/unique_fd.h"
 
-namespace harpe {
+namespace harpe::device {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<SimulatedGpuState>);
@@ -219,4 +219,4 @@ void StateMemory::update(int gpu,
   pthread_mutex_unlock(&here.mutex);
 }
 
-}  // namespace harpe
+}  // namespace harpe::device

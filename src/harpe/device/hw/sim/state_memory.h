@@ -19,7 +19,7 @@
 #include "harpe/base/result.h"
 #include "harpe/device/hw/sim/gpu_state.h"
 
-namespace harpe {
+namespace harpe::device {
 
 struct GpuCell {
   pthread_mutex_t mutex;  ///< robust, shared between processes
@@ -63,4 +63,4 @@ class StateMemory {
   std::size_t bytes_;
 };
 
-}  // namespace harpe
+}  // namespace harpe::device
