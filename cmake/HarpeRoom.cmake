@@ -279,7 +279,7 @@ function(harpe_fuzz_target room source)
            COMMAND ${fuzz} -max_total_time=${HARPE_FUZZ_SECONDS} -timeout=20 -rss_limit_mb=4096 -print_final_stats=1
                    -verbosity=0 -artifact_prefix=${CMAKE_BINARY_DIR}/${fuzz}- ${corpus} ${seeds})
   set_tests_properties(${HARPE_TEST_PREFIX}${room}/${fuzz} PROPERTIES LABELS fuzz TIMEOUT ${timeout}
-                       RESOURCE_GROUPS cores:1)
+                       RESOURCE_GROUPS cores:2)
 endfunction()
 
 # Has a room, and every room it stands on, compiled so that a shared library can take it in.

@@ -53,7 +53,7 @@ def main():
         chosen = ":".join(f"{suite}.*" for suite in suites)
         lines.append(f'add_test([=[{name}]=] [=[{options.program}]=] [=[--gtest_filter={chosen}]=] --gtest_brief=1)\n'
                      f'set_tests_properties([=[{name}]=] PROPERTIES LABELS {label} TIMEOUT {timeout}'
-                     f' RESOURCE_GROUPS cores:1 COST {100 if label == "slow" else 0} ENVIRONMENT [=[GTEST_OUTPUT=json:{results}]=])\n')
+                     f' RESOURCE_GROUPS cores:2 COST {100 if label == "slow" else 0} ENVIRONMENT [=[GTEST_OUTPUT=json:{results}]=])\n')
     if found:
         sys.exit(f"test cases of files that are not listed: {found}")
     options.output.write_text("".join(lines), encoding="utf-8")
