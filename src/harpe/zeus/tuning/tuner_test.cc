@@ -104,6 +104,25 @@ TEST(Tuner, EpochsShorterThanAWindowLoseNothing) {
   EXPECT_NEAR(result.costs[*result.choice].time.value, job.time_of(limit), 0.01 * job.base);
 }
 
+// A pause ends the window of a look while its energy is not known yet.
+TEST(Tuner, PausesInLooksLoseNoWindow) {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimulatedJob job(seed);
+    auto tuner = tuner_for(job, {.selector = kBound});
+    tuner->start();
+    for (int i = 0; i < 150; ++i) {
+      job.run(*tuner, 7);
+      job.idle(*tuner, 2);
+    }
+    job.end(*tuner);
+    const TuningResult result = tuner->result();
+    EXPECT_TRUE(result.failure.empty()) << result.failure;
+    ASSERT_TRUE(result.decided && result.choice);
+    EXPECT_GT(job.steps_at[300], 100) << "of all looks";
+  }
+}
+
 TEST(Tuner, AJobThatEndsEarlySaysTheBestSoFar) {
   SimulatedJob job;
   auto tuner = tuner_for(job, {.selector = kBound});
