@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "harpe/base/text.h"
-
 namespace harpe {
 namespace {
 

@@ -15,19 +15,15 @@ namespace {
 template <class AppendBackward>
 Result<Schedule> one_f_one_b_order(std::string_view name, const ScheduleOptions& options,
                                    int instructions_each, AppendBackward append_backward) {
+  const int p = options.stages, m = options.micro_batches;
   auto schedule = plan::start_schedule(name, options, 1, plan::Placement::kLoop, instructions_each);
-  if (!schedule.ok()) return schedule;
-  const int p = options.stages;
-  const int m = options.micro_batches;
-  for (int r = 0; r < p; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     const int warm_up = std::min(p - 1 - r, m);
     for (int k = 0; k < m + warm_up; ++k) {
       if (k < m) list.forward(r, k);
       if (k >= warm_up) append_backward(list, r, warm_up, k - warm_up);
     }
-  }
-  return schedule;
+  });
 }
 
 /// A micro-batch on a chunk of each stage.
@@ -106,13 +102,10 @@ Result<Schedule> plan::start_schedule(std::string_view name, const ScheduleOptio
 
 Result<Schedule> gpipe(const ScheduleOptions& options) {
   auto schedule = plan::start_schedule("gpipe", options, 1, plan::Placement::kLoop, 2);
-  if (!schedule.ok()) return schedule;
-  for (int r = 0; r < options.stages; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     for (int k = 0; k < options.micro_batches; ++k) list.forward(r, k);
     for (int k = 0; k < options.micro_batches; ++k) list.backward(r, k);
-  }
-  return schedule;
+  });
 }
 
 Result<Schedule> one_f_one_b(const ScheduleOptions& options) {
@@ -174,21 +167,17 @@ Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options) {
 }
 
 Result<Schedule> looped_bfs(const ScheduleOptions& options) {
+  const int p = options.stages, m = options.micro_batches;
   auto schedule =
       plan::start_schedule("looped-bfs", options, options.chunks, plan::Placement::kLoop, 2);
-  if (!schedule.ok()) return schedule;
-  const int p = options.stages;
-  const int m = options.micro_batches;
-  for (int r = 0; r < p; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     for (int chunk = 0; chunk < options.chunks; ++chunk) {
       for (int k = 0; k < m; ++k) list.forward(chunk * p + r, k);
     }
     for (int chunk = options.chunks - 1; chunk >= 0; --chunk) {
       for (int k = m - 1; k >= 0; --k) list.backward(chunk * p + r, k);
     }
-  }
-  return schedule;
+  });
 }
 
 }  // namespace harpe

@@ -49,4 +49,13 @@ class ListBuilder {
   std::vector<Instruction>& list_;
 };
 
+/// Calls `fill(list, stage)` for the list of each stage, unless the schedule is an error.
+template <class Fill>
+Result<Schedule> with_lists(Result<Schedule> schedule, Fill fill) {
+  if (!schedule.ok()) return schedule;
+  for (int stage = 0; stage < schedule->stages; ++stage)
+    fill(ListBuilder(schedule->lists[stage]), stage);
+  return schedule;
+}
+
 }  // namespace harpe::plan

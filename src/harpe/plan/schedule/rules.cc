@@ -1,30 +1,20 @@
 #include "harpe/plan/schedule/rules.h"
 
 #include <algorithm>
-#include <string>
+#include <array>
 
 namespace harpe::plan {
 
 std::string_view sentence(Rule rule) {
-  switch (rule) {
-    case Rule::kOrder:
-      return "a stage runs its list in order";
-    case Rule::kActivation:
-      return "a forward waits for the activation from the part before";
-    case Rule::kGradient:
-      return "a backward waits for the gradient from the part after";
-    case Rule::kOwnForward:
-      return "a backward and a recompute wait for the forward of their part";
-    case Rule::kRecomputed:
-      return "a backward waits for its recompute";
-    case Rule::kInputGradient:
-      return "a weight waits for its backward";
-    case Rule::kMessage:
-      return "a send waits for what it sends, a recv for its send, a computation for its recv";
-    case Rule::kBlocking:
-      break;
-  }
-  return "a blocking transfer occupies its sender and its receiver";
+  // In the order of the enumeration.
+  static constexpr std::array kSentences = std::to_array<std::string_view>(
+      {"a stage runs its list in order", "a forward waits for the activation from the part before",
+       "a backward waits for the gradient from the part after",
+       "a backward and a recompute wait for the forward of their part",
+       "a backward waits for its recompute", "a weight waits for its backward",
+       "a send waits for what it sends, a recv for its send, a computation for its recv",
+       "a blocking transfer occupies its sender and its receiver"});
+  return kSentences[static_cast<std::size_t>(rule)];
 }
 
 ScheduleRules::ScheduleRules(const Schedule& schedule, const Transfers& transfers)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "harpe/plan/schedule/list_builder.h"
 #include "harpe/plan/schedule/schedule.h"
@@ -126,12 +127,9 @@ class DualPipeList {
 }  // namespace
 
 Result<Schedule> zb_h1(const ScheduleOptions& options) {
+  const int p = options.stages, m = options.micro_batches;
   auto schedule = plan::start_schedule("zb-h1", options, 1, plan::Placement::kLoop, 3);
-  if (!schedule.ok()) return schedule;
-  const int p = options.stages;
-  const int m = options.micro_batches;
-  for (int r = 0; r < p; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     const int warm_up = std::min(p - 1 - r, m);
     int weights = 0;
     for (int k = 0; k < m + warm_up; ++k) {
@@ -141,17 +139,13 @@ Result<Schedule> zb_h1(const ScheduleOptions& options) {
       if (done >= r) list.weight(r, weights++);
     }
     while (weights < m) list.weight(r, weights++);
-  }
-  return schedule;
+  });
 }
 
 Result<Schedule> zb_h2(const ScheduleOptions& options) {
+  const int p = options.stages, m = options.micro_batches;
   auto schedule = plan::start_schedule("zb-h2", options, 1, plan::Placement::kLoop, 3);
-  if (!schedule.ok()) return schedule;
-  const int p = options.stages;
-  const int m = options.micro_batches;
-  for (int r = 0; r < p; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     const int warm_up = std::min(2 * (p - 1 - r) + 1, m);
     int forwards = 0;
     int weights = 0;
@@ -166,18 +160,14 @@ Result<Schedule> zb_h2(const ScheduleOptions& options) {
       }
     }
     while (weights < m) list.weight(r, weights++);
-  }
-  return schedule;
+  });
 }
 
 Result<Schedule> zb_v(const ScheduleOptions& options) {
-  auto schedule = plan::start_schedule("zb-v", options, 2, plan::Placement::kV, 3);
-  if (!schedule.ok()) return schedule;
-  const int p = options.stages;
-  const int m = options.micro_batches;
+  const int p = options.stages, m = options.micro_batches;
   const int forwards = std::max(2 * p - 1, m);
-  for (int r = 0; r < p; ++r) {
-    plan::ListBuilder list(schedule->lists[r]);
+  auto schedule = plan::start_schedule("zb-v", options, 2, plan::Placement::kV, 3);
+  return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
     PartQueue down(list, r, m);
     PartQueue up(list, 2 * p - 1 - r, m);
     for (int i = 0; i < 2 * (p - r) - 1; ++i) down.forward();
@@ -202,8 +192,7 @@ Result<Schedule> zb_v(const ScheduleOptions& options) {
     for (int i = 0; i < p - r; ++i) down.backward_weight();
     up.remaining_weights();
     down.remaining_weights();
-  }
-  return schedule;
+  });
 }
 
 Result<Schedule> dual_pipe_v(const ScheduleOptions& options) {
