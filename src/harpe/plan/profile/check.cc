@@ -4,12 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "harpe/base/check.h"
 #include "harpe/base/text.h"
-#include "harpe/plan/profile/curves.h"
 #include "harpe/plan/profile/smooth.h"
 #include "harpe/plan/profile/stage_list.h"
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "harpe/plan/profile/check.h"
-#include "harpe/plan/profile/curves.h"
 #include "harpe/plan/profile/smooth.h"
 
 namespace harpe {

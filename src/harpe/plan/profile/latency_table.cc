@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "harpe/base/csv.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 
 namespace harpe::plan {
@@ -119,11 +118,6 @@ class LatencyTableReader {
 
 Result<LatencyByClock> parse_latency_table(std::string_view text, const std::string& file) {
   return LatencyTableReader(file).read(text);
-}
-
-Result<LatencyByClock> read_latency_table(const std::filesystem::path& path) {
-  const std::string text = HARPE_TRY(read_file(path));
-  return parse_latency_table(text, path.string());
 }
 
 std::string latency_table_csv(const LatencyByClock& latency) {

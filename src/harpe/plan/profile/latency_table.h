@@ -2,7 +2,7 @@
 /// \file
 /// Files that say how late a setting comes into force, by the clock that is asked for.
 ///
-///   const harpe::Result<harpe::LatencyByClock> latency = harpe::read_latency_table("late.csv");
+///   const harpe::Result<harpe::LatencyByClock> latency = parse_latency_table(text, "late.csv");
 ///   if (latency.ok()) plan_with({.switch_latency = *latency});
 
 #include <filesystem>
@@ -20,7 +20,6 @@ namespace harpe::plan {
 /// of range, a least latency that is 0 or above the latency, a clock that comes twice, a table
 /// without rows.
 Result<LatencyByClock> parse_latency_table(std::string_view text, const std::string& file);
-Result<LatencyByClock> read_latency_table(const std::filesystem::path& path);
 
 /// The same columns; that of least latencies if one is known. \param latency  a table, not one time
 /// for all

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <compare>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,19 +17,210 @@
 #include "harpe/plan/instruction/knobs_json.h"
 #include "harpe/plan/instruction/likely_instruction.h"
 #include "harpe/plan/profile/profile.h"
-#include "harpe/plan/profile/profile_columns.h"
 
 namespace harpe {
 namespace {
+
+enum ProfileColumn : std::size_t {
+  kStage,
+  kInstruction,
+  kFrequency,
+  kTime,
+  kEnergy,
+  kChunk,
+  kRank,
+  kDpRank,
+  kPpRank,
+  kTpRank,
+  kMemoryFrequency,
+  kPowerLimit,
+  kLabel,
+};
+constexpr std::size_t kRequiredProfileColumns = 5;
+constexpr std::array<std::string_view, 13> kProfileColumnNames = {
+    "stage", "instruction", "frequency", "time",    "energy",           "chunk",
+    "rank",  "dp_rank",     "pp_rank",   "tp_rank", "memory_frequency", "power_limit",
+    "label"};
+/// Another name of the column `label`, as Kareus writes it.
+constexpr std::string_view kLabelAlias = "configuration";
+
+std::string list_of(const CsvRow& header) {
+  constexpr std::size_t kShown = 12;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(header.cells.size(), kShown); ++i) {
+    if (i > 0) list += ", ";
+    list += in_quotes(header.cells[i].text);
+  }
+  return header.cells.size() > kShown ? list + ", ..." : list;
+}
+
+/// Whether a column of that name most likely holds what the required one does.
+bool is_other_name(std::string_view name, ProfileColumn column) {
+  static constexpr std::array<std::array<std::string_view, 8>, kRequiredProfileColumns> kOthers = {{
+      {"pp_stage", "pipeline_stage", "stage_id", "stages", "stage_index", "stageid", "pp", "pipe"},
+      {"kind", "op", "operation", "type", "instr", "phase", "instruction_type", "pass"},
+      {"freq", "clock", "sm_clock", "gpu_clock", "graphics_clock", "mhz", "sm_freq", "f"},
+      {"duration", "seconds", "elapsed", "latency", "ms", "sec", "t", "runtime"},
+      {"joules", "joule", "j", "mj", "e", "energy_consumption", "gpu_energy", "consumption"},
+  }};
+  const std::string word = lower(name);
+  const std::string_view known = kProfileColumnNames[column];
+  const auto begins = [&](std::string_view with) {  // "time_s", "time (s)", "freq_mhz"
+    return word.starts_with(with) && word.size() > with.size() &&
+           std::string_view("_ ([/.").find(word[with.size()]) != std::string_view::npos;
+  };
+  return begins(known) || std::ranges::any_of(kOthers[column], [&](std::string_view other) {
+           return word == other || (other.size() > 2 && begins(other));
+         });
+}
+
+/// What a required column is measured in, where its name says another unit.
+std::string unit_hint(std::string_view name, ProfileColumn column) {
+  const std::string word = lower(name);
+  for (const std::string_view unit : {"ms", "us", "ns", "mj", "uj", "kj", "ghz", "khz", "hz"}) {
+    if (word.find(unit) == std::string::npos || word.find("mhz") != std::string::npos) continue;
+    if (column == kTime) return " (it must be in s)";
+    if (column == kEnergy) return " (it must be in J)";
+    if (column == kFrequency) return " (it must be in MHz)";
+  }
+  return {};
+}
+
+/// The header of a profile file: which cell of a row holds which column.
+class ProfileColumns {
+ public:
+  /// Diagnostics: a required column missing, a column twice, an optional column misspelt.
+  ProfileColumns(const CsvRow& header, Diagnostics& diagnostics) : where_{} {
+    where_.fill(kAbsent);
+    std::vector<CsvCell> unknown;
+    for (std::size_t i = 0; i < header.cells.size(); ++i) {
+      const CsvCell& cell = header.cells[i];
+      const std::string text = lower(cell.text);
+      const auto known = std::find(kProfileColumnNames.begin(), kProfileColumnNames.end(),
+                                   text == kLabelAlias ? kProfileColumnNames[kLabel] : text);
+      if (known == kProfileColumnNames.end()) {
+        unknown.push_back(cell);
+        continue;
+      }
+      std::size_t& slot = where_[static_cast<std::size_t>(known - kProfileColumnNames.begin())];
+      if (slot != kAbsent) {
+        const bool two_names = lower(header.cells[slot].text) != text;
+        diagnostics.add(
+            header.line, cell.column,
+            "column '" + std::string(*known) + "' appears twice, first at column " +
+                std::to_string(header.cells[slot].column) +
+                (two_names ? "; '" + std::string(kLabelAlias) + "' is another name of it" : ""));
+        continue;
+      }
+      slot = i;
+    }
+    report_missing(header, unknown, diagnostics);
+    report_misspelt(header, unknown, diagnostics);
+  }
+
+  bool has(ProfileColumn column) const { return where_[column] != kAbsent; }
+
+  /// \pre `has(column)`, and `row` has as many cells as the header.
+  const CsvCell& cell(const CsvRow& row, ProfileColumn column) const {
+    return row.cells[where_[column]];
+  }
+
+ private:
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+
+  void report_missing(const CsvRow& header, const std::vector<CsvCell>& unknown,
+                      Diagnostics& diagnostics) const {
+    std::vector<std::string> names;
+    names.reserve(unknown.size());
+    for (const CsvCell& cell : unknown) names.push_back(cell.text);
+    for (std::size_t i = 0; i < kRequiredProfileColumns; ++i) {
+      if (where_[i] != kAbsent) continue;
+      std::string message = "column '" + std::string(kProfileColumnNames[i]) + "' is missing";
+      int column = 1;
+      const auto column_of = static_cast<ProfileColumn>(i);
+      const auto other = std::ranges::find_if(
+          names, [&](const std::string& name) { return is_other_name(name, column_of); });
+      const auto meant =
+          other != names.end() ? std::optional(*other) : nearest(kProfileColumnNames[i], names);
+      if (meant) {
+        message += "; is " + in_quotes(*meant) + " meant?" + unit_hint(*meant, column_of);
+        column = std::find_if(unknown.begin(), unknown.end(), [&](const CsvCell& cell) {
+                   return cell.text == *meant;
+                 })->column;
+      }
+      diagnostics.add(header.line, column, message + " (found: " + list_of(header) + ")");
+    }
+  }
+
+  // A column that nothing needs is left alone, unless it looks like an optional one: ignoring a
+  // misspelt `rank` would mix measurements.
+  void report_misspelt(const CsvRow& header, const std::vector<CsvCell>& unknown,
+                       Diagnostics& diagnostics) const {
+    std::vector<std::string> absent;
+    for (std::size_t i = kRequiredProfileColumns; i < kProfileColumnNames.size(); ++i) {
+      if (where_[i] == kAbsent) absent.emplace_back(kProfileColumnNames[i]);
+    }
+    for (const CsvCell& cell : unknown) {
+      if (const auto meant = nearest(cell.text, absent)) {
+        diagnostics.add(header.line, cell.column,
+                        "unknown column " + in_quotes(cell.text) + "; is '" + *meant + "' meant?");
+      }
+    }
+  }
+
+  std::array<std::size_t, kProfileColumnNames.size()> where_;
+};
+
+constexpr std::size_t kEach = 3;         // rows of one cause that are reported each
+constexpr std::size_t kMostCauses = 64;  // more than a report holds
+
+/// The message without its numbers.
+std::string cause_of(std::string message) {
+  std::erase_if(message, [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '-'; });
+  return message;
+}
 
 /// Collects errors of rows, in their order. Those whose messages differ in numbers alone share a
 /// cause: up to three of them are reported each by itself; of more, the first one with a count.
 /// Memory is bounded by the number of causes. Not thread-safe.
 class RowErrors {
  public:
-  void add(int line, int column, std::string message);
+  void add(int line, int column, std::string message) {
+    const std::string name = cause_of(message);
+    if (causes_.size() >= kMostCauses && !causes_.contains(name)) {
+      ++more_;
+      return;
+    }
+    Cause& cause = causes_[name];
+    const std::size_t number = added_++;
+    if (cause.count++ >= kEach) return;
+    cause.first.push_back(
+        {.number = number,
+         .error = {.line = line, .column = column, .message = std::move(message)}});
+  }
+
   /// Appends them to `diagnostics`, in the order in which they were added.
-  void report(Diagnostics& diagnostics) const;
+  void report(Diagnostics& diagnostics) const {
+    std::vector<Row> all;
+    for (const auto& [name, cause] : causes_) {
+      if (cause.count <= kEach) {
+        all.insert(all.end(), cause.first.begin(), cause.first.end());
+        continue;
+      }
+      Row one = cause.first.front();
+      std::string lines;
+      for (const Row& row : cause.first)
+        lines += (lines.empty() ? "" : ", ") + std::to_string(row.error.line);
+      one.error.message +=
+          " (the same in " + std::to_string(cause.count) + " rows: lines " + lines + ", ...)";
+      all.push_back(std::move(one));
+    }
+    std::ranges::sort(all, {}, &Row::number);
+    for (Row& row : all)
+      diagnostics.add(row.error.line, row.error.column, std::move(row.error.message));
+    // Diagnostics count errors beyond those that they show.
+    for (std::size_t i = 0; i < more_; ++i) diagnostics.add("another error");
+  }
 
  private:
   struct Row {
@@ -44,50 +235,6 @@ class RowErrors {
   std::size_t added_ = 0;
   std::size_t more_ = 0;  ///< errors of causes beyond those that are kept
 };
-
-constexpr std::size_t kEach = 3;         // rows of one cause that are reported each
-constexpr std::size_t kMostCauses = 64;  // more than a report holds
-
-/// The message without its numbers.
-std::string cause_of(std::string message) {
-  std::erase_if(message, [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '-'; });
-  return message;
-}
-
-void RowErrors::add(int line, int column, std::string message) {
-  const std::string name = cause_of(message);
-  if (causes_.size() >= kMostCauses && !causes_.contains(name)) {
-    ++more_;
-    return;
-  }
-  Cause& cause = causes_[name];
-  const std::size_t number = added_++;
-  if (cause.count++ >= kEach) return;
-  cause.first.push_back(
-      {.number = number, .error = {.line = line, .column = column, .message = std::move(message)}});
-}
-
-void RowErrors::report(Diagnostics& diagnostics) const {
-  std::vector<Row> all;
-  for (const auto& [name, cause] : causes_) {
-    if (cause.count <= kEach) {
-      all.insert(all.end(), cause.first.begin(), cause.first.end());
-      continue;
-    }
-    Row one = cause.first.front();
-    std::string lines;
-    for (const Row& row : cause.first)
-      lines += (lines.empty() ? "" : ", ") + std::to_string(row.error.line);
-    one.error.message +=
-        " (the same in " + std::to_string(cause.count) + " rows: lines " + lines + ", ...)";
-    all.push_back(std::move(one));
-  }
-  std::ranges::sort(all, {}, &Row::number);
-  for (Row& row : all)
-    diagnostics.add(row.error.line, row.error.column, std::move(row.error.message));
-  // Diagnostics count errors beyond those that they show.
-  for (std::size_t i = 0; i < more_; ++i) diagnostics.add("another error");
-}
 
 constexpr double kLargestIndex = 100'000;  // of stages and chunks
 constexpr double kLargestRank = 1'000'000'000;
@@ -165,21 +312,20 @@ struct Measurements {
 
 class Reader {
  public:
-  Reader(const plan::ProfileColumns& columns, RowErrors& errors)
-      : columns_(columns), errors_(errors) {}
+  Reader(const ProfileColumns& columns, RowErrors& errors) : columns_(columns), errors_(errors) {}
 
   void read(const CsvRow& row) {
-    const std::optional<int> stage = index(row, plan::kStage, kLargestIndex);
+    const std::optional<int> stage = index(row, kStage, kLargestIndex);
     const std::optional<int> chunk =
-        columns_.has(plan::kChunk) ? index(row, plan::kChunk, kLargestIndex) : std::optional(0);
+        columns_.has(kChunk) ? index(row, kChunk, kLargestIndex) : std::optional(0);
     const std::optional<InstructionKind> kind = instruction(row);
     const std::optional<Megahertz> clock = frequency(row, kind);
-    const auto time = quantity(row, plan::kTime, "seconds", "s", kTimeRange);
-    const auto energy = quantity(row, plan::kEnergy, "joules", "J", kEnergyRange);
+    const auto time = quantity(row, kTime, "seconds", "s", kTimeRange);
+    const auto energy = quantity(row, kEnergy, "joules", "J", kEnergyRange);
     const std::optional<Knobs> knobs = knob_columns(row);
     const std::optional<std::array<int, 4>> ranks = rank_columns(row);
     if (stage) {
-      first_of_stage_.try_emplace(*stage, Place{row.line, cell(row, plan::kStage).column});
+      first_of_stage_.try_emplace(*stage, Place{row.line, cell(row, kStage).column});
     } else {
       all_stages_known_ = false;
     }
@@ -223,35 +369,33 @@ class Reader {
           {setting.clock, measurements.longest, measurements.mean(), setting.knobs});
       last = &at;
     }
-    return Profile(std::move(entries), columns_.has(plan::kChunk));
+    return Profile(std::move(entries), columns_.has(kChunk));
   }
 
  private:
-  const CsvCell& cell(const CsvRow& row, plan::ProfileColumn column) const {
+  const CsvCell& cell(const CsvRow& row, ProfileColumn column) const {
     return columns_.cell(row, column);
   }
 
-  std::nullopt_t error(const CsvRow& row, plan::ProfileColumn column, const std::string& message) {
+  std::nullopt_t error(const CsvRow& row, ProfileColumn column, const std::string& message) {
     errors_.add(row.line, cell(row, column).column, message);
     return std::nullopt;
   }
 
-  std::nullopt_t not_a_number(const CsvRow& row, plan::ProfileColumn column,
-                              std::string_view expected) {
+  std::nullopt_t not_a_number(const CsvRow& row, ProfileColumn column, std::string_view expected) {
     const std::string& text = cell(row, column).text;
-    std::string message(plan::kProfileColumnNames[column]);
+    std::string message(kProfileColumnNames[column]);
     message += text.empty() ? " is empty" : ' ' + in_quotes(text) + " is not a number";
     return error(row, column, message.append(": expected ").append(expected));
   }
 
-  std::optional<int> whole(const CsvRow& row, plan::ProfileColumn column, double highest,
+  std::optional<int> whole(const CsvRow& row, ProfileColumn column, double highest,
                            std::string_view expected) {
     const std::string& text = cell(row, column).text;
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, expected);
     const double rounded = std::round(*number);
-    const std::string subject =
-        std::string(plan::kProfileColumnNames[column]) + " " + in_quotes(text);
+    const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
     if (std::abs(*number - rounded) > kWholeTolerance) {
       return error(row, column, subject + " is not a whole number");
     }
@@ -264,16 +408,16 @@ class Reader {
     return static_cast<int>(rounded);
   }
 
-  std::optional<int> index(const CsvRow& row, plan::ProfileColumn column, double highest) {
+  std::optional<int> index(const CsvRow& row, ProfileColumn column, double highest) {
     return whole(row, column, highest, "a whole number from 0");
   }
 
   std::optional<InstructionKind> instruction(const CsvRow& row) {
-    const std::string& text = cell(row, plan::kInstruction).text;
+    const std::string& text = cell(row, kInstruction).text;
     const std::optional<InstructionKind> kind = instruction_kind(text);
     if (kind && kind != InstructionKind::kSwitch) return kind;
     if (kind) {
-      return error(row, plan::kInstruction,
+      return error(row, kInstruction,
                    "instruction 'switch' cannot be measured alone: give the switch latency to the "
                    "planner instead");
     }
@@ -284,22 +428,21 @@ class Reader {
       if (i > 0) all += ", ";
       all += name(candidate);
     }
-    if (text.empty())
-      return error(row, plan::kInstruction, "instruction is empty: expected " + all);
+    if (text.empty()) return error(row, kInstruction, "instruction is empty: expected " + all);
     const std::optional<std::string> meant = plan::likely_instruction(text);
-    return error(row, plan::kInstruction,
+    return error(row, kInstruction,
                  "unknown instruction " + in_quotes(text) +
                      (meant ? "; is '" + *meant + "' meant?" : ": expected " + all));
   }
 
   std::optional<Megahertz> frequency(const CsvRow& row, std::optional<InstructionKind> kind) {
     const bool may_be_absent = !kind || is_fixed_time(*kind);
-    if (cell(row, plan::kFrequency).text.empty() && may_be_absent) return Megahertz{0};
+    if (cell(row, kFrequency).text.empty() && may_be_absent) return Megahertz{0};
     if (looks_like_other_unit(row)) return std::nullopt;
-    const std::optional<int> clock = whole(row, plan::kFrequency, kHighestClock, "a clock in MHz");
+    const std::optional<int> clock = whole(row, kFrequency, kHighestClock, "a clock in MHz");
     if (!clock) return std::nullopt;
     if (*clock == 0 && !may_be_absent) {
-      return error(row, plan::kFrequency,
+      return error(row, kFrequency,
                    "frequency is 0: a " + std::string(name(*kind)) + " runs at a clock above 0");
     }
     return Megahertz{*clock};
@@ -307,7 +450,7 @@ class Reader {
 
   /// A clock in GHz, kHz or Hz: said of the first row alone.
   bool looks_like_other_unit(const CsvRow& row) {
-    const std::string& text = cell(row, plan::kFrequency).text;
+    const std::string& text = cell(row, kFrequency).text;
     const std::optional<double> clock = parse_number(text);
     if (!clock) return false;
     struct Reading {
@@ -321,7 +464,7 @@ class Reader {
       if (*clock < reading.low || *clock > reading.high || (reading.scale > 1 && is_whole))
         continue;
       if (!has_other_unit_) {
-        error(row, plan::kFrequency,
+        error(row, kFrequency,
               "frequency " + in_quotes(text) + " looks like " + reading.unit + ": expected MHz, " +
                   shortest(*clock * reading.scale, 1));
       }
@@ -331,13 +474,12 @@ class Reader {
     return false;
   }
 
-  std::optional<double> quantity(const CsvRow& row, plan::ProfileColumn column,
-                                 const std::string& unit, const std::string& symbol, Range range) {
+  std::optional<double> quantity(const CsvRow& row, ProfileColumn column, const std::string& unit,
+                                 const std::string& symbol, Range range) {
     const std::string& text = cell(row, column).text;
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, "a finite number of " + unit);
-    const std::string subject =
-        std::string(plan::kProfileColumnNames[column]) + " " + in_quotes(text);
+    const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
     if (*number == 0) return error(row, column, subject + " is zero: every instruction takes some");
     if (*number < 0) return error(row, column, subject + " is negative");
     if (*number < range.low || *number > range.high) {
@@ -348,38 +490,38 @@ class Reader {
     return number;
   }
 
-  bool has_text(const CsvRow& row, plan::ProfileColumn column) const {
+  bool has_text(const CsvRow& row, ProfileColumn column) const {
     return columns_.has(column) && !cell(row, column).text.empty();
   }
 
   std::optional<Knobs> knob_columns(const CsvRow& row) {
     Knobs knobs;
     bool good = true;
-    if (has_text(row, plan::kMemoryFrequency)) {
-      const auto clock = whole(row, plan::kMemoryFrequency, kHighestClock,
-                               "a clock in MHz, or nothing where not given");
-      if (clock == 0) error(row, plan::kMemoryFrequency, "memory_frequency is 0: leave it empty");
+    if (has_text(row, kMemoryFrequency)) {
+      const auto clock =
+          whole(row, kMemoryFrequency, kHighestClock, "a clock in MHz, or nothing where not given");
+      if (clock == 0) error(row, kMemoryFrequency, "memory_frequency is 0: leave it empty");
       knobs.memory_clock.value = clock.value_or(0);
       good = knobs.memory_clock.value > 0;
     }
-    if (has_text(row, plan::kPowerLimit)) {
-      const std::string& text = cell(row, plan::kPowerLimit).text;
+    if (has_text(row, kPowerLimit)) {
+      const std::string& text = cell(row, kPowerLimit).text;
       const std::optional<double> limit = parse_number(text);
       const bool fits =
           limit && *limit >= plan::kLeastPowerLimit && *limit <= plan::kMostPowerLimit;
       if (!fits) {
-        error(row, plan::kPowerLimit,
+        error(row, kPowerLimit,
               "power_limit " + in_quotes(text) +
                   ": expected watts from 0.001 to 1000000, or nothing where not given");
       }
       knobs.power_limit.value = limit.value_or(0);
       good = good && fits;
     }
-    if (has_text(row, plan::kLabel)) {
-      const std::optional<Label> label = Label::of(cell(row, plan::kLabel).text);
+    if (has_text(row, kLabel)) {
+      const std::optional<Label> label = Label::of(cell(row, kLabel).text);
       if (!label) {
-        error(row, plan::kLabel,
-              "label " + in_quotes(cell(row, plan::kLabel).text) + ": expected at most " +
+        error(row, kLabel,
+              "label " + in_quotes(cell(row, kLabel).text) + ": expected at most " +
                   std::to_string(Label::kMostBytes) + " letters, digits and _-.:+/");
       }
       knobs.label = label.value_or(Label{});
@@ -392,7 +534,7 @@ class Reader {
     std::array<int, 4> ranks{};
     bool good = true;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const auto column = static_cast<plan::ProfileColumn>(plan::kRank + i);
+      const auto column = static_cast<ProfileColumn>(kRank + i);
       if (!columns_.has(column)) continue;
       const std::optional<int> rank = index(row, column, kLargestRank);
       good = good && rank.has_value();
@@ -402,8 +544,7 @@ class Reader {
   }
 
   bool has_ranks() const {
-    for (const plan::ProfileColumn column :
-         {plan::kRank, plan::kDpRank, plan::kPpRank, plan::kTpRank}) {
+    for (const ProfileColumn column : {kRank, kDpRank, kPpRank, kTpRank}) {
       if (columns_.has(column)) return true;
     }
     return false;
@@ -411,7 +552,7 @@ class Reader {
 
   /// Whether the row is the first with its key and, for a fixed-time kind, with its only setting.
   bool is_new(const CsvRow& row, const RowKey& key) {
-    const std::string who = describe(key.instruction, columns_.has(plan::kChunk));
+    const std::string who = describe(key.instruction, columns_.has(kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
     if (!added) {
       errors_.add(row.line, row.cells.front().column,
@@ -426,14 +567,14 @@ class Reader {
         fixed_.try_emplace(key.instruction, std::pair(key.setting, row.line));
     const auto& [setting, line] = only->second;
     if (is_first || setting == key.setting) return true;
-    error(row, plan::kFrequency,
+    error(row, kFrequency,
           std::string(name(key.instruction.kind)) + " has no clock to choose, but " + who +
               " is here " + describe(key.setting) + " and in line " + std::to_string(line) + " " +
               describe(setting));
     return false;
   }
 
-  const plan::ProfileColumns& columns_;
+  const ProfileColumns& columns_;
   RowErrors& errors_;
   std::map<RowKey, int> line_of_;
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
@@ -493,7 +634,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
     return Error::invalid(std::move(diagnostics));
   }
   const std::size_t csv_errors = diagnostics.count();
-  const plan::ProfileColumns columns(rows.front(), diagnostics);
+  const ProfileColumns columns(rows.front(), diagnostics);
   if (diagnostics.count() > csv_errors) return Error::invalid(std::move(diagnostics));
   if (rows.size() == 1) {
     diagnostics.add(rows.front().line, 1, "no rows follow the header");

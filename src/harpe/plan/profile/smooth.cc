@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include "harpe/base/statistics.h"
@@ -153,6 +154,16 @@ Scatter scatter(std::span<const double> x, std::span<const double> y, double tol
     if (result.outlier[i]) result.deviation[i] = fit_at(x, y, kept, i).residual;
   }
   return result;
+}
+
+std::vector<InstructionProfile> curves_of(const InstructionProfile& entry) {
+  std::map<Knobs, std::vector<OperatingPoint>> by_knobs;
+  for (const OperatingPoint& point : entry.points) by_knobs[point.knobs].push_back(point);
+  std::vector<InstructionProfile> curves;
+  for (auto& [knobs, points] : by_knobs) {
+    curves.push_back({entry.stage, entry.chunk, entry.kind, std::move(points)});
+  }
+  return curves;
 }
 
 }  // namespace harpe::plan

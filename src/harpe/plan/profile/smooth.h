@@ -1,11 +1,18 @@
 #pragma once
 /// \file
-/// How far measurements scatter about a smooth curve whose form is not known. Used inside the room.
+/// The points of an instruction as curves over the clock, and how far measurements scatter about a
+/// smooth curve whose form is not known. Used inside the room.
 
 #include <span>
 #include <vector>
 
+#include "harpe/plan/profile/profile.h"
+
 namespace harpe::plan {
+
+/// One entry for each set of knobs, in their order, with its points by rising clock: only such
+/// points may be compared as neighbours.
+std::vector<InstructionProfile> curves_of(const InstructionProfile& entry);
 
 struct Scatter {
   /// Standard deviation of the noise in `y`, by the median of the residuals, so that outliers do
