@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include "harpe/base/check.h"
 #include "harpe/base/hashed_random.h"
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/at_setting.h"
 
 namespace harpe::lab {
 namespace {

@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -193,22 +192,28 @@ class CertificateReader {
   Certificate certificate_;
 };
 
-template <class Numbers>
-std::string numbers_json(const Numbers& numbers) {
-  std::string text = "[";
-  for (const auto number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
-  return text + ']';
+/// \param a_line  items on a line
+template <class Items, class Text>
+std::string list_json(const Items& items, Text text, std::size_t a_line = 0) {
+  std::string list = "[";
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) list += a_line > 0 && i % a_line == 0 ? ",\n  " : ", ";
+    list += text(items[i]);
+  }
+  return list + ']';
 }
 
-std::string loops_json(const std::vector<CertificateLoop>& loops) {
-  constexpr std::size_t kALine = 5;
-  std::string text = ",\n \"" + std::string(kLoops) + "\": [";
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    const CertificateLoop& loop = loops[i];
-    if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
-    text += '[' + numbers_json(loop.paths[0]) + ", " + numbers_json(loop.paths[1]) + ']';
-  }
-  return text + ']';
+template <class Numbers>
+std::string numbers_json(const Numbers& numbers, std::size_t a_line = 0) {
+  return list_json(numbers, [](auto number) { return std::to_string(number); }, a_line);
+}
+
+std::string loop_json(const CertificateLoop& loop) {
+  return '[' + numbers_json(loop.paths[0]) + ", " + numbers_json(loop.paths[1]) + ']';
+}
+
+std::string latency_json(const LatencyByClock::Entry& entry) {
+  return '[' + std::to_string(entry.clock.value) + ", " + shortest(entry.latency.value) + ']';
 }
 
 std::string transfers_json(const Certificate& certificate) {
@@ -226,33 +231,22 @@ std::string transfers_json(const Certificate& certificate) {
 }  // namespace
 
 std::string certificate_json(const Certificate& certificate) {
-  constexpr std::size_t kALine = 12;
+  constexpr std::size_t kNumbersALine = 12, kLoopsALine = 5;
   std::string text = "{\"format\": \"harpe.certificate/1\",\n \"deadline_s\": " +
                      shortest(certificate.deadline.value) +
                      ", \"flow_unit_w\": " + shortest(certificate.flow_unit.value) +
                      ", \"time_unit_s\": " + shortest(certificate.time_unit.value);
 
-  const auto add_list = [&](const std::string& key, const std::vector<std::int64_t>& list) {
-    text += ",\n \"" + key + "\": [";
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
-      text += std::to_string(list[i]);
-    }
-    text += ']';
+  const auto add = [&](const std::string& key, const std::string& list) {
+    text += ",\n \"" + key + "\": " + list;
   };
-  for (const ListField& field : kLists) add_list(field.key, certificate.*field.list);
-  if (!certificate.longest.empty()) add_list(kLongestList, certificate.longest);
-  if (!certificate.loops.empty()) text += loops_json(certificate.loops);
+  for (const ListField& field : kLists)
+    add(field.key, numbers_json(certificate.*field.list, kNumbersALine));
+  if (!certificate.longest.empty())
+    add(kLongestList, numbers_json(certificate.longest, kNumbersALine));
+  if (!certificate.loops.empty()) add(kLoops, list_json(certificate.loops, loop_json, kLoopsALine));
   if (!certificate.transfers.empty()) text += transfers_json(certificate);
-  if (certificate.latency) {
-    text += ",\n \"" + std::string(kLatency) + "\": [";
-    const char* separator = "";
-    for (const LatencyByClock::Entry& entry : certificate.latency->entries()) {
-      text += std::exchange(separator, ", ") + ("[" + std::to_string(entry.clock.value)) + ", " +
-              shortest(entry.latency.value) + "]";
-    }
-    text += ']';
-  }
+  if (certificate.latency) add(kLatency, list_json(certificate.latency->entries(), latency_json));
   return text + "}\n";
 }
 

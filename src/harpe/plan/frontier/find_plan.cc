@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "harpe/base/check.h"
 #include "harpe/plan/flow/network.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <vector>
 
-#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 #include "harpe/plan/flow/sweep.h"
 #include "harpe/plan/frontier/frontier_data.h"
@@ -303,11 +301,10 @@ Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
   for (const plan::OptionTable& table : p.tables) {
     data->least_effective += table.least_effective * static_cast<double>(table.instructions);
   }
-  plan::WideInteger cost = 0;
+  WideInteger cost = 0;
   for (std::size_t i = 0; i < data->curve.breakpoints.size(); ++i) {
     const auto& b = data->curve.breakpoints;
-    if (i > 0)
-      cost += static_cast<plan::WideInteger>(b[i - 1].value) * (b[i - 1].horizon - b[i].horizon);
+    if (i > 0) cost += static_cast<WideInteger>(b[i - 1].value) * (b[i - 1].horizon - b[i].horizon);
     data->cost_at.push_back(static_cast<double>(cost) * (p.flow_unit * Seconds{1e-9}));
   }
   return Frontier(std::move(data));

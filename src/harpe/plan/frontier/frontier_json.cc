@@ -1,7 +1,6 @@
 #include "harpe/plan/frontier/frontier_json.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harpe/base/digest.h"

@@ -14,7 +14,7 @@ namespace harpe {
 
 /// The frontier with some of its plans, fastest first. Every point carries its clocks as runs
 /// ([clock, how many, clock, how many ...] for each stage, 0 for fixed-time instructions), so that
-/// its plan is rebuilt with `plan_from_clocks` without solving; `bound` lists every point where the
+/// its plan is rebuilt without solving; `bound` lists every point where the
 /// lower bound changes its slope. Beside them stand all-max and one setting for all computations.
 std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
                           std::span<const Joules> tight_bounds = {});

@@ -1,6 +1,5 @@
 #include "harpe/plan/frontier/late_costs.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace harpe::plan {

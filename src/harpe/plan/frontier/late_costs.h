@@ -20,7 +20,7 @@ namespace harpe::plan {
 ///
 /// If a change outlasts its instruction, tables count it for that instruction alone; `carried` says
 /// what it costs those after it. Of several settings that are old at once only the last one counts
-/// here, which is never more than what a plan counts (late_settings.h).
+/// here, which is never more than what a plan counts (point_costs.h).
 class LateCosts {
  public:
   /// No choice costs as much.

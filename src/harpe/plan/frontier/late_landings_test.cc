@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/plan/frontier/late_settings.h"
+#include "harpe/plan/frontier/point_costs.h"
 #include "harpe/plan/frontier/random_pipelines_testing.h"
 
 namespace harpe::plan {

@@ -1,9 +1,8 @@
-#include "harpe/plan/frontier/plan_from_clocks.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
+#include "harpe/plan/frontier/plan_from_clocks_testing.h"
 #include "harpe/plan/frontier/plan_testing.h"
 
 namespace harpe::plan {

@@ -8,7 +8,7 @@
 
 #include "harpe/plan/frontier/fixed_time_rows.h"
 #include "harpe/plan/frontier/frontier.h"
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/plan_from_clocks_testing.h"
 #include "harpe/plan/frontier/plan_testing.h"
 #include "harpe/plan/profile/synth.h"
 

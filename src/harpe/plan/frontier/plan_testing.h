@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/plan_from_clocks_testing.h"
 
 namespace harpe::plan {
 

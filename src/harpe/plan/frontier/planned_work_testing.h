@@ -56,7 +56,7 @@ struct LateRun {
 };
 /// Returns what late settings cost each computation of a stage that repeats its list. Settings
 /// asked for before may run for up to the latency of the one asked for after them, across
-/// instructions, and count where they cost time or energy (late_settings.h). One that was not
+/// instructions, and count where they cost time or energy (point_costs.h). One that was not
 /// measured costs the worse of the measured ones with the same knobs at the next lower and higher
 /// clock.
 std::vector<LateCost> late_costs(std::span<const LateRun> list, Watts blocking_power,

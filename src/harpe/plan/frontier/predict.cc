@@ -4,9 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/at_setting.h"
 #include "harpe/plan/frontier/stage_replay.h"
 #include "harpe/plan/profile/chunks.h"
+#include "harpe/plan/schedule/pipeline.h"
 
 namespace harpe {
 namespace {

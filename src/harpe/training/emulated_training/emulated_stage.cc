@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "harpe/base/check.h"
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/at_setting.h"
 
 namespace harpe::training {
 namespace {

@@ -1,16 +1,15 @@
 #pragma once
 /// \file
-/// Plans whose clocks are given: by another planner, a plan file, a measurement.
+/// For tests: plans whose clocks are given.
 
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/plan/frontier/frontier.h"
+#include "harpe/plan/frontier/at_setting.h"
 #include "harpe/plan/frontier/plan.h"
+#include "harpe/plan/instruction/per_stage.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/plan/schedule/pipeline.h"
 
@@ -34,12 +33,5 @@ struct ClockPlanOptions {
 Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,
                               const ClockPlanOptions& options);
-
-/// Time and energy at `setting`, from the points with its knobs; where there are none, with those
-/// of `all_max_point`. Between measured clocks both are interpolated linearly in 1 / clock, in
-/// which the time of a computation is nearly linear; outside them the nearest holds. Nothing when
-/// `points`, as a profile has them, is empty.
-std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
-                                         const InstructionSetting& setting);
 
 }  // namespace harpe::plan

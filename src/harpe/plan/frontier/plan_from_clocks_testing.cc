@@ -1,4 +1,4 @@
-#include "harpe/plan/frontier/plan_from_clocks.h"
+#include "harpe/plan/frontier/plan_from_clocks_testing.h"
 
 #include <algorithm>
 #include <utility>
@@ -120,25 +120,6 @@ Plan empty_plan(const Pipeline& pipeline, const Profile& profile, const ClockPla
 }
 
 }  // namespace
-
-std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
-                                         const InstructionSetting& setting) {
-  if (points.empty()) return std::nullopt;
-  const auto [clock, knobs] = setting;
-  NearestPoints nearest = nearest_points(points, setting);
-  if (nearest.below == nullptr && nearest.above == nullptr) {
-    nearest = nearest_points(points, {clock, all_max_point(points).knobs});
-  }
-  const auto [low, high] = nearest;
-  if (low == nullptr || high == nullptr || low == high) {
-    const OperatingPoint& only = high == nullptr ? *low : *high;
-    return OperatingPoint{clock, only.time, only.energy, knobs};
-  }
-  const double x = (1.0 / clock.value - 1.0 / low->clock.value) /
-                   (1.0 / high->clock.value - 1.0 / low->clock.value);
-  return OperatingPoint{clock, low->time + x * (high->time - low->time),
-                        low->energy + x * (high->energy - low->energy), knobs};
-}
 
 Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,
