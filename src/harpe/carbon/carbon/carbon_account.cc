@@ -74,25 +74,11 @@ void add_piece(const EnergyUse& use, const Piece& piece, const AccountTerms& ter
 }  // namespace
 
 std::string_view text_of(IntensityBasis basis) {
-  switch (basis) {
-    case IntensityBasis::kMeasured:
-      return "measured";
-    case IntensityBasis::kEstimated:
-      return "estimated";
-    case IntensityBasis::kNeighbour:
-      return "nearest value";
-    case IntensityBasis::kForecast:
-      return "forecast";
-    case IntensityBasis::kSameHourLastWeek:
-      return "same hour last week";
-    case IntensityBasis::kGivenNumber:
-      return "given number";
-    case IntensityBasis::kYearlyMean:
-      return "yearly mean";
-    case IntensityBasis::kNone:
-      break;
-  }
-  return "no intensity";
+  // In the order of the enumeration.
+  static constexpr std::array kTexts = std::to_array<std::string_view>(
+      {"measured", "estimated", "nearest value", "forecast", "same hour last week", "given number",
+       "yearly mean", "no intensity"});
+  return kTexts[static_cast<std::size_t>(basis)];
 }
 
 AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean,

@@ -8,15 +8,15 @@ namespace harpe::carbon {
 namespace {
 
 constexpr std::size_t kFewestErrorDays = 1;
+constexpr double kHalfLife = 30;   // days, of an error's weight
+constexpr double kSharpness = 10;  // how fast a weight falls with error
 
 }  // namespace
 
-Combination::Combination(std::vector<std::unique_ptr<Forecaster>> members, const ForecastGrid& grid,
-                         const CombinationOptions& options)
+Combination::Combination(std::vector<std::unique_ptr<Forecaster>> members, const ForecastGrid& grid)
     : members_(std::move(members)),
       grid_(grid),
-      options_(options),
-      decay_(std::exp2(-1 / (options.half_life_days * static_cast<double>(grid.slots_per_day)))),
+      decay_(std::exp2(-1 / (kHalfLife * static_cast<double>(grid.slots_per_day)))),
       issues_(grid.horizon, Issue{.ahead = std::vector<std::vector<double>>(members_.size())}),
       scores_(members_.size(), std::vector<Score>(grid.horizon)) {}
 
@@ -59,7 +59,7 @@ double Combination::weighed(const std::vector<std::vector<double>>& ahead, std::
   double sum = 0, weights = 0;
   for (std::size_t m = 0; m < members_.size(); ++m) {
     if (ahead[m].empty() || !counts(m, k)) continue;
-    const double weight = std::exp(-options_.sharpness * (loss(m) / best - 1));
+    const double weight = std::exp(-kSharpness * (loss(m) / best - 1));
     sum += weight * ahead[m][k];
     weights += weight;
   }

@@ -10,11 +10,6 @@
 
 namespace harpe::carbon {
 
-struct CombinationOptions {
-  double half_life_days = 30;  ///< of an error's weight
-  double sharpness = 10;       ///< how fast a weight falls with error
-};
-
 /// For each horizon by itself, the mean of the members' forecasts (logarithms), weighed with
 ///
 ///     exp(-sharpness (L / Lbest - 1))
@@ -29,8 +24,7 @@ struct CombinationOptions {
 /// section 2.1), over a discounted loss.
 class Combination final : public Forecaster {
  public:
-  Combination(std::vector<std::unique_ptr<Forecaster>> members, const ForecastGrid& grid,
-              const CombinationOptions& options = {});
+  Combination(std::vector<std::unique_ptr<Forecaster>> members, const ForecastGrid& grid);
 
   std::string name() const override { return "combination"; }
   void observe(const LogHistory& history) override;
@@ -57,7 +51,6 @@ class Combination final : public Forecaster {
 
   std::vector<std::unique_ptr<Forecaster>> members_;
   ForecastGrid grid_;
-  CombinationOptions options_;
   double decay_;
   std::vector<Issue> issues_;               ///< of step i at i % horizon
   std::vector<std::vector<Score>> scores_;  ///< by member and horizon

@@ -8,6 +8,10 @@
 namespace harpe::carbon {
 namespace {
 
+constexpr double kCoverage = 0.8;
+constexpr double kRate = 0.03;      // up to kFullRateHours ahead; beyond, inversely to the horizon
+constexpr double kWindowDays = 84;  // of scores
+constexpr double kScaleHalfLife = 5;         // days, of an error's usual size
 constexpr std::size_t kMostScores = 2016;    // more tell little and cost time
 constexpr std::size_t kFewestScoreDays = 7;  // of one weather, errors are much alike
 constexpr double kLowestLevel = -0.05;       // below 0 the end is at the worst score
@@ -28,16 +32,13 @@ double score_at(const std::vector<double>& sorted, double level) {
 
 }  // namespace
 
-ConformalIntervals::ConformalIntervals(const ForecastGrid& grid, const ConformalOptions& options)
+ConformalIntervals::ConformalIntervals(const ForecastGrid& grid)
     : grid_(grid),
-      options_(options),
-      share_((1 - options.coverage) / 2),
-      day_decay_(std::exp2(-1 / options.scale_half_life_days)),
-      step_decay_(
-          std::exp2(-1 / (options.scale_half_life_days * static_cast<double>(grid.slots_per_day)))),
-      window_(std::min(
-          kMostScores,
-          static_cast<std::size_t>(options.window_days * static_cast<double>(grid.slots_per_day)))),
+      share_((1 - kCoverage) / 2),
+      day_decay_(std::exp2(-1 / kScaleHalfLife)),
+      step_decay_(std::exp2(-1 / (kScaleHalfLife * static_cast<double>(grid.slots_per_day)))),
+      window_(std::min(kMostScores, static_cast<std::size_t>(
+                                        kWindowDays * static_cast<double>(grid.slots_per_day)))),
       horizons_(grid.horizon),
       issues_(grid.horizon) {
   for (Horizon& horizon : horizons_) {
@@ -98,7 +99,7 @@ void ConformalIntervals::score(Horizon& horizon, const Issue& issue, std::size_t
 
 double ConformalIntervals::rate_of(std::size_t k) const {
   const double hours = 24 * static_cast<double>(k + 1) / static_cast<double>(grid_.slots_per_day);
-  return options_.rate * std::min(1.0, kFullRateHours / hours);
+  return kRate * std::min(1.0, kFullRateHours / hours);
 }
 
 double ConformalIntervals::usual_size(const Horizon& horizon, std::size_t slot) const {

@@ -9,10 +9,10 @@
 ///
 ///     low += rate (share - missed below),    high += rate (share - missed above)
 ///
-/// with share = (1 - coverage) / 2: an end that is missed too often moves outward until it is not,
-/// so in the long run each end is missed as often as promised, without any assumption on the errors
-/// (for n values to within (1 + rate) / (rate n), were they known at once; a value k steps ahead is
-/// known k steps late).
+/// with share = (1 - coverage) / 2, coverage 80 %: an end that is missed too often moves outward
+/// until it is not, so in the long run each end is missed as often as promised, without any
+/// assumption on the errors (for n values to within (1 + rate) / (rate n), were they known at once;
+/// a value k steps ahead is known k steps late).
 ///
 /// Source: Gibbs and Candes, Adaptive Conformal Inference Under Distribution Shift, NeurIPS 2021,
 /// with one level an end and scores scaled by hour.
@@ -24,17 +24,10 @@
 
 namespace harpe::carbon {
 
-struct ConformalOptions {
-  double coverage = 0.8;
-  double rate = 0.03;               ///< up to 6 h ahead; beyond, inversely to the horizon
-  double window_days = 84;          ///< of scores; of intervals below an hour the newest 2016
-  double scale_half_life_days = 5;  ///< of an error's usual size
-};
-
 /// Not thread safe; a step costs O(horizon log window) and moves O(horizon window) bytes.
 class ConformalIntervals {
  public:
-  explicit ConformalIntervals(const ForecastGrid& grid, const ConformalOptions& options = {});
+  explicit ConformalIntervals(const ForecastGrid& grid);
 
   /// Takes the newest value of the history: forecasts that were issued for it are scored.
   void observe(const LogHistory& history);
@@ -62,7 +55,6 @@ class ConformalIntervals {
   double usual_size(const Horizon& horizon, std::size_t slot) const;
 
   ForecastGrid grid_;
-  ConformalOptions options_;
   double share_, day_decay_, step_decay_;
   std::size_t window_;
   std::vector<Horizon> horizons_;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "harpe/base/csv.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/carbon/utc_time.h"
 
 namespace harpe::carbon {
 namespace {

@@ -1,6 +1,6 @@
-#include "harpe/carbon/carbon/forecast_errors.h"
-
 #include <gtest/gtest.h>
+
+#include "harpe/carbon/carbon/forecaster.h"
 
 namespace harpe::carbon {
 namespace {

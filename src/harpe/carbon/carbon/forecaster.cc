@@ -3,46 +3,33 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harpe/carbon/carbon/same_hour.h"
-
 namespace harpe::carbon {
 namespace {
 
-class Persistence final : public Forecaster {
+/// A forecaster that learns nothing: a rule over the last days.
+class RuleForecaster final : public Forecaster {
  public:
-  std::string name() const override { return "persistence"; }
-  void observe(const LogHistory& /*history*/) override {}
-  bool forecast(const LogHistory& history, std::span<double> ahead) override {
-    if (history.size() == 0) return false;
-    std::ranges::fill(ahead, history[history.size() - 1]);
-    return true;
-  }
-};
+  /// What is expected `ahead` steps after `newest`.
+  using Rule = double (*)(const LogHistory& history, std::size_t newest, std::size_t ahead);
 
-class SameHour final : public Forecaster {
- public:
-  std::string name() const override { return "same-hour"; }
-  void observe(const LogHistory& /*history*/) override {}
-  bool forecast(const LogHistory& history, std::span<double> ahead) override {
-    if (history.size() < history.slots_per_day()) return false;
-    for (std::size_t k = 0; k < ahead.size(); ++k) {
-      ahead[k] = history[same_hour_before(history.size() - 1, k + 1, history.slots_per_day())];
-    }
-    return true;
-  }
-};
+  /// \param days  of history that the rule needs; 0: one value
+  RuleForecaster(std::string name, std::size_t days, Rule rule)
+      : name_(std::move(name)), days_(days), rule_(rule) {}
 
-class WeeklyProfile final : public Forecaster {
- public:
-  std::string name() const override { return "weekly-profile"; }
+  std::string name() const override { return name_; }
   void observe(const LogHistory& /*history*/) override {}
   bool forecast(const LogHistory& history, std::span<double> ahead) override {
-    if (history.size() < kProfileDays * history.slots_per_day()) return false;
-    for (std::size_t k = 0; k < ahead.size(); ++k) {
-      ahead[k] = weekly_profile(history, history.size() - 1, k + 1);
-    }
+    const std::size_t needed = std::max<std::size_t>(1, days_ * history.slots_per_day());
+    if (history.size() < needed) return false;
+    for (std::size_t k = 0; k < ahead.size(); ++k)
+      ahead[k] = rule_(history, history.size() - 1, k + 1);
     return true;
   }
+
+ private:
+  std::string name_;
+  std::size_t days_;
+  Rule rule_;
 };
 
 }  // namespace
@@ -71,15 +58,35 @@ void LogHistory::add(double grams) {
 }
 
 std::unique_ptr<Forecaster> make_persistence() {
-  return std::make_unique<Persistence>();
+  return std::make_unique<RuleForecaster>(
+      "persistence", 0,
+      [](const LogHistory& history, std::size_t newest, std::size_t) { return history[newest]; });
 }
 
 std::unique_ptr<Forecaster> make_same_hour() {
-  return std::make_unique<SameHour>();
+  return std::make_unique<RuleForecaster>(
+      "same-hour", 1, [](const LogHistory& history, std::size_t newest, std::size_t ahead) {
+        return history[same_hour_before(newest, ahead, history.slots_per_day())];
+      });
 }
 
 std::unique_ptr<Forecaster> make_weekly_profile() {
-  return std::make_unique<WeeklyProfile>();
+  return std::make_unique<RuleForecaster>("weekly-profile", kProfileDays, weekly_profile);
+}
+
+double with_error(double expected, double came, double said) {
+  constexpr double kFarFromZero = 20;  // there to_log() is a logarithm
+  if (expected > kFarFromZero && came > kFarFromZero && said > kFarFromZero) {
+    return expected * came / said;
+  }
+  return from_log(to_log(expected) + to_log(came) - to_log(said));
+}
+
+std::vector<std::size_t> taken_of(std::size_t count) {
+  const std::size_t taken = std::min(count, kMostOutlooks);
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < taken; ++i) positions.push_back(i * count / taken);
+  return positions;
 }
 
 }  // namespace harpe::carbon

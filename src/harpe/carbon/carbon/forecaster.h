@@ -10,6 +10,7 @@
 /// Forecasters work in the logarithm of the intensity (see to_log), where errors are relative:
 /// a grid that is twice as dirty swings twice as far. Not thread safe, deterministic.
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,5 +72,46 @@ std::unique_ptr<Forecaster> make_same_hour();
 
 /// The mean of yesterday's value and of that hour's mean over the six days before, half each.
 std::unique_ptr<Forecaster> make_weekly_profile();
+
+// --- The same hour of earlier days: the plainest forecast, and what better ones start from
+// --------
+
+/// Where, `ahead` steps after `newest`, the same hour of the newest day lies of which it is known:
+/// a day before the target for up to a day ahead, else as many whole days as it takes to be at or
+/// before `newest`. The caller has seen to it that newest + 1 >= slots_per_day.
+constexpr std::size_t same_hour_before(std::size_t newest, std::size_t ahead,
+                                       std::size_t slots_per_day) {
+  const std::size_t days = (ahead + slots_per_day - 1) / slots_per_day;
+  return newest + ahead - days * slots_per_day;
+}
+
+/// Days of history that weekly_profile() reads.
+inline constexpr std::size_t kProfileDays = 7;
+
+/// Half the same hour's newest value, half its mean over the six days before that. Whatever an
+/// hour has of its own beyond one day's weather is in the second half.
+inline double weekly_profile(const LogHistory& history, std::size_t newest, std::size_t ahead) {
+  const std::size_t day = history.slots_per_day();
+  const std::size_t last = same_hour_before(newest, ahead, day);
+  double sum = 0;
+  for (std::size_t k = 1; k < kProfileDays; ++k) sum += history[last - k * day];
+  return 0.5 * history[last] + 0.5 * sum / static_cast<double>(kProfileDays - 1);
+}
+
+// --- How hours to come may turn out: as they are expected, with the errors that an earlier
+// forecast made at the same time of the day
+//
+// Errors keep their order over the hours: an hour that comes out dirtier than expected is followed
+// by others. They are relative (to_log), and so fit a level that is another today.
+
+/// Earlier forecasts are of the year before, at one time of the day, so many at most.
+inline constexpr std::size_t kErrorDays = 365, kMostOutlooks = 200;
+
+/// `expected` with the error of a forecast that said `said` where `came` came, all in g/kWh.
+double with_error(double expected, double came, double said);
+
+/// Of `count` that are there, the positions of those to take: kMostOutlooks at most, spread over
+/// all.
+std::vector<std::size_t> taken_of(std::size_t count);
 
 }  // namespace harpe::carbon

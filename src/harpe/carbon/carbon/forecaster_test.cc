@@ -7,7 +7,6 @@
 #include "harpe/carbon/carbon/combination.h"
 #include "harpe/carbon/carbon/intensity_forecaster.h"
 #include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/carbon/same_hour.h"
 
 namespace harpe::carbon {
 namespace {

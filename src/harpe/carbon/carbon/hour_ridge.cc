@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "harpe/carbon/carbon/cholesky.h"
-#include "harpe/carbon/carbon/same_hour.h"
 
 namespace harpe::carbon {
 namespace {

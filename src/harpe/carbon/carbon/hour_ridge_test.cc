@@ -6,8 +6,8 @@
 #include <numbers>
 #include <random>
 
+#include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/carbon/same_hour.h"
 
 namespace harpe::carbon {
 namespace {

@@ -64,19 +64,10 @@ Result<CarbonIntensity> given_intensity(double grams, std::string_view text) {
 }  // namespace
 
 std::string_view text_of(IntensityKind kind) {
-  switch (kind) {
-    case IntensityKind::kAverageLifecycle:
-      return "average, life cycle";
-    case IntensityKind::kAverageDirect:
-      return "average, direct";
-    case IntensityKind::kMarginal:
-      return "marginal";
-    case IntensityKind::kPrice:
-      return "price";
-    case IntensityKind::kUnstated:
-      break;
-  }
-  return "kind not stated";
+  // In the order of the enumeration.
+  static constexpr std::array kTexts = std::to_array<std::string_view>(
+      {"average, life cycle", "average, direct", "marginal", "kind not stated", "price"});
+  return kTexts[static_cast<std::size_t>(kind)];
 }
 
 Grams emissions(Joules energy, const CarbonIntensity& intensity) {

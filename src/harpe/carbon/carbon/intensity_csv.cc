@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/csv.h"
-#include "harpe/base/result.h"
 #include "harpe/base/text.h"
-#include "harpe/carbon/carbon/intensity_series.h"
-#include "harpe/carbon/carbon/utc_time.h"
 
 namespace harpe::carbon {
 namespace {

@@ -27,12 +27,11 @@ std::vector<std::unique_ptr<Forecaster>> all_members(const ForecastGrid& grid,
 
 }  // namespace
 
-IntensityForecaster::IntensityForecaster(const ForecastGrid& grid, const ExogenousSeries* exogenous,
-                                         const IntensityForecasterOptions& options)
+IntensityForecaster::IntensityForecaster(const ForecastGrid& grid, const ExogenousSeries* exogenous)
     : grid_(grid),
       history_(grid.slots_per_day),
-      combination_(all_members(grid, exogenous), grid, options.combination),
-      intervals_(grid, options.conformal) {}
+      combination_(all_members(grid, exogenous), grid),
+      intervals_(grid) {}
 
 void IntensityForecaster::observe(double grams_per_kwh) {
   // What comes before the first value tells nothing, but keeps slots and exogenous values in step.

@@ -23,11 +23,6 @@ struct IntensityForecast {
   std::vector<double> lower, upper;  ///< NaN while too little is known of errors
 };
 
-struct IntensityForecasterOptions {
-  CombinationOptions combination = {};
-  ConformalOptions conformal = {};
-};
-
 /// Combines the same hour of yesterday, a weekly profile, persistence and two ridge regressions
 /// (hour_ridge.h), with conformal intervals. Needs one value to say anything, a day for an hour's
 /// own level, about three weeks for the regressions. Memory: a few MB, and all values seen.
@@ -36,8 +31,8 @@ struct IntensityForecasterOptions {
 class IntensityForecaster {
  public:
   /// \param exogenous  may be null; index 0 is the first value observed; must outlive this
-  explicit IntensityForecaster(const ForecastGrid& grid, const ExogenousSeries* exogenous = nullptr,
-                               const IntensityForecasterOptions& options = {});
+  explicit IntensityForecaster(const ForecastGrid& grid,
+                               const ExogenousSeries* exogenous = nullptr);
 
   /// The next value of the grid; NaN where it is not known.
   void observe(double grams_per_kwh);

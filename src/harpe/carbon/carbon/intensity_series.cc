@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "harpe/base/text.h"
-#include "harpe/carbon/carbon/utc_time.h"
 
 namespace harpe::carbon {
 std::size_t IntensitySeries::gaps() const {

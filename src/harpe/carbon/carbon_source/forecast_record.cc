@@ -2,10 +2,9 @@
 
 #include "harpe/carbon/carbon_source/forecast_record.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "harpe/carbon/carbon/forecast_errors.h"
+#include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
 namespace harpe::carbon {

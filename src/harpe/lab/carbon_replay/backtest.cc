@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harpe/carbon/carbon/same_hour.h"
+#include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
 namespace harpe::lab {
@@ -60,7 +60,7 @@ class Backtest {
         options_(options),
         slots_(both.slots_per_day()),
         horizons_(options.horizons),
-        forecaster_(grid_of(), exogenous, options.forecaster),
+        forecaster_(grid_of(), exogenous),
         members_(forecaster_.combination().members()) {}
 
   BacktestResult run(const std::function<void(double)>& progress) {

@@ -35,7 +35,6 @@ inline constexpr int kFarthestHorizon = 96;
 struct BacktestOptions {
   std::vector<int> horizons = {1, 3, 6, 12, 18, 24, 48, 72, 96};  ///< hours, ascending
   int issue_every = 1;  ///< hours between the forecasts that are judged, 1 to 24
-  carbon::IntensityForecasterOptions forecaster = {};
 };
 
 /// Sums over judged forecasts.

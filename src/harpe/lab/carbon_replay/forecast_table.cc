@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "harpe/carbon/carbon/forecast_errors.h"
 #include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon/intensity_forecaster.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "harpe/carbon/carbon/forecast_errors.h"
+#include "harpe/carbon/carbon/forecaster.h"
 #include "harpe/carbon/carbon_source/utc_arithmetic.h"
 
 namespace harpe::training {
