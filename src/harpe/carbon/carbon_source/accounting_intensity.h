@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/result.h"
 #include "harpe/carbon/carbon/carbon_account.h"
 #include "harpe/carbon/carbon_source/open_source.h"
 
@@ -28,5 +29,17 @@ struct AccountingIntensity {
 Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
                                                  const SourceSpecification& specification,
                                                  UtcTime from, UtcTime to);
+
+// A single carbon intensity for estimates of future work, from any source.
+
+/// Longest history that is requested from a provider.
+inline constexpr WholeSeconds kLongestMean = whole_days(31);
+
+/// Returns the value of a constant source, the mean of all values of a file, or the mean of a
+/// provider's values over the `past` until now (at most `kLongestMean`). `source` of the result
+/// names that time and the number of known values. Fails with the source's error if it has no
+/// value.
+Result<CarbonIntensity> mean_intensity(const SourceSpecification& specification,
+                                       const SourceEnvironment& environment, WholeSeconds past);
 
 }  // namespace harpe::carbon

@@ -7,7 +7,6 @@
 
 #include "harpe/base/digest.h"
 #include "harpe/base/json_fields.h"
-#include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 
 namespace harpe::carbon {

@@ -24,7 +24,7 @@ constexpr std::array kGranularities =
 
 class ElectricityMapsReader {
  public:
-  ElectricityMapsReader(const ElectricityMapsAsked& asked, Diagnostics& diagnostics)
+  ElectricityMapsReader(const ElectricityMapsOptions& asked, Diagnostics& diagnostics)
       : asked_(asked), diagnostics_(diagnostics) {}
 
   void read_document(const JsonValue& document) {
@@ -113,7 +113,7 @@ class ElectricityMapsReader {
     return time;
   }
 
-  const ElectricityMapsAsked& asked_;
+  const ElectricityMapsOptions& asked_;
   Diagnostics& diagnostics_;
   std::vector<ProviderRow> rows_;
   std::optional<UtcTime> issued_at_;
@@ -184,8 +184,7 @@ class ElectricityMapsSource final : public IntensitySource {
     net::HttpHeaders headers;
     if (!access_.token.empty()) headers.emplace_back("auth-token", access_.token);
     const std::string body = HARPE_TRY(link_.get(url, headers, {access_.token}));
-    ProviderIntensity answer = HARPE_TRY(parse_electricity_maps(
-        body, {.zone = options_.zone, .kind = options_.kind, .step = options_.step}));
+    ProviderIntensity answer = HARPE_TRY(parse_electricity_maps(body, options_));
     answer.fetched_at = access_.now();
     return answer;
   }
@@ -199,7 +198,7 @@ class ElectricityMapsSource final : public IntensitySource {
 }  // namespace
 
 Result<ProviderIntensity> parse_electricity_maps(std::string_view json,
-                                                 const ElectricityMapsAsked& asked) {
+                                                 const ElectricityMapsOptions& asked) {
   const JsonValue document = HARPE_TRY(parse_json(json, kElectricityMaps));
   Diagnostics diagnostics(kElectricityMaps);
   ElectricityMapsReader reader(asked, diagnostics);

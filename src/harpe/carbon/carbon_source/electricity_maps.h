@@ -18,16 +18,18 @@
 
 namespace harpe::carbon {
 
-/// What was asked for. An answer of another zone or emission factor type is an error: what was
-/// asked for has one kind, and kinds never mix.
-struct ElectricityMapsAsked {
+struct ElectricityMapsOptions {
   std::string zone = {};
-  IntensityKind kind = IntensityKind::kAverageLifecycle;
+  IntensityKind kind = IntensityKind::kAverageLifecycle;  ///< or kAverageDirect
+  std::string version = "v3";                             ///< or "v4"
   WholeSeconds step{3600};
+  bool estimations = true;  ///< false: values that are measured alone
 };
 
+/// An answer of another zone or emission factor type than was asked for is an error: what was asked
+/// for has one kind, and kinds never mix.
 Result<ProviderIntensity> parse_electricity_maps(std::string_view json,
-                                                 const ElectricityMapsAsked& asked);
+                                                 const ElectricityMapsOptions& asked);
 
 /// "hourly", "15_minutes" or "5_minutes": what the API calls a step; "" where it has no word.
 std::string_view electricity_maps_granularity(WholeSeconds step);

@@ -11,7 +11,7 @@
 namespace harpe::carbon {
 namespace {
 
-const ElectricityMapsAsked kGermany{.zone = "DE"};
+const ElectricityMapsOptions kGermany{.zone = "DE"};
 
 /// "datetime": value in the form of a list.
 std::string item(const std::string& time, const std::string& value,
@@ -20,7 +20,7 @@ std::string item(const std::string& time, const std::string& value,
          more + "}";
 }
 
-std::string error_of(const std::string& json, const ElectricityMapsAsked& asked = kGermany) {
+std::string error_of(const std::string& json, const ElectricityMapsOptions& asked = kGermany) {
   const auto answer = parse_electricity_maps(json, asked);
   return answer.ok() ? "" : answer.error().text();
 }

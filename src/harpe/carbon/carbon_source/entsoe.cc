@@ -164,15 +164,8 @@ class Entsoe final : public EntsoeSource {
   }
 
   Result<PowerSeries> day_ahead(DayAhead what, UtcTime from, UtcTime to) override {
-    switch (what) {
-      case DayAhead::kLoad:
-        return ask("A65", "A01", "outBiddingZone_Domain", from, to);
-      case DayAhead::kWindAndSolar:
-        return ask("A69", "A01", "in_Domain", from, to);
-      case DayAhead::kGeneration:
-        break;
-    }
-    return ask("A71", "A01", "in_Domain", from, to);
+    return what == DayAhead::kLoad ? ask("A65", "A01", "outBiddingZone_Domain", from, to)
+                                   : ask("A69", "A01", "in_Domain", from, to);
   }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Answers of the ENTSO-E Transparency Platform: generation by production type (A75) and, day
-/// ahead, load (A65), wind and solar (A69) and generation (A71), as XML.
+/// ahead, load (A65) and wind and solar (A69), as XML.
 ///
 /// A GL_MarketDocument has TimeSeries, each of one production type, with Periods of Points. With
 /// curveType A03 a position that is missing repeats the value before it, up to the end of the

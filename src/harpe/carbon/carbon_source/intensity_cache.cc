@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "harpe/base/digest.h"
 #include "harpe/base/file.h"

@@ -1,6 +1,7 @@
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -73,31 +74,17 @@ bool filled_lately(const CachedSeries& past, UtcTime now) {
 }  // namespace
 
 std::string_view text_of(LadderStep step) {
-  switch (step) {
-    case LadderStep::kFresh:
-      return "fresh";
-    case LadderStep::kLastGood:
-      return "last good";
-    case LadderStep::kForecast:
-      return "forecast";
-    case LadderStep::kSameHourLastWeek:
-      return "same hour last week";
-    case LadderStep::kYearlyMean:
-      break;
-  }
-  return "yearly mean";
+  // In the order of the enumeration.
+  static constexpr std::array kTexts = std::to_array<std::string_view>(
+      {"fresh", "last good", "forecast", "same hour last week", "yearly mean"});
+  return kTexts[static_cast<std::size_t>(step)];
 }
 
 std::string_view text_of(ForecastStep step) {
-  switch (step) {
-    case ForecastStep::kProvider:
-      return "provider";
-    case ForecastStep::kOwn:
-      return "own forecast";
-    case ForecastStep::kPersistence:
-      break;
-  }
-  return "persistence";
+  // In the order of the enumeration.
+  static constexpr std::array kTexts =
+      std::to_array<std::string_view>({"provider", "own forecast", "persistence"});
+  return kTexts[static_cast<std::size_t>(step)];
 }
 
 IntensityChain::IntensityChain(IntensitySource& source, IntensityCache& cache, UtcNow now,

@@ -1,14 +1,13 @@
 // One number from each kind of source. Answers of a provider are written after its documentation;
 // none was recorded.
 
-#include "harpe/carbon/carbon_source/mean_intensity.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "harpe/base/file.h"
+#include "harpe/carbon/carbon_source/accounting_intensity.h"
 #include "harpe/carbon/carbon_source/source_environment_testing.h"
 
 namespace harpe::carbon {

@@ -1,7 +1,6 @@
 #include "harpe/carbon/carbon_source/open_source.h"
 
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "harpe/base/text.h"

@@ -73,13 +73,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'w':
       check(harpe::carbon::parse_watttime(text, watttime));
       (void)harpe::carbon::parse_watttime_login(text);
-      (void)harpe::carbon::parse_watttime_index(text, watttime);
-      break;
-    case 'p':
-      if (const auto forecasts = harpe::carbon::parse_watttime_past_forecasts(text, watttime);
-          forecasts.ok()) {
-        for (const auto& forecast : *forecasts) check_series(forecast.series);
-      }
       break;
     case 'u':
       check(harpe::carbon::parse_uk_intensity(text, {}));

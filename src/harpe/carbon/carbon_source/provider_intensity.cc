@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/carbon/carbon_source/electricity_maps.h"
 #include "harpe/carbon/carbon_source/emission_factors.h"
 #include "harpe/carbon/carbon_source/entsoe.h"
 #include "harpe/carbon/carbon_source/entsoe_prices.h"
@@ -22,26 +23,13 @@ struct ProviderAccess {
   UtcNow now = {};
 };
 
-struct ElectricityMapsOptions {
-  std::string zone = {};
-  IntensityKind kind = IntensityKind::kAverageLifecycle;  ///< or kAverageDirect
-  std::string version = "v3";                             ///< or "v4"
-  WholeSeconds step{3600};
-  bool estimations = true;  ///< false: values that are measured alone
-};
 /// History beyond the last 24 h comes in calls of 10 days each; forecasts reach up to 72 h.
 std::unique_ptr<IntensitySource> make_electricity_maps(SourceLink& link, ProviderAccess access,
                                                        ElectricityMapsOptions options);
 
 /// Logs in with the first call, and once again where a token is refused.
-/// Also gives the forecasts of the past, for backtests, and the index of those without a plan.
-class WattTimeSource : public IntensitySource {
- public:
-  virtual Result<std::vector<ProviderIntensity>> past_forecasts(UtcTime from, UtcTime to) = 0;
-  virtual Result<MarginalIndex> index() = 0;
-};
-std::unique_ptr<WattTimeSource> make_watttime(SourceLink& link, ProviderAccess access,
-                                              WattTimeAsked asked);
+std::unique_ptr<IntensitySource> make_watttime(SourceLink& link, ProviderAccess access,
+                                               WattTimeAsked asked);
 
 /// \param region  1 to 17; nullopt: the whole country
 std::unique_ptr<IntensitySource> make_uk(SourceLink& link, ProviderAccess access,
@@ -50,7 +38,7 @@ std::unique_ptr<IntensitySource> make_uk(SourceLink& link, ProviderAccess access
 /// Generation with own emission factors; it has no forecast of intensity, but what feeds one.
 class EntsoeSource : public IntensitySource {
  public:
-  enum class DayAhead : unsigned char { kLoad, kWindAndSolar, kGeneration };
+  enum class DayAhead : unsigned char { kLoad, kWindAndSolar };
   virtual Result<PowerSeries> day_ahead(DayAhead what, UtcTime from, UtcTime to) = 0;
 };
 /// \param zone  the area's EIC, such as 10Y1001A1001A82H

@@ -1,11 +1,9 @@
 #include "harpe/carbon/carbon_source/uk_intensity.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
-#include "harpe/base/text.h"
 #include "harpe/carbon/carbon/utc_time.h"
 #include "harpe/carbon/carbon_source/provider_sources.h"
 

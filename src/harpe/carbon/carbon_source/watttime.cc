@@ -15,7 +15,6 @@ namespace harpe::carbon {
 namespace {
 
 constexpr const char* kWattTime = "WattTime";
-constexpr std::size_t kMostPastForecasts = 20'000;
 
 /// What "meta" says.
 struct WattTimeMeta {
@@ -32,9 +31,7 @@ std::optional<UtcTime> watttime_time(Fields& fields, const char* key) {
   return time;
 }
 
-/// \param unit  whether the values have one that can be converted
-WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, bool unit,
-                       Diagnostics& diagnostics) {
+WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, Diagnostics& diagnostics) {
   WattTimeMeta meta;
   const JsonValue* object = document.object("meta");
   if (object == nullptr) {
@@ -54,7 +51,7 @@ WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, bool unit,
   const auto units = fields.text("units");
   if (!units) {
     fields.error("units", "is missing");
-  } else if (unit) {
+  } else {
     const auto grams = parse_intensity_unit(*units);
     if (!grams.ok()) {
       fields.error("units", grams.error().diagnostics[0].message);
@@ -118,7 +115,7 @@ std::string base64(std::string_view text) {
   return encoded;
 }
 
-class WattTime final : public WattTimeSource {
+class WattTime final : public IntensitySource {
  public:
   WattTime(SourceLink& link, ProviderAccess access, WattTimeAsked asked)
       : link_(link), access_(std::move(access)), asked_(std::move(asked)) {
@@ -155,19 +152,6 @@ class WattTime final : public WattTimeSource {
     answer.fetched_at = access_.now();
     if (!answer.issued_at) answer.issued_at = answer.fetched_at;
     return answer;
-  }
-
-  Result<std::vector<ProviderIntensity>> past_forecasts(UtcTime from, UtcTime to) override {
-    const std::string body = HARPE_TRY(ask("/v3/forecast/historical", range(from, to)));
-    std::vector<ProviderIntensity> forecasts =
-        HARPE_TRY(parse_watttime_past_forecasts(body, asked_));
-    for (ProviderIntensity& forecast : forecasts) forecast.fetched_at = access_.now();
-    return forecasts;
-  }
-
-  Result<MarginalIndex> index() override {
-    const std::string body = HARPE_TRY(ask("/v3/signal-index", ""));
-    return parse_watttime_index(body, asked_);
   }
 
  private:
@@ -239,7 +223,7 @@ Result<ProviderIntensity> parse_watttime(std::string_view json, const WattTimeAs
   Diagnostics diagnostics(kWattTime);
   Fields fields(document, "the answer", diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  const WattTimeMeta meta = read_meta(fields, asked, true, diagnostics);
+  const WattTimeMeta meta = read_meta(fields, asked, diagnostics);
   std::vector<ProviderRow> rows;
   if (fields.any("data") == nullptr) fields.error("data", "is missing");
   read_points(fields, "data", meta.grams_per_unit, diagnostics, rows);
@@ -249,54 +233,8 @@ Result<ProviderIntensity> parse_watttime(std::string_view json, const WattTimeAs
   return answer;
 }
 
-Result<std::vector<ProviderIntensity>> parse_watttime_past_forecasts(std::string_view json,
-                                                                     const WattTimeAsked& asked) {
-  const JsonValue document = HARPE_TRY(parse_json(json, kWattTime));
-  Diagnostics diagnostics(kWattTime);
-  Fields fields(document, "the answer", diagnostics);
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  const WattTimeMeta meta = read_meta(fields, asked, true, diagnostics);
-  const auto items = fields.objects("data");
-  if (items.size() > kMostPastForecasts) fields.error("data", "has too many forecasts");
-  std::vector<ProviderIntensity> forecasts;
-  for (const JsonValue* item : items) {
-    Fields one(*item, "a forecast", diagnostics);
-    const auto generated_at = watttime_time(one, "generated_at");
-    if (!generated_at && item->find("generated_at") == nullptr) {
-      one.error("generated_at", "is missing");
-    }
-    std::vector<ProviderRow> rows;
-    if (one.any("forecast") == nullptr) one.error("forecast", "is missing");
-    read_points(one, "forecast", meta.grams_per_unit, diagnostics, rows);
-    if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-    ProviderIntensity forecast = HARPE_TRY(series_of_rows(std::move(rows), rows_of(asked, meta)));
-    forecast.issued_at = generated_at;
-    forecasts.push_back(std::move(forecast));
-  }
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  std::ranges::sort(forecasts, {}, &ProviderIntensity::issued_at);
-  return forecasts;
-}
-
-Result<MarginalIndex> parse_watttime_index(std::string_view json, const WattTimeAsked& asked) {
-  const JsonValue document = HARPE_TRY(parse_json(json, kWattTime));
-  Diagnostics diagnostics(kWattTime);
-  Fields fields(document, "the answer", diagnostics);
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  read_meta(fields, asked, false, diagnostics);
-  const auto items = fields.objects("data");
-  if (items.empty()) fields.error("data", "has no value");
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  Fields point(*items[0], "a point", diagnostics);
-  const auto time = watttime_time(point, "point_time");
-  const auto value = point.number("value", 0, 100);
-  if (!time || !value) point.error("value", "expected a percentile and its time");
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  return MarginalIndex{.time = *time, .percentile = *value};
-}
-
-std::unique_ptr<WattTimeSource> make_watttime(SourceLink& link, ProviderAccess access,
-                                              WattTimeAsked asked) {
+std::unique_ptr<IntensitySource> make_watttime(SourceLink& link, ProviderAccess access,
+                                               WattTimeAsked asked) {
   return std::make_unique<WattTime>(link, std::move(access), std::move(asked));
 }
 

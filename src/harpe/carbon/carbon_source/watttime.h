@@ -6,14 +6,12 @@
 ///      "meta": {"region": "CAISO_NORTH", "signal_type": "co2_moer", "units": "lbs_co2_per_mwh",
 ///               "data_point_period_seconds": 300, "generated_at": "..."}}
 ///
-/// Past forecasts: "data": [{"generated_at": "...", "forecast": [{"point_time", "value"}]}].
 /// The unit stands in "meta" and is converted to g/kWh; one that is not known is an error.
 /// co2_moer is marginal. co2_aoer is an average of chimneys, so direct.
 /// Source: the provider's documentation of its API.
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/provider_intensity.h"
@@ -33,17 +31,5 @@ Result<std::string> parse_watttime_login(std::string_view json);
 
 /// Measured values, or the newest forecast, of which `issued_at` is the time it was generated.
 Result<ProviderIntensity> parse_watttime(std::string_view json, const WattTimeAsked& asked);
-
-/// Past forecasts, each as it was issued, oldest first.
-Result<std::vector<ProviderIntensity>> parse_watttime_past_forecasts(std::string_view json,
-                                                                     const WattTimeAsked& asked);
-
-/// How the present compares with the region's last month: 0 (cleanest) to 100. It ranks hours and
-/// gives no grams, so it is no intensity.
-struct MarginalIndex {
-  UtcTime time{};
-  double percentile = 0;
-};
-Result<MarginalIndex> parse_watttime_index(std::string_view json, const WattTimeAsked& asked);
 
 }  // namespace harpe::carbon

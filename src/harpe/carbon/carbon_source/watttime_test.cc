@@ -49,43 +49,12 @@ TEST(WattTime, AForecastHasTheTimeItWasGenerated) {
   EXPECT_EQ(utc_text(answer->issued_at.value()), "2025-12-31T23:55:00Z");
 }
 
-TEST(WattTime, ReadsForecastsOfThePastAsTheyWereIssued) {
-  const std::string json =
-      R"({"data": [{"generated_at": "2026-01-01T01:00:00+00:00", "forecast":
-                     [{"point_time": "2026-01-01T01:00:00+00:00", "value": 500}]},
-                   {"generated_at": "2026-01-01T00:00:00+00:00", "forecast":
-                     [{"point_time": "2026-01-01T00:00:00+00:00", "value": 400},
-                      {"point_time": "2026-01-01T01:00:00+00:00", "value": 450}]}],
-          "meta": {"region": "CAISO_NORTH", "signal_type": "co2_moer",
-                   "units": "lbs_co2_per_mwh", "data_point_period_seconds": 3600}})";
-  const auto forecasts = parse_watttime_past_forecasts(json, kCaiso);
-  ASSERT_TRUE(forecasts.ok()) << forecasts.error().text();
-  ASSERT_EQ(forecasts->size(), 2u);
-  EXPECT_EQ(utc_text((*forecasts)[0].issued_at.value()), "2026-01-01T00:00:00Z");
-  EXPECT_EQ((*forecasts)[0].series.size(), 2u);
-  EXPECT_NEAR((*forecasts)[1].series.values[0], 500 * 0.45359237, 1e-9);
-  EXPECT_FALSE(parse_watttime(json, kCaiso).ok());
-  EXPECT_FALSE(
-      parse_watttime_past_forecasts("{" + kTwoPoints + "," + meta("lbs_co2_per_mwh") + "}", kCaiso)
-          .ok());
-}
-
 TEST(WattTime, RefusesAnotherSignalOrRegion) {
   const std::string json = "{" + kTwoPoints + "," + meta("lbs_co2_per_mwh") + "}";
   EXPECT_FALSE(parse_watttime(json, {.region = "CAISO_NORTH", .signal = "co2_aoer"}).ok());
   EXPECT_FALSE(parse_watttime(json, {.region = "PJM", .signal = "co2_moer"}).ok());
   EXPECT_EQ(watttime_kind("co2_aoer"), IntensityKind::kAverageDirect);
   EXPECT_EQ(watttime_kind("health_damage"), IntensityKind::kUnstated);
-}
-
-TEST(WattTime, AnIndexIsAPercentileAndNoIntensity) {
-  const std::string json =
-      R"({"data": [{"point_time": "2026-01-01T00:00:00+00:00", "value": 34}],
-          "meta": {"region": "CAISO_NORTH", "signal_type": "co2_moer", "units": "percentile"}})";
-  const auto index = parse_watttime_index(json, kCaiso);
-  ASSERT_TRUE(index.ok()) << index.error().text();
-  EXPECT_EQ(index->percentile, 34);
-  EXPECT_FALSE(parse_watttime(json, kCaiso).ok());
 }
 
 TEST(WattTime, TakesNoTokenThatCannotBeSent) {

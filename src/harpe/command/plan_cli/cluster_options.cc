@@ -8,7 +8,7 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/carbon/carbon_source/mean_intensity.h"
+#include "harpe/carbon/carbon_source/accounting_intensity.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/device/hw/system_clock.h"
 
