@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harpe/command/cli/run_report.h"
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 #include "harpe/zeus/tuning/tuning_json.h"
 
 namespace harpe::command {
@@ -62,7 +63,7 @@ TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
 TEST(TuningView, AdvisesWhereNothingWasSet) {
   zeus::TuningReport report = tuned();
   report.why_nothing_was_set = "no agent listens";
-  report.could_be = zeus::Knob::power_limits({200}, {300}).take();
+  report.could_be = zeus::power_limits({200}, {300});
   report.advice = zeus::Advice{.setting = 2, .slowdown = 0.02, .saving = 0.15};
   const std::string said = text(report);
   EXPECT_THAT(said, HasSubstr("Nothing was set: no agent listens"));

@@ -9,7 +9,6 @@
 #include "harpe/base/result.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
 #include "harpe/zeus/batch_size/thompson.h"
-#include "harpe/zeus/batch_size/trial.h"
 
 namespace harpe::zeus {
 

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/zeus/batch_size/batch_size_choice.h"
-#include "harpe/zeus/batch_size/will_not_reach.h"
+#include "harpe/zeus/batch_size/metric_curve.h"
 
 namespace harpe::zeus {
 namespace {

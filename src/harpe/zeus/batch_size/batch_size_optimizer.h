@@ -23,7 +23,6 @@
 #include "harpe/zeus/batch_size/pay_back.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
 #include "harpe/zeus/batch_size/thompson.h"
-#include "harpe/zeus/batch_size/trial.h"
 
 namespace harpe::zeus {
 
@@ -44,7 +43,7 @@ struct TrialVerdict {
     kReached,    ///< the target, within the cost bound
     kTooCostly,  ///< beyond `beta` times the least cost
     kMaxEpochs,
-    kWillNotReach,  ///< the target in the epochs it may have, by its metric (will_not_reach.h)
+    kWillNotReach,  ///< the target in the epochs it may have, by its metric (metric_curve.h)
     kReported,      ///< it had come to its end before
   };
   Reason reason = Reason::kGoOn;

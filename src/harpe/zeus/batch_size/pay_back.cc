@@ -7,14 +7,11 @@
 #include <cstdlib>
 #include <map>
 #include <numbers>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/text.h"
 #include "harpe/zeus/batch_size/surrogate.h"
-#include "harpe/zeus/batch_size/whole_epochs.h"
 
 namespace harpe::zeus {
 namespace {

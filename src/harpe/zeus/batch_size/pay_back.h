@@ -22,7 +22,6 @@
 #include "harpe/base/result.h"
 #include "harpe/zeus/batch_size/batch_size_choice.h"
 #include "harpe/zeus/batch_size/recurring_job.h"
-#include "harpe/zeus/batch_size/trial.h"
 
 namespace harpe::zeus {
 

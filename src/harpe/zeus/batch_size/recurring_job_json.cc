@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "harpe/base/json_fields.h"
 #include "harpe/zeus/batch_size/recurring_job.h"

@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <utility>
 
 namespace harpe::zeus {
 namespace {
+
+// Above so many the sum below is the mean and a half, within 0.3 %.
+constexpr double kManyEpochs = 16;
+constexpr double kNoChance = 1e-4;
+constexpr int kMostWholeEpochs = 200;
 
 // Of the level, of which nothing is known beforehand: a factor of e^10 either way.
 constexpr double kLevelVariance = 100;
@@ -75,6 +81,27 @@ std::vector<double> Surrogate::solved(std::vector<double> right) const {
     right[i] /= factor_[i][i];
   }
   return right;
+}
+
+double expected_whole_epochs(const Estimate& log_needed) {
+  const double mean = std::exp(log_needed.mean + log_needed.variance / 2);
+  if (mean > kManyEpochs) return mean + 0.5;
+  // A whole number's mean is the sum of the chances to exceed 0, 1, 2, ...
+  const double deviation = std::sqrt(log_needed.variance);
+  double sum = 1;
+  for (int epochs = 1; epochs < kMostWholeEpochs; ++epochs) {
+    const double z = (std::log(epochs) - log_needed.mean) / deviation;
+    const double chance = std::erfc(z / std::numbers::sqrt2) / 2;
+    sum += chance;
+    if (z > 0 && chance < kNoChance) break;
+  }
+  return sum;
+}
+
+Estimate needed_for(double taken) {
+  const double needed = taken - 0.5;
+  // Uniform over one epoch: its standard deviation is 1 / sqrt(12) of it.
+  return {.mean = std::log(needed), .variance = 1 / (12 * needed * needed)};
 }
 
 }  // namespace harpe::zeus

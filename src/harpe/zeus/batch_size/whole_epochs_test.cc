@@ -1,8 +1,8 @@
-#include "harpe/zeus/batch_size/whole_epochs.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "harpe/zeus/batch_size/surrogate.h"
 
 namespace harpe::zeus {
 namespace {

@@ -16,7 +16,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/zeus/batch_size/will_not_reach.h"
+#include "harpe/zeus/batch_size/metric_curve.h"
 
 namespace harpe::zeus {
 namespace {

@@ -1,5 +1,3 @@
-#include "harpe/zeus/batch_size/will_not_reach.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
+#include "harpe/zeus/batch_size/metric_curve.h"
 
 namespace harpe::zeus {
 namespace {

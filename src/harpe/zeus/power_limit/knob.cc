@@ -33,34 +33,6 @@ Result<Knob> Knob::make(KnobKind kind, std::vector<double> settings) {
   return knob;
 }
 
-Result<Knob> Knob::power_limits(Watts lowest, Watts highest, Watts step) {
-  const bool finite =
-      std::isfinite(lowest.value) && std::isfinite(highest.value) && std::isfinite(step.value);
-  if (!finite || lowest.value <= 0 || highest < lowest || step.value <= 0) {
-    return Error::invalid("expected 0 < lowest <= highest limit and a step above 0, got " +
-                          shortest(lowest.value) + ", " + shortest(highest.value) + " and " +
-                          shortest(step.value) + " W");
-  }
-  const double count = std::floor((highest - lowest) / step + 1e-9) + 1;
-  if (count > static_cast<double>(kMostSettings)) {
-    return Error::invalid("a step of " + shortest(step.value) + " W gives too many limits");
-  }
-  std::vector<double> settings;
-  for (int i = 0; i < static_cast<int>(count); ++i) {
-    settings.push_back(highest.value - i * step.value);
-  }
-  return make(KnobKind::kPowerLimit, std::move(settings));
-}
-
-Knob Knob::within(double lowest, double highest) const {
-  Knob allowed;
-  allowed.kind_ = kind_;
-  for (const double setting : settings_) {
-    if (setting >= lowest && setting <= highest) allowed.settings_.push_back(setting);
-  }
-  return allowed;
-}
-
 std::string Knob::text(std::size_t index) const {
   return shortest(settings_[index]) + (kind_ == KnobKind::kPowerLimit ? " W" : " MHz");
 }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/base/units.h"
 
 namespace harpe::zeus {
 
@@ -24,17 +23,12 @@ class Knob {
 
   /// Fails for settings that are not finite, not above 0, or not strictly descending.
   static Result<Knob> make(KnobKind kind, std::vector<double> settings);
-  /// `highest`, `highest` - `step`, ... not below `lowest`: the limits that Zeus tries.
-  static Result<Knob> power_limits(Watts lowest, Watts highest, Watts step = {25});
 
   KnobKind kind() const { return kind_; }
   const std::vector<double>& settings() const { return settings_; }
   std::size_t size() const { return settings_.size(); }
   double operator[](std::size_t index) const { return settings_[index]; }
   bool can_choose() const { return settings_.size() > 1; }
-
-  /// The settings that a policy allows; may be none.
-  Knob within(double lowest, double highest) const;
 
   /// "250 W", "1200 MHz".
   std::string text(std::size_t index) const;
@@ -43,5 +37,22 @@ class Knob {
   KnobKind kind_ = KnobKind::kPowerLimit;
   std::vector<double> settings_;
 };
+
+/// What an optimizer asks of the loop that drives it. The loop tells it of each step that begins
+/// and each epoch that ends, and carries out the actions it gets back, in order. After closing or
+/// pausing a window it reads the counters and hands in seconds and joules with `on_window`, which
+/// may give further actions.
+struct KnobAction {
+  enum class Kind : unsigned char {
+    kSet,           ///< put `setting` in force on all GPUs
+    kOpenWindow,    ///< begin to measure
+    kCloseWindow,   ///< end it and hand in what it took
+    kCancelWindow,  ///< end it and forget it; `on_window` is not called
+  };
+  Kind kind = Kind::kSet;
+  std::size_t setting = 0;  ///< position in the knob, for kSet
+  friend bool operator==(const KnobAction&, const KnobAction&) = default;
+};
+using KnobActions = std::vector<KnobAction>;
 
 }  // namespace harpe::zeus

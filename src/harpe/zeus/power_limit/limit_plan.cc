@@ -8,7 +8,6 @@
 #include "harpe/base/check.h"
 #include "harpe/base/statistics.h"
 #include "harpe/zeus/power_limit/setting_model.h"
-#include "harpe/zeus/power_limit/setting_prior.h"
 
 namespace harpe::zeus {
 namespace {

@@ -4,7 +4,7 @@
 /// of the same job.
 ///
 /// Modelled is the logarithm of a step's score (`ScoreWeights`) over (size, limit). Each size has a
-/// level of its own, of which nothing is believed. About it lies the prior of setting_prior.h at
+/// level of its own, of which nothing is believed. About it lies the prior of setting_model.h at
 /// x = (power limit) / (power that this size draws where nothing holds it back), and about that a
 /// Gaussian process with the prior's deviations, which sizes share the more the nearer they are in
 /// the logarithm. Each limit has besides an error that nothing else tells of: on a GPU that waits

@@ -11,13 +11,15 @@
 #include <random>
 #include <set>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
+
 namespace harpe::zeus {
 namespace {
 
 constexpr ScoreWeights kCost{.per_joule = 0.5, .per_second = 0.5 * 300};
 
 const Knob& planned_limits() {
-  static const Knob kLimits = Knob::power_limits({100}, {300}).take();
+  static const Knob kLimits = power_limits({100}, {300});
   return kLimits;
 }
 
@@ -71,8 +73,7 @@ TEST(LimitPlan, TheFirstSizeBeginsWithTheHighest) {
 }
 
 TEST(LimitPlan, WithoutLimitsNothingIsMeasured) {
-  EXPECT_EQ(next_limit(planned_limits().within(1, 2), {.batch_size = 64}, {}, {.weights = kCost}),
-            std::nullopt);
+  EXPECT_EQ(next_limit(Knob(), {.batch_size = 64}, {}, {.weights = kCost}), std::nullopt);
 }
 
 TEST(LimitPlan, OnlyWhatMayBeBestIsMeasuredNextToAKnownSizeAndTheBestIsFound) {

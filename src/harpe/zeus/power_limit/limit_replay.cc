@@ -1,7 +1,5 @@
 #include "harpe/zeus/power_limit/limit_replay.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "harpe/base/csv.h"

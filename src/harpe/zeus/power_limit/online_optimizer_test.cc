@@ -9,11 +9,13 @@
 #include <limits>
 #include <random>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
+
 namespace harpe::zeus {
 namespace {
 
 Knob limits() {
-  return Knob::power_limits({100}, {300}).take();
+  return power_limits({100}, {300});
 }
 
 /// Times of a step by setting and step number.

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <random>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
+
 namespace harpe::zeus {
 namespace {
 
 Knob limits() {
-  return Knob::power_limits({100}, {300}).take();
+  return power_limits({100}, {300});
 }
 
 std::vector<std::optional<Measurement>> only_highest(double watts) {

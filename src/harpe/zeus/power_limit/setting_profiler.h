@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "harpe/zeus/power_limit/knob.h"
-#include "harpe/zeus/power_limit/knob_action.h"
 #include "harpe/zeus/power_limit/limit_plan.h"
 #include "harpe/zeus/power_limit/selector.h"
 #include "harpe/zeus/power_limit/setting_model.h"

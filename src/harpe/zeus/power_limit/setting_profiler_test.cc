@@ -10,6 +10,7 @@
 #include <random>
 
 #include "harpe/zeus/power_limit/drift.h"
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 
 namespace harpe::zeus {
 namespace {
@@ -81,7 +82,7 @@ class NoisyJob {
 };
 
 Knob profiled_limits() {
-  return Knob::power_limits({100}, {300}).take();
+  return power_limits({100}, {300});
 }
 SettingProfiler profiler_for(const Selector& selector) {
   return SettingProfiler::make(profiled_limits(), {.selector = selector}).take();
@@ -263,7 +264,7 @@ TEST(DriftDetector, ReportsWhatLastsAndNotAStraggler) {
 }
 
 TEST(SettingProfiler, OtherBatchSizesSayWhichLimitsAreWorthMeasuring) {
-  const Knob knob = Knob::power_limits({100}, {300}, {10}).take();
+  const Knob knob = power_limits({100}, {300}, {10});
   constexpr double kHighest = 260;  // W that the job draws
   double windows_alone = 0, windows = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {
@@ -302,7 +303,7 @@ TEST(SettingProfiler, ACautiousOneKeepsTheBoundWithTheErrorOfItsWindows) {
     for (unsigned seed = 1; seed <= 100; ++seed) {
       NoisyJob job(seed, 0.01, 230 * std::pow(1.031, 1 / 0.5), 0.5);
       auto profiler = SettingProfiler::make(
-                          Knob::power_limits({150}, {300}, {10}).take(),
+                          power_limits({150}, {300}, {10}),
                           {.selector = {.kind = Selector::Kind::kEnergy, .most_slowdown = 1.03},
                            .cautious = cautious})
                           .take();

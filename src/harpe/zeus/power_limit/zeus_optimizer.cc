@@ -1,6 +1,5 @@
 #include "harpe/zeus/power_limit/zeus_optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

@@ -18,7 +18,6 @@
 #include <optional>
 
 #include "harpe/zeus/power_limit/knob.h"
-#include "harpe/zeus/power_limit/knob_action.h"
 #include "harpe/zeus/power_limit/selector.h"
 
 namespace harpe::zeus {

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
+
 namespace harpe::zeus {
 namespace {
 
@@ -64,7 +66,7 @@ TEST(ZeusOptimizer, HasNothingToSetOnGpusWithoutLimits) {
 }
 
 TEST(ZeusOptimizer, RefusesWrongOptions) {
-  const Knob knob = Knob::power_limits({100}, {300}).take();
+  const Knob knob = power_limits({100}, {300});
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.selector = {.eta = -0.1}}).ok());
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.wait_steps = -1}).ok());
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.warmup_steps = -1}).ok());

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 #include "harpe/zeus/tuning/step_file.h"
 #include "harpe/zeus/tuning/tuner.h"
 
@@ -131,7 +132,7 @@ class DriftingJob final : public KnobSetter, public WindowMeter {
     return before->second + share * (after->second - before->second);
   }
 
-  Knob knob_ = Knob::power_limits({100}, {300}, {10}).take();
+  Knob knob_ = power_limits({100}, {300}, {10});
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_;
   StepFile file_ = StepFile::create().take();

@@ -8,7 +8,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/zeus/power_limit/knob.h"
-#include "harpe/zeus/tuning/peers.h"
+#include "harpe/zeus/tuning/tuner.h"
 
 namespace harpe::zeus {
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 #include "harpe/zeus/tuning/job_agreement.h"
 #include "harpe/zeus/tuning/simulated_job_testing.h"
 
@@ -216,9 +217,9 @@ TEST_F(JobTunerTest, OnlineIsForOneProcess) {
 }
 
 TEST(JobAgreement, DigestsTellKnobsApart) {
-  const Knob one = Knob::power_limits({100}, {300}, {10}).take();
-  EXPECT_EQ(digest_of(one), digest_of(Knob::power_limits({100}, {300}, {10}).take()));
-  EXPECT_NE(digest_of(one), digest_of(Knob::power_limits({100}, {300}, {20}).take()));
+  const Knob one = power_limits({100}, {300}, {10});
+  EXPECT_EQ(digest_of(one), digest_of(power_limits({100}, {300}, {10})));
+  EXPECT_NE(digest_of(one), digest_of(power_limits({100}, {300}, {20})));
   EXPECT_NE(digest_of(Knob::make(KnobKind::kGraphicsClock, one.settings()).take()), digest_of(one));
 }
 

@@ -4,23 +4,15 @@
 #include <array>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "harpe/base/clock.h"
 #include "harpe/base/file.h"
 #include "harpe/base/json_fields.h"
 #include "harpe/base/mutex.h"
 #include "harpe/node/node_client/agent_client.h"
 #include "harpe/zeus/power_limit/setting_model.h"
 #include "harpe/zeus/tuning/job_agreement.h"
-#include "harpe/zeus/tuning/knob_setter.h"
 
 namespace harpe::zeus {
 namespace {

@@ -16,10 +16,7 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/limit_profile.h"
 #include "harpe/zeus/power_limit/selector.h"
-#include "harpe/zeus/tuning/knob_setter.h"
-#include "harpe/zeus/tuning/peers.h"
 #include "harpe/zeus/tuning/tuner.h"
-#include "harpe/zeus/tuning/window_meter.h"
 
 namespace harpe::zeus {
 

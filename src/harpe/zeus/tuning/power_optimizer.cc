@@ -14,6 +14,7 @@
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/zeus/tuning/job_tuning.h"
 #include "harpe/zeus/tuning/tuning_json.h"
+#include "harpe/zeus/tuning/tuning_run.h"
 
 namespace harpe {
 namespace {
@@ -202,17 +203,8 @@ void PowerOptimizer::State::restore() {
     }
     thread.join();
   }
-  zeus::Tuner* tuner = tuning->tuner();
-  if (tuner == nullptr) return;
-  tuner->finish();
-  while (tuner->waits()) {
-    std::this_thread::sleep_for(kPollInterval);
-    tuner->poll(system_clock().now());
-  }
-  const Status restored = tuning->setter().restore();
-  // An ended lease has restored everything itself.
-  if (!restored.ok() && restored.error().code != ErrorCode::kNotFound) {
-    tuner->fail(restored.error());
+  if (tuning->tuner() != nullptr) {
+    zeus::finish_tuning(*tuning->tuner(), tuning->setter(), system_clock());
   }
 }
 

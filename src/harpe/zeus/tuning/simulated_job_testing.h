@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 #include "harpe/zeus/tuning/tuner.h"
 
 namespace harpe::zeus {
@@ -22,7 +23,7 @@ namespace harpe::zeus {
 class SimulatedJob final : public KnobSetter, public WindowMeter {
  public:
   explicit SimulatedJob(unsigned seed = 1, double lowest = 100)
-      : knob_(Knob::power_limits({lowest}, {300}, {10}).take()), random_(seed) {}
+      : knob_(power_limits({lowest}, {300}, {10})), random_(seed) {}
 
   // KnobSetter
   const Knob& knob() const override { return knob_; }

@@ -1,13 +1,11 @@
 #include "harpe/zeus/tuning/step_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "harpe/base/text.h"
 

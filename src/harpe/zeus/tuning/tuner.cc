@@ -1,12 +1,7 @@
 #include "harpe/zeus/tuning/tuner.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "harpe/base/statistics.h"
 #include "harpe/zeus/tuning/profiled_tuner.h"

@@ -17,7 +17,7 @@
 /// Online (OnlineOptimizer): a window a step.
 ///
 /// A job of several processes that train in step has a tuner in each, of the GPUs of its own
-/// (peers.h). They profile with windows of equal length, by the sum of their energies and the
+/// (Peers). They profile with windows of equal length, by the sum of their energies and the
 /// longest of their times, and wait at a window's end until its energy is known. Later they ask one
 /// another about every 10 s whether to profile again, to leave the setting, or to end because one
 /// of them can set or measure nothing any more. What a result says of steps and joules is of this
@@ -28,20 +28,85 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/online_optimizer.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
-#include "harpe/zeus/tuning/knob_setter.h"
-#include "harpe/zeus/tuning/peers.h"
 #include "harpe/zeus/tuning/saving_account.h"
 #include "harpe/zeus/tuning/step_file.h"
-#include "harpe/zeus/tuning/window_meter.h"
 
 namespace harpe::zeus {
+
+enum class Reduction : unsigned char { kSum, kMax };
+
+/// The processes of a job that train in step, each with GPUs of its own, as a tuner in each of them
+/// needs the others: by the job's own reductions, so that nothing has to be set up beside them.
+///
+/// What is reduced is alike everywhere afterwards, and a tuner decides by that alone; so all of
+/// them decide alike, at the same step. Every process must call `reduce` at the same steps, in the
+/// same order, with as many values, and on_step_begin and on_epoch_end as often as the others.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  /// Over all processes, in place. Waits for the slowest. A failure ends the tuning of this process
+  /// for good.
+  virtual Status reduce(Reduction how, std::span<double> values) = 0;
+};
+
+struct MeteredWindow {
+  Joules energy{};  ///< all GPUs of the job
+  Joules error{};   ///< half-width of the 95 % interval
+};
+
+/// Energy between two instants that have just passed, for one window at a time.
+class WindowMeter {
+ public:
+  /// Counters that step more seldom than usual are taken as they stand.
+  static constexpr Seconds kLongestSettling{1};
+
+  virtual ~WindowMeter() = default;
+  virtual Status begin(Instant at) = 0;
+  /// Whether waiting makes the energy until then no better known.
+  virtual bool settled(Instant at) const = 0;
+  /// Waits until then, but no longer than `kLongestSettling`.
+  virtual void settle(Instant at) = 0;
+  virtual Result<MeteredWindow> end(Instant at) = 0;
+  virtual void cancel() = 0;
+};
+
+/// Puts a setting in force on all GPUs of a job. The first setting of its knob is what was found,
+/// so that nothing is ever raised, and `set(0)` is allowed wherever setting anything is.
+class KnobSetter {
+ public:
+  virtual ~KnobSetter() = default;
+  virtual const Knob& knob() const = 0;
+  virtual Status set(std::size_t setting) = 0;
+  /// To be called again and again, from any thread: what is in force would end otherwise.
+  virtual Status keep(Instant now) = 0;
+  /// Everything as it was found.
+  virtual Status restore() = 0;
+};
+
+/// Where nothing may or can be set: what was found stays, and is measured.
+class NoSetter final : public KnobSetter {
+ public:
+  /// \param found  with one setting
+  explicit NoSetter(Knob found) : found_(std::move(found)) {}
+  const Knob& knob() const override { return found_; }
+  Status set(std::size_t) override { return ok_status(); }
+  Status keep(Instant) override { return ok_status(); }
+  Status restore() override { return ok_status(); }
+
+ private:
+  Knob found_;
+};
 
 /// The mean cost of one step.
 struct StepCost {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/zeus/power_limit/power_limits_testing.h"
 #include "harpe/zeus/tuning/job_tuning.h"
 #include "harpe/zeus/tuning/simulated_job_testing.h"
 
@@ -295,7 +296,7 @@ TEST(Tuner, OneSettingIsMeasured) {
   EXPECT_EQ(result.choice, 0U);
   EXPECT_NEAR(result.costs[0].energy.value, job.energy_of(300), 0.5);
   EXPECT_EQ(result.saving.saved.value, 0);
-  const auto advice = advise(Knob::power_limits({100}, {300}).take(), result.measurements.at(0),
+  const auto advice = advise(power_limits({100}, {300}), result.measurements.at(0),
                              {.kind = Selector::Kind::kEnergy});
   ASSERT_TRUE(advice.has_value());
   EXPECT_GT(advice->saving, 0.02);

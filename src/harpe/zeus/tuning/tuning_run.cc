@@ -12,6 +12,17 @@ constexpr std::chrono::milliseconds kLook(5);
 
 }  // namespace
 
+void finish_tuning(Tuner& tuner, KnobSetter& setter, Clock& clock) {
+  tuner.finish();
+  while (tuner.waits()) {
+    std::this_thread::sleep_for(kLook);
+    tuner.poll(clock.now());
+  }
+  const Status restored = setter.restore();
+  // An ended lease has restored everything itself.
+  if (!restored.ok() && restored.error().code != ErrorCode::kNotFound) tuner.fail(restored.error());
+}
+
 struct TuningRun::State {
   State(StepFile& steps_of_job, Tuner& its_tuner, KnobSetter& its_setter, Clock& time)
       : steps(steps_of_job), tuner(its_tuner), setter(its_setter), clock(time) {}
@@ -32,16 +43,7 @@ struct TuningRun::State {
   void run() {
     while (!has_ended()) look();
     look();
-    tuner.finish();
-    while (tuner.waits()) {
-      std::this_thread::sleep_for(kLook);
-      tuner.poll(clock.now());
-    }
-    const Status restored = setter.restore();
-    // An ended lease has restored everything itself.
-    if (!restored.ok() && restored.error().code != ErrorCode::kNotFound) {
-      tuner.fail(restored.error());
-    }
+    finish_tuning(tuner, setter, clock);
   }
 
   /// After 5 ms at most.

@@ -10,6 +10,9 @@
 
 namespace harpe::zeus {
 
+/// The job has ended: waits until the tuner knows its last energy, and restores what was found.
+void finish_tuning(Tuner& tuner, KnobSetter& setter, Clock& clock);
+
 class TuningRun {
  public:
   /// Starts the thread. The tuner has been started; everything given must outlive this, and is used
