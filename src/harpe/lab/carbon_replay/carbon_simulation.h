@@ -19,16 +19,35 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "harpe/carbon/carbon/intensity_series.h"
 #include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/carbon/pacing/paced_job.h"
 #include "harpe/carbon/pacing/pacing_plan.h"
-#include "harpe/lab/carbon_replay/chase_rule.h"
 #include "harpe/lab/carbon_replay/forecast_table.h"
 
 namespace harpe::lab {
+
+// Chase's choice of a power limit for the next interval (Chase: Yang et al., ICLR 2023 workshop on
+// climate change): least
+//
+//     (eta P CI + (1 - eta) P_max CI_max) / throughput
+//
+// with P the power under a limit, CI the intensity forecast for the interval, and P_max and CI_max
+// the highest of each. Where CI does not change, nor does the choice.
+
+/// The defaults are the published ones.
+struct ChaseTerms {
+  double eta = 0.24;
+  double highest_intensity = 750;  ///< g/kWh
+  Watts highest_power{300};        ///< of all GPUs of the job
+};
+
+/// Position in `choices`, not empty; of several that are as good the first. Pure.
+std::size_t chase_choice(std::span<const carbon::PieceCost> choices, double intensity,
+                         const ChaseTerms& terms);
 
 struct CarbonJob {
   std::vector<carbon::PieceCost> choices{};    ///< of one piece of work

@@ -1,9 +1,9 @@
-#include "harpe/lab/carbon_replay/chase_rule.h"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
+
+#include "harpe/lab/carbon_replay/carbon_simulation.h"
 
 namespace harpe::lab {
 namespace {

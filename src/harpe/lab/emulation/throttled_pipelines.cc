@@ -1,9 +1,7 @@
 #include "harpe/lab/emulation/throttled_pipelines.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
-#include <vector>
 
 namespace harpe::lab {
 

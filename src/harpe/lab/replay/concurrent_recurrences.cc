@@ -14,7 +14,6 @@
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/lab/replay/measured_limits.h"
-#include "harpe/lab/replay/traced_job.h"
 #include "harpe/lab/replay/traced_runs.h"
 #include "harpe/zeus/batch_size/batch_size_optimizer.h"
 

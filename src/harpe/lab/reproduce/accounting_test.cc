@@ -1,8 +1,8 @@
 // The rules by which Perseus's evaluation counts savings, by hand.
 
-#include "harpe/lab/reproduce/accounting.h"
-
 #include <gtest/gtest.h>
+
+#include "harpe/lab/reproduce/artifact.h"
 
 namespace harpe::lab {
 namespace {
