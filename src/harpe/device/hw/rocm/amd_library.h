@@ -38,13 +38,6 @@ class AmdLibrary {
   virtual Status reset_clock(int gpu) = 0;
 };
 
-/// The two libraries; null with no error when there is no such library.
-Result<std::shared_ptr<AmdLibrary>> load_amd_smi(const std::string& library);
-Result<std::shared_ptr<AmdLibrary>> load_rocm_smi(const std::string& library);
-
-/// "0000:c1:00.0" from the parts of an address.
-std::string pci_text(std::uint64_t domain, unsigned bus, unsigned device, unsigned function);
-
 /// What every refusal for want of permission says.
 inline constexpr const char* kAmdRemedy =
     "go through the agent (harpe agent), or run as root: the settings are files of sysfs that only "
