@@ -1,12 +1,12 @@
 // CUDA's and ROCm's rules for their variables, against a second reading of them, on every list of
 // up to three entries.
 
-#include "harpe/device/hw/visible_gpus.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "harpe/device/hw/gpu_choice.h"
 
 namespace harpe::device {
 namespace {

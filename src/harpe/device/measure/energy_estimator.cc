@@ -1,6 +1,7 @@
 #include "harpe/device/measure/energy_estimator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -36,21 +37,13 @@ constexpr double kChangeAtLook = 0.05;
 }  // namespace
 
 std::string_view source_name(EnergySource source) {
-  switch (source) {
-    case EnergySource::kNone:
-      break;
-    case EnergySource::kCounter:
-      return "counter";
-    case EnergySource::kCounterAndPower:
-      return "counter, edges by power";
-    case EnergySource::kPowerInOneStep:
-      return "power within a counter step";
-    case EnergySource::kPower:
-      return "integrated power";
-    case EnergySource::kAveragePower:
-      return "integrated average power";
-  }
-  return "none";
+  constexpr std::array<std::string_view, 6> kNames{"none",
+                                                   "counter",
+                                                   "counter, edges by power",
+                                                   "power within a counter step",
+                                                   "integrated power",
+                                                   "integrated average power"};
+  return kNames[static_cast<std::size_t>(source)];
 }
 
 device::EnergyEstimator::EnergyEstimator(device::EstimatorOptions options)

@@ -23,7 +23,7 @@
 #include "harpe/base/units.h"
 #include "harpe/device/measure/counter_history.h"
 #include "harpe/device/measure/energy_estimate.h"
-#include "harpe/device/measure/explanation.h"
+#include "harpe/device/measure/power_regression.h"
 #include "harpe/device/measure/sampled_power.h"
 
 namespace harpe::device {

@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "harpe/device/measure/explanation.h"
 #include "harpe/device/measure/power_regression.h"
 
 namespace harpe::device {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harpe/device/gpu_model/gpu_model.h"
@@ -96,5 +98,12 @@ struct SimulatedGpuSpec {
   int capability_major = 8, capability_minor = 0;
   std::vector<SimulatedFault> faults;
 };
+
+// The GPUs that a simulation can name, as they come from the factory.
+
+std::vector<std::string> simulated_gpu_names();
+
+/// The GPU of that name, without what tells one from another (UUID, address, seed). nullopt: none.
+std::optional<SimulatedGpuSpec> catalogue_gpu(std::string_view name);
 
 }  // namespace harpe::device

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "harpe/device/hw/sim/gpu_catalogue.h"
+#include "harpe/device/hw/sim/gpu_spec.h"
 
 namespace harpe::device {
 namespace {

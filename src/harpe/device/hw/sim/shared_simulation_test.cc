@@ -14,7 +14,7 @@
 #include "harpe/base/eventually_testing.h"
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
-#include "harpe/device/hw/sim/gpu_catalogue.h"
+#include "harpe/device/hw/sim/gpu_spec.h"
 #include "harpe/device/hw/sim/simulation.h"
 #include "harpe/device/hw/sim/state_memory.h"
 

@@ -14,7 +14,7 @@
 #include "harpe/base/toml.h"
 #include "harpe/device/gpu_model/gpu_model.h"
 #include "harpe/device/hw/device.h"
-#include "harpe/device/hw/sim/gpu_catalogue.h"
+#include "harpe/device/hw/sim/gpu_spec.h"
 
 namespace harpe::device {
 namespace {

@@ -1,4 +1,4 @@
-#include "harpe/device/hw/sim/gpu_catalogue.h"
+#include "harpe/device/hw/sim/gpu_spec.h"
 
 #include "harpe/base/text.h"
 
