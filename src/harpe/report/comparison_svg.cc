@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "harpe/plan/profile/profile.h"
-#include "harpe/report/axes.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/svg.h"
 

@@ -4,11 +4,14 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harpe/base/units.h"
 #include "harpe/report/report.h"
+#include "harpe/report/svg.h"
 
 namespace harpe::report {
 
@@ -38,5 +41,28 @@ const Plan& all_max_for(const ReportInput& input, const ReportPoint& point);
 
 /// The point the user asked for.
 const ReportPoint& chosen_point(const ReportInput& input);
+
+// The frontier as one SVG element, for a file of its own or within a page.
+
+std::string frontier_picture(const ReportInput& input, Ground ground);
+
+// What a plan means against all-max, in words.
+
+/// How a plan stands against all-max, as fractions.
+struct Comparison {
+  double time_change = 0;  ///< time / time of all-max - 1; negative where it is faster
+  double saving = 0;       ///< 1 - energy / energy of all-max; negative where it needs more
+};
+Comparison compare(const Plan& all_max, Seconds time, Joules energy);
+
+/// `kSyntheticRemark` where the plan is of a synthetic profile, else nothing.
+std::string_view synthetic_remark(const Plan& plan);
+
+/// "Same computation, no slowdown: 13.1 % less energy." Whatever is slower than all-max is at
+/// least "less than 0.1 % slower".
+std::string headline(const Plan& all_max, const ReportPoint& point);
+
+/// The same in joules, and how far the plan is from the best possible.
+std::string explanation(const Plan& all_max, const ReportPoint& point);
 
 }  // namespace harpe::report

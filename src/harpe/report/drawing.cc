@@ -1,11 +1,16 @@
 #include "harpe/report/drawing.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <span>
 #include <tuple>
+#include <utility>
 
 namespace harpe::report {
+
 namespace {
 
 struct Place {
@@ -126,25 +131,21 @@ Watts blocking_power(const Plan& plan, int stage) {
 }
 
 std::string block_label(const PlannedInstruction& instruction) {
+  using Letter = std::pair<InstructionKind, const char*>;
+  constexpr std::array kLetters{Letter{InstructionKind::kForward, "F"},
+                                Letter{InstructionKind::kBackward, "B"},
+                                Letter{InstructionKind::kWeight, "W"},
+                                Letter{InstructionKind::kRecompute, "R"},
+                                Letter{InstructionKind::kRecomputeBackward, "RB"},
+                                Letter{InstructionKind::kForwardBackward, "F"}};
   const auto with = [](std::string letter, int micro_batch) {
     return micro_batch < 0 ? letter : letter.append(std::to_string(micro_batch));
   };
-  switch (instruction.kind) {
-    case InstructionKind::kForward:
-      return with("F", instruction.micro_batch);
-    case InstructionKind::kBackward:
-      return with("B", instruction.micro_batch);
-    case InstructionKind::kWeight:
-      return with("W", instruction.micro_batch);
-    case InstructionKind::kRecompute:
-      return with("R", instruction.micro_batch);
-    case InstructionKind::kRecomputeBackward:
-      return with("RB", instruction.micro_batch);
-    case InstructionKind::kForwardBackward:
-      return with("F", instruction.micro_batch) + with("B", instruction.backward_micro_batch);
-    default:
-      return std::string(name(instruction.kind));
-  }
+  const auto letter = std::ranges::find(kLetters, instruction.kind, &Letter::first);
+  if (letter == kLetters.end()) return std::string(name(instruction.kind));
+  const std::string label = with(letter->second, instruction.micro_batch);
+  const bool both = instruction.kind == InstructionKind::kForwardBackward;
+  return both ? label + with("B", instruction.backward_micro_batch) : label;
 }
 
 std::vector<double> average_power(const Plan& plan, int stage, Seconds span, int columns) {
@@ -174,6 +175,90 @@ std::vector<double> average_power(const Plan& plan, int stage, Seconds span, int
     joules[i] = covered[i] > 0 ? joules[i] / covered[i] : -1;
   }
   return joules;
+}
+
+namespace {
+
+constexpr double kEdge = 0.72;  ///< brightness of a border over that of its block
+constexpr std::array<std::uint32_t, 17> kStops{
+    0xfaf3e0, 0xf5e5bd, 0xf1d59f, 0xecc585, 0xe7b56e, 0xe0a55b, 0xd89649, 0xd0863a, 0xc7772d,
+    0xbd6721, 0xb25917, 0xa64b12, 0x993e13, 0x8a3214, 0x7c2714, 0x6d1d14, 0x5e1313};
+
+// For a dark ground: from hardly brighter than it to cream.
+constexpr std::array<std::uint32_t, 9> kDarkStops{0x2d2824, 0x483326, 0x683e23, 0x8c4a1c, 0xaf5b1c,
+                                                  0xcd762f, 0xe39854, 0xf2c088, 0xfae8c8};
+
+std::array<std::string, PowerScale::kColours> make_colours(std::span<const std::uint32_t> stops,
+                                                           double shade) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::string, PowerScale::kColours> colours;
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    const double place = static_cast<double>(i) * static_cast<double>(stops.size() - 1) /
+                         static_cast<double>(colours.size() - 1);
+    const auto stop = std::min(static_cast<std::size_t>(place), stops.size() - 2);
+    const double part = place - static_cast<double>(stop);
+    colours[i] = "#";
+    for (const int shift : {16, 8, 0}) {
+      const auto channel = [&](std::size_t i) {
+        return static_cast<double>(stops[i] >> shift & 0xff);
+      };
+      const double mixed = channel(stop) * (1 - part) + channel(stop + 1) * part;
+      const auto value = static_cast<std::size_t>(std::lround(mixed * shade));
+      colours[i] += {kDigits[value / 16], kDigits[value % 16]};
+    }
+  }
+  return colours;
+}
+
+}  // namespace
+
+PowerScale::PowerScale(Watts low, Watts high) : low_(low), high_(high) {
+  if (!(high_ > low_)) high_ = low_ + Watts{std::max(1e-9, std::abs(low_.value))};
+}
+
+PowerScale::PowerScale(const std::vector<const Plan*>& plans)
+    : PowerScale(Watts{0}, Watts{std::numeric_limits<double>::min()}) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  const auto include = [&](Watts power) {
+    low = std::min(low, power.value);
+    high = std::max(high, power.value);
+  };
+  for (const Plan* plan : plans) {
+    for (const Watts power : plan->blocking_power) include(power);
+    for (const auto& list : plan->instructions) {
+      for (const PlannedInstruction& instruction : list) {
+        if (instruction.time > Seconds{0} && instruction.kind != InstructionKind::kSwitch)
+          include(instruction.energy / instruction.time);
+      }
+    }
+  }
+  if (low <= high) *this = PowerScale(Watts{low}, Watts{high});
+}
+
+int PowerScale::index(Watts power) const {
+  const double fraction = (power - low_) / (high_ - low_);
+  return static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * (kColours - 1)));
+}
+
+const std::string& PowerScale::colour(int index) {
+  static const auto kShades = make_colours(kStops, 1);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::border(int index) {
+  static const auto kShades = make_colours(kStops, kEdge);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::dark_colour(int index) {
+  static const auto kShades = make_colours(kDarkStops, 1);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::dark_border(int index) {
+  static const auto kShades = make_colours(kDarkStops, kEdge);
+  return kShades[static_cast<std::size_t>(index)];
 }
 
 }  // namespace harpe::report

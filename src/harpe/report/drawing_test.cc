@@ -6,7 +6,6 @@
 #include <random>
 
 #include "harpe/report/curve.h"
-#include "harpe/report/power_scale.h"
 #include "harpe/report/test_plans.h"
 
 namespace harpe::report {

@@ -8,12 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/report/axes.h"
 #include "harpe/report/curve.h"
-#include "harpe/report/frontier_picture.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
-#include "harpe/report/sentences.h"
 #include "harpe/report/svg.h"
 
 namespace harpe::report {

@@ -1,6 +1,7 @@
 #include "harpe/report/markup.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -62,27 +63,13 @@ std::string clean_text(std::string_view text) {
 }
 
 std::string escape(std::string_view text) {
+  using Entity = std::pair<char, std::string_view>;
+  constexpr std::array kEntities{Entity{'&', "&amp;"}, Entity{'<', "&lt;"}, Entity{'>', "&gt;"},
+                                 Entity{'"', "&quot;"}, Entity{'\'', "&#39;"}};
   std::string escaped;
   for (const char c : clean_text(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
+    const auto entity = std::ranges::find(kEntities, c, &Entity::first);
+    escaped += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
   }
   return escaped;
 }

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "harpe/report/sentences.h"
+#include "harpe/report/curve.h"
 #include "harpe/report/test_markup.h"
 #include "harpe/report/test_plans.h"
 

@@ -13,8 +13,6 @@
 #include "harpe/report/curve.h"
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
-#include "harpe/report/power_scale.h"
-#include "harpe/report/sentences.h"
 
 namespace harpe::report {
 namespace {

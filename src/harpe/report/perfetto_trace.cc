@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "harpe/plan/frontier/plan.h"
+#include "harpe/report/curve.h"
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
-#include "harpe/report/sentences.h"
 
 namespace harpe::report {
 namespace {

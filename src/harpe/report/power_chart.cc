@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/report/axes.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/svg.h"
 

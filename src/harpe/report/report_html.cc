@@ -8,12 +8,10 @@
 #include "harpe/plan/profile/profile.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/frame.h"
-#include "harpe/report/frontier_picture.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/page_data.h"
 #include "harpe/report/page_files.h"
 #include "harpe/report/report.h"
-#include "harpe/report/sentences.h"
 
 namespace harpe::report {
 namespace {

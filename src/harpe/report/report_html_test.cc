@@ -6,8 +6,8 @@
 #include <string>
 
 #include "harpe/plan/profile/profile.h"
+#include "harpe/report/curve.h"
 #include "harpe/report/report.h"
-#include "harpe/report/sentences.h"
 #include "harpe/report/test_markup.h"
 #include "harpe/report/test_plans.h"
 

@@ -3,11 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "harpe/report/curve.h"
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
-#include "harpe/report/power_scale.h"
 #include "harpe/report/report.h"
-#include "harpe/report/sentences.h"
 #include "harpe/report/svg.h"
 
 namespace harpe::report {
