@@ -1,5 +1,7 @@
 #include "harpe/base/result.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -16,52 +18,36 @@ void end_without_error() {
   std::abort();
 }
 
+namespace {
+
+struct CodeRow {
+  ErrorCode code;
+  std::string_view name;
+  int exit_status;
+};
+constexpr std::array<CodeRow, 10> kCodes{{{ErrorCode::kInvalidInput, "invalid_input", 2},
+                                          {ErrorCode::kInfeasible, "infeasible", 2},
+                                          {ErrorCode::kIo, "io", 2},
+                                          {ErrorCode::kRefused, "refused", 1},
+                                          {ErrorCode::kNotFound, "not_found", 2},
+                                          {ErrorCode::kNoPermission, "no_permission", 77},
+                                          {ErrorCode::kNotSupported, "not_supported", 69},
+                                          {ErrorCode::kUnavailable, "unavailable", 69},
+                                          {ErrorCode::kConflict, "conflict", 75},
+                                          {ErrorCode::kInternal, "internal", 70}}};
+
+const CodeRow& row_of(ErrorCode code) {
+  return *std::ranges::find(kCodes, code, &CodeRow::code);
+}
+
+}  // namespace
+
 int exit_status(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-    case ErrorCode::kInfeasible:
-    case ErrorCode::kIo:
-    case ErrorCode::kNotFound:
-      return 2;
-    case ErrorCode::kRefused:
-      return 1;
-    case ErrorCode::kNotSupported:
-    case ErrorCode::kUnavailable:
-      return 69;
-    case ErrorCode::kConflict:
-      return 75;
-    case ErrorCode::kNoPermission:
-      return 77;
-    case ErrorCode::kInternal:
-      break;
-  }
-  return 70;
+  return row_of(code).exit_status;
 }
 
 std::string_view name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return "invalid_input";
-    case ErrorCode::kInfeasible:
-      return "infeasible";
-    case ErrorCode::kIo:
-      return "io";
-    case ErrorCode::kRefused:
-      return "refused";
-    case ErrorCode::kNotFound:
-      return "not_found";
-    case ErrorCode::kNoPermission:
-      return "no_permission";
-    case ErrorCode::kNotSupported:
-      return "not_supported";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kConflict:
-      return "conflict";
-    case ErrorCode::kInternal:
-      break;
-  }
-  return "internal";
+  return row_of(code).name;
 }
 
 std::string Diagnostic::text() const {
