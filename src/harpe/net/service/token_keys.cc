@@ -102,10 +102,6 @@ std::shared_ptr<const TokenKeys::Content> TokenKeys::content() const {
   return content_;
 }
 
-std::string TokenKeys::sign(const TokenClaims& claims) const {
-  return content()->keys.front().sign(claims);
-}
-
 Result<TokenClaims> TokenKeys::verify(std::string_view token, std::int64_t now) const {
   const auto all = content();
   const auto signer =

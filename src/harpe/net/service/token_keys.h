@@ -42,7 +42,7 @@ class TokenKeys {
   /// change again. Whether anything was read.
   Result<bool> reload();
 
-  std::string sign(const TokenClaims& claims) const;
+  std::string sign(const TokenClaims& claims) const { return content()->keys.front().sign(claims); }
   /// As `SigningKey::verify`, and fails for revoked tokens.
   Result<TokenClaims> verify(std::string_view token, std::int64_t now) const;
 

@@ -1,6 +1,7 @@
 #include "harpe/training/carbon_control/carbon_controller.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -29,21 +30,8 @@ std::optional<double> CarbonDecision::gain() const {
 }
 
 const char* name_of(CarbonDecision::Mode mode) {
-  switch (mode) {
-    case CarbonDecision::Mode::kPaced:
-      return "paced";
-    case CarbonDecision::Mode::kPaused:
-      return "paused";
-    case CarbonDecision::Mode::kNothingToGain:
-      return "nothing to gain";
-    case CarbonDecision::Mode::kStatic:
-      return "static";
-    case CarbonDecision::Mode::kFastest:
-      return "fastest";
-    case CarbonDecision::Mode::kDone:
-      break;
-  }
-  return "done";
+  constexpr std::array kNames = {"paced", "paused", "nothing to gain", "static", "fastest", "done"};
+  return kNames.at(static_cast<std::size_t>(mode));
 }
 
 CarbonController::CarbonController(CarbonTerms terms, ControlState state)

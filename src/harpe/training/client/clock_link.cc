@@ -38,10 +38,6 @@ std::uint64_t SteadyKnobs::word_of(const Knobs& knobs) noexcept {
   return std::uint64_t{static_cast<std::uint32_t>(knobs.memory_clock.value)} << 32 | milliwatts;
 }
 
-Megahertz SteadyKnobs::clock_of(std::uint64_t word) {
-  return {static_cast<int>(word >> 32)};
-}
-
 Watts SteadyKnobs::limit_of(std::uint64_t word) {
   return Watts{static_cast<double>(static_cast<std::uint32_t>(word)) / 1000};
 }

@@ -61,7 +61,7 @@ class SteadyKnobs {
 
   /// Megahertz and milliwatts.
   static std::uint64_t word_of(const Knobs& knobs) noexcept;
-  static Megahertz clock_of(std::uint64_t word);
+  static Megahertz clock_of(std::uint64_t word) { return {static_cast<int>(word >> 32)}; }
   static Watts limit_of(std::uint64_t word);
   Status set(node::ClockChannel& channel, std::uint64_t wanted);
 

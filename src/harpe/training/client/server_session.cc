@@ -94,10 +94,6 @@ void ReportQueue::note_dropped() {
   ++dropped_;
 }
 
-void ReportQueue::send_again() {
-  waiting_.push_front(*std::exchange(sending_, std::nullopt));
-}
-
 void ReportQueue::clear() {
   dropped_ += waiting_.size();
   waiting_.clear();

@@ -83,7 +83,7 @@ class ReportQueue {
   /// Ends the sending of that report.
   void note_sent();
   void note_dropped();
-  void send_again();
+  void send_again() { waiting_.push_front(*std::exchange(sending_, std::nullopt)); }
   /// Drops all that wait.
   void clear();
 

@@ -69,10 +69,6 @@ int StreamLibrary::context(Context& context) const {
   return code == 0 && context.of_cuda == nullptr ? kInvalidContext : code;
 }
 
-int StreamLibrary::use(Context context) const {
-  return is_hip_ ? set_device_(context.device_of_hip) : set_context_(context.of_cuda);
-}
-
 void StreamLibrary::disregard_captures() const {
   int mode = kThreadLocal;
   (void)exchange_capture_mode_(&mode);

@@ -31,7 +31,9 @@ class StreamLibrary {
   /// Of the calling thread; CUDA_ERROR_INVALID_CONTEXT where CUDA has none yet.
   int context(Context& context) const;
   /// Makes it that of the calling thread.
-  int use(Context context) const;
+  int use(Context context) const {
+    return is_hip_ ? set_device_(context.device_of_hip) : set_context_(context.of_cuda);
+  }
   /// Lets the calling thread wait for events while another one captures a graph.
   void disregard_captures() const;
 

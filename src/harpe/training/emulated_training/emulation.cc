@@ -11,10 +11,6 @@ EmulatedTraining::EmulatedTraining(const JobSpec& spec, const Profile& truth,
     : EmulatedMachines(spec, truth, options),
       books_(static_cast<std::size_t>(spec.shape.ranks())) {}
 
-std::string EmulatedTraining::session(RankCoordinates rank) const {
-  return run_ + "-" + std::to_string(spec().shape.index(rank));
-}
-
 RankRegistration EmulatedTraining::registration(RankCoordinates rank) const {
   return {.coordinates = rank,
           .session = session(rank),

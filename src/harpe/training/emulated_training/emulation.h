@@ -26,7 +26,9 @@ class EmulatedTraining : public EmulatedMachines {
  public:
   EmulatedTraining(const JobSpec& spec, const Profile& truth, const Options& options);
 
-  std::string session(RankCoordinates rank) const;
+  std::string session(RankCoordinates rank) const {
+    return run_ + "-" + std::to_string(spec().shape.index(rank));
+  }
   RankRegistration registration(RankCoordinates rank) const;
   /// Assignments reach a rank.
   void take(RankCoordinates rank, std::vector<StageAssignment> assignments);

@@ -75,10 +75,6 @@ void AllMaxBaseline::explain(
   }
 }
 
-bool AllMaxBaseline::has_energy() const {
-  return std::ranges::none_of(energy_, [](const auto& stage) { return stage.empty(); });
-}
-
 Seconds AllMaxBaseline::time() const {
   return {lower_median(beyond(times_, [](const Time& one) { return one.time.value; }))};
 }

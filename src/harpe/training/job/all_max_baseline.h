@@ -8,6 +8,7 @@
 /// of the newest 15 count, so that stalls and first iterations do not; of an even number of times,
 /// which stalls only lengthen, the lower one in the middle. Not thread-safe.
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -42,7 +43,9 @@ class AllMaxBaseline {
 
   /// Of one nothing says whether it was held up.
   bool has_time() const { return times_.size() >= 2; }
-  bool has_energy() const;
+  bool has_energy() const {
+    return std::ranges::none_of(energy_, [](const auto& stage) { return stage.empty(); });
+  }
   std::size_t iterations() const { return times_.size(); }
   Seconds time() const;
   /// Of an iteration beyond its computations; negative where these are overestimated.

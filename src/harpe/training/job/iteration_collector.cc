@@ -180,8 +180,4 @@ void IterationCollector::finish_until(std::int64_t iteration) {
   last_finished_ = iteration;
 }
 
-std::vector<FinishedIteration> IterationCollector::take_finished() {
-  return std::exchange(finished_, {});
-}
-
 }  // namespace harpe::training

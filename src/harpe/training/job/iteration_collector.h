@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/result.h"
@@ -61,7 +62,7 @@ class IterationCollector {
   Result<Added> add(const IterationReport& report);
 
   /// Iterations that have finished since the last call, oldest first.
-  std::vector<FinishedIteration> take_finished();
+  std::vector<FinishedIteration> take_finished() { return std::exchange(finished_, {}); }
 
   /// The newest that anyone has reported (and that counts); -1: none.
   std::int64_t newest() const { return newest_; }

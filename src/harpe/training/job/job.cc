@@ -1,6 +1,7 @@
 #include "harpe/training/job/job.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -39,21 +40,9 @@ std::string list_of(const std::vector<RankCoordinates>& places, std::size_t all)
 }  // namespace
 
 const char* name_of(JobPhase phase) {
-  switch (phase) {
-    case JobPhase::kRegistering:
-      return "registering";
-    case JobPhase::kProfiling:
-      return "profiling";
-    case JobPhase::kCharacterizing:
-      return "characterizing";
-    case JobPhase::kRunning:
-      return "running";
-    case JobPhase::kStraggling:
-      return "straggling";
-    case JobPhase::kObserving:
-      return "observing";
-  }
-  return "";
+  constexpr std::array kNames = {"registering", "profiling",  "characterizing",
+                                 "running",     "straggling", "observing"};
+  return kNames.at(static_cast<std::size_t>(phase));
 }
 
 Job::State::State(JobSpec given, Pipeline built, Seconds now)
@@ -225,7 +214,7 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
   if (s.ended_to_pause()) s.note_paused(now);
-  if (s.ended_to_pause() || s.stopped_at_pause()) return ok_status();
+  if (s.ended_to_pause() || s.holds_pause()) return ok_status();
   s.ended = now;
   s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
   return ok_status();

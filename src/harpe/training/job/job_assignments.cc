@@ -103,10 +103,6 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
     stages->from = std::min(stages->from, deployments.back().from);
 }
 
-std::int64_t Job::State::next_from() const {
-  return collector.newest() < 0 ? 0 : collector.newest() + lead();
-}
-
 /// Where ranks are asked to pause at a later iteration, they still are.
 void Job::State::deploy(Deployment deployment, std::int64_t from) {
   // While it is not known where the ranks are, those who wait go on waiting.
@@ -194,10 +190,6 @@ Deployment Job::State::all_max_deployment() const {
   deployment.stage_clocks = highest_clocks();
   if (plans && !plans->all_max().knobs.empty()) deployment.plans = plans;
   return deployment;
-}
-
-void Job::State::deploy_all_max() {
-  deploy(all_max_deployment());
 }
 
 void Job::State::deploy_profile() {

@@ -307,10 +307,6 @@ void Job::State::note_missing_energy(Profiling& in, Seconds now) {
   }
 }
 
-Seconds Job::State::predicted_time(const Deployment& deployment) const {
-  return deployment.choice.wait_until + overhead();
-}
-
 /// Joules of one stage of one pipeline, all shards, in an iteration of `time`.
 double Job::State::predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const {
   const Joules waiting = blocking_power[stage] * (time - plan.compute_time[stage]);

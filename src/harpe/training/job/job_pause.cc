@@ -10,6 +10,7 @@
 // that ranks hear of that first.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -30,36 +31,8 @@ constexpr std::int64_t kNotFollowed = 2;                  // iterations begun si
 }  // namespace
 
 const char* name_of(PauseState::Is is) {
-  switch (is) {
-    case PauseState::Is::kNone:
-      return "none";
-    case PauseState::Is::kAsked:
-      return "asked";
-    case PauseState::Is::kPaused:
-      return "paused";
-    case PauseState::Is::kNotFollowed:
-      return "not_followed";
-  }
-  return "";
-}
-
-/// All ranks are thought to be where training does not go on.
-bool Job::State::is_at_pause() const {
-  return asked && asked->bound && collector.newest() + 1 == asked->from;
-}
-
-bool Job::State::ended_to_pause() const {
-  return asked && !ended && ranks.all_ended();
-}
-
-/// It was withdrawn when ranks were already on their way out: they went no further.
-bool Job::State::stopped_at_pause() const {
-  return holds_pause();
-}
-
-/// True if a withdrawn pause lies ahead, which assignments must not undo.
-bool Job::State::holds_pause() const {
-  return held_pause && collector.newest() < held_pause->from;
+  constexpr std::array kNames = {"none", "asked", "paused", "not_followed"};
+  return kNames.at(static_cast<std::size_t>(is));
 }
 
 void Job::State::ask_to_pause(Seconds now) {
@@ -71,12 +44,6 @@ void Job::State::ask_to_pause(Seconds now) {
             "training is asked to pause" + (pace->why.empty() ? "" : " (" + pace->why + ")"));
   if (ended_to_pause()) return note_paused(now);
   if (!redeploy) place_pause();
-}
-
-/// The first iteration before which no rank looks without what it is told now. Where ranks are is
-/// what they say themselves: their reports may be late, as after an outage, or behind for good.
-std::int64_t Job::State::first_to_hear() const {
-  return std::max(collector.newest(), collector.reached() - 1) + lead();
 }
 
 /// From an iteration that all ranks will know of; one that is placed already stays there.

@@ -80,11 +80,6 @@ Seconds Job::State::explained_usually() const {
   return longest;
 }
 
-/// Of the newest iteration, had it been at all-max: with what was late in it alone.
-Seconds Job::State::explained_at_all_max() const {
-  return std::max(explained_usually(), late_at_all_max);
-}
-
 /// Of an iteration of the machines as they are, without Harpe; 0: not known. What is declared is
 /// believed until it is seen.
 Seconds Job::State::all_max_time() const {
@@ -104,11 +99,6 @@ double Job::State::all_max_error() const {
   double of_slow = 0;
   for (const WatchedPipeline& one : watched_pipelines) of_slow = std::max(of_slow, one.slow.error);
   return std::hypot(of_baseline, of_slow);
-}
-
-/// Whether the objective promises something that could be broken.
-bool Job::State::promises_time() const {
-  return allowed(Seconds{1}) > Seconds{0};
 }
 
 /// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.

@@ -145,14 +145,16 @@ struct Job::State {
   int lead() const;
   int lead_after(Seconds under_way) const;
   void note_newest(const IterationReport& report, Seconds now);
-  std::int64_t next_from() const;
+  std::int64_t next_from() const {
+    return collector.newest() < 0 ? 0 : collector.newest() + lead();
+  }
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);
   void put(Deployment deployment, std::int64_t from);
   void push(Deployment deployment, std::int64_t from);
   void note_all_max_from();
   Deployment all_max_deployment() const;
-  void deploy_all_max();
+  void deploy_all_max() { deploy(all_max_deployment()); }
   void deploy_profile();  ///< the clocks of the profiler's current block
   void deploy_choice(Seconds now, const std::string& why);
   void deploy_again();
@@ -189,7 +191,9 @@ struct Job::State {
   double explained_energy(std::span<const double> factors, Seconds time) const;
   bool is_as_known(const WatchedPipeline& one) const;
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
-  Seconds predicted_time(const Deployment& deployment) const;
+  Seconds predicted_time(const Deployment& deployment) const {
+    return deployment.choice.wait_until + overhead();
+  }
   double predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const;
 
   // The pace: job_pace.cc.
@@ -198,7 +202,11 @@ struct Job::State {
 
   // Pauses: job_pause.cc.
   void ask_to_pause(Seconds now);
-  std::int64_t first_to_hear() const;
+  /// The first iteration before which no rank looks without what it is told now. Where ranks are is
+  /// what they say themselves: their reports may be late, as after an outage, or behind for good.
+  std::int64_t first_to_hear() const {
+    return std::max(collector.newest(), collector.reached() - 1) + lead();
+  }
   void place_pause();
   void void_pause();
   void withdraw_pause(Seconds now);
@@ -207,10 +215,14 @@ struct Job::State {
   void move_pause(Seconds now);
   void note_pausing(const RankRegistration& registration, Seconds now);
   void note_paused(Seconds now);
-  bool is_at_pause() const;
-  bool ended_to_pause() const;
-  bool stopped_at_pause() const;
-  bool holds_pause() const;
+  /// All ranks are thought to be where training does not go on.
+  bool is_at_pause() const {
+    return asked && asked->bound && collector.newest() + 1 == asked->from;
+  }
+  bool ended_to_pause() const { return asked && !ended && ranks.all_ended(); }
+  /// True if a withdrawn pause lies ahead, which assignments must not undo: some ranks were already
+  /// on their way out.
+  bool holds_pause() const { return held_pause && collector.newest() < held_pause->from; }
   PauseState pause_state() const;
   void read_asked(Fields& stored);
 
@@ -251,10 +263,12 @@ struct Job::State {
   Seconds overhead() const;
   Seconds explained_by(std::span<const Seconds> computing) const;
   Seconds explained_usually() const;
-  Seconds explained_at_all_max() const;
+  /// Of the newest iteration, had it been at all-max: with what was late in it alone.
+  Seconds explained_at_all_max() const { return std::max(explained_usually(), late_at_all_max); }
   Seconds all_max_time() const;
   double all_max_error() const;
-  bool promises_time() const;
+  /// Whether the objective promises something that could be broken.
+  bool promises_time() const { return allowed(Seconds{1}) > Seconds{0}; }
   Seconds allowed(Seconds fastest) const;
   double errors_needed() const;
   void relax(Seconds now);

@@ -46,14 +46,6 @@ void Profiler::begin(std::uint64_t version, std::int64_t iteration) {
   before_ = std::exchange(current_, clocks());
 }
 
-Seconds Profiler::all_max_time() const {
-  return {account_.full_time};
-}
-
-bool Profiler::done() const {
-  return std::ranges::none_of(stages_, &StageProfiling::is_measuring);
-}
-
 /// Returns the part of an iteration's time that slow clocks can explain: computations slow down at
 /// most as much as clocks. The rest has other causes, such as a checkpoint.
 Seconds Profiler::explained(Seconds time) const {

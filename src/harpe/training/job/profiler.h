@@ -27,6 +27,7 @@
 ///
 /// Not thread-safe; no clock of its own.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,9 +76,9 @@ class Profiler {
   Next add(const FinishedIteration& iteration, const std::vector<bool>& left_out, int lead);
 
   ProfilingProgress progress(int lead) const;
-  bool done() const;
+  bool done() const { return std::ranges::none_of(stages_, &StageProfiling::is_measuring); }
   /// Time of an iteration at all-max; 0: not measured yet.
-  Seconds all_max_time() const;
+  Seconds all_max_time() const { return {account_.full_time}; }
   /// Stages of which no rank has reported any energy.
   std::vector<int> without_energy() const;
 

@@ -88,10 +88,6 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   return entered;
 }
 
-bool RankBook::asks_ahead() const {
-  return !holders_.any([](const Holder& one) { return !one.asks_ahead; });
-}
-
 std::size_t RankBook::memory() const {
   return memory_of_ranks(holders_.places(), clock_count_);
 }
@@ -134,10 +130,6 @@ Status RankBook::end(RankCoordinates coordinates, const std::string& session) {
   ++ended_;
   changed_parts_.insert(shape_.index(coordinates) / RankHolders::kOfPart);
   return ok_status();
-}
-
-std::set<std::size_t> RankBook::take_changed_parts() {
-  return std::exchange(changed_parts_, {});
 }
 
 void RankBook::all_parts_changed() {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/result.h"
@@ -128,7 +129,9 @@ class RankBook {
   /// Returns true if any rank that ever registered has a simulated GPU.
   bool has_simulated() const { return has_simulated_; }
   /// Returns true if all registered ranks ask for clocks ahead. O(ranks).
-  bool asks_ahead() const;
+  bool asks_ahead() const {
+    return !holders_.any([](const Holder& one) { return !one.asks_ahead; });
+  }
   /// Returns the clocks that all ranks of the stage have, highest first. Empty before the first
   /// rank registers, and if no clocks are set and the ranks have none in common.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
@@ -148,7 +151,7 @@ class RankBook {
   std::size_t parts() const { return holders_.parts(); }
   const RankHolders& holders() const { return holders_; }
   /// Returns the parts that have changed since the last call.
-  std::set<std::size_t> take_changed_parts();
+  std::set<std::size_t> take_changed_parts() { return std::exchange(changed_parts_, {}); }
   /// Marks all parts as changed, because those in the store are of other ranks.
   void all_parts_changed();
 

@@ -217,10 +217,6 @@ void Savings::forget_level() {
   plan_.expected_share.reset();
 }
 
-Joules Savings::saved() const {
-  return {done_.joules + open().joules};
-}
-
 Joules Savings::error() const {
   const Sum now = open();
   return {std::hypot(done_.bias + now.bias, std::sqrt(done_.variance + now.variance))};

@@ -68,7 +68,7 @@ class Savings {
   void forget_level();
 
   bool has_level() const { return level_.has_value(); }
-  Joules saved() const;
+  Joules saved() const { return {done_.joules + open().joules}; }
   Joules error() const;
   /// True if all-max had changed by more than noise at the last look.
   bool has_moved() const { return has_moved_; }

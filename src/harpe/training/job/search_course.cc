@@ -22,10 +22,6 @@ bool SearchCourse::goes_on(std::int64_t windows, Joules energy, Joules bound, Se
   return !ended_;
 }
 
-bool SearchCourse::is_in_vain(std::int64_t windows) const {
-  return windows >= std::max(limits_.least, 2 * gained_at_);
-}
-
 void SearchCourse::end_slice(Seconds taken) {
   spent_ += taken;
   if (!ended_) windows_ = slice_;

@@ -12,6 +12,7 @@
 /// `SearchLimits::least` windows at least; when the plan is proven to be the best; or when the time
 /// that it may take is over. But for the last, where it ends depends on the job alone.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "harpe/base/units.h"
@@ -49,7 +50,9 @@ class SearchCourse {
   void give_up_slice(Seconds taken);
 
  private:
-  bool is_in_vain(std::int64_t windows) const;
+  bool is_in_vain(std::int64_t windows) const {
+    return windows >= std::max(limits_.least, 2 * gained_at_);
+  }
 
   SearchLimits limits_;
   Seconds spent_{};

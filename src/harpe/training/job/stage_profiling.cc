@@ -138,10 +138,6 @@ bool StageProfiling::suffices() const {
   return true;
 }
 
-bool StageProfiling::is_held_back() const {
-  return iterations() == 0 && throttled_ >= options_.most_iterations_per_clock;
-}
-
 /// Returns the supported clock nearest to the median of the reported ones.
 Megahertz StageProfiling::reported_clock() const {
   const double median = quantile(samples_.clock, 0.5);

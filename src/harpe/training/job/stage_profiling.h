@@ -58,7 +58,9 @@ class StageProfiling {
   /// Returns true if enough is known of the current clock.
   bool suffices() const;
   /// Returns true if the GPUs do not reach the current clock: it is none that they have.
-  bool is_held_back() const;
+  bool is_held_back() const {
+    return iterations() == 0 && throttled_ >= options_.most_iterations_per_clock;
+  }
   /// Returns what the samples say of the current clock.
   MeasuredClock conclude() const;
 

@@ -101,10 +101,6 @@ void StragglerDetector::learn_deviation(std::span<const float> relative) {
   deviation_ += weight * (bounded - deviation_);
 }
 
-double StragglerDetector::deviation() const {
-  return std::max(deviation_, options_.least_deviation);
-}
-
 /// Whether the newest `count` say that the factor is another, and which.
 bool StragglerDetector::moved(const Series& series, int count, double bound, double& level) const {
   if (series.held < count) return false;

@@ -26,6 +26,7 @@
 ///
 /// Not thread-safe. `add` is O(groups), without allocation unless a factor changes.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -88,7 +89,7 @@ class StragglerDetector {
 
   /// Robust relative standard deviation of a single iteration, of all groups, by what iterations
   /// differ by from those up to 8 before.
-  double deviation() const;
+  double deviation() const { return std::max(deviation_, options_.least_deviation); }
 
   /// Worst first.
   std::span<const SlowWorker> workers() const { return workers_; }

@@ -37,14 +37,6 @@ void HostedTable::erase(const HostedPtr& hosted) {
   loaded_.erase(hosted->id);
 }
 
-std::vector<HostedTable::Loaded> HostedTable::erase_stored(const std::string& id) {
-  return std::move(stored_.extract(id).mapped().waiting);
-}
-
-void HostedTable::measure(Hosted& hosted) {
-  count(hosted, hosted.memory());
-}
-
 void HostedTable::count(Hosted& hosted, std::size_t memory) {
   const std::size_t more = memory - std::exchange(hosted.memory_counted, memory);
   memory_ += more;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/result.h"
@@ -54,9 +55,11 @@ class HostedTable {
   /// It is not here any more.
   void erase(const HostedPtr& hosted);
   /// The same of one that the store alone has, which is there. \returns  those who wait for it
-  std::vector<Loaded> erase_stored(const std::string& id);
+  std::vector<Loaded> erase_stored(const std::string& id) {
+    return std::move(stored_.extract(id).mapped().waiting);
+  }
   /// It may take more memory than before, or less.
-  void measure(Hosted& hosted);
+  void measure(Hosted& hosted) { count(hosted, hosted.memory()); }
   /// Counts it as the job of this client from now on.
   void charge(Hosted& hosted, const std::string& client);
 

@@ -1,17 +1,12 @@
 #include "harpe/training/server/job_activity.h"
 
+#include <array>
+
 namespace harpe::training {
 
 const char* name_of(Activity activity) {
-  switch (activity) {
-    case Activity::kActive:
-      return "active";
-    case Activity::kIdle:
-      return "idle";
-    case Activity::kEnded:
-      return "ended";
-  }
-  return "";
+  constexpr std::array kNames = {"active", "idle", "ended"};
+  return kNames.at(static_cast<std::size_t>(activity));
 }
 
 Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,

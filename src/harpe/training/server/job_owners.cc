@@ -183,10 +183,6 @@ void JobOwners::route(const std::string& id, net::HttpRequest request, net::Repl
       Asked{id, std::move(request), std::move(reply), std::move(here), hosting_.clock().now()}));
 }
 
-bool JobOwners::is_here(const std::string& id) const {
-  return hosting_.claims().commands(id);
-}
-
 void JobOwners::go(const AskedPtr& asked) {
   if (is_here(asked->id)) return respond_here(asked);
   // Whether another server has it by now, only the database knows: one that was stopped for a
@@ -240,10 +236,6 @@ void JobOwners::move_in(Taken job) {
   forget(id);
   if (hosting_.memory().take_up(std::move(job.summary), job.claim))
     log_("job " + id + " has moved here");
-}
-
-void JobOwners::again(const AskedPtr& asked, const std::string& why) {
-  again(asked, why, options_.patience);
 }
 
 void JobOwners::looked(const std::string& id, const Result<Found>& found) {

@@ -77,14 +77,16 @@ class JobOwners {
     std::optional<Taken> taken = {};
   };
   /// The job, where it is here and may be commanded.
-  bool is_here(const std::string& id) const;
+  bool is_here(const std::string& id) const { return hosting_.claims().commands(id); }
 
   void go(const AskedPtr& asked);
   void look(const AskedPtr& asked);
   void looked(const std::string& id, const Result<Found>& found);
   void respond_here(const AskedPtr& asked);
   void hand_on(const AskedPtr& asked, const std::string& url);
-  void again(const AskedPtr& asked, const std::string& why);
+  void again(const AskedPtr& asked, const std::string& why) {
+    again(asked, why, options_.patience);
+  }
   void again(const AskedPtr& asked, const std::string& why, Seconds patience);
   void move_in(Taken job);
   void relay(const std::string& id, const std::string& url, net::HttpResponse& response);

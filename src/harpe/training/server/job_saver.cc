@@ -81,10 +81,6 @@ void JobSaver::add_event(const HostedPtr& job, StoredEvent event) {
   queue(job);
 }
 
-bool JobSaver::may_save(const Hosted& job) const {
-  return !job.is_over() && !removing_.contains(job.id);
-}
-
 void JobSaver::queue(const HostedPtr& job) {
   if (parts_.store == nullptr || !may_save(*job)) return;
   if (is_apart(*job) && parts_.clock.now() < job->saving.next_try) return;
@@ -117,10 +113,6 @@ void JobSaver::respond(Hosted& job, std::int64_t revision, const Status& status)
   for (SaveState::Waiting& one : waiting) {
     one.revision <= revision ? one.done(status) : job.saving.waiting.push_back(std::move(one));
   }
-}
-
-void JobSaver::give_up(Hosted& job, const Status& why) {
-  respond(job, job.saving.revisions.newest(), why);
 }
 
 void JobSaver::save_soon() {

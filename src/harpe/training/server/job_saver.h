@@ -61,7 +61,9 @@ class JobSaver {
   /// Calls `done` when everything that the job is now has been stored, or could not be.
   void when_stored(const HostedPtr& job, std::function<void(const Status&)> done);
   /// Nothing more of the job is stored by this server: answers all who wait.
-  static void give_up(Hosted& job, const Status& why);
+  static void give_up(Hosted& job, const Status& why) {
+    respond(job, job.saving.revisions.newest(), why);
+  }
   /// Writes a summary alone with the next save. \param epoch  of the claim by which
   void refresh(JobSummary summary, std::int64_t epoch);
 
@@ -111,7 +113,7 @@ class JobSaver {
   void failed(Batch batch, const Error& why);
   void refuse(const HostedPtr& job, const Error& why);
   bool is_apart(const Hosted& job) const { return job.saving.refusals >= kMostRefusals; }
-  bool may_save(const Hosted& job) const;
+  bool may_save(const Hosted& job) const { return !job.is_over() && !removing_.contains(job.id); }
   static void respond(Hosted& job, std::int64_t revision, const Status& status);
 
   Parts parts_;

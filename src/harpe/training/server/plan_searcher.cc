@@ -1,6 +1,7 @@
 #include "harpe/training/server/plan_searcher.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "harpe/training/job/make_plans.h"
@@ -13,17 +14,8 @@ constexpr int kNice = 19;
 }  // namespace
 
 const char* name_of(HostedJob::Search::Is is) {
-  switch (is) {
-    case HostedJob::Search::Is::kWaiting:
-      return "waiting";
-    case HostedJob::Search::Is::kRunning:
-      return "searching";
-    case HostedJob::Search::Is::kHalted:
-      return "halted";
-    case HostedJob::Search::Is::kEnded:
-      return "ended";
-  }
-  return "";
+  constexpr std::array kNames = {"waiting", "searching", "halted", "ended"};
+  return kNames.at(static_cast<std::size_t>(is));
 }
 
 /// One piece of work of the thread, with all that it needs: the job goes on living on the loop's.

@@ -153,10 +153,6 @@ std::size_t HostedRecurringJob::memory() const {
          points * sizeof(zeus::MetricPoint);
 }
 
-void HostedRecurringJob::go_on(Seconds /*now*/) {
-  asleep_ = false;
-}
-
 void HostedRecurringJob::tick(Seconds now) {
   for (const int trial : optimizer_.expire(now)) {
     note("warning",
@@ -165,10 +161,6 @@ void HostedRecurringJob::tick(Seconds now) {
              "as failed unless it reports again",
          now);
   }
-}
-
-HostedEffects HostedRecurringJob::take_effects(Seconds /*now*/) {
-  return std::exchange(effects_, {});
 }
 
 struct RecurringJobs::Incoming {

@@ -1,6 +1,7 @@
 #include "harpe/training/server/recurring_routes.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <utility>
@@ -51,21 +52,9 @@ std::optional<int> trial_of(std::string_view rest) {
 }
 
 const char* name_of(zeus::TrialVerdict::Reason reason) {
-  switch (reason) {
-    case zeus::TrialVerdict::Reason::kGoOn:
-      return "go_on";
-    case zeus::TrialVerdict::Reason::kReached:
-      return "reached";
-    case zeus::TrialVerdict::Reason::kTooCostly:
-      return "too_costly";
-    case zeus::TrialVerdict::Reason::kMaxEpochs:
-      return "max_epochs";
-    case zeus::TrialVerdict::Reason::kWillNotReach:
-      return "will_not_reach";
-    case zeus::TrialVerdict::Reason::kReported:
-      return "reported";
-  }
-  return "";
+  constexpr std::array kNames = {"go_on",      "reached",        "too_costly",
+                                 "max_epochs", "will_not_reach", "reported"};
+  return kNames.at(static_cast<std::size_t>(reason));
 }
 
 net::OrderedJson json_of(const zeus::RecurringJob& job, const zeus::Trial& trial) {

@@ -9,10 +9,6 @@
 
 namespace harpe::training {
 
-std::unique_ptr<Workers> WorkerPool::make(const Options& options) {
-  return std::make_unique<WorkerPool>(options);
-}
-
 WorkerPool::WorkerPool(const Options& options) : nice_(options.nice) {
   const int threads = std::max(1, options.threads);
   for (int i = 0; i < threads; ++i) {

@@ -17,7 +17,9 @@ namespace harpe::training {
 
 class WorkerPool final : public Workers {
  public:
-  static std::unique_ptr<Workers> make(const Options& options);
+  static std::unique_ptr<Workers> make(const Options& options) {
+    return std::make_unique<WorkerPool>(options);
+  }
   explicit WorkerPool(const Options& options);
   ~WorkerPool() override;
 

@@ -127,18 +127,6 @@ std::string PostgresRows::text(int row, int column) const {
           static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
 }
 
-std::int64_t PostgresRows::integer(int row, int column) const {
-  return parse_integer(text(row, column)).value_or(0);
-}
-
-double PostgresRows::number(int row, int column) const {
-  return parse_number(text(row, column)).value_or(0);
-}
-
-bool PostgresRows::truth(int row, int column) const {
-  return text(row, column) == "t";
-}
-
 std::int64_t PostgresRows::changed() const {
   return parse_integer(PQcmdTuples(result_.get())).value_or(0);
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "harpe/base/result.h"
+#include "harpe/base/text.h"
 #include "harpe/base/units.h"
 #include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store_url.h"
@@ -29,9 +30,11 @@ class PostgresRows {
  public:
   int size() const;
   std::string text(int row, int column) const;
-  std::int64_t integer(int row, int column) const;
-  double number(int row, int column) const;
-  bool truth(int row, int column) const;
+  std::int64_t integer(int row, int column) const {
+    return parse_integer(text(row, column)).value_or(0);
+  }
+  double number(int row, int column) const { return parse_number(text(row, column)).value_or(0); }
+  bool truth(int row, int column) const { return text(row, column) == "t"; }
   /// How many rows it inserted, updated or deleted.
   std::int64_t changed() const;
   /// The command that ran: "COMMIT".

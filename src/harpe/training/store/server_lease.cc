@@ -26,10 +26,6 @@ std::optional<LeaseStep> ServerLease::next(Instant now) {
   return std::nullopt;
 }
 
-Instant ServerLease::wake(Instant now) const {
-  return renewed_ ? std::max(now, *renewed_ + times_.beat) : now;
-}
-
 void ServerLease::written(bool found) {
   const std::optional<LeaseStep> step = std::exchange(step_, std::nullopt);
   if (!step) return;
@@ -51,10 +47,6 @@ void ServerLease::hold() {
   renewed_ = sent_;
   until_ = sent_ + (times_.lease - times_.margin);
   look_due_ = true;
-}
-
-void ServerLease::failed() {
-  step_.reset();
 }
 
 void ServerLease::looked(const std::vector<SeenBeat>& all, Instant received) {

@@ -21,6 +21,7 @@
 /// Pure: no clock, no database; it says what to send, and is given what came of it. Not
 /// thread-safe. O(servers) a look.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -67,7 +68,9 @@ class ServerLease {
 
   /// What is to be sent, from `now` on; then tell its outcome. Nothing: nothing before `wake`.
   std::optional<LeaseStep> next(Instant now);
-  Instant wake(Instant now) const;
+  Instant wake(Instant now) const {
+    return renewed_ ? std::max(now, *renewed_ + times_.beat) : now;
+  }
 
   // Outcomes of what was sent last.
 
@@ -76,7 +79,7 @@ class ServerLease {
   /// All rows that were read, by a response that came at `received`.
   void looked(const std::vector<SeenBeat>& all, Instant received);
   /// It is not known whether it was written: the connection was lost.
-  void failed();
+  void failed() { step_.reset(); }
 
   bool held(Instant now) const { return until_ && now < *until_; }
   /// When the lease ends unless it is renewed; none: there is none.

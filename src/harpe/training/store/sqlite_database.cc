@@ -176,12 +176,4 @@ SqliteTransaction::~SqliteTransaction() {
   if (database_.in_transaction()) (void)database_.run("ROLLBACK");
 }
 
-Status SqliteTransaction::begin() {
-  return database_.run("BEGIN IMMEDIATE");
-}
-
-Status SqliteTransaction::commit() {
-  return database_.run("COMMIT");
-}
-
 }  // namespace harpe::training

@@ -56,8 +56,8 @@ class SqliteTransaction {
   SqliteTransaction(const SqliteTransaction&) = delete;
   SqliteTransaction& operator=(const SqliteTransaction&) = delete;
   ~SqliteTransaction();
-  Status begin();
-  Status commit();
+  Status begin() { return database_.run("BEGIN IMMEDIATE"); }
+  Status commit() { return database_.run("COMMIT"); }
 
  private:
   SqliteDatabase& database_;

@@ -57,8 +57,4 @@ bool PauseBook::lasts(const PauseRequest& pause, std::int64_t iteration) const {
   return asks(in_force(iteration)) && asks(&entries_.back());
 }
 
-std::optional<PauseRequest> PauseBook::newest() const {
-  return entries_.empty() ? std::nullopt : entries_.back().pause;
-}
-
 }  // namespace harpe::training

@@ -35,7 +35,9 @@ class PauseBook {
   /// Whether training that waits before this iteration is to go on waiting.
   bool lasts(const PauseRequest& pause, std::int64_t iteration) const;
   /// The same pause by what is known now: its end may be another.
-  std::optional<PauseRequest> newest() const;
+  std::optional<PauseRequest> newest() const {
+    return entries_.empty() ? std::nullopt : entries_.back().pause;
+  }
 
  private:
   struct Entry {

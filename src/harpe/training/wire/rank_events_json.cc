@@ -159,15 +159,8 @@ StageAssignment read_stage_assignment(const JsonValue& object, Diagnostics& diag
 }  // namespace
 
 const char* name_of(StageAssignment::Purpose purpose) {
-  switch (purpose) {
-    case StageAssignment::Purpose::kAllMax:
-      return "all_max";
-    case StageAssignment::Purpose::kProfile:
-      return "profile";
-    case StageAssignment::Purpose::kPlan:
-      return "plan";
-  }
-  return "";
+  constexpr std::array kNames = {"all_max", "profile", "plan"};
+  return kNames.at(static_cast<std::size_t>(purpose));
 }
 
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
