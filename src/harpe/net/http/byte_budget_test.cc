@@ -1,10 +1,10 @@
-#include "harpe/net/http/byte_budget.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <random>
 #include <vector>
+
+#include "harpe/net/http/admission.h"
 
 namespace harpe::net {
 namespace {

@@ -16,7 +16,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "harpe/net/http/admission.h"
-#include "harpe/net/http/byte_budget.h"
 #include "harpe/net/http/byte_stream.h"
 #include "harpe/net/http/http_reader.h"
 #include "harpe/net/http/http_server.h"

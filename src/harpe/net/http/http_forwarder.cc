@@ -19,7 +19,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "harpe/net/http/byte_budget.h"
+#include "harpe/net/http/admission.h"
 #include "harpe/net/http/byte_stream.h"
 #include "harpe/net/http/http_message.h"
 #include "harpe/net/http/http_response_reader.h"

@@ -3,10 +3,12 @@
 /// Bytes of one connection to the response of another server (RFC 9112). As strict as `HttpReader`.
 
 #include <cstddef>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "harpe/net/http/http_framing.h"
 #include "harpe/net/http/http_message.h"
 
 namespace harpe::net {
@@ -28,10 +30,7 @@ class HttpResponseReader {
   };
 
   /// \param to_head  it responds to a HEAD: there is no body
-  HttpResponseReader(const Limits& limits, bool to_head);
-  ~HttpResponseReader();
-  HttpResponseReader(HttpResponseReader&&) noexcept;
-  HttpResponseReader& operator=(HttpResponseReader&&) noexcept;
+  HttpResponseReader(const Limits& limits, bool to_head) : limits_(limits), to_head_(to_head) {}
 
   /// Takes bytes from the front of `bytes`, at most to the end of the response.
   State read(std::string_view& bytes);
@@ -39,17 +38,35 @@ class HttpResponseReader {
   State end();
 
   /// Status and header as far as they are handed on, and the body. Once.
-  HttpResponse take();
-  int status() const;
+  HttpResponse take() { return std::move(response_); }
+  int status() const { return response_.status; }
   /// Whether another request may follow on the connection.
-  bool keep_alive() const;
-  const std::string& why() const;
+  bool keep_alive() const { return framing_.stays_open(version_); }
+  const std::string& why() const { return why_; }
   /// Bytes of memory that grow with what is sent.
   std::size_t held() const;
 
  private:
-  struct Parser;
-  std::unique_ptr<Parser> parser_;
+  enum class Stage : unsigned char { kStatusLine, kFields, kLength, kChunks, kToTheEnd, kWhole };
+
+  State fail(std::string reason);
+  State fail_body();
+  State read_header(std::string_view& bytes);
+  State take_status_line(std::string_view text);
+  State take_field(std::string_view text);
+  State finish_header();
+
+  Limits limits_;
+  bool to_head_;
+  Stage stage_ = Stage::kStatusLine;
+  LineReader line_;
+  std::size_t header_ = 0;  ///< bytes of complete lines
+  int version_ = 11;
+  HttpResponse response_;
+  MessageFraming framing_;
+  std::size_t length_ = 0;  ///< bytes of the body, or the most where it ends with the connection
+  std::optional<ChunkedBody> chunks_;
+  std::string why_;
 };
 
 }  // namespace harpe::net

@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "harpe/base/file.h"
 #include "harpe/net/http/http_connection.h"
@@ -26,6 +27,14 @@ using boost::system::error_code;
 using Socket = asio::generic::stream_protocol::socket;
 
 namespace {
+
+void tell(const Result<bool>& reloaded, const std::string& what, ServerLog& log) {
+  if (!reloaded.ok()) {
+    log.write("goes on with the " + what + " from before: " + reloaded.error().text());
+  } else if (*reloaded) {
+    log.write("has read " + what + " again");
+  }
+}
 
 constexpr Seconds kPauseWithoutFiles{0.05};
 constexpr int kAcceptsInARow = 64;
@@ -86,6 +95,11 @@ struct Listener {
 };
 
 }  // namespace
+
+void reload_secrets(TokenKeys* keys, HttpServer& server, ServerLog& log) {
+  if (keys != nullptr) tell(keys->reload(), "signing keys and revoked tokens", log);
+  tell(server.reload_certificates(), "certificates", log);
+}
 
 struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
   State(ServerLoop& given_loop, HttpHandler given_handler, HttpLimits given_limits,

@@ -21,6 +21,8 @@
 #include "harpe/net/http/http_message.h"
 #include "harpe/net/http/http_reader.h"
 #include "harpe/net/http/server_loop.h"
+#include "harpe/net/service/server_log.h"
+#include "harpe/net/service/token_keys.h"
 
 namespace harpe::net {
 
@@ -94,5 +96,13 @@ class HttpServer {
  private:
   std::shared_ptr<State> state_;
 };
+
+// Keys, revoked tokens and certificates follow their files while a server runs.
+
+/// How often a server looks: what replaces files, as Kubernetes and certbot do, sends no signal.
+constexpr Seconds kReloadPeriod{10};
+
+/// Reads what was written since, and logs what came of it. \param keys  or null
+void reload_secrets(TokenKeys* keys, HttpServer& server, ServerLog& log);
 
 }  // namespace harpe::net

@@ -29,7 +29,7 @@ void ClearTextGuard::watch(CURL* easy) {
 
 curl_socket_t ClearTextGuard::open_socket(void* guard, curlsocktype /*purpose*/,
                                           curl_sockaddr* address) {
-  if (!is_loopback(address->addr)) {
+  if (guard != nullptr && !is_loopback(address->addr)) {
     static_cast<ClearTextGuard*>(guard)->refused_ = true;
     return CURL_SOCKET_BAD;
   }

@@ -23,9 +23,11 @@ class ClearTextGuard {
   /// Whether an address beyond this machine was refused.
   bool refused() const { return refused_; }
 
- private:
+  /// CURLOPT_OPENSOCKETFUNCTION of every transfer: programs that this one starts inherit no
+  /// connection of it. \param guard  null: any address may be connected to
   static curl_socket_t open_socket(void* guard, curlsocktype purpose, curl_sockaddr* address);
 
+ private:
   bool refused_ = false;
 };
 

@@ -1,7 +1,6 @@
 #include "harpe/net/http_client/http_fetch.h"
 
 #include <curl/curl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,11 +87,6 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer
   return size;
 }
 
-/// Programs that Harpe starts inherit no connection of it.
-curl_socket_t open_fetch_socket(void*, curlsocktype, curl_sockaddr* address) {
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
 HttpFailure fetch_failure(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
@@ -162,7 +156,7 @@ class CurlFetcher final : public HttpFetcher {
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, limit);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, limit);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &open_fetch_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &ClearTextGuard::open_socket);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &arriving);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &take_header);

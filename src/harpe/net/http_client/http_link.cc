@@ -1,7 +1,6 @@
 #include "harpe/net/http_client/http_link.h"
 
 #include <curl/curl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,11 +56,6 @@ std::size_t receive(char* data, std::size_t, std::size_t size, void* pointer) {
   if (exchange.received.size() + size > kLongestResponse) return 0;  // ends the transfer
   exchange.received.append(data, size);
   return size;
-}
-
-/// Programs that training starts inherit no connection of it.
-curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 HttpFailure cause_of(CURLcode code) {
@@ -171,7 +165,7 @@ class CurlLink final : public HttpLink {
     if (!options_.unix_socket.empty()) {
       curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options_.unix_socket.c_str());
     }
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &ClearTextGuard::open_socket);
     if (guarded_) exchange->guard.watch(easy);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "harpe/net/service/revoked_tokens.h"
+#include "harpe/net/service/token_keys.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
-#include "harpe/net/service/revoked_tokens.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "harpe/net/service/token_keys.h"
 
 namespace harpe::net {
 namespace {

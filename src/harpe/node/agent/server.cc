@@ -11,9 +11,8 @@
 
 #include "harpe/base/text.h"
 #include "harpe/device/hw/system_clock.h"
-#include "harpe/net/http/open_sockets.h"
-#include "harpe/net/http/reload_secrets.h"
-#include "harpe/net/service/controlling_terminal.h"
+#include "harpe/net/http/http_server.h"
+#include "harpe/net/http/server_socket.h"
 #include "harpe/net/service/server_log.h"
 #include "harpe/net/service/server_notify.h"
 #include "harpe/node/agent/clock_listener.h"

@@ -20,7 +20,7 @@ struct AgentOptions {
   net::UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
   std::filesystem::path log;             ///< empty: standard error
   std::filesystem::path signing_key;     ///< of tokens; empty: none are known
-  std::filesystem::path revoked_tokens;  ///< see revoked_tokens.h; empty: none are
+  std::filesystem::path revoked_tokens;  ///< see net/service/token_keys.h; empty: none are
   std::string tcp;                       ///< "ADDRESS:PORT"; empty: no TCP
   std::optional<net::TlsFiles> tls;
   bool tokens_everywhere = false;  ///< on the Unix socket, too

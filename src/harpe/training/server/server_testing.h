@@ -23,7 +23,7 @@
 #include "harpe/base/eventually_testing.h"
 #include "harpe/device/hw/system_clock.h"
 #include "harpe/net/http/http_server.h"
-#include "harpe/net/http/open_sockets.h"
+#include "harpe/net/http/server_socket.h"
 #include "harpe/training/server/api.h"
 #include "harpe/training/server/training_server.h"
 #include "harpe/training/server/worker_pool.h"

@@ -24,7 +24,7 @@ struct ServerOptions {
   std::optional<net::UnixSocketOptions> socket;  ///< none: no Unix socket
   std::optional<net::TlsFiles> tls;              ///< of TCP
   std::filesystem::path signing_key;             ///< of tokens; empty: everybody may do everything
-  std::filesystem::path revoked_tokens;          ///< see revoked_tokens.h; empty: none are
+  std::filesystem::path revoked_tokens;          ///< see net/service/token_keys.h; empty: none are
   /// TCP beyond this machine without TLS or tokens is an error unless this is wanted.
   bool insecure = false;
   std::string store;  ///< URL (store_url.h); empty: nothing survives
