@@ -1,14 +1,13 @@
 // What PostgreSQL alone does: processes that are stopped, schemas, rights, and one that hangs.
 // What several servers over one database do is in shared_store_test.cc.
 
-#include "harpe/training/store/postgres_store.h"
-
 #include <chrono>
 #include <csignal>
 #include <thread>
 
 #include "harpe/training/store/postgres_testing.h"
 #include "harpe/training/store/server_process_testing.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store_testing.h"
 
 namespace harpe::training {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The tables of a PostgreSQL store (migrations.cc) in memory, with the statements that stores send
+/// The tables of a PostgreSQL store (`migrations`) in memory, with the statements that stores send
 /// it (sql_store.cc, postgres_store.cc, postgres_lease.cc), each one call. The caller
 /// makes them atomic. Not thread-safe. Nothing here depends on anything but what was called.
 

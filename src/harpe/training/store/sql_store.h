@@ -10,8 +10,10 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,8 +21,39 @@
 #include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/training/store/store.h"
+#include "harpe/training/store/store_url.h"
 
 namespace harpe::training {
+
+// How the tables came to be: one ordered list of steps, the same for both databases. A step that
+// was ever in a release is never changed; what must be different is a further step at the end.
+
+struct Migration {
+  const char* sqlite;      ///< statements, run in one transaction with the new version's number
+  const char* postgresql;  ///< the same
+};
+
+/// Step i brings a database from version i to version i + 1; an empty database has version 0.
+std::span<const Migration> migrations();
+
+/// The refusal of a database whose version is above what this program knows.
+Error newer_schema(const std::string& database, int version, std::size_t known);
+
+// A store in a PostgreSQL database, for any number of servers.
+
+/// Returns the parameters of libpq in a URL, by name, as libpq reads it. The URL has been checked
+/// (`StoreUrl::parse`). Fails if this build of Harpe is without PostgreSQL.
+Result<std::map<std::string, std::string>> postgres_parameters(const std::string& url);
+
+Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const StoreOptions& options,
+                                                   std::span<const Migration> steps = migrations());
+
+// A store in one SQLite file, for one server. Write-ahead log, `synchronous = FULL`: a commit is
+// on the disk before it is acknowledged, which costs one flush; batches of changes share it.
+
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
+                                                 const StoreOptions& options,
+                                                 std::span<const Migration> steps = migrations());
 
 /// A parameter of a statement. Texts are referred to and must outlive the call.
 class SqlValue {

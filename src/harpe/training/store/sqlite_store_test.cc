@@ -1,7 +1,5 @@
 // What can go wrong with a file, and what a store over one does then.
 
-#include "harpe/training/store/sqlite_store.h"
-
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/prctl.h>
@@ -14,6 +12,7 @@
 #include <random>
 
 #include "harpe/base/file.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store_testing.h"
 
 namespace harpe::training {

@@ -1,7 +1,6 @@
 #include "harpe/training/store/store.h"
 
-#include "harpe/training/store/postgres_store.h"
-#include "harpe/training/store/sqlite_store.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/store_url.h"
 
 namespace harpe::training {

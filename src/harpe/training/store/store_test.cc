@@ -12,11 +12,10 @@
 #include "harpe/base/text.h"
 #include "harpe/training/store/checks.h"
 #include "harpe/training/store/postgres_session.h"
-#include "harpe/training/store/postgres_store.h"
 #include "harpe/training/store/postgres_testing.h"
 #include "harpe/training/store/simulated_store_testing.h"
+#include "harpe/training/store/sql_store.h"
 #include "harpe/training/store/sqlite_database.h"
-#include "harpe/training/store/sqlite_store.h"
 #include "harpe/training/store/store_testing.h"
 
 namespace harpe::training {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/training/store/postgres_store.h"
+#include "harpe/training/store/sql_store.h"
 
 namespace harpe::training {
 namespace {

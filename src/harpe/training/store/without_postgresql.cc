@@ -1,5 +1,5 @@
 // In place of PostgreSQL where Harpe is built without it (CMake's HARPE_POSTGRESQL), as in wheels.
-#include "harpe/training/store/postgres_store.h"
+#include "harpe/training/store/sql_store.h"
 
 namespace harpe::training {
 
