@@ -6,7 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
-#include "harpe/training/emulated_training/emulated_stage.h"
+#include "harpe/training/emulated_training/emulated_machines.h"
 #include "harpe/training/wire/wire.h"
 
 namespace harpe::bench {

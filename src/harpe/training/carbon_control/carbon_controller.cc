@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "harpe/training/carbon_control/control_situation.h"
-
 namespace harpe::training {
 namespace {
 
@@ -23,6 +21,24 @@ std::string at_text(Seconds time) {
 }
 
 }  // namespace
+
+Seconds JobPaces::fastest() const {
+  Seconds shortest = iterations.front().time;
+  for (const carbon::PieceCost& one : iterations) shortest = std::min(shortest, one.time);
+  return shortest;
+}
+
+JobPaces job_paces(const plan::PlanTable& plans, const JobPacesOf& of) {
+  JobPaces paces{.iterations = {}, .gpus = of.gpus};
+  const double pipelines = of.pipelines;
+  for (const plan::TablePlan& plan : plans.plans()) {
+    const Seconds pipeline = std::max(plan.time, of.slowest_pipeline);
+    const Joules waiting = plans.waiting_power() * (pipeline - plan.time + of.overhead);
+    paces.iterations.push_back(
+        {.time = pipeline + of.overhead, .energy = (plan.energy + waiting) * pipelines});
+  }
+  return paces;
+}
 
 std::optional<double> CarbonDecision::gain() const {
   if (!grams || !static_grams || !(*static_grams > 0)) return std::nullopt;

@@ -9,7 +9,7 @@
 ///
 /// What is left comes from the iterations that are really done: each decision plans anew
 /// (pacing/paced_job.h). A reserve for what the job's progress has strayed so far keeps the
-/// deadline with the terms' probability (progress_spread.h): each decision leaves so much time that
+/// deadline with the terms' probability (control_state.h): each decision leaves so much time that
 /// what is left, with the p quantile of what may be lost of it, fits. Near the deadline decisions
 /// come closer together.
 ///
@@ -31,16 +31,39 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/carbon/pacing/open_ended_job.h"
+#include "harpe/carbon/pacing/pace_curve.h"
 #include "harpe/carbon/pacing/paced_job.h"
+#include "harpe/carbon/pacing/pacing_plan.h"
+#include "harpe/plan/policy/plan_table.h"
 #include "harpe/training/carbon_control/control_state.h"
 #include "harpe/training/carbon_control/intensity_outlook.h"
-#include "harpe/training/carbon_control/job_pace_curve.h"
 #include "harpe/training/wire/carbon_terms.h"
 
 namespace harpe::training {
+
+// A whole job as a PaceCurve: what an iteration of all its pipelines takes and uses under each of
+// its plans, with what iterations take beyond their pipelines.
+
+struct JobPaces {
+  std::vector<carbon::PieceCost> iterations;  ///< under each plan
+  int gpus = 1;                               ///< of the whole job
+  Seconds fastest() const;
+};
+
+struct JobPacesOf {
+  int pipelines = 1;
+  int gpus = 1;                ///< of the whole job
+  Seconds overhead{};          ///< of an iteration beyond its pipelines; GPUs wait meanwhile
+  Seconds slowest_pipeline{};  ///< of a straggler, for which all wait; 0: there is none
+};
+
+/// Plans that a straggler makes the others wait for are left out. Never empty.
+JobPaces job_paces(const plan::PlanTable& plans, const JobPacesOf& of);
 
 /// A job at the moment of a decision.
 struct ControlledJob {
@@ -123,6 +146,22 @@ class CarbonController {
 
   CarbonTerms terms_;
   ControlState state_;
+};
+
+// What a decision of carbon control rests on. Of this room alone.
+
+/// Work is in seconds at the fastest pace.
+struct CarbonController::Situation {
+  const ControlledJob& job;
+  carbon::PaceCurve curve;
+  Seconds fastest{};           ///< of an iteration
+  carbon::PacingJob pacing{};  ///< its work is what is left; of unknown length it has no meaning
+  double all = 0;              ///< work since control began
+  double reserve = 0;          ///< work
+  Seconds time_left{};         ///< until the deadline; of unknown length, as far as is looked ahead
+  double needed = 0;           ///< work that a steady pace has to do in that time
+  IntensityOutlook outlook{};
+  carbon::PacedJobPast past{};  ///< of unknown length its state alone
 };
 
 }  // namespace harpe::training

@@ -1,10 +1,9 @@
-#include "harpe/training/carbon_control/job_pace_curve.h"
-
 #include <gtest/gtest.h>
 
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
+#include "harpe/training/carbon_control/carbon_controller.h"
 
 namespace harpe::training {
 namespace {

@@ -1,8 +1,8 @@
-#include "harpe/training/carbon_control/progress_spread.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "harpe/training/carbon_control/control_state.h"
 
 namespace harpe::training {
 namespace {

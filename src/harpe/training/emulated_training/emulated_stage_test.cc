@@ -1,13 +1,12 @@
 // What one GPU makes of its instructions.
 
-#include "harpe/training/emulated_training/emulated_stage.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "harpe/plan/schedule/fixed_times.h"
+#include "harpe/training/emulated_training/emulated_machines.h"
 
 namespace harpe::training {
 namespace {
