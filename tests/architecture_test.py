@@ -191,7 +191,6 @@ TABLES = {"catalogue"}  # functions that hold little but a table
 LARGE_CLASSES = {
     "Job": "the face of a training job, whose state is to be taken apart into the parts that own its data",
     "Job::State": "the same",
-    "JobStatus": "a record of what a job shows, of members without functions",
     "NvmlApi": "a table of the library's functions",
     "PlanJob": "a record of the options of a plan",
     "SimulatedGpuSpec": "a record of what a simulated GPU is made of",

@@ -185,25 +185,37 @@ struct PauseState {
 /// "none", "asked", "paused" or "not_followed".
 const char* name_of(PauseState::Is is);
 
-struct JobStatus {
+struct ReportCounts {
+  std::int64_t reports = 0;         ///< accepted
+  std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
+  std::int64_t reports_refused = 0;
+  std::int64_t energies_refused = 0;  ///< of reports that count, see `ReportTaken`
+  std::int64_t assignments_late = 0;  ///< versions that did not reach all ranks in time
+};
+
+/// Figures that a job keeps as its status shows them.
+struct JobFigures : ReportCounts {
+  Objective objective;
+  std::vector<Watts> blocking_power;  ///< one a stage, as far as it is known; empty: it is not
+  double reserve = 0;                 ///< of the plans, see `CharacterizeRequest`
+  Seconds iteration_time{};           ///< median of the newest iterations
+};
+
+struct JobStatus : JobFigures {
   JobPhase phase = JobPhase::kRegistering;
   int ranks_registered = 0;
   int ranks_not_set = 0;               ///< ranks whose clocks are not set: no agent, or it refuses
   std::int64_t newest_iteration = -1;  ///< -1: none reported
   std::uint64_t version = 0;           ///< of the newest assignments
-  Objective objective;
   PauseState pause;
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
-  std::vector<Watts> blocking_power;  ///< one a stage, as far as it is known; empty: it is not
   std::vector<plan::Straggler> stragglers;
   std::vector<SlowStage> slow_stages;
   std::vector<SlowWorker> slow_workers;
   std::optional<RandomLateness> random;
   /// Iteration until which it is all-max, as plans did not keep the promise.
   std::optional<std::int64_t> rolled_back_until;
-  double reserve = 0;        ///< of the plans, see `CharacterizeRequest`
-  Seconds iteration_time{};  ///< running mean of the job's
   Seconds predicted_time{};  ///< of an iteration by the newest plan; 0: none
   /// Measured at all-max, of one pipeline; 0: not yet.
   Seconds measured_all_max_time{};
@@ -215,14 +227,9 @@ struct JobStatus {
   std::int64_t stalls = 0;  ///< iterations held up outside of computations
   /// Since planning, against the same iterations at all-max, all pipelines.
   Joules saved{};
-  Joules energy{};                  ///< reported by ranks since the job was registered
-  Joules saved_error{};             ///< half-width of its 95 % interval
-  Seconds wait_until{};             ///< T' while straggling
-  std::int64_t reports = 0;         ///< accepted
-  std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
-  std::int64_t reports_refused = 0;
-  std::int64_t energies_refused = 0;    ///< of reports that count, see `ReportTaken`
-  std::int64_t assignments_late = 0;    ///< versions that did not reach all ranks in time
+  Joules energy{};                      ///< reported by ranks since the job was registered
+  Joules saved_error{};                 ///< half-width of its 95 % interval
+  Seconds wait_until{};                 ///< T' while straggling
   std::vector<Refusal> refused;         ///< lately, at most `Job::kMostRefusals`
   std::optional<ObservedJob> observed;  ///< of a job that is only observed
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -9,9 +10,37 @@
 #include "harpe/plan/frontier/priced_parts.h"
 #include "harpe/plan/profile/chunks.h"
 #include "harpe/training/job/job_state.h"
+#include "harpe/training/job/search_course.h"
 
 namespace harpe::training {
 namespace {
+
+/// Returns the GPU of each stage, or the reason why a saving cannot be estimated.
+Result<std::vector<ObservedGpu>> observed_gpus(const RankBook& ranks) {
+  const JobShape& shape = ranks.shape();
+  std::vector<ObservedGpu> gpus(static_cast<std::size_t>(shape.stages));
+  const std::string* name = nullptr;
+  const GpuModel* model = nullptr;  // of that name
+  for (int data = 0; data < shape.data; ++data)
+    for (int stage = 0; stage < shape.stages; ++stage)
+      for (int tensor = 0; tensor < shape.tensor; ++tensor) {
+        const RankBook::Holder& rank = ranks.holder({data, stage, tensor});
+        if (name == nullptr || *name != rank.gpu) model = model_of_gpu(rank.gpu);
+        name = &rank.gpu;
+        ObservedGpu& gpu = gpus[static_cast<std::size_t>(stage)];
+        if (model == nullptr) {
+          return Error::of(ErrorCode::kNotFound,
+                           rank.gpu.empty() ? "the GPU of a rank cannot be read"
+                                            : "there is no model of " + in_quotes(rank.gpu, 64));
+        }
+        if (gpu.model != nullptr && gpu.model != model) {
+          return Error::of(ErrorCode::kNotFound, "the GPUs of stage " + std::to_string(stage) +
+                                                     " are not all of one kind");
+        }
+        gpu = {.model = model, .power_limit = rank.power_limit};
+      }
+  return gpus;
+}
 
 /// What the GPUs of its stage have of an instruction's points.
 std::vector<OperatingPoint> points_left(const InstructionProfile& entry, const RankBook& ranks) {
@@ -350,6 +379,107 @@ void Job::State::take_objective_plan(Result<plan::PlanTable> table, Seconds now)
   search_ticket = ++ticket;
   effects.plans = effects.save = true;
   deploy_choice(now, pace ? "" : "the plan for its objective is ready");
+}
+
+// A better plan for the objective, found in the background while the job trains.
+
+/// Whether the plan for just the objective is in force, or soon is again, and may not be the best.
+/// Plans for stragglers hold for a while only, and under a minimum dwell there is no such search.
+bool Job::State::may_search() const {
+  if (running() == nullptr || running()->straggling || retry_at || ended) return false;
+  if (plans_due || objective_ticket != 0 || spec.min_dwell > Seconds{0}) return false;
+  return has_objective_plan() && plans->for_objective().has_value();
+}
+
+std::uint64_t Job::search_ticket() const {
+  return state_->may_search() ? state_->search_ticket : 0;
+}
+
+CharacterizeRequest Job::search_request() const {
+  CharacterizeRequest request = state_->plans_request();
+  request.ticket = state_->search_ticket;
+  // The very one that the plan there is was made for: what iterations take has moved since.
+  if (state_->plans) request.objective = state_->plans->objective();
+  request.only_objective = true;
+  return request;
+}
+
+bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const plan::PlanTable> better,
+                       Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (ticket == 0 || ticket != search_ticket() || !s.fits(*better)) return false;
+  const double gain = plan::objective_gain(*s.plans, *better);
+  if (gain < SearchCourse::kWorthwhile) return false;
+  s.plans = std::move(better);
+  s.effects.plans = s.effects.save = true;
+  s.deploy_choice(now, "a search has found it; it takes " + shortest(gain * 100, 3) +
+                           " % less energy than the one before");
+  return true;
+}
+
+// Jobs that are only observed: no clock is set, and plans are made only to estimate what they would
+// save.
+
+Status Job::State::check_sets_clocks() const {
+  if (!spec.observe) return ok_status();
+  return Error::invalid(
+      "the job is only observed (HARPE_OBSERVE, or \"observe\" of its specification): "
+      "nothing is set, so there is nothing to change");
+}
+
+void Job::State::begin_observing(Seconds now) {
+  phase = Observing{.observation = Observation(spec.shape, work)};
+  detector.reset();
+  add_event(JobEvent::Level::kInfo, now,
+            "the job is only observed: no clock is set, and no plan is made");
+}
+
+void Job::State::observe_iteration(const FinishedIteration& iteration) {
+  Observing& in = *observing();
+  if (iteration.iteration < warm_from || !in.observation.add(iteration)) return;
+  if (in.observation.iterations() < in.estimate_at) return;
+  in.estimate_at = 2 * in.observation.iterations();  // the longer, the less it moves
+  effects.save = true;
+  const Result<std::vector<ObservedGpu>> gpus = observed_gpus(ranks);
+  if (!gpus.ok()) {
+    in.estimate = {.basis = gpus.error().text()};
+    return;
+  }
+  in.basis = "model of ";
+  for (std::size_t i = 0; i < gpus->size(); ++i) {
+    const std::string name((*gpus)[i].model->name);
+    if (in.basis.find(name) == std::string::npos) in.basis += (i == 0 ? "" : ", ") + name;
+  }
+  // Plans without slowdown for both ends of the assumptions.
+  for (std::size_t i = 0; i < kAssumptions.size(); ++i) {
+    in.tickets[i] = ++ticket;
+    effects.more_plans.push_back(
+        {.ticket = in.tickets[i],
+         .profile = assumed_profile(in.observation, work, *gpus, kAssumptions[i]),
+         .blocking_power = waiting_powers(in.observation, *gpus),
+         .objective = Objective{},
+         .only_objective = true,
+         .client = clock_client()});
+  }
+}
+
+void Job::State::take_estimate(std::uint64_t answered, const Result<plan::PlanTable>& made) {
+  Observing& in = *observing();
+  const auto of_this = std::ranges::find(in.tickets, answered);
+  if (answered == 0 || of_this == in.tickets.end()) return;
+  *of_this = 0;
+  if (!made.ok()) {
+    in.tickets.fill(0);
+    in.estimate = {.basis = made.error().text()};
+    return;
+  }
+  in.savings[static_cast<std::size_t>(of_this - in.tickets.begin())] =
+      saving_of(*made, in.observation);
+  if (std::ranges::any_of(in.tickets, [](std::uint64_t one) { return one != 0; })) return;
+  const auto [least, most] = std::ranges::minmax(in.savings);
+  in.estimate = {.least = std::max(0.0, least), .most = std::max(0.0, most), .basis = in.basis};
+  effects.save = true;
 }
 
 }  // namespace harpe::training

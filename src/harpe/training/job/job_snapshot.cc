@@ -12,8 +12,8 @@
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/training/job/job_state.h"
+#include "harpe/training/job/job_status_json.h"
 #include "harpe/training/job/measurements_json.h"
-#include "harpe/training/job/pace_json.h"
 #include "harpe/training/job/rank_book.h"
 #include "harpe/training/wire/wire.h"
 

@@ -3,23 +3,30 @@
 /// The inside of a job. Only for its `.cc` files.
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "harpe/base/statistics.h"
+#include "harpe/base/units.h"
 #include "harpe/plan/policy/pipeline_times.h"
+#include "harpe/plan/policy/plan_table.h"
+#include "harpe/plan/profile/profile.h"
+#include "harpe/plan/schedule/schedule.h"
 #include "harpe/plan/schedule/schedule_work.h"
 #include "harpe/training/job/all_max_baseline.h"
-#include "harpe/training/job/drift_watch.h"
 #include "harpe/training/job/iteration_collector.h"
 #include "harpe/training/job/job.h"
-#include "harpe/training/job/job_phases.h"
 #include "harpe/training/job/late_clocks.h"
+#include "harpe/training/job/observation.h"
 #include "harpe/training/job/profiler.h"
 #include "harpe/training/job/promise_guard.h"
 #include "harpe/training/job/rank_book.h"
@@ -31,6 +38,117 @@ class Fields;
 }  // namespace harpe
 
 namespace harpe::training {
+
+// Whether stages still use the energy that their plan predicts.
+//
+// Ratios of measured to predicted are kept for the last `window` iterations. A stage has moved
+// when at least `needed` of them are off by more than `bound`, all on one side: noise around the
+// bound is no drift. Single iterations, whatever they use, say nothing.
+//
+// Not thread-safe.
+
+class DriftWatch {
+ public:
+  struct Options {
+    int window = 10;
+    int needed = 8;
+    double bound = 0.05;
+  };
+  explicit DriftWatch(int stages, Options options);
+  explicit DriftWatch(int stages) : DriftWatch(stages, Options()) {}
+
+  /// Measured over predicted energy of each stage, NaN where it is not known.
+  /// \param all           of the iteration, waiting included
+  /// \param computations  of its computations alone
+  void add(std::span<const double> all, std::span<const double> computations);
+  void reset();
+
+  struct Moved {
+    int stage = 0;
+    double factor = 1;  ///< of the energy of its computations; NaN: not known
+  };
+  std::vector<Moved> moved() const;
+
+ private:
+  struct Ratios {
+    std::vector<double> all, computations;  ///< rings
+  };
+  Options options_;
+  std::vector<Ratios> stages_;
+  std::size_t next_ = 0;
+};
+
+// The phases of a job, each with what belongs to it alone and goes with it. Only for the job's
+// `.cc` files; others know a phase by its name, `JobPhase`.
+
+/// Ranks are awaited: the first ones, or those of training that has started again.
+struct Registering {
+  std::optional<Profiler::Kept> interrupted = {};  ///< profiling to go on with once all are there
+  bool missing_logged = false;
+};
+
+/// What instructions cost is measured.
+struct Profiling {
+  Profiler profiler;
+  /// Since when a stage reports no energy, without which nothing can be planned.
+  std::optional<Seconds> no_energy_since = {};
+  bool no_energy_logged = false;
+};
+
+/// The first plans from a profile are being made, while all GPUs run at all-max.
+struct Characterizing {};
+
+/// Some iterations at all-max amid a plan, to see what the machines do without it.
+struct Probe {
+  std::uint64_t version = 0;  ///< of the assignments for it; those after it bring the plan back
+  std::int64_t until = 0;     ///< iteration from which the plan holds again
+  bool alarmed = false;       ///< the promise seems broken; else it was due
+  Seconds allowed{};          ///< for an iteration, before
+  std::size_t compared = 0;   ///< newest iterations by the plan that it is compared with
+  /// Of its iterations but the first, in seconds: what they took, and `late_at_all_max`.
+  std::vector<double> times, late;
+};
+
+/// Slow stages run at all-max until it is known what they can do there.
+struct SettlingStages {
+  std::int64_t from = 0;           ///< iteration
+  std::vector<SlowStage> doubted;  ///< that may be slow, or faster, by their plan alone
+};
+
+/// Training by plans; at all-max where none could be made.
+struct Running {
+  bool straggling = false;  ///< by the newest choice of plans
+  /// Neither is begun during the other.
+  std::variant<std::monostate, Probe, SettlingStages> look = {};
+};
+
+/// Training is measured as it is, and nothing is set.
+struct Observing {
+  Observation observation;
+  std::int64_t estimate_at = 10;  ///< iterations observed from which the next estimate is made
+  /// Tickets of the searches for the estimate, one for each assumption; 0: none is running.
+  std::array<std::uint64_t, kAssumptions.size()> tickets{};
+  std::array<double, kAssumptions.size()> savings{};  ///< fractions
+  std::string basis = {};                             ///< of the estimate that is being made
+  EstimatedSaving estimate = {};
+};
+
+using Phase = std::variant<Registering, Profiling, Characterizing, Running, Observing>;
+
+/// A profile that was made slower or faster on a stage.
+struct Rescaling {
+  std::int64_t iteration = 0;
+  int stage = 0;
+  bool slower = false;
+};
+
+/// A stage, of one pipeline or of all, that was found to be slow or faster.
+struct Finding {
+  std::int64_t iteration = 0;
+  int stage = 0;
+  std::optional<int> pipeline;
+  bool faster = false;
+};
 
 /// One version of the assignments of all ranks.
 struct Deployment {
@@ -99,7 +217,7 @@ struct AskedPause {
   bool is_placed() const { return from >= 0; }
 };
 
-struct Job::State {
+struct Job::State : JobFigures {
   State(JobSpec given, Pipeline built, Seconds now);
 
   // The phase, and what is in it; null: it is another.
@@ -130,9 +248,8 @@ struct Job::State {
   void refuse(const std::string& who, const std::string& why, Seconds now, bool log_it);
   void add_event_of_others(JobEvent::Level level, Seconds now, std::string text);
 
-  // Another specification: job_succession.cc.
+  // Another specification: job_starts.cc.
   void succeed(State& before, Seconds now);
-  void inherit_counts(const State& before);
   void inherit_measured(const State& before);
 
   /// Returns the all-max clock of each stage; 0 if clocks are left as they are.
@@ -196,7 +313,7 @@ struct Job::State {
   }
   double predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const;
 
-  // The pace: job_pace.cc.
+  // The pace: job_pause.cc.
   Objective aim() const;
   void note_pace(Seconds now);
 
@@ -313,10 +430,10 @@ struct Job::State {
   void ask_for_objective_plan();
   void take_objective_plan(Result<plan::PlanTable> table, Seconds now);
 
-  // Better plans: job_search.cc.
+  // Better plans: job_planning.cc.
   bool may_search() const;
 
-  // Training that is only observed: job_observing.cc.
+  // Training that is only observed: job_planning.cc.
   Status check_sets_clocks() const;
   void begin_observing(Seconds now);
   void observe_iteration(const FinishedIteration& iteration);
@@ -363,10 +480,8 @@ struct Job::State {
   std::vector<Megahertz> highest_known;  ///< clock of each stage
   std::vector<Seconds> fastest_time;     ///< of each stage's computations at all-max
   std::vector<Joules> fastest_energy;    ///< the same, of a GPU
-  std::vector<Watts> blocking_power;     ///< with which `plans` was made
   plan::ClockClient plans_for =
       plan::ClockClient::kAny;  ///< for which `plans` was made, or is being made
-  double reserve = 0;           ///< with which `plans` was made, see `CharacterizeRequest`
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
   std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
@@ -386,14 +501,12 @@ struct Job::State {
 
   std::vector<plan::Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
-  Objective objective;
   std::optional<Pace> pace;
   Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
   std::optional<AskedPause> asked;
   std::uint64_t pauses = 0;              ///< numbers that were given to pauses
   std::optional<AskedPause> held_pause;  ///< see `withdraw_pause`
   std::deque<double> newest_times;       ///< of iterations
-  Seconds iteration_time{};              ///< their median
   Seconds newest_since{};                ///< when the newest iteration was first reported
   int prompt_reports = 0;  ///< first ones of iterations that were on their way for no time
   Seconds newest_event{};  ///< of the newest event
@@ -439,8 +552,6 @@ struct Job::State {
   Seconds taken_up{};  ///< by this server
   bool silence_logged = false, not_set_logged = false, stalls_logged = false;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
-  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, energies_refused = 0,
-               assignments_late = 0;
 
   JobEffects effects;
   std::vector<float> relative;  ///< scratch: of each group

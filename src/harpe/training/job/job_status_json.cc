@@ -6,7 +6,6 @@
 #include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
 #include "harpe/plan/baseline/one_setting.h"
-#include "harpe/training/job/pace_json.h"
 
 namespace harpe::training {
 namespace {

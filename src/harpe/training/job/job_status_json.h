@@ -4,10 +4,16 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "harpe/base/result.h"
 #include "harpe/training/job/job.h"
+
+namespace harpe {
+class Fields;
+}  // namespace harpe
 
 namespace harpe::training {
 
@@ -27,5 +33,14 @@ nlohmann::ordered_json running_plans_json(const Job& job);
 /// seconds since 1970, in which "until" is given
 Result<plan::Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now,
                                         Seconds wall);
+
+// A job's pace as JSON: how it is set from outside, stored, and shown by its status.
+
+/// "iteration_time_s", "pause", "resumes", "why", on one line; null where there is none.
+std::string pace_json(const Pace& pace);
+/// The same members, each of which may be left out. Errors go to those of `fields`.
+Pace read_pace(Fields& fields);
+/// As people set it; none where it neither names a time nor asks for a pause.
+Result<std::optional<Pace>> parse_pace(std::string_view text);
 
 }  // namespace harpe::training

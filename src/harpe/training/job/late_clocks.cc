@@ -10,7 +10,7 @@
 namespace harpe::training {
 namespace {
 
-constexpr std::size_t kNewest = 8, kFewest = 4;  // iterations
+constexpr std::size_t kNewest = 8, kFewestIterations = 4;  // iterations
 // Changes that come sooner cost less than a measurement can tell; no GPU takes longer than the
 // last.
 constexpr Seconds kShortest{0.5e-3}, kLongest{0.5};
@@ -49,7 +49,7 @@ void LateClocks::add(std::uint64_t version, std::vector<double> items) {
 
 std::vector<double> LateClocks::measured() const {
   std::vector<double> medians;
-  if (newest_.size() < kFewest) return medians;
+  if (newest_.size() < kFewestIterations) return medians;
   for (std::size_t i = 0; i < newest_.front().size(); ++i) {
     std::vector<double> values;
     for (const std::vector<double>& one : newest_) values.push_back(one[i]);

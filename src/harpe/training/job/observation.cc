@@ -2,9 +2,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "harpe/plan/profile/synth.h"
 
 namespace harpe::training {
 namespace {
+
+// Fits to single workloads differ from the models by less than these factors, and voltages of
+// measured GPUs from each other by less than this step: docs/gpu-models.md.
+constexpr double kMemoryFactor = 2, kStaticFactor = 1.5, kVoltageStep = 0.05;
+constexpr double kMostMemoryBound = 0.9;
+constexpr Watts kNoLimit{1e9};
+
+/// Returns the model scaled to the power that was measured at a clock. Near the power limit the
+/// measured power is that of the limit, and the model is not scaled.
+GpuModel drawing(GpuModel gpu, Megahertz clock, Watts power) {
+  if (!(power > Watts{0}) || power >= gpu.power_limit * (1 - gpu.limit_softness)) return gpu;
+  const double x = clock.value / static_cast<double>(gpu.max_clock.value);
+  const double scale = power.value / demanded_power(gpu, x);
+  gpu.static_power = gpu.static_power * scale;
+  gpu.dynamic_power = gpu.dynamic_power * scale;
+  return gpu;
+}
+
+/// Returns the model's clock nearest to `clock`.
+Megahertz nearest_clock(const GpuModel& gpu, Megahertz clock) {
+  const int steps = static_cast<int>(
+      std::lround((gpu.max_clock.value - clock.value) / static_cast<double>(gpu.clock_step)));
+  return {std::clamp(gpu.max_clock.value - steps * gpu.clock_step, gpu.min_clock.value,
+                     gpu.max_clock.value)};
+}
 
 constexpr double kLeastWeight = 0.01;  // of the newest iteration in the means
 constexpr double kLongestCounted = 3;  // of the mean: one with a checkpoint in it counts so much
@@ -24,6 +52,78 @@ void move_to(double& mean, double value, double weight) {
 }
 
 }  // namespace
+
+GpuModel assumed(GpuModel gpu, Assumption assumption) {
+  const bool is_least = assumption == Assumption::kSavesLeast;
+  const Watts at_top = gpu.static_power + gpu.dynamic_power;
+  gpu.memory_bound = is_least ? gpu.memory_bound / kMemoryFactor : gpu.memory_bound * kMemoryFactor;
+  gpu.static_power = is_least ? gpu.static_power * kStaticFactor : gpu.static_power / kStaticFactor;
+  gpu.dynamic_power = at_top - gpu.static_power;
+  gpu.min_voltage += is_least ? kVoltageStep : -kVoltageStep;
+  return gpu;
+}
+
+Profile assumed_profile(const Observation& observed, const plan::ScheduleWork& work,
+                        const std::vector<ObservedGpu>& gpus, Assumption assumption) {
+  std::vector<InstructionProfile> entries;
+  bool chunks = false;
+  for (int stage = 0; stage < work.stages(); ++stage) {
+    const ObservedGpu& of_stage = gpus[static_cast<std::size_t>(stage)];
+    GpuModel gpu = assumed(*of_stage.model, assumption);
+    if (of_stage.power_limit > Watts{0}) gpu.power_limit = of_stage.power_limit;
+    Megahertz highest = gpu.max_clock;
+    if (const auto clock = observed.stage(stage).clock) {
+      highest = nearest_clock(gpu, *clock);
+      gpu.power_limit = kNoLimit;  // it is in that clock
+    }
+    const std::vector<plan::WorkItem>& items = work.stage(stage);
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::size_t item = work.first(stage) + k;
+      const Seconds time = observed.time(item);
+      if (!(time > Seconds{0})) continue;
+      const Joules energy = observed.energy(item).value_or(Joules{0});
+      const bool is_measured = energy > Joules{0};
+      const GpuModel drawn = is_measured ? drawing(gpu, highest, energy / time) : gpu;
+      const double memory_bound = std::min(kMostMemoryBound, memory_bound_of(items[k].kind, drawn));
+      InstructionProfile entry{.stage = stage,
+                               .chunk = items[k].chunk,
+                               .kind = items[k].kind,
+                               .points = sweep(drawn, highest, time, memory_bound)};
+      const double scale = is_measured ? energy / entry.points.front().energy : 1;
+      for (OperatingPoint& point : entry.points) point.energy = point.energy * scale;
+      std::ranges::reverse(entry.points);  // by rising clock
+      chunks = chunks || entry.chunk > 0;
+      entries.push_back(std::move(entry));
+    }
+  }
+  Profile profile(std::move(entries), chunks);
+  profile.mark_synthetic();
+  return profile;
+}
+
+std::vector<Watts> waiting_powers(const Observation& observed,
+                                  const std::vector<ObservedGpu>& gpus) {
+  std::vector<Watts> powers;
+  for (std::size_t stage = 0; stage < gpus.size(); ++stage) {
+    const auto measured = observed.stage(static_cast<int>(stage)).waiting_power;
+    powers.push_back(measured.value_or(gpus[stage].model->blocking_power));
+  }
+  return powers;
+}
+
+double saving_of(const plan::PlanTable& plans, const Observation& observed) {
+  const plan::TablePlan& all_max = plans.all_max();
+  const std::size_t chosen = plans.for_objective().value_or(plans.for_deadline(all_max.time));
+  const plan::TablePlan& plan = plans.plans()[chosen];
+  // Time beyond the computations is the same under the plan.
+  const Seconds iteration = std::max(observed.iteration_time(), all_max.time);
+  const auto energy_of = [&](const plan::TablePlan& one, Seconds time) {
+    return one.energy + plans.waiting_power() * std::max(Seconds{0}, time - one.time);
+  };
+  const Joules before = energy_of(all_max, iteration);
+  const Joules after = energy_of(plan, std::max(iteration, plan.time));
+  return before > Joules{0} ? 1 - after / before : 0;
+}
 
 Observation::Observation(JobShape shape, const plan::ScheduleWork& work)
     : shape_(shape), work_(&work) {

@@ -1,5 +1,3 @@
-#include "harpe/training/job/observed_saving.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
+#include "harpe/training/job/observation.h"
 
 namespace harpe::training {
 namespace {

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "harpe/training/job/job_status_json.h"
-#include "harpe/training/job/pace_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -14,7 +14,6 @@
 #include "harpe/net/http/http_query.h"
 #include "harpe/plan/objective/objective.h"
 #include "harpe/training/job/job_status_json.h"
-#include "harpe/training/job/pace_json.h"
 #include "harpe/training/server/carbon_routes.h"
 #include "harpe/training/server/hosted_request.h"
 #include "harpe/training/server/job_events.h"
