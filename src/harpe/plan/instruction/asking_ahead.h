@@ -5,7 +5,7 @@
 /// A change to clock c takes between l(c) and L(c) (`LatencyByClock`). A client that asks for c
 /// when its instruction begins, or the one before ends, leaves a plan the whole L(c). Harpe's
 /// client asks a(c) = 0.7 l(c) before the running instruction is expected to end
-/// (client/look_ahead.h), so that c is in force at most
+/// (client/pacer.h), so that c is in force at most
 ///
 ///     r(c) = L(c) - min(a(c), s)
 ///

@@ -15,7 +15,7 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/plan/profile/counted_latency.h"
 #include "harpe/plan/profile/synth.h"
-#include "harpe/training/client/look_ahead.h"
+#include "harpe/training/client/pacer.h"
 
 namespace harpe::training {
 namespace {

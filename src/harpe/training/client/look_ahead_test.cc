@@ -1,6 +1,6 @@
-#include "harpe/training/client/look_ahead.h"
-
 #include <gtest/gtest.h>
+
+#include "harpe/training/client/pacer.h"
 
 namespace harpe::training {
 namespace {

@@ -1,14 +1,14 @@
 // Powers that are known, seen through a counter that steps every 100 ms at instants that are known
 // to some milliseconds.
 
-#include "harpe/training/client/power_split.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include "harpe/training/client/reporter.h"
 
 namespace harpe::training {
 namespace {
