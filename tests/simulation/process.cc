@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/training/server/work_queue.h"
+#include "harpe/training/server/workers.h"
 
 namespace harpe::simulation {
 namespace {

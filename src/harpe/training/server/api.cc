@@ -9,12 +9,10 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/net/http/http_responses.h"
-#include "harpe/training/server/carbon_routes.h"
+#include "harpe/training/server/job_request.h"
 #include "harpe/training/server/job_routes.h"
 #include "harpe/training/server/recurring_routes.h"
-#include "harpe/training/server/server_metrics.h"
 #include "harpe/training/server/zeus_recurring_routes.h"
-#include "harpe/training/server/zeus_requests.h"
 #include "harpe/training/server/zeus_routes.h"
 
 namespace harpe::training {

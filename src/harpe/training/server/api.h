@@ -122,4 +122,8 @@ std::optional<std::size_t> body_limit_of(std::string_view method, std::string_vi
 /// docs/openapi.yaml as it was when Harpe was built.
 std::string_view openapi_document();
 
+// GET /metrics: the server, and jobs whose training goes on, in Prometheus' text format.
+
+void handle_server_metrics(ServerContext& context, const net::Reply& reply);
+
 }  // namespace harpe::training

@@ -16,7 +16,7 @@
 #include "harpe/base/result.h"
 #include "harpe/carbon/carbon_source/open_source.h"
 #include "harpe/training/carbon_control/intensity_outlook.h"
-#include "harpe/training/server/loop_work.h"
+#include "harpe/training/server/workers.h"
 #include "harpe/training/wire/carbon_terms.h"
 
 namespace harpe::training {

@@ -1,7 +1,6 @@
-#include "harpe/training/server/carbon_routes.h"
-
 #include <utility>
 
+#include "harpe/training/server/job_request.h"
 #include "harpe/training/wire/carbon_terms.h"
 
 namespace harpe::training {

@@ -8,19 +8,138 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
+#include "harpe/carbon/carbon/ledger_json.h"
+#include "harpe/training/carbon_control/carbon_controller.h"
+#include "harpe/training/carbon_control/control_state.h"
 #include "harpe/training/job/job.h"
+#include "harpe/training/job/reported_use.h"
 #include "harpe/training/server/hosted.h"
-#include "harpe/training/server/job_carbon.h"
-#include "harpe/training/server/job_ledger.h"
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
+#include "harpe/training/wire/carbon_terms.h"
 
 namespace harpe::training {
+
+// What a job has used, hour by hour, from its first start of training on: energies that its ranks
+// have reported, and the time that it held its GPUs. Kept with the job in the store, a part for
+// each day, so that a long life costs a save no more than a short one.
+//
+// Times are of the machine's clock as it was. What happens while no server has the job is not in
+// it. On the loop's thread.
+
+class JobLedger {
+ public:
+  /// The settlement period of most markets; divides the steps of those that are longer.
+  static constexpr carbon::WholeSeconds kStep = carbon::whole_minutes(15);
+  /// Starts of training that are told apart; what begins later counts to the last of them.
+  static constexpr std::size_t kMostStarts = 1000;
+
+  /// A start of training that uses something now.
+  struct Training {
+    std::string incarnation;  ///< of the job
+    std::uint64_t start = 0;
+    std::string run;
+    int ranks = 0;  ///< that hold places
+    int all = 0;    ///< that it has when it is complete
+  };
+
+  /// Whoever registered the job; of starts that begin from now on, and of the one there is, if it
+  /// has none.
+  void set_user(const std::string& user);
+  const std::string& user() const { return user_; }
+
+  /// \param ended  when the iteration had, in seconds since 1970
+  void add(const Training& training, const ReportedUse& use, double ended);
+  /// The GPUs of all its ranks were held from ... to ..., in seconds since 1970.
+  void hold(const Training& training, double from, double to);
+  /// Training paused from ... to ..., whether its ranks waited or had ended.
+  void pause(const Training& training, double from, double to);
+
+  /// Starts in their order, with what they used in intervals that begin in [from, to).
+  std::vector<carbon::LedgerRun> runs(const std::string& job, carbon::UtcTime from,
+                                      carbon::UtcTime to) const;
+  std::size_t memory() const;  ///< bytes, about
+
+  // As texts, by name.
+  static constexpr std::string_view kParts = "energy:";
+  /// The parts that have changed since the last call.
+  std::map<std::string, std::string> take_changed_parts();
+  /// Others than its own are left alone. What cannot be read is left out. \param log  gets why
+  static JobLedger read(const std::map<std::string, std::string>& parts,
+                        const std::function<void(const std::string&)>& log);
+
+ private:
+  carbon::LedgerRun& run_of(const Training& training);
+  void put(carbon::LedgerRun& run, double from, double to, const carbon::EnergyUse& use);
+
+  std::string user_;
+  bool user_changed_ = false;
+  std::map<std::int64_t, carbon::LedgerRun> runs_;  ///< by start
+  std::set<carbon::UtcTime> changed_days_;
+  std::size_t intervals_ = 0;
+};
+
+// What a hosted job has of carbon control: its terms, how many iterations are done, and the state
+// and the last decision of its controller. On the loop's thread.
+
+class HostedJob;
+
+/// The part of a stored job that `JobCarbon::text` is.
+inline constexpr const char* kCarbonPart = "carbon";
+
+class JobCarbon {
+ public:
+  /// Follows the job: its specification may have other terms, its ranks may have reported.
+  /// \param newest  iteration of the newest report in this start of training; -1: none
+  /// \param of_specification  its terms as JSON; empty: it has none
+  void follow(const std::string& of_specification, std::int64_t newest);
+  /// Other terms, or none. What is known of the job's progress stays.
+  void set(std::optional<CarbonTerms> terms);
+  /// A decision by these terms. \param revision  of the terms by which it was made
+  /// \returns  whether it still counts
+  bool decided(std::uint64_t revision, ControlState state, CarbonDecision decision, Seconds wall,
+               Seconds now);
+  /// Whether one is due, and none is being made.
+  bool is_due(Seconds wall) const;
+  void decide_soon() { due_ = Seconds{0}; }
+  bool deciding = false;
+
+  const std::optional<CarbonTerms>& terms() const { return terms_; }
+  const ControlState& state() const { return state_; }
+  const std::optional<CarbonDecision>& decision() const { return decision_; }
+  std::int64_t done() const { return count_.done(); }
+  std::uint64_t revision() const { return revision_; }
+  /// The job is to go by its objective again.
+  bool take_ended() { return std::exchange(ended_, false); }
+  std::vector<HostedEffects::Event> take_events() { return std::exchange(events_, {}); }
+  bool needs_saving() const { return changed_; }
+
+  /// For the store; empty where it has not changed since.
+  std::string take_changed_text();
+  /// Fails where it is damaged, and is left as it was then.
+  Status read(std::string_view text);
+
+ private:
+  void say(const CarbonDecision& decision, Seconds now);
+
+  std::optional<CarbonTerms> terms_;
+  std::string adopted_;  ///< the terms of the specification that were taken over last
+  IterationCount count_;
+  ControlState state_;
+  std::optional<CarbonDecision> decision_;
+  Seconds due_{};  ///< since 1970
+  Seconds decided_at_{};
+  std::uint64_t revision_ = 0;
+  bool changed_ = false, ended_ = false;
+  std::vector<HostedEffects::Event> events_;
+};
 
 class HostedJob;
 using JobPtr = std::shared_ptr<HostedJob>;

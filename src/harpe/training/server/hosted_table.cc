@@ -1,9 +1,20 @@
 #include "harpe/training/server/hosted_table.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace harpe::training {
+const char* name_of(Activity activity) {
+  constexpr std::array kNames = {"active", "idle", "ended"};
+  return kNames.at(static_cast<std::size_t>(activity));
+}
+
+Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
+                     const JobLifetimes& lifetimes) {
+  if (ended || now - heard >= lifetimes.end_after) return Activity::kEnded;
+  return now - heard >= lifetimes.idle_after ? Activity::kIdle : Activity::kActive;
+}
 
 HostedPtr HostedTable::find(const std::string& id) const {
   const auto found = loaded_.find(id);

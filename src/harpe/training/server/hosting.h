@@ -7,18 +7,98 @@
 /// the store, which have threads of their own. What a client is promised to survive is answered
 /// after the store has it: `JobSaver::when_stored`.
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harpe/base/loop.h"
 #include "harpe/base/result.h"
-#include "harpe/training/server/hosting_services.h"
+#include "harpe/training/server/hosted.h"
 #include "harpe/training/server/job_claims.h"
-#include "harpe/training/server/job_log.h"
-#include "harpe/training/server/job_memory.h"
 #include "harpe/training/server/loaded_jobs.h"
+#include "harpe/training/store/store.h"
 
 namespace harpe::training {
+
+// Which jobs are in memory, and how they come there and leave it.
+//
+// Of every job that is stored a summary is known; a job that is asked for, or whose clients are
+// heard, is read from the store, and an idle job leaves memory again. On the loop's thread; stored
+// jobs are read on other threads.
+
+// Reads stored jobs into memory, each kind in its own way: which kind one is stands in the
+// "format" of its state, such as "harpe.job/2".
+
+class JobRestorer {
+ public:
+  /// Makes a job of what is stored of it; called from any thread. What the store fails at is
+  /// `kUnavailable`, what cannot be read any other error.
+  using Read = std::function<Result<HostedPtr>(Store& store, const StoredJob& stored, Seconds now)>;
+
+  /// Before the first `restore`. \param formats  how the formats of this kind begin: "harpe.job/"
+  void add(std::string formats, Read read) {
+    kinds_.emplace_back(std::move(formats), std::move(read));
+  }
+
+  /// The job, asleep; null: the store has none. One whose state names no format of any kind is read
+  /// as the first kind, which says what is wrong with it. From any thread.
+  Result<HostedPtr> restore(Store& store, const std::string& id, Seconds now) const;
+
+ private:
+  std::vector<std::pair<std::string, Read>> kinds_;
+};
+
+class JobMemory {
+ public:
+  /// Since the start of the server.
+  struct Counts {
+    std::uint64_t loads = 0, unloads = 0;  ///< from the store and out of memory
+  };
+  /// Jobs that are in memory though they are idle, because they were asked for.
+  static constexpr std::size_t kMostIdleLoaded = 64;
+
+  /// All must outlive this.
+  JobMemory(const HostingServices& services, LoadedJobs& jobs, JobClaims& claims)
+      : services_(services), jobs_(jobs), claims_(claims) {}
+
+  /// Reads stored jobs of each kind. The kinds are added before the first job is read.
+  JobRestorer& restorer() { return restorer_; }
+  /// Takes up a job of the store that this server has just claimed, or had by this claim before.
+  /// Returns true if it is new here.
+  bool take_up(JobSummary summary, const JobClaim& claim);
+  /// Brings the job into memory: at once if it is in memory already, or there is none.
+  /// `kUnavailable` if it cannot be read (now).
+  void load(const std::string& id, HostedTable::Loaded done);
+  /// Makes room for one more job of `bytes` in memory. `kUnavailable` if there is none.
+  /// \param client  whose share of the memory it takes; empty: no client's
+  Status make_room(std::size_t bytes, const std::string& client = {});
+  /// Makes room for `bytes` more of a job in memory. `kUnavailable` if there is no room; 0 bytes
+  /// always fit.
+  /// \param client  whose share the job takes from now on, if it takes no other client's
+  Status make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client);
+  /// Unloads idle jobs, all but the `most` that were used last, which go some time later.
+  /// \param kept_job  is not unloaded; null: any may be
+  void unload_idle(std::size_t most = kMostIdleLoaded, const Hosted* kept_job = nullptr);
+  /// Reads some of the jobs that an older Harpe has stored: they have no summary before.
+  void summarise_some();
+  const Counts& counts() const { return counts_; }
+
+ private:
+  void loaded(const std::string& id, const JobClaim& claim, const Result<HostedPtr>& hosted);
+  Status make_memory(std::size_t bytes, const std::string& client, const Hosted* hosted);
+  bool is_idle(const Hosted& hosted) const;
+  void unload(const HostedPtr& hosted);
+
+  const HostingServices& services_;
+  LoadedJobs& jobs_;
+  JobClaims& claims_;
+  JobRestorer restorer_;
+  std::vector<std::string> unsummarised_;
+  Counts counts_;
+};
 
 /// Looks for damage in the store on a thread of its own, because that may take long. On the loop's
 /// thread.

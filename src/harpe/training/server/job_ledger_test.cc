@@ -1,9 +1,9 @@
-#include "harpe/training/server/job_ledger.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "harpe/training/server/hosted_job.h"
 
 namespace harpe::training {
 namespace {

@@ -8,7 +8,6 @@
 #include "harpe/base/json_text.h"
 #include "harpe/net/http/http_responses.h"
 #include "harpe/training/server/hosted_request.h"
-#include "harpe/training/server/zeus_requests.h"
 #include "harpe/training/server/zeus_routes.h"
 
 namespace harpe::training {

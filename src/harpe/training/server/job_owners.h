@@ -19,7 +19,7 @@
 #include "harpe/base/result.h"
 #include "harpe/net/http/http_message.h"
 #include "harpe/training/server/hosting.h"
-#include "harpe/training/server/worker_pool.h"
+#include "harpe/training/server/workers.h"
 #include "harpe/training/store/store.h"
 
 namespace harpe::training {

@@ -1,8 +1,8 @@
-#include "harpe/training/server/job_removals.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "harpe/training/server/job_claims.h"
 
 namespace harpe::training {
 namespace {

@@ -3,6 +3,7 @@
 /// One request for one job, and the responses that several routes have. Only for `.cc` files.
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "harpe/net/http/http_responses.h"
@@ -38,5 +39,17 @@ inline net::HttpResponse job_error(const Error& error) {
   if (error.code != ErrorCode::kInvalidInput) return net::native_error(error);
   return net::native_error(422, name_of(error.code), error.text());
 }
+
+// Routes of carbon control: what this server offers, and by which terms a job moves.
+
+inline constexpr std::string_view kCarbonSourcesPath = "/v1/carbon";
+/// Of a path, after the job.
+inline constexpr std::string_view kCarbonOfJob = "/carbon";
+
+void give_carbon_sources(const ServerContext& context, const net::Reply& reply);
+/// GET, PUT and DELETE of a job's terms.
+void handle_job_carbon(const JobRequest& asked);
+/// The member "carbon" of a job's status, in JSON; "null" where it has no terms.
+std::string carbon_text(const CarbonPacer* pacer, const HostedJob& job);
 
 }  // namespace harpe::training

@@ -27,7 +27,6 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/training/server/hosted.h"
-#include "harpe/training/server/loop_work.h"
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/server/workers.h"
 #include "harpe/training/store/store.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "harpe/training/server/hosted_job.h"
-#include "harpe/training/server/job_activity.h"
+#include "harpe/training/server/hosted_table.h"
 #include "harpe/training/server/service_clock.h"
 #include "harpe/training/store/store.h"
 

@@ -4,11 +4,65 @@
 ///
 /// On the loop's thread.
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
 #include "harpe/training/server/hosted.h"
-#include "harpe/training/server/hosting_services.h"
-#include "harpe/training/server/job_log.h"
+#include "harpe/training/server/hosted_table.h"
+#include "harpe/training/server/job_saver.h"
+#include "harpe/training/server/service_clock.h"
+#include "harpe/training/server/workers.h"
+#include "harpe/training/store/store.h"
 
 namespace harpe::training {
+
+// The options of a server's hosting (hosting.h), and what its parts share.
+
+struct HostingOptions {
+  /// Jobs at once, in memory or stored. Where more come, those that ended first go.
+  std::size_t most_jobs = 100'000;
+  std::size_t most_memory = std::size_t{4} << 30;  ///< bytes of jobs in memory
+  JobLifetimes lifetimes = {};
+  MachineClocks clocks = MachineClocks::system();
+  /// Where other servers of the same store reach this one; empty: there are none.
+  std::string url = {};
+  MakeWorkers make_workers = WorkerPool::make;
+};
+
+/// Outlives the parts that use it.
+struct HostingServices {
+  const HostingOptions& options;
+  const std::function<void(const std::string&)>& log;
+  Clock& clock;
+  const ServiceClock& time;
+  Store* store;  ///< null: nothing survives or is shared, and jobs never leave memory
+  HostedTable& table;
+  const JobActivities& activities;
+  JobSaver& saver;
+  SideWorkers& readers;
+};
+
+// The events of jobs: the newest in memory, for those who listen, and all of it in the store.
+
+/// On the loop's thread.
+class JobLog {
+ public:
+  /// \param services  must outlive this
+  explicit JobLog(const HostingServices& services) : services_(services) {}
+
+  void add(const HostedPtr& hosted, HostedEffects::Event event);
+  /// Reads the first `limit` events of a job after a sequence number.
+  void read(const HostedPtr& hosted, std::int64_t after, int limit,
+            std::function<void(Result<std::vector<LoggedEvent>>)> done);
+
+ private:
+  const HostingServices& services_;
+};
 
 /// A job that was read from the store stays as it was stored until `act` or `wake`. After each
 /// event the job's memory is measured, its log entries are written, it is saved if it must be, and

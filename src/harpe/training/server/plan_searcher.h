@@ -25,7 +25,6 @@
 #include "harpe/plan/frontier/frontier.h"
 #include "harpe/training/job/search_course.h"
 #include "harpe/training/server/hosted_job.h"
-#include "harpe/training/server/loop_work.h"
 #include "harpe/training/server/workers.h"
 
 namespace harpe::training {

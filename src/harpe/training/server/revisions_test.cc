@@ -1,6 +1,6 @@
-#include "harpe/training/server/revisions.h"
-
 #include <gtest/gtest.h>
+
+#include "harpe/training/server/hosted.h"
 
 namespace harpe::training {
 namespace {

@@ -1,5 +1,3 @@
-#include "harpe/training/server/server_metrics.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -12,6 +10,7 @@
 #include "harpe/carbon/carbon_source/cached_series.h"
 #include "harpe/net/http/http_responses.h"
 #include "harpe/net/service/metrics_text.h"
+#include "harpe/training/server/api.h"
 #include "harpe/training/server/hosted_job.h"
 
 namespace harpe::training {
@@ -43,12 +42,17 @@ constexpr std::array kActivePhases{JobPhase::kRegistering,    JobPhase::kProfili
 /// Jobs in one response, at most: each has some 15 series.
 constexpr std::size_t kMostJobMetrics = 1000;
 
+/// Prometheus' convention: names of counters end so.
+MetricType type_of(std::string_view name) {
+  return name.ends_with("_total") ? MetricType::kCounter : MetricType::kGauge;
+}
+
 /// A number of each job. \param known  which jobs have it
 void each_job(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
-              const std::string& name, MetricType type, const std::string& help,
+              const std::string& name, const std::string& help,
               const std::function<double(const JobSample&)>& value,
               const std::function<bool(const JobSample&)>& known = {}) {
-  metrics.family("harpe_job_" + name, type, help);
+  metrics.family("harpe_job_" + name, type_of(name), help);
   for (const JobSample& job : jobs) {
     if (!known || known(job)) metrics.sample(value(job), {{"job_id", job.id}});
   }
@@ -58,14 +62,14 @@ void each_job(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
 void measured(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
               const std::string& name, const std::string& help,
               const std::function<double(const JobSample&)>& value) {
-  each_job(metrics, jobs, name, MetricType::kGauge, help, value,
+  each_job(metrics, jobs, name, help, value,
            [&value](const JobSample& job) { return value(job) != 0; });
 }
 
 /// The pace, and by what the decision on it was made, of the jobs that had something to go by.
 void write_pace(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   each_job(
-      metrics, jobs, "pace_seconds", MetricType::kGauge,
+      metrics, jobs, "pace_seconds",
       "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
       [](const JobSample& job) { return job.pace->iteration_time->value; },
       [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
@@ -123,11 +127,11 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
                      {{"job_id", job.id}, {"phase", name_of(phase)}});
     }
   }
-  each_job(metrics, jobs, "ranks", MetricType::kGauge, "Ranks that the job has.",
+  each_job(metrics, jobs, "ranks", "Ranks that the job has.",
            [](const JobSample& job) { return double(job.ranks); });
-  each_job(metrics, jobs, "ranks_registered", MetricType::kGauge, "Ranks that have registered.",
+  each_job(metrics, jobs, "ranks_registered", "Ranks that have registered.",
            [](const JobSample& job) { return double(job.status.ranks_registered); });
-  each_job(metrics, jobs, "stragglers", MetricType::kGauge, "Pipelines that are stragglers.",
+  each_job(metrics, jobs, "stragglers", "Pipelines that are stragglers.",
            [](const JobSample& job) { return static_cast<double>(job.status.stragglers.size()); });
   measured(metrics, jobs, "iteration_time_seconds", "Mean time of the last iterations.",
            [](const JobSample& job) { return job.status.iteration_time.value; });
@@ -136,47 +140,44 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
   measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
            [](const JobSample& job) { return job.status.measured_all_max_time.value; });
   write_pace(metrics, jobs);
-  each_job(metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
+  each_job(metrics, jobs, "pause_asked", "Whether training is asked to pause.",
            [](const JobSample& job) { return job.pace && job.pace->pause ? 1.0 : 0.0; });
-  each_job(metrics, jobs, "paused", MetricType::kGauge,
+  each_job(metrics, jobs, "paused",
            "Whether training pauses: its ranks wait, or have ended to be started again.",
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
   // The counter starts at 0 in each process: if a restored sum were below the last one, Prometheus
   // would count it twice.
-  each_job(metrics, jobs, "energy_joules_total", MetricType::kCounter,
+  each_job(metrics, jobs, "energy_joules_total",
            "Energy that its ranks have reported since this server has the job.",
            [](const JobSample& job) { return job.energy.value; });
-  each_job(metrics, jobs, "energies_refused", MetricType::kGauge,
+  each_job(metrics, jobs, "energies_refused",
            "Reports whose energies count as not measured, as no GPU can have used so much, or so "
            "little.",
            [](const JobSample& job) { return double(job.status.energies_refused); });
   // A gauge: iterations may need more than those at all-max did.
-  each_job(metrics, jobs, "energy_saved_joules", MetricType::kGauge,
+  each_job(metrics, jobs, "energy_saved_joules",
            "Energy saved against the same iterations at all-max.",
            [](const JobSample& job) { return job.status.saved.value; });
-  each_job(metrics, jobs, "energy_saved_error_joules", MetricType::kGauge,
+  each_job(metrics, jobs, "energy_saved_error_joules",
            "Half-width of the 95 % interval of the energy saved.",
            [](const JobSample& job) { return job.status.saved_error.value; });
   measured(metrics, jobs, "time_over_allowed_ratio",
            "Mean of the newest 100 iterations by the plan over what the objective allows.",
            [](const JobSample& job) { return job.status.time_over_allowed; });
   each_job(
-      metrics, jobs, "plan_gap_ratio", MetricType::kGauge,
+      metrics, jobs, "plan_gap_ratio",
       "How far the plans in force are above the proven least energy, at most.",
       [](const JobSample& job) { return job.gap; },
       [](const JobSample& job) { return job.gap >= 0; });
 }
 
-void one(net::MetricsText& metrics, const std::string& name, MetricType type,
-         const std::string& help, double value) {
-  metrics.family("harpe_server_" + name, type, help);
-  metrics.sample(value);
-}
-
-double count(std::uint64_t number) {
-  return static_cast<double>(number);
+template <class Number>
+void one(net::MetricsText& metrics, const std::string& name, const std::string& help,
+         Number value) {
+  metrics.family("harpe_server_" + name, type_of(name), help);
+  metrics.sample(static_cast<double>(value));
 }
 
 /// What jobs count themselves is summed up anew each time.
@@ -192,55 +193,47 @@ void job_families(net::MetricsText& metrics, const JobRegistry& registry) {
   }
   metrics.family("harpe_server_jobs", MetricType::kGauge, "Jobs whose training goes on, by phase.");
   for (const JobPhase phase : kActivePhases) {
-    metrics.sample(count(in_phase[static_cast<std::size_t>(phase)]), {{"phase", name_of(phase)}});
+    metrics.sample(static_cast<double>(in_phase[static_cast<std::size_t>(phase)]),
+                   {{"phase", name_of(phase)}});
   }
   metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
                  "All jobs, by what is heard of them.");
   for (const auto& [activity, number] : registry.hosting().activities().count()) {
-    metrics.sample(count(number), {{"activity", name_of(activity)}});
+    metrics.sample(static_cast<double>(number), {{"activity", name_of(activity)}});
   }
-  one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
-      count(registry.hosting().table().loaded().size()));
-  one(metrics, "jobs_memory_bytes", MetricType::kGauge,
+  one(metrics, "jobs_in_memory", "Jobs in memory.", registry.hosting().table().loaded().size());
+  one(metrics, "jobs_memory_bytes",
       "What those take, by their specifications and ranks that have registered.",
-      count(registry.hosting().table().memory()));
-  one(metrics, "jobs_without_series", MetricType::kGauge,
+      registry.hosting().table().memory());
+  one(metrics, "jobs_without_series",
       "Jobs whose training goes on, but for which there is no room here.",
-      count(active - std::min(active, kMostJobMetrics)));
-  one(metrics, "ranks", MetricType::kGauge, "Ranks that have registered with jobs that go on.",
-      count(ranks));
-  one(metrics, "listeners", MetricType::kGauge, "Clients that listen to events.", count(listeners));
+      active - std::min(active, kMostJobMetrics));
+  one(metrics, "ranks", "Ranks that have registered with jobs that go on.", ranks);
+  one(metrics, "listeners", "Clients that listen to events.", listeners);
 }
 
 void planner_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobPlanner& planner = registry.planner();
-  one(metrics, "characterizations_total", MetricType::kCounter, "Jobs whose plans were made.",
-      count(planner.planned()));
-  one(metrics, "characterizations_running", MetricType::kGauge, "Plans being made.",
-      count(planner.running()));
-  one(metrics, "characterizations_waiting", MetricType::kGauge, "Jobs that wait for a worker.",
-      count(planner.waiting()));
+  one(metrics, "characterizations_total", "Jobs whose plans were made.", planner.planned());
+  one(metrics, "characterizations_running", "Plans being made.", planner.running());
+  one(metrics, "characterizations_waiting", "Jobs that wait for a worker.", planner.waiting());
   const PlanSearcher& searcher = registry.searcher();
-  one(metrics, "plan_searches_running", MetricType::kGauge,
+  one(metrics, "plan_searches_running",
       "Searches for a better plan than the one that a job runs by.", searcher.is_running() ? 1 : 0);
-  one(metrics, "plan_searches_waiting", MetricType::kGauge, "Jobs that wait for such a search.",
-      count(searcher.waiting()));
-  one(metrics, "better_plans_total", MetricType::kCounter, "Better plans that these have found.",
-      count(searcher.found()));
+  one(metrics, "plan_searches_waiting", "Jobs that wait for such a search.", searcher.waiting());
+  one(metrics, "better_plans_total", "Better plans that these have found.", searcher.found());
 }
 
 void store_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobSaver::Counts& counts = registry.hosting().saver().counts();
-  one(metrics, "saves_total", MetricType::kCounter, "Transactions of the store.",
-      count(counts.saves));
-  one(metrics, "save_failures_total", MetricType::kCounter, "Transactions that failed.",
-      count(counts.failures));
-  one(metrics, "jobs_refused", MetricType::kGauge, "Jobs that the store refuses.",
-      count(registry.hosting().saver().refused().size()));
-  one(metrics, "job_loads_total", MetricType::kCounter, "Jobs read from the store.",
-      count(registry.hosting().memory().counts().loads));
-  one(metrics, "job_unloads_total", MetricType::kCounter, "Idle jobs that have left memory.",
-      count(registry.hosting().memory().counts().unloads));
+  one(metrics, "saves_total", "Transactions of the store.", counts.saves);
+  one(metrics, "save_failures_total", "Transactions that failed.", counts.failures);
+  one(metrics, "jobs_refused", "Jobs that the store refuses.",
+      registry.hosting().saver().refused().size());
+  one(metrics, "job_loads_total", "Jobs read from the store.",
+      registry.hosting().memory().counts().loads);
+  one(metrics, "job_unloads_total", "Idle jobs that have left memory.",
+      registry.hosting().memory().counts().unloads);
 }
 
 /// The intensity that decisions use now. If no decision is possible, the newest known intensity.
@@ -333,38 +326,35 @@ void handle_server_metrics(ServerContext& context, const net::Reply& reply) {
   net::MetricsText metrics;
   metrics.family("harpe_server_info", MetricType::kGauge, "The server; always 1.");
   metrics.sample(1, {{"version", context.options.version}});
-  one(metrics, "uptime_seconds", MetricType::kGauge, "Time since the start.",
+  one(metrics, "uptime_seconds", "Time since the start.",
       (registry.clock().now() - context.started).value);
   job_families(metrics, registry);
-  one(metrics, "http_requests_total", MetricType::kCounter, "HTTP requests.",
-      count(context.requests));
+  one(metrics, "http_requests_total", "HTTP requests.", context.requests);
   metrics.family("harpe_server_http_responses_total", MetricType::kCounter, "Responses by status.");
   for (const auto& [status, number] : context.responses) {
-    metrics.sample(count(number), {{"status", std::to_string(status)}});
+    metrics.sample(static_cast<double>(number), {{"status", std::to_string(status)}});
   }
-  one(metrics, "http_rate_limited_total", MetricType::kCounter,
-      "Requests refused for being too many.", count(context.rate_limited));
+  one(metrics, "http_rate_limited_total", "Requests refused for being too many.",
+      context.rate_limited);
   if (context.options.transport) {
     const ServerTransport transport = context.options.transport();
-    one(metrics, "http_connections", MetricType::kGauge, "Open connections.",
-        count(transport.connections));
-    one(metrics, "http_connections_refused_total", MetricType::kCounter,
-        "Connections refused for being too many.", count(transport.connections_refused));
-    one(metrics, "http_buffered_bytes", MetricType::kGauge,
-        "Bytes of requests and answers that connections hold.", count(transport.buffered));
+    one(metrics, "http_connections", "Open connections.", transport.connections);
+    one(metrics, "http_connections_refused_total", "Connections refused for being too many.",
+        transport.connections_refused);
+    one(metrics, "http_buffered_bytes", "Bytes of requests and answers that connections hold.",
+        transport.buffered);
   }
   planner_families(metrics, registry);
-  one(metrics, "reports_total", MetricType::kCounter, "Iterations reported by ranks.",
-      count(counts.reports));
-  one(metrics, "plan_changes_total", MetricType::kCounter,
-      "Times that assignments of a job changed.", count(counts.plan_changes));
-  one(metrics, "assignments_delivered_total", MetricType::kCounter,
-      "Changed assignments handed to listeners.", count(counts.deliveries));
-  one(metrics, "assignment_delivery_seconds_total", MetricType::kCounter,
+  one(metrics, "reports_total", "Iterations reported by ranks.", counts.reports);
+  one(metrics, "plan_changes_total", "Times that assignments of a job changed.",
+      counts.plan_changes);
+  one(metrics, "assignments_delivered_total", "Changed assignments handed to listeners.",
+      counts.deliveries);
+  one(metrics, "assignment_delivery_seconds_total",
       "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
-  one(metrics, "assignment_delivery_seconds_max", MetricType::kGauge, "The longest of those times.",
+  one(metrics, "assignment_delivery_seconds_max", "The longest of those times.",
       counts.slowest_delivery);
-  one(metrics, "lease_held", MetricType::kGauge,
+  one(metrics, "lease_held",
       "Whether this server may command its jobs: 0 while it cannot reach the database that it "
       "shares.",
       registry.hosting().claims().is_lease_held() ? 1 : 0);

@@ -26,7 +26,7 @@
 #include "harpe/net/http/server_socket.h"
 #include "harpe/training/server/api.h"
 #include "harpe/training/server/training_server.h"
-#include "harpe/training/server/worker_pool.h"
+#include "harpe/training/server/workers.h"
 
 namespace harpe::training {
 

@@ -13,7 +13,7 @@
 #include "harpe/base/result.h"
 #include "harpe/net/http/http_server.h"
 #include "harpe/net/http/server_socket.h"
-#include "harpe/training/server/job_activity.h"
+#include "harpe/training/server/hosted_table.h"
 #include "harpe/training/store/server_lease.h"
 #include "harpe/training/wire/job_spec.h"
 

@@ -1,8 +1,8 @@
-#include "harpe/training/server/work_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "harpe/training/server/workers.h"
 
 namespace harpe::training {
 namespace {

@@ -1,5 +1,3 @@
-#include "harpe/training/server/zeus_requests.h"
-
 #include <limits>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include "harpe/base/text.h"
 #include "harpe/net/http/http_query.h"
 #include "harpe/net/http/http_responses.h"
+#include "harpe/training/server/zeus_routes.h"
 
 namespace harpe::training {
 namespace {

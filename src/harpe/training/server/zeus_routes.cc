@@ -23,7 +23,6 @@
 #include "harpe/plan/instruction/likely_instruction.h"
 #include "harpe/training/job/job.h"
 #include "harpe/training/server/job_routes.h"
-#include "harpe/training/server/zeus_requests.h"
 #include "harpe/training/wire/rank_events.h"
 #include "harpe/training/wire/wire.h"
 

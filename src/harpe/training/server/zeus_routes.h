@@ -11,16 +11,56 @@
 /// A training whose ranks take part is in what is stored of its job: it goes on at the next server
 /// that has the job.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
+#include "harpe/base/units.h"
 #include "harpe/net/http/http_message.h"
 #include "harpe/training/server/job_registry.h"
-#include "harpe/training/server/zeus_requests.h"
 
 namespace harpe::training {
+
+// What clients of Zeus's pipeline frequency server send (its release 0.16), read and checked as
+// that server does: what does not fit is answered with 422 and `{"detail": [{"loc", "msg",
+// "type"}]}`.
+
+/// What was read, or what to answer.
+template <class T>
+using ZeusRead = std::variant<T, net::HttpResponse>;
+
+struct ZeusJobInfo {
+  int pp_degree = 1, dp_degree = 1, tp_degree = 1;
+  std::optional<std::string> metadata;
+};
+ZeusRead<ZeusJobInfo> read_zeus_job(std::string_view body);
+
+struct ZeusRankInfo {
+  int rank = 0, dp_rank = 0, pp_rank = 0, tp_rank = 0;
+  std::vector<Megahertz> frequencies;
+};
+ZeusRead<ZeusRankInfo> read_zeus_rank(std::string_view body);
+
+/// By iteration, then by instruction: seconds or joules.
+using ZeusBreakdown = std::map<std::string, std::vector<std::vector<double>>>;
+
+struct ZeusResult {
+  int rank = 0;
+  std::vector<double> iteration_time, iteration_energy;  ///< s, J
+  ZeusBreakdown time, energy;
+};
+ZeusRead<ZeusResult> read_zeus_result(std::string_view body);
+
+/// The rank in the query of GET /schedule.
+ZeusRead<int> read_zeus_rank_number(const std::string& query);
+
+/// {"detail": "..."}
+net::HttpResponse zeus_error(int status, const std::string& detail);
 
 /// The id of the job of this server, or of another that shares its store, that a request of Zeus's
 /// is about; none where it names none.

@@ -1,4 +1,4 @@
-#include "harpe/training/server/worker_pool.h"
+#include "harpe/training/server/workers.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
