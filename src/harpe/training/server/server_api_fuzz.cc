@@ -456,6 +456,6 @@ void run(std::string_view input) {
 }  // namespace harpe::training
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  harpe::run({reinterpret_cast<const char*>(data), size});
+  harpe::training::run({reinterpret_cast<const char*>(data), size});
   return 0;
 }
