@@ -6,6 +6,7 @@
 
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
@@ -132,17 +133,10 @@ Objective read_objective(Fields& fields) {
 }
 
 Result<Objective> parse_objective(std::string_view text) {
-  const std::string what = "the objective";
-  const JsonValue document = HARPE_TRY(parse_json(text, what));
-  Diagnostics diagnostics(what);
-  Fields fields(document, what, diagnostics);
-  Objective objective;
-  if (diagnostics.empty()) {
-    objective = read_objective(fields);
-    fields.finish();
-  }
-  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  return objective;
+  return read_document<Objective>(text, "the objective",
+                                  [](Fields& fields, Diagnostics&, Objective& objective) {
+                                    objective = read_objective(fields);
+                                  });
 }
 
 bool is_valid(const Objective& objective) {
