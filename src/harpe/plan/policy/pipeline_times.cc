@@ -1,6 +1,5 @@
 #include "harpe/plan/policy/pipeline_times.h"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 
