@@ -93,15 +93,23 @@ bool is_of_an_hour(const carbon::LabelledIntensity& current) {
   return current.ladder != carbon::LadderStep::kYearlyMean;
 }
 
+/// The line of a LadderStep or ForecastStep.
+template <class Step>
+std::string ladder_text(Step step) {
+  return "ladder: " + std::string(carbon::text_of(step)) +
+         (carbon::carbon_control_allowed(step)
+              ? ""
+              : "; too uncertain to control by: keep a plan that does not move") +
+         "\n";
+}
+
 std::string current_text(const SourceView& view, const carbon::LabelledIntensity& current,
                          bool coloured) {
   const CarbonIntensity& intensity = current.intensity;
-  const bool control = carbon::carbon_control_allowed(current.ladder);
   std::string text =
       painted(grams_text(intensity.grams_per_kwh) + " " + kGramsUnit, Paint::kBold, coloured) +
       "  " + view.source + ", " + std::string(text_of(intensity.kind)) + "\n";
-  text += "ladder: " + std::string(carbon::text_of(current.ladder)) +
-          (control ? "" : "; too uncertain to control by: keep a plan that does not move") + "\n";
+  text += ladder_text(current.ladder);
   if (is_of_an_hour(current)) {
     text += "of " + minute_text(current.start) + " to " +
             minute_text(current.start + current.step).substr(11) + " UTC" +
@@ -192,12 +200,8 @@ std::string forecast_text(const SourceView& view, const carbon::LabelledForecast
                           bool coloured) {
   const carbon::IntensitySeries& series = forecast.expected;
   std::string text = painted(view.source, Paint::kBold, coloured) + ": " +
-                     std::string(text_of(series.kind)) +
-                     "\nladder: " + std::string(carbon::text_of(forecast.ladder)) +
-                     (carbon::carbon_control_allowed(forecast.ladder)
-                          ? ""
-                          : "; too uncertain to control by: keep a plan that does not move") +
-                     "\nissued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
+                     std::string(text_of(series.kind)) + "\n" + ladder_text(forecast.ladder) +
+                     "issued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
   Table table = Table::of({"UTC", "g/kWh"});
   const bool intervals = !forecast.lower.empty();
   if (intervals) table.columns.push_back({.heading = "80 % of what comes"});
@@ -249,11 +253,14 @@ std::string forecast_csv(const SourceView& view, const carbon::LabelledForecast&
   return text;
 }
 
+SourceView view_of(const SourceArguments& arguments, const carbon::CarbonSource& source) {
+  return {.source = arguments.text, .identity = source.identity(), .method = source.method()};
+}
+
 Result<Outcome> run_now(const SourceArguments& arguments, Console& console) {
   const auto source = HARPE_TRY(open_source(arguments));
   const carbon::LabelledIntensity current = HARPE_TRY(source->current());
-  const SourceView view{
-      .source = arguments.text, .identity = source->identity(), .method = source->method()};
+  const SourceView view = view_of(arguments, *source);
   return Outcome{.text = current_text(view, current, console.colour_out),
                  .json = current_json(view, current)};
 }
@@ -270,8 +277,7 @@ Result<Outcome> run_history(const HistoryArguments& arguments) {
   const carbon::UtcTime to = arguments.to.value_or(now);
   const carbon::UtcTime from = arguments.from.value_or(to - carbon::whole_hours(24));
   const carbon::LabelledHistory history = HARPE_TRY(source->history(from, to));
-  const SourceView view{
-      .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
+  const SourceView view = view_of(arguments.source, *source);
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, history_csv(view, history)));
   return Outcome{.text = history_text(view, history), .json = history_json(view, history)};
 }
@@ -293,8 +299,7 @@ Result<carbon::WholeSeconds> parse_horizon(std::string_view text) {
 Result<Outcome> run_forecast(const ForecastArguments& arguments, Console& console) {
   const auto source = HARPE_TRY(open_source(arguments.source));
   const carbon::LabelledForecast forecast = HARPE_TRY(source->forecast(arguments.horizon));
-  const SourceView view{
-      .source = arguments.source.text, .identity = source->identity(), .method = source->method()};
+  const SourceView view = view_of(arguments.source, *source);
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, forecast_csv(view, forecast)));
   return Outcome{.text = forecast_text(view, forecast, console.colour_out),
                  .json = forecast_json(view, forecast)};

@@ -11,7 +11,6 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/account_words.h"
-#include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
 
 namespace harpe::command {
@@ -43,12 +42,17 @@ std::string hours_text(Seconds time) {
   return grouped(hours, hours < 1 ? 4 : 2);
 }
 
+/// "15 min", "90 s".
+std::string step_text(carbon::WholeSeconds step) {
+  const std::int64_t seconds = step.count();
+  return seconds % 60 == 0 ? std::to_string(seconds / 60) + " min" : std::to_string(seconds) + " s";
+}
+
 std::string energy_sentence(const CarbonInventory& inventory) {
   const carbon::EnergyUse& used = inventory.total.used;
   std::set<std::string> steps;
   for (const carbon::LedgerRun& run : inventory.runs) {
-    const std::int64_t step = run.ledger.step().count();
-    steps.insert(step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
+    steps.insert(step_text(run.ledger.step()));
   }
   std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
                      " of devices, from " + carbon::utc_text(inventory.total.begin) + " to " +
@@ -111,10 +115,8 @@ void add_intensity(const std::string& word, const std::string& source,
   std::string text = word + ": " + source + " (" +
                      std::string(text_of(intensity.intensity.series.kind)) +
                      (intensity.data_source.empty() ? "" : ", " + intensity.data_source) + ")";
-  const std::int64_t step = intensity.intensity.series.step.count();
   if (intensity.identity.provider != "constant") {
-    text += ", intervals of " +
-            (step % 60 == 0 ? std::to_string(step / 60) + " min" : std::to_string(step) + " s");
+    text += ", intervals of " + step_text(intensity.intensity.series.step);
   }
   const std::string fetched = fetched_text(intensity);
   if (!fetched.empty()) text += ", " + fetched;
@@ -203,27 +205,21 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
         inventory.stretches.size() == 1
             ? std::string()
             : " of " + carbon::utc_text(stretch.from) + " to " + carbon::utc_text(stretch.to);
-    carbon::CarbonAccount account, contract;
-    for (std::size_t i = 0; i < inventory.runs.size(); ++i) {
-      if (&stretch != &inventory.stretches[inventory.stretch_of[i]]) continue;
-      const carbon::CarbonAccount one = carbon::account_for(
-          inventory.runs[i].ledger, stretch.intensity.intensity, inventory.terms.account);
-      for (std::size_t k = 0; k < carbon::kIntensityBases; ++k)
-        account.by_basis[k] += one.by_basis[k];
-      account.site += one.site;
-      if (!stretch.contract) continue;
-      const carbon::CarbonAccount other = carbon::account_for(
-          inventory.runs[i].ledger, stretch.contract->intensity, inventory.terms.account);
-      for (std::size_t k = 0; k < carbon::kIntensityBases; ++k)
-        contract.by_basis[k] += other.by_basis[k];
-      contract.site += other.site;
-    }
-    add_intensity("Intensity" + time + ", location-based", inventory.source, stretch.intensity,
-                  account, lines);
-    if (stretch.contract) {
-      add_intensity("Intensity" + time + ", market-based", inventory.contract_source,
-                    *stretch.contract, contract, lines);
-    }
+    const auto add = [&](const std::string& basis, const std::string& source,
+                         const carbon::AccountingIntensity& intensity) {
+      carbon::CarbonAccount account;
+      for (std::size_t i = 0; i < inventory.runs.size(); ++i) {
+        if (&stretch != &inventory.stretches[inventory.stretch_of[i]]) continue;
+        const carbon::CarbonAccount one = carbon::account_for(
+            inventory.runs[i].ledger, intensity.intensity, inventory.terms.account);
+        for (std::size_t k = 0; k < carbon::kIntensityBases; ++k)
+          account.by_basis[k] += one.by_basis[k];
+        account.site += one.site;
+      }
+      add_intensity("Intensity" + time + ", " + basis, source, intensity, account, lines);
+    };
+    add("location-based", inventory.source, stretch.intensity);
+    if (stretch.contract) add("market-based", inventory.contract_source, *stretch.contract);
   }
   lines.push_back(sum_sentence(inventory));
   lines.push_back(embodied_sentence(inventory));

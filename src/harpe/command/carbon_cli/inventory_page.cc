@@ -3,7 +3,6 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/carbon_cli/account_words.h"
-#include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/carbon_cli/inventory_view.h"
 #include "harpe/report/frame.h"
 #include "harpe/report/usage_page.h"

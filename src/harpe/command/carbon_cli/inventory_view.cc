@@ -5,8 +5,6 @@
 
 #include "harpe/base/csv.h"
 #include "harpe/base/text.h"
-#include "harpe/command/carbon_cli/account_words.h"
-#include "harpe/command/carbon_cli/inventory_table.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/text_layout.h"
 
