@@ -11,6 +11,22 @@
 
 namespace harpe::command {
 
+/// Options and flags that are added while this object lives are in a group of the help.
+class OptionGroup {
+ public:
+  OptionGroup(CLI::App& app, const std::string& name)
+      : app_(app), before_(app.option_defaults()->get_group()) {
+    app.option_defaults()->group(name);
+  }
+  ~OptionGroup() { app_.option_defaults()->group(before_); }
+  OptionGroup(const OptionGroup&) = delete;
+  OptionGroup& operator=(const OptionGroup&) = delete;
+
+ private:
+  CLI::App& app_;
+  std::string before_;
+};
+
 /// Adds an option whose text `parse` turns into a `Result`; an error ends the command line.
 /// \param value_name  what the value is, in capitals, with its unit: "SECONDS".
 template <class T, class Parse>

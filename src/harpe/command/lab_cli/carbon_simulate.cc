@@ -15,7 +15,6 @@
 #include "harpe/command/command/options.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/lab_cli/lab_cli.h"
-#include "harpe/command/lab_cli/outcome_spread.h"
 #include "harpe/command/lab_cli/pace_choices.h"
 #include "harpe/command/lab_cli/series_options.h"
 #include "harpe/command/lab_cli/simulation_view.h"
@@ -245,53 +244,51 @@ Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
 }
 
 void add_job_options(CLI::App& app, SimulateArguments& arguments) {
-  const std::string group = "Job";
-  const auto in_group = [&](CLI::Option* option) { option->group(group); };
-  in_group(add_text(app, "--frontier", "FILE.json", "Its frontier, as harpe plan --out writes it",
-                    arguments.frontier));
-  in_group(add_text(app, "--plan-table", "FILE.json", "Its table of plans, of a server's job",
-                    arguments.plan_table));
-  in_group(add_text(app, "--profile", "FILE.json",
-                    "Its profile of power limits (Zeus's, or of harpe run --optimize)",
-                    arguments.profile));
-  in_group(app.add_option("--compare", arguments.compared,
-                          "The same job under other controls, too, for what part of a gain is due "
-                          "to which: one-setting, one clock for all computations (of --frontier), "
-                          "or files of the same work as --frontier, --plan-table or --profile read")
-               ->type_name("one-setting|FILE.json")
-               ->allow_extra_args(false));
-  in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
-               ->type_name("H")
-               ->check(CLI::Range(0.01, 1e5)));
-  in_group(app.add_option("--deadline-factor", arguments.job.deadline_factor,
-                          "Its deadline, over those hours (default 1.25)")
-               ->type_name("D")
-               ->check(CLI::Range(1.0, 100.0)));
-  in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
-  in_group(add_parsed(app, "--idle-power", "WATTS",
-                      "What it holds draws while it pauses (default: a fifth of its power at the "
-                      "fastest pace, an assumption)",
-                      arguments.idle_power, parse_watts));
-  in_group(add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
-                      arguments.job.pause.stop, parse_seconds));
-  in_group(add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
-                      arguments.job.pause.start, parse_seconds));
-  in_group(add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
-                      arguments.job.pause.min_dwell, parse_seconds));
-  in_group(add_parsed(app, "--host-power", "WATTS",
-                      "What its nodes draw beside their GPUs while it runs (default 0)",
-                      arguments.job.host_power, parse_watts));
-  in_group(add_parsed(app, "--embodied", "KG/LIFETIME",
-                      "Of each device it holds: 150kg/5y (default: not counted)",
-                      arguments.embodied, parse_embodied));
-  in_group(app.add_option("--devices", arguments.devices, "How many these are (default 1)")
-               ->type_name("N")
-               ->check(CLI::Range(1, 10'000'000)));
-  in_group(app.add_flag("--unknown-length", arguments.is_unknown_length,
-                        "It does not say how long it is; its deadline factor bounds how much "
-                        "slower it runs at any time, beside the slack"));
-  in_group(add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
-                      arguments.slack, parse_seconds));
+  const OptionGroup group(app, "Job");
+  add_text(app, "--frontier", "FILE.json", "Its frontier, as harpe plan --out writes it",
+           arguments.frontier);
+  add_text(app, "--plan-table", "FILE.json", "Its table of plans, of a server's job",
+           arguments.plan_table);
+  add_text(app, "--profile", "FILE.json",
+           "Its profile of power limits (Zeus's, or of harpe run --optimize)", arguments.profile);
+  app.add_option("--compare", arguments.compared,
+                 "The same job under other controls, too, for what part of a gain is due "
+                 "to which: one-setting, one clock for all computations (of --frontier), "
+                 "or files of the same work as --frontier, --plan-table or --profile read")
+      ->type_name("one-setting|FILE.json")
+      ->allow_extra_args(false);
+  app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
+      ->type_name("H")
+      ->check(CLI::Range(0.01, 1e5));
+  app.add_option("--deadline-factor", arguments.job.deadline_factor,
+                 "Its deadline, over those hours (default 1.25)")
+      ->type_name("D")
+      ->check(CLI::Range(1.0, 100.0));
+  app.add_flag("--pause", arguments.job.pause.allowed, "It may pause");
+  add_parsed(app, "--idle-power", "WATTS",
+             "What it holds draws while it pauses (default: a fifth of its power at the "
+             "fastest pace, an assumption)",
+             arguments.idle_power, parse_watts);
+  add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
+             arguments.job.pause.stop, parse_seconds);
+  add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
+             arguments.job.pause.start, parse_seconds);
+  add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+             arguments.job.pause.min_dwell, parse_seconds);
+  add_parsed(app, "--host-power", "WATTS",
+             "What its nodes draw beside their GPUs while it runs (default 0)",
+             arguments.job.host_power, parse_watts);
+  add_parsed(app, "--embodied", "KG/LIFETIME",
+             "Of each device it holds: 150kg/5y (default: not counted)", arguments.embodied,
+             parse_embodied);
+  app.add_option("--devices", arguments.devices, "How many these are (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_flag("--unknown-length", arguments.is_unknown_length,
+               "It does not say how long it is; its deadline factor bounds how much "
+               "slower it runs at any time, beside the slack");
+  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+             arguments.slack, parse_seconds);
 }
 
 Result<double> parse_percent_share(std::string_view text) {
@@ -301,37 +298,36 @@ Result<double> parse_percent_share(std::string_view text) {
 }
 
 void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
-  const auto in_group = [&](CLI::Option* option) { option->group("Planning"); };
-  in_group(add_parsed(app, "--guard", "PERCENT",
-                      "Risk no more than to emit so much more than one steady pace (default: no "
-                      "guard; see docs/carbon.md)",
-                      arguments.job.guard,
-                      [](std::string_view text) -> Result<std::optional<double>> {
-                        return std::optional(HARPE_TRY(parse_percent(text)) / 100);
-                      }));
-  in_group(add_parsed(app, "--guard-confidence", "PERCENT",
-                      "With so many of the errors that past forecasts made (default 99); 100: "
-                      "whatever is forecast, within what four weeks have seen",
-                      arguments.job.guard_share, [](std::string_view text) -> Result<double> {
-                        return 1 - HARPE_TRY(parse_percent_share(text));
-                      }));
+  const OptionGroup group(app, "Planning");
+  add_parsed(app, "--guard", "PERCENT",
+             "Risk no more than to emit so much more than one steady pace (default: no "
+             "guard; see docs/carbon.md)",
+             arguments.job.guard, [](std::string_view text) -> Result<std::optional<double>> {
+               return std::optional(HARPE_TRY(parse_percent(text)) / 100);
+             });
+  add_parsed(app, "--guard-confidence", "PERCENT",
+             "With so many of the errors that past forecasts made (default 99); 100: "
+             "whatever is forecast, within what four weeks have seen",
+             arguments.job.guard_share, [](std::string_view text) -> Result<double> {
+               return 1 - HARPE_TRY(parse_percent_share(text));
+             });
   add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
-  in_group(add_parsed(app, "--error-share", "PERCENT",
-                      "What if forecasts erred by so much of what they do (default 100): what a "
-                      "better one, such as of weather, would bring",
-                      arguments.error_share, parse_percent_share));
+  add_parsed(app, "--error-share", "PERCENT",
+             "What if forecasts erred by so much of what they do (default 100): what a "
+             "better one, such as of weather, would bring",
+             arguments.error_share, parse_percent_share);
   const auto set_eta = [&arguments](double eta) {
     arguments.job.chase.eta = eta;
     arguments.shows_chase = true;
   };
-  in_group(app.add_option_function<double>("--chase-eta", set_eta,
-                                           "Chase's weight of carbon (default 0.24); compares it "
-                                           "with one limit all along, too")
-               ->type_name("ETA")
-               ->check(CLI::Range(0.0, 1.0)));
-  in_group(add_parsed(app, "--chase-power", "WATTS",
-                      "Its highest power (default: that of the fastest pace; published: 300W)",
-                      arguments.chase_power, parse_watts));
+  app.add_option_function<double>("--chase-eta", set_eta,
+                                  "Chase's weight of carbon (default 0.24); compares it "
+                                  "with one limit all along, too")
+      ->type_name("ETA")
+      ->check(CLI::Range(0.0, 1.0));
+  add_parsed(app, "--chase-power", "WATTS",
+             "Its highest power (default: that of the fastest pace; published: 300W)",
+             arguments.chase_power, parse_watts);
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include "harpe/command/lab_cli/emulate_options.h"
 #include "harpe/command/lab_cli/emulate_output.h"
 #include "harpe/command/lab_cli/emulate_plans.h"
-#include "harpe/command/lab_cli/emulate_power.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/command/lab_cli/pipeline_threads.h"
 #include "harpe/command/plan_cli/late_replay.h"

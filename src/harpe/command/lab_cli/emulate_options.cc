@@ -7,14 +7,12 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/option_file.h"
+#include "harpe/command/command/options.h"
 #include "harpe/command/plan_cli/cluster_options.h"
 #include "harpe/plan/policy/plan_choice.h"
 
 namespace harpe::command {
 namespace {
-
-constexpr const char* kCluster = "Emulated cluster";
-constexpr const char* kEvents = "Stragglers, caps and failures";
 
 /// Returns false for keys whose place an option of this command takes, or that are for the files
 /// and searches of `harpe plan` alone.
@@ -88,52 +86,43 @@ Result<double> parse_deviation(std::string_view text) {
 }
 
 void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
+  const OptionGroup group(app, "Emulated cluster");
   constexpr std::int64_t kMost = 100'000'000;
   add_parsed(app, "--iterations", "N", "Iterations to emulate (default: those of --hours, a month)",
              arguments.iterations,
-             [](const std::string& text) { return parse_whole(text, 1, kMost); })
-      ->group(kCluster);
+             [](const std::string& text) { return parse_whole(text, 1, kMost); });
   add_parsed(app, "--tokens", "N",
              "Tokens of an iteration, all pipelines together: the answer is also per token",
-             arguments.tokens,
-             [](const std::string& text) -> Result<double> {
+             arguments.tokens, [](const std::string& text) -> Result<double> {
                const auto value = parse_number(text);
                if (value && *value >= 1 && *value <= 1e15) return *value;
                return Error::invalid("expected a number of tokens, found " + in_quotes(text));
-             })
-      ->group(kCluster);
+             });
   add_text(app, "--gpu", "MODEL",
            "GPU whose blocking power counts where --blocking-power is not given (see harpe synth "
            "--list)",
-           arguments.gpu)
-      ->group(kCluster);
+           arguments.gpu);
   add_parsed(app, "--overhead", "SECONDS",
              "Time of every iteration after its slowest pipeline, in which all GPUs wait, s: "
              "gradient reduction, optimizer, logging (default 0)",
-             arguments.overhead, parse_seconds)
-      ->group(kCluster);
+             arguments.overhead, parse_seconds);
   add_parsed(app, "--noise", "PERCENT",
              "Standard deviation of time and energy of an instruction, % (default 0)",
-             arguments.noise, parse_deviation)
-      ->group(kCluster);
+             arguments.noise, parse_deviation);
   add_parsed(app, "--power-spread", "PERCENT",
              "Standard deviation of power between nodes, % (default 0.7, measured over 64 nodes)",
-             arguments.power_spread, parse_deviation)
-      ->group(kCluster);
+             arguments.power_spread, parse_deviation);
   add_parsed(app, "--seed", "N", "Seed of all that is random (default 1)", arguments.seed,
              [](const std::string& text) -> Result<std::uint64_t> {
                return static_cast<std::uint64_t>(
                    HARPE_TRY(parse_whole(text, 0, std::numeric_limits<std::int64_t>::max())));
-             })
-      ->group(kCluster);
+             });
   add_parsed(app, "--jobs", "N", "Processors to use; results do not depend on it (default 1)",
-             arguments.jobs, count_within(1, 1024))
-      ->group(kCluster);
+             arguments.jobs, count_within(1, 1024));
   app.add_flag("--through-job", arguments.through_job,
                "Also train with the decisions of a real job, the state machine that a server runs: "
                "how soon it notices stragglers, and how far its own account of the saving is from "
-               "the truth. --iterations (default 500), with --straggler, --noise and --overhead")
-      ->group(kCluster);
+               "the truth. --iterations (default 500), with --straggler, --noise and --overhead");
 }
 
 /// Adds an option that may be given several times.
@@ -151,8 +140,7 @@ void add_stragglers(CLI::App& app, const std::string& name, const std::string& t
          },
          help)
       ->type_name(type)
-      ->allow_extra_args(false)
-      ->group(kEvents);
+      ->allow_extra_args(false);
 }
 
 void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
@@ -170,87 +158,73 @@ void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--power-limit", "WATTS",
              "Power limit of each GPU, W: at a clock at which an instruction draws more it takes "
              "what it takes at the highest one at which it does not. Plans know it",
-             arguments.power_limit,
-             [](const std::string& text) -> Result<Watts> {
+             arguments.power_limit, [](const std::string& text) -> Result<Watts> {
                const Watts limit = HARPE_TRY(parse_watts(text));
                if (limit > Watts{0}) return limit;
                return Error::invalid("expected more than 0 W, found " + in_quotes(text));
-             })
-      ->group(kEvents);
+             });
 }
 
 void add_event_options(CLI::App& app, EmulateArguments& arguments) {
+  const OptionGroup group(app, "Stragglers, caps and failures");
   add_straggler_options(app, arguments);
   add_text(app, "--straggler-trace", "FILE",
            "Stragglers from a CSV file: pipeline,begin_iteration,end_iteration,slowdown, or with "
            "begin_s,end_s",
-           arguments.straggler_trace)
-      ->group(kEvents);
+           arguments.straggler_trace);
   add_parsed(app, "--reaction", "N",
              "Iterations in a row that a straggler is slow before the others slow down (default 8, "
              "as a job does)",
-             arguments.reaction, count_within(0, 1000))
-      ->group(kEvents);
+             arguments.reaction, count_within(0, 1000));
   add_text(app, "--power-cap", "WATTS|FILE",
            "Average power that all GPUs together may draw, W, or a CSV file of it: time_s,watts",
-           arguments.power_cap)
-      ->group(kEvents);
+           arguments.power_cap);
   add_parsed(app, "--checkpoint-every", "N", "Iterations between checkpoints (default: none)",
              arguments.checkpoint_every,
-             [](const std::string& text) { return parse_whole(text, 1, 1'000'000'000); })
-      ->group(kEvents);
+             [](const std::string& text) { return parse_whole(text, 1, 1'000'000'000); });
   add_parsed(app, "--checkpoint-time", "SECONDS", "Time of a checkpoint, s (default 0)",
-             arguments.checkpoint_time, parse_seconds)
-      ->group(kEvents);
+             arguments.checkpoint_time, parse_seconds);
   add_parsed(app, "--failure-every", "TIME",
              "Mean time between failures of the whole cluster, s, or with a unit, such as 12h; it "
              "restarts from its last checkpoint (default: none)",
-             arguments.failure_every, parse_seconds)
-      ->group(kEvents);
+             arguments.failure_every, parse_seconds);
   add_parsed(app, "--restart-time", "SECONDS", "Time of a restart, s (default 0)",
-             arguments.restart_time, parse_seconds)
-      ->group(kEvents);
+             arguments.restart_time, parse_seconds);
 }
 
 void add_output_options(CLI::App& app, EmulateArguments& arguments) {
-  constexpr const char* kOutput = "Output";
+  const OptionGroup group(app, "Output");
   constexpr Seconds kMostRecorded{3600};
   add_text(app, "--out", "DIR",
            "Write there: emulation.html, a page for those who decide; emulation.json; "
            "iterations.csv; power.csv, power.svg and spectrum.csv, the power over time",
-           arguments.out)
-      ->group(kOutput);
+           arguments.out);
   add_parsed(app, "--power-time", "SECONDS",
              "Time from the start of which power.csv has the power, in steps of 10 ms, s (default: "
              "three iterations, from 180 to 600)",
-             arguments.power_time,
-             [kMostRecorded](const std::string& text) -> Result<Seconds> {
+             arguments.power_time, [kMostRecorded](const std::string& text) -> Result<Seconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));
                if (time > Seconds{0} && time <= kMostRecorded) return time;
                return Error::invalid("expected more than 0 s and at most an hour, found " +
                                      in_quotes(text));
-             })
-      ->group(kOutput);
+             });
   add_parsed(app, "--power-pipelines", "N",
              "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
-             arguments.power_pipelines, count_within(0, 64))
-      ->group(kOutput);
+             arguments.power_pipelines, count_within(0, 64));
   add_parsed(
       app, "--power-format", "table|parquet|catalogue|openg2g",
       "Layout of the power over time: a table of the job, nodes and GPUs as power.csv or "
       "power.parquet, or a power.csv with one row for each step and GPU and metadata.json beside "
       "it, as a catalogue of power traces takes it, or a power.csv of the mean GPU as OpenG2G's "
       "training load takes it (default table)",
-      arguments.power_format,
-      [](const std::string& text) -> Result<PowerFormat> {
+      arguments.power_format, [](const std::string& text) -> Result<PowerFormat> {
         if (text == "table") return PowerFormat::kTable;
         if (text == "parquet") return PowerFormat::kParquet;
         if (text == "catalogue") return PowerFormat::kCatalogue;
         if (text == "openg2g") return PowerFormat::kOpenG2g;
         return Error::invalid("expected table, parquet, catalogue or openg2g, found " +
                               in_quotes(text));
-      })
-      ->group(kOutput);
+      });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/command/command/options.h"
-#include "harpe/command/lab_cli/emulate_power.h"
+#include "harpe/command/lab_cli/emulate_output.h"
 #include "harpe/command/plan_cli/job_options.h"
 #include "harpe/lab/emulation/cluster_emulation.h"
 

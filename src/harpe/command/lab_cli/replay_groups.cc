@@ -1,4 +1,3 @@
-#include "harpe/command/lab_cli/replay_groups.h"
 
 #include <algorithm>
 #include <map>
@@ -40,8 +39,8 @@ struct GroupFigures {
 using TracedJobs = std::map<std::string, lab::TracedJob>;
 
 Result<TracedJobs> traced_jobs(const std::vector<lab::JobGroup>& groups,
-                               const GroupsArguments& arguments) {
-  const lab::Traces traces = HARPE_TRY(read_traces(arguments.directory, arguments.gpu));
+                               const ZeusArguments& arguments) {
+  const lab::Traces traces = HARPE_TRY(read_traces(arguments.directory, arguments.gpus.front()));
   TracedJobs jobs;
   for (const lab::JobGroup& group : groups) {
     if (jobs.contains(group.dataset)) continue;
@@ -52,7 +51,8 @@ Result<TracedJobs> traced_jobs(const std::vector<lab::JobGroup>& groups,
                             " is of the dataset " + in_quotes(group.dataset) +
                             ", which the traces do not have");
     }
-    lab::TracedJob job = HARPE_TRY(lab::traced_job(traces, *dataset, arguments.gpu, arguments.eta));
+    lab::TracedJob job = HARPE_TRY(
+        lab::traced_job(traces, *dataset, arguments.gpus.front(), arguments.etas.front()));
     job.horizon = arguments.horizon;
     jobs.emplace(group.dataset, std::move(job));
   }
@@ -144,7 +144,7 @@ Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
 
 }  // namespace
 
-Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console) {
+Result<Outcome> replay_groups(const ZeusArguments& arguments, Console& console) {
   const std::string text = HARPE_TRY(read_input_file(arguments.groups));
   const std::vector<lab::JobGroup> groups =
       HARPE_TRY(lab::parse_job_groups(text, arguments.groups));
@@ -167,7 +167,7 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
       one.costs.by_default += costs.by_default / arguments.seeds;
       one.costs.zeus += costs.zeus / arguments.seeds;
       one.costs.harpe += costs.harpe / arguments.seeds;
-      csv += csv_cell(group.name) + "," + group.dataset + "," + arguments.gpu + "," +
+      csv += csv_cell(group.name) + "," + group.dataset + "," + arguments.gpus.front() + "," +
              std::to_string(seed) + "," + std::to_string(one.jobs) + "," +
              shortest(costs.by_default) + "," + shortest(costs.zeus) + "," + shortest(costs.harpe) +
              "\n";
@@ -182,8 +182,8 @@ Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console
   Costs mean;
   const std::string table = table_of(figures, mean);
   Outcome outcome{.text = table,
-                  .json = json_text({{"gpu", arguments.gpu},
-                                     {"eta", arguments.eta},
+                  .json = json_text({{"gpu", arguments.gpus.front()},
+                                     {"eta", arguments.etas.front()},
                                      {"seeds", arguments.seeds},
                                      {"groups", std::move(list)},
                                      {"mean_cost_over_oracle", costs_json(mean)}})};

@@ -21,7 +21,6 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/lab_cli/lab_cli.h"
 #include "harpe/command/lab_cli/regret_page.h"
-#include "harpe/command/lab_cli/replay_groups.h"
 #include "harpe/command/lab_cli/zeus_runs.h"
 #include "harpe/report/report.h"
 #include "harpe/zeus/batch_size/pay_back.h"
@@ -330,15 +329,7 @@ Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
   if (arguments.gpus.size() > 1 || arguments.etas.size() > 1) {
     return Error::invalid("--groups goes with one GPU and one eta");
   }
-  return replay_groups({.groups = arguments.groups,
-                        .directory = arguments.directory,
-                        .gpu = arguments.gpus[0],
-                        .csv = arguments.csv,
-                        .seeds = arguments.seeds,
-                        .eta = arguments.etas[0],
-                        .prior = arguments.prior,
-                        .horizon = arguments.horizon},
-                       console);
+  return replay_groups(arguments, console);
 }
 
 /// Returns the sources of the page: the traces, with their digests.

@@ -94,6 +94,7 @@ Result<carbon::IntensitySeries> read_series(const std::string& file,
 }
 
 void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArguments& arguments) {
+  const OptionGroup group(app, "Options");
   add_text(app, "--exogenous", "FILE.csv",
            "Weather, load, ...: a column of times in UTC and columns of numbers. " + use,
            arguments.file);

@@ -1,30 +1,24 @@
 #include "harpe/command/lab_cli/simulation_view.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/text_layout.h"
-#include "harpe/command/lab_cli/outcome_spread.h"
 
 namespace harpe::command {
 namespace {
 
-struct ControlWay {
+/// A way to choose the speed.
+struct SimulatedWay {
   const char* key;
   const char* name;
   lab::WayOutcome lab::StartOutcome::* outcome;
 };
 
-constexpr std::array<ControlWay, 3> kControlWays{
+constexpr std::array<SimulatedWay, 3> kControlWays{
     {{"static", "best static", &lab::StartOutcome::best_static},
      {"harpe", "Harpe", &lab::StartOutcome::harpe},
      {"hindsight", "hindsight", &lab::StartOutcome::hindsight}}};
@@ -149,12 +143,7 @@ std::string compared_controls_text(const SimulationView& view) {
   return text;
 }
 
-struct Way {
-  const char* key;
-  const char* name;
-  lab::WayOutcome lab::StartOutcome::* outcome;
-};
-constexpr std::array<Way, 7> kWays{
+constexpr std::array<SimulatedWay, 7> kSimulatedWays{
     {{"all_max", "all-max", &lab::StartOutcome::all_max},
      {"steady", "steady", &lab::StartOutcome::steady},
      {"static", "best static", &lab::StartOutcome::best_static},
@@ -220,7 +209,7 @@ Json way_json(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* w
       {"saving_over_static", spread_json(saving_of(view, way))}};
 }
 
-std::vector<std::string> cells_of(const SimulationView& view, const Way& way) {
+std::vector<std::string> cells_of(const SimulationView& view, const SimulatedWay& way) {
   const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
   const OutcomeSpread saved = saving_of(view, way.outcome);
   const bool is_stand_in = way.outcome == &lab::StartOutcome::all_max && !view.job.all_max;
@@ -257,7 +246,7 @@ void add_controls(const SimulationView& view, Json& document) {
 }
 
 /// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
-bool is_shown(const SimulationView& view, const Way& way) {
+bool is_shown(const SimulationView& view, const SimulatedWay& way) {
   if (way.outcome == &lab::StartOutcome::chase_static) return view.shows_chase;
   return way.outcome != &lab::StartOutcome::chase || view.money.empty();
 }
@@ -295,7 +284,7 @@ std::string simulation_text(const SimulationView& view) {
                      " starts over the series\n\n";
   Table table = Table::of({"", view.money.empty() ? "kg CO2eq" : view.money, "kWh", "hours",
                            "saving+", "spread", "worst start"});
-  for (const Way& way : kWays) {
+  for (const SimulatedWay& way : kSimulatedWays) {
     if (is_shown(view, way)) table.add(cells_of(view, way));
   }
   text += table.text(false);
@@ -342,7 +331,8 @@ std::string simulation_json(const SimulationView& view) {
                    {"error_share", view.error_share},
                    {"starts", view.outcomes.size()},
                    {"all_max_known", job.all_max.has_value()}};
-  for (const Way& way : kWays) document["ways"][way.key] = way_json(view, way.outcome);
+  for (const SimulatedWay& way : kSimulatedWays)
+    document["ways"][way.key] = way_json(view, way.outcome);
   document["saving_over_static"] = {
       {"chase", saving_of(view, &lab::StartOutcome::chase).mean},
       {"harpe", harpe.mean},

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/command/command/console.h"
+#include "harpe/command/command/command.h"
 #include "harpe/lab/replay/comparison.h"
 #include "harpe/lab/replay/traces.h"
 
@@ -51,5 +51,9 @@ struct ZeusRun {
 /// By GPU, then eta, as the arguments have them. `kInvalidInput` for files that cannot be read as
 /// traces, and for more seeds in all than memory should hold.
 Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console);
+
+/// `harpe replay zeus --groups`: recurring jobs that overlap (replay/concurrent_recurrences.h), of
+/// one GPU and eta.
+Result<Outcome> replay_groups(const ZeusArguments& arguments, Console& console);
 
 }  // namespace harpe::command

@@ -17,18 +17,37 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/lab/emulation/emulated_cluster.h"
-#include "harpe/lab/emulation/power_cap_trace.h"
 #include "harpe/lab/emulation/power_recorder.h"
 #include "harpe/lab/emulation/stragglers.h"
 #include "harpe/plan/objective/objective.h"
 #include "harpe/plan/policy/plan_table.h"
 
 namespace harpe::lab {
+
+// A power cap of a job that changes over time, from a file.
+
+/// Each cap holds from its time to that of the next one, the last one for good.
+struct PowerCapTrace {
+  struct Cap {
+    Seconds from;
+    Watts power;  ///< of all GPUs of the job, on average over an iteration
+    friend bool operator==(const Cap&, const Cap&) = default;
+  };
+  std::vector<Cap> caps = {};  ///< by rising time
+
+  /// Returns the cap at a time; nullopt before the first one.
+  std::optional<Watts> at(Seconds time) const;
+};
+
+/// Reads CSV with the columns `time_s,watts`. Times rise from row to row. All diagnostics at once,
+/// each with its line.
+Result<PowerCapTrace> parse_power_cap_trace(std::string_view text, const std::string& file);
 
 struct CheckpointTerms {
   std::int64_t every = 0;  ///< iterations; 0: never

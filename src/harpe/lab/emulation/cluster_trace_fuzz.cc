@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "harpe/lab/emulation/power_cap_trace.h"
+#include "harpe/lab/emulation/cluster_emulation.h"
 #include "harpe/lab/emulation/stragglers.h"
 
 namespace {

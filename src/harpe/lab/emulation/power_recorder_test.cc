@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "harpe/lab/emulation/emulation_testing.h"
-#include "harpe/lab/emulation/power_swings.h"
 
 namespace harpe::lab {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harpe/lab/emulation/power_cap_trace.h"
+#include "harpe/lab/emulation/cluster_emulation.h"
 #include "harpe/lab/emulation/stragglers.h"
 
 namespace harpe::lab {
