@@ -16,7 +16,7 @@
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/device/hw/gpu_choice.h"
 #include "harpe/node/node_client/agent_client.h"
-#include "harpe/node/node_client/setting_text.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::command {
 namespace {

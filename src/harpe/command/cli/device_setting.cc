@@ -7,7 +7,7 @@
 #include "harpe/command/cli/setting_report.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/options.h"
-#include "harpe/node/node_client/setting_text.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::command {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/device/hw/system_clock.h"
-#include "harpe/node/node_client/setting_text.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::command {
 namespace {

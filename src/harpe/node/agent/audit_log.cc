@@ -70,11 +70,6 @@ std::string line_text(nlohmann::ordered_json line, const std::string& result) {
   return json_line(line) + "\n";
 }
 
-/// By whom refusals are gathered.
-std::string named_user_of(const net::Peer& peer) {
-  return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
-}
-
 void cut(std::string& text) {
   if (text.size() > AuditLog::kLongestText)
     text.replace(AuditLog::kLongestText, std::string::npos, "...");
@@ -164,10 +159,14 @@ class AuditFile final : public AuditSink {
   bool torn_ = false;  ///< the last line was written in part
 };
 
-constexpr std::size_t kMost = 256;
+constexpr std::size_t kMostChanges = 256;
 constexpr Seconds kLongest{1};
 
 }  // namespace
+
+std::string named_user_of(const net::Peer& peer) {
+  return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
+}
 
 void AuditLog::open(std::unique_ptr<AuditSink> sink,
                     std::function<void(const std::string&)> on_event) {
@@ -294,7 +293,7 @@ Result<std::unique_ptr<AuditSink>> open_audit_file(const std::filesystem::path& 
 }
 
 Status GatheredChanges::make_room(const std::string& lease) {
-  const bool full = line_.lease != lease || size() >= kMost;
+  const bool full = line_.lease != lease || size() >= kMostChanges;
   if (!empty() && (full || log_.failing())) return flush();
   if (required_ && log_.failing()) {
     return Error::of(ErrorCode::kUnavailable,

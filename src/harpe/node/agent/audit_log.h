@@ -71,6 +71,9 @@ struct AuditEntry {
   std::vector<std::pair<double, std::string>> settings = {};  ///< settings
 };
 
+/// "uid 1000", or "token grafana": one user, whatever processes ask.
+std::string named_user_of(const net::Peer& peer);
+
 /// Thread-safe. Each entry is one write, so that those of several processes do not mix.
 class AuditLog {
  public:

@@ -24,7 +24,7 @@
 #include "harpe/node/agent/clock_socket_testing.h"
 #include "harpe/node/agent/controller_testing.h"
 #include "harpe/node/agent/gpu_testing.h"
-#include "harpe/node/node_client/futex.h"
+#include "harpe/node/node_client/clock_slot.h"
 
 namespace harpe::node {
 namespace {

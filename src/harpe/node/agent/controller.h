@@ -11,6 +11,8 @@
 /// All functions are thread-safe and none waits for a driver, but `start` and the destructor.
 /// docs/agent.md says all of this for users.
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -124,6 +126,16 @@ class Controller {
     std::uint64_t refusals = 0, audit_lines_lost = 0;
   };
   virtual Counts counts() const = 0;
+};
+
+// What the agent counted since its start (`Controller::Counts`), from all its threads.
+
+struct Counters {
+  using Count = std::atomic<std::uint64_t>;
+  Count leases_taken = 0, leases_expired = 0, leases_lost_with_process = 0;
+  Count settings_applied = 0, settings_refused = 0, settings_failed = 0;
+  Count clock_commands = 0, clock_commands_coalesced = 0;
+  Count restores = 0, restore_failures = 0;
 };
 
 }  // namespace harpe::node

@@ -52,6 +52,31 @@ struct Register {
   bool is_set = false;
 };
 
+/// Returns nullopt for an operation that no program of a cgroup needs.
+std::optional<std::uint64_t> result_of(unsigned operation, std::uint64_t value, std::uint64_t by,
+                                       unsigned shift) {
+  if (operation == BPF_ADD) return value + by;
+  if (operation == BPF_SUB) return value - by;
+  if (operation == BPF_AND) return value & by;
+  if (operation == BPF_OR) return value | by;
+  if (operation == BPF_XOR) return value ^ by;
+  if (operation == BPF_LSH) return value << shift;
+  if (operation == BPF_RSH) return value >> shift;
+  return std::nullopt;
+}
+
+/// The same of a jump's condition.
+std::optional<bool> compared(unsigned operation, std::uint64_t a, std::uint64_t b) {
+  if (operation == BPF_JEQ) return a == b;
+  if (operation == BPF_JNE) return a != b;
+  if (operation == BPF_JGT) return a > b;
+  if (operation == BPF_JGE) return a >= b;
+  if (operation == BPF_JLT) return a < b;
+  if (operation == BPF_JLE) return a <= b;
+  if (operation == BPF_JSET) return (a & b) != 0;
+  return std::nullopt;
+}
+
 /// Follows one program. Every step that is not known to be right ends it without a verdict.
 class DeviceProgram {
  public:
@@ -144,31 +169,9 @@ class DeviceProgram {
       if (!to.is_set || by->is_context || (to.is_context && !address)) return false;
       const unsigned shift = static_cast<unsigned>(by->value) & (wide ? 63U : 31U);
       const std::uint64_t value = wide ? to.value : static_cast<std::uint32_t>(to.value);
-      switch (BPF_OP(step.code)) {
-        case BPF_ADD:
-          to.value = value + by->value;
-          break;
-        case BPF_SUB:
-          to.value = value - by->value;
-          break;
-        case BPF_AND:
-          to.value = value & by->value;
-          break;
-        case BPF_OR:
-          to.value = value | by->value;
-          break;
-        case BPF_XOR:
-          to.value = value ^ by->value;
-          break;
-        case BPF_LSH:
-          to.value = value << shift;
-          break;
-        case BPF_RSH:
-          to.value = value >> shift;
-          break;
-        default:
-          return false;
-      }
+      const auto result = result_of(BPF_OP(step.code), value, by->value, shift);
+      if (!result) return false;
+      to.value = *result;
     }
     if (!wide) to.value = static_cast<std::uint32_t>(to.value);
     return true;
@@ -184,36 +187,9 @@ class DeviceProgram {
       return wide ? value : static_cast<std::uint32_t>(value);
     };
     const std::uint64_t a = narrow(one.value), b = by ? narrow(by->value) : 0;
-    bool taken = always;
-    switch (BPF_OP(step.code)) {
-      case BPF_JA:
-        if (!always) return false;
-        break;
-      case BPF_JEQ:
-        taken = a == b;
-        break;
-      case BPF_JNE:
-        taken = a != b;
-        break;
-      case BPF_JGT:
-        taken = a > b;
-        break;
-      case BPF_JGE:
-        taken = a >= b;
-        break;
-      case BPF_JLT:
-        taken = a < b;
-        break;
-      case BPF_JLE:
-        taken = a <= b;
-        break;
-      case BPF_JSET:
-        taken = (a & b) != 0;
-        break;
-      default:
-        return false;
-    }
-    if (!taken) return true;
+    const auto taken = always ? std::optional(true) : compared(BPF_OP(step.code), a, b);
+    if (!taken) return false;
+    if (!*taken) return true;
     if (step.off < 0) return false;  // a loop
     at_ += static_cast<std::size_t>(step.off);
     return true;

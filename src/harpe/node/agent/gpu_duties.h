@@ -18,7 +18,7 @@
 #include <string>
 
 #include "harpe/base/clock.h"
-#include "harpe/node/agent/counters.h"
+#include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/gpu_control.h"
 #include "harpe/node/node_client/clock_slot.h"
 

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "harpe/node/node_client/futex.h"
+#include "harpe/node/node_client/clock_slot.h"
 
 namespace harpe::node {
 namespace {

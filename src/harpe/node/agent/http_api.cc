@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "harpe/node/agent/http_json.h"
-#include "harpe/node/agent/http_native.h"
 #include "harpe/node/agent/metrics.h"
-#include "harpe/node/agent/zeusd_routes.h"
 
 namespace harpe::node {
 namespace {

@@ -1,4 +1,5 @@
-#include "harpe/node/agent/http_native.h"
+// Harpe's own routes, under /v1, and /health: leases, settings, readings, power as it changes.
+// JSON in the body; docs/agent.md has an example of each.
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/net/http/http_query.h"
 #include "harpe/node/agent/controller.h"
-#include "harpe/node/agent/http_gather.h"
+#include "harpe/node/agent/http_api.h"
 #include "harpe/node/agent/http_json.h"
 
 namespace harpe::node {
@@ -197,11 +198,9 @@ net::OrderedJson ranges_json(const Ranges& ranges) {
 net::OrderedJson holders_json(const std::vector<Lease>& leases) {
   net::OrderedJson list = net::OrderedJson::array();
   for (const Lease& lease : leases) {
-    list.push_back({{"uid", lease.uid},
-                    {"pid", lease.pid},
-                    {"name", lease.name},
-                    {"controls", names_of(lease.controls)},
-                    {"expires_in_s", lease.expires_in.value}});
+    net::OrderedJson& holder = list.emplace_back(lease_json(lease));
+    holder.erase("id");
+    holder.erase("gpus");
   }
   return list;
 }

@@ -22,7 +22,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/node/agent/policy.h"
-#include "harpe/node/node_client/controls.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::node {
 

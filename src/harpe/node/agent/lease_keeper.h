@@ -17,7 +17,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/net/http/server_loop.h"
 #include "harpe/node/agent/audit_log.h"
-#include "harpe/node/agent/counters.h"
+#include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/gpu_owner.h"
 #include "harpe/node/agent/gpu_proof.h"
 #include "harpe/node/agent/node_leases.h"

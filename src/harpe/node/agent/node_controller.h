@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <new>
@@ -15,12 +16,11 @@
 #include <vector>
 
 #include "harpe/base/mutex.h"
+#include "harpe/device/hw/device.h"
 #include "harpe/net/http/server_loop.h"
 #include "harpe/node/agent/audit_log.h"
 #include "harpe/node/agent/clock_listener.h"
 #include "harpe/node/agent/controller.h"
-#include "harpe/node/agent/counters.h"
-#include "harpe/node/agent/cpu_owner.h"
 #include "harpe/node/agent/due_timer.h"
 #include "harpe/node/agent/gpu_owner.h"
 #include "harpe/node/agent/gpu_proof.h"
@@ -28,6 +28,31 @@
 #include "harpe/node/agent/node_state.h"
 
 namespace harpe::node {
+
+// The thread that reads the energy of CPUs; one queue for all of them, as reading one takes
+// microseconds.
+
+class CpuOwner {
+ public:
+  explicit CpuOwner(std::vector<std::unique_ptr<Cpu>> cpus);
+  CpuOwner(const CpuOwner&) = delete;
+  CpuOwner& operator=(const CpuOwner&) = delete;
+  /// Serves what is queued, then ends the thread.
+  ~CpuOwner();
+
+  int count() const { return static_cast<int>(cpus_.size()); }
+  void read(int cpu, Done<CpuEnergy> done);
+
+ private:
+  void run();
+
+  std::vector<std::unique_ptr<Cpu>> cpus_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::pair<int, Done<CpuEnergy>>> queue_ HARPE_GUARDED_BY(mutex_);
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
 
 /// Listeners to the power of GPUs, which owners poll only while there is a listener. Thread-safe.
 class PowerListeners {

@@ -1,19 +1,16 @@
 #include "harpe/node/agent/node_leases.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
-#include "harpe/node/agent/policy_text.h"
+#include "harpe/node/agent/setting_checks.h"
 
 namespace harpe::node {
 namespace {
 
 /// By whom limits are counted.
-std::string user_of(const net::Peer& peer) {
-  return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
-}
-
 bool is_root(const net::Peer& peer) {
   return peer.uid == 0;
 }
@@ -21,22 +18,9 @@ bool is_root(const net::Peer& peer) {
 }  // namespace
 
 const char* action_of(LeaseEnd end) {
-  switch (end) {
-    case LeaseEnd::kExpired:
-      return "expire";
-    case LeaseEnd::kProcessEnded:
-      return "process_ended";
-    case LeaseEnd::kChannelClosed:
-      return "channel_closed";
-    case LeaseEnd::kRightLost:
-      return "right_lost";
-    case LeaseEnd::kAgentStops:
-      return "agent_stops";
-    case LeaseEnd::kReleased:
-    case LeaseEnd::kNotLogged:
-      break;
-  }
-  return "release";
+  constexpr std::array kActions{"release",    "expire",  "process_ended", "channel_closed",
+                                "right_lost", "release", "agent_stops"};
+  return kActions[static_cast<std::size_t>(end)];
 }
 
 NodeLeases::NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits limits,
@@ -98,7 +82,7 @@ Status NodeLeases::check_limits(const net::Peer& peer, Instant now) {
                                                   " leases, and one user gets no more: release "
                                                   "some (GET /v1/leases)");
   }
-  const auto rate = rates_.find(user_of(peer));
+  const auto rate = rates_.find(named_user_of(peer));
   if (rate == rates_.end() || rate->second.wait(now).value <= 0) return ok_status();
   const int seconds = static_cast<int>(rate->second.wait(now).value) + 1;
   return Error::of(ErrorCode::kUnavailable, "you take leases too often: try again in " +
@@ -109,7 +93,8 @@ Status NodeLeases::check_limits(const net::Peer& peer, Instant now) {
 void NodeLeases::count_taken(const net::Peer& peer, Instant now) {
   if (is_root(peer)) return;
   std::erase_if(rates_, [now](const auto& entry) { return entry.second.is_full(now); });
-  rates_.try_emplace(user_of(peer), limits_.per_second, limits_.at_once).first->second.take(now);
+  rates_.try_emplace(named_user_of(peer), limits_.per_second, limits_.at_once)
+      .first->second.take(now);
 }
 
 Result<Holder> NodeLeases::holder(const net::Peer& peer, const std::string& id, int gpu,

@@ -1,7 +1,6 @@
 #include "harpe/node/agent/process_watch.h"
 
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -17,20 +16,15 @@ Result<ProcessWatch> ProcessWatch::open(const net::Peer& peer) {
     return Error::of(ErrorCode::kNotFound,
                      "process " + std::to_string(peer.pid) + " has ended already");
   };
-  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0));
-  if (descriptor < 0 && errno == ESRCH) return ended();
-  if (descriptor < 0) {
+  UniqueFd descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!descriptor && errno == ESRCH) return ended();
+  if (!descriptor) {
     return Error::of(ErrorCode::kNotSupported, "cannot watch process " + std::to_string(peer.pid) +
                                                    ": " + std::generic_category().message(errno));
   }
-  ProcessWatch watch(descriptor);
   // What was opened is the peer only if it is as old as the peer.
   if (peer.start_ticks == 0 || net::start_of_process(peer.pid) != peer.start_ticks) return ended();
-  return watch;
-}
-
-ProcessWatch::~ProcessWatch() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  return ProcessWatch(std::move(descriptor));
 }
 
 }  // namespace harpe::node

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
 #include "harpe/net/service/peer.h"
 
 namespace harpe::node {
@@ -17,19 +18,12 @@ class ProcessWatch {
   /// the peer is no local process or the kernel cannot watch it.
   static Result<ProcessWatch> open(const net::Peer& peer);
 
-  ProcessWatch(ProcessWatch&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  ProcessWatch& operator=(ProcessWatch&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~ProcessWatch();
-
   /// Becomes readable when the process ends.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
 
  private:
-  explicit ProcessWatch(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit ProcessWatch(UniqueFd descriptor) : descriptor_(std::move(descriptor)) {}
+  UniqueFd descriptor_;
 };
 
 }  // namespace harpe::node

@@ -27,7 +27,7 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/device/hw/device.h"
-#include "harpe/node/node_client/controls.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::node {
 

@@ -1,8 +1,10 @@
 #include "harpe/node/agent/setting_checks.h"
 
 #include <algorithm>
+#include <array>
 
 namespace harpe::node {
+
 namespace {
 
 constexpr const char* kPolicy = "the policy";
@@ -32,17 +34,9 @@ const char* action_of(ClockDomain domain) {
 }
 
 const char* action_of(const Setting& setting) {
-  switch (control_of(setting)) {
-    case Control::kClocks:
-      return action_of(ClockDomain::kGraphics);
-    case Control::kMemoryClocks:
-      return action_of(ClockDomain::kMemory);
-    case Control::kPowerLimit:
-      return "power_limit";
-    case Control::kPersistenceMode:
-      break;
-  }
-  return "persistence_mode";
+  constexpr std::array kActions{"graphics_clocks", "memory_clocks", "power_limit",
+                                "persistence_mode"};
+  return kActions[static_cast<std::size_t>(control_of(setting))];
 }
 
 Error denied(const std::string& what, const std::string& allowed) {
@@ -77,6 +71,47 @@ Status seen_from_agent(Status status, const std::string& gpu) {
                    "the driver does not let the agent set " + gpu +
                        ": the administrator has to run it as root with CAP_SYS_ADMIN, as its unit "
                        "does (systemctl cat harpe-agent)");
+}
+
+namespace {
+
+template <class Range, class Text>
+std::string joined(const std::vector<Range>& ranges, Text text) {
+  if (ranges.empty()) return "none";
+  std::string all;
+  for (const Range& range : ranges) {
+    if (!all.empty()) all += " or ";
+    all += text(range);
+  }
+  return all;
+}
+
+std::string text_of_lock(const SavedLock& lock) {
+  return lock.range ? text_of(*lock.range) : "not locked";
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<ClockRange>& ranges) {
+  return joined(ranges, [](const ClockRange& range) { return text_of(range); });
+}
+
+std::string text_of(const std::vector<Allowance::WattRange>& ranges) {
+  return joined(ranges, [](const Allowance::WattRange& range) {
+    return text_of(range.lowest) + " to " + text_of(range.highest);
+  });
+}
+
+std::string text_of(const SavedGpu& saved) {
+  std::string all;
+  const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + part; };
+  if (saved.graphics) add("graphics clocks " + text_of_lock(*saved.graphics));
+  if (saved.memory) add("memory clocks " + text_of_lock(*saved.memory));
+  if (saved.power_limit) add("power limit " + text_of(*saved.power_limit));
+  if (saved.persistence_mode) {
+    add(std::string("persistence mode ") + (*saved.persistence_mode ? "on" : "off"));
+  }
+  return all;
 }
 
 }  // namespace harpe::node

@@ -9,6 +9,8 @@
 #include "harpe/base/result.h"
 #include "harpe/node/agent/controller.h"
 #include "harpe/node/agent/policy.h"
+#include "harpe/node/agent/saved_state.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::node {
 
@@ -34,5 +36,12 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
 /// A driver that lets not even this process set a GPU says to go through the
 /// agent; here that is no help. Other errors stay as they are.
 Status seen_from_agent(Status status, const std::string& gpu);
+
+// What a policy allows, and what is saved of a GPU, in words: for answers and the audit log.
+
+std::string text_of(const SavedGpu& saved);  ///< "power limit 300 W, graphics clocks not locked"
+/// "900 to 1410 MHz or 1500 MHz"; "none".
+std::string text_of(const std::vector<ClockRange>& ranges);
+std::string text_of(const std::vector<Allowance::WattRange>& ranges);
 
 }  // namespace harpe::node

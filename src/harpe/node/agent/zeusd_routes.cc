@@ -1,4 +1,9 @@
-#include "harpe/node/agent/zeusd_routes.h"
+// The routes of zeusd, the daemon of Zeus, so that its clients work with the agent unchanged: same
+// paths, parameters, status codes and bodies. Behind them are leases: the first setting takes the
+// GPU for the client's process, and what was there before comes back when the process ends.
+//
+// Beyond zeusd: a GPU that another process holds answers 409; what the policy forbids, 403; power
+// streams begin with the present value and carry heartbeat comments.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +15,6 @@
 
 #include "harpe/net/http/http_query.h"
 #include "harpe/node/agent/http_api.h"
-#include "harpe/node/agent/http_gather.h"
 #include "harpe/node/agent/http_json.h"
 
 namespace harpe::node {
@@ -56,27 +60,38 @@ class DeviceErrors {
   int status_ = 0;
 };
 
-/// Asks each device for one value and responds when all have answered.
-/// \param ask      called with (device, done)
-/// \param respond  returns the document of the values; called if no device had an error
-template <class T, class Ask, class Respond>
+/// Asks for a value of each device. Replies with `entry(value)` of each by its index, or with the
+/// errors of all that failed.
+template <class T, class Ask, class Entry>
 void read_all(const std::vector<int>& devices, const net::Reply& reply, const Ask& ask,
-              Respond respond) {
-  if (devices.empty()) return reply(net::json_response(200, respond({})));
-  const auto gather = Gather<T>::of(devices.size(), [reply,
-                                                     respond](typename Gather<T>::Results results) {
-    DeviceErrors errors;
-    std::map<int, T> values;
-    for (auto& [device, result] : results) {
-      if (result.ok()) {
-        values.emplace(device, *std::move(result));
-      } else {
-        errors.add(device, result.error());
-      }
-    }
-    reply(errors.empty() ? net::json_response(200, respond(std::move(values))) : errors.response());
-  });
+              Entry entry) {
+  if (devices.empty()) return reply(net::json_response(200, net::OrderedJson::object()));
+  const auto gather =
+      Gather<T>::of(devices.size(), [reply, entry](const typename Gather<T>::Results& results) {
+        DeviceErrors errors;
+        net::OrderedJson document = net::OrderedJson::object();
+        for (const auto& [device, result] : results) {
+          if (result.ok()) {
+            document[std::to_string(device)] = entry(*result);
+          } else {
+            errors.add(device, result.error());
+          }
+        }
+        reply(errors.empty() ? net::json_response(200, document) : errors.response());
+      });
   for (const int device : devices) ask(device, gather->slot(device));
+}
+
+/// Puts the time of the response before its powers.
+net::Reply with_time(const net::Reply& reply, Clock& clock) {
+  return [reply, &clock](net::HttpResponse response) {
+    if (response.status == 200) {
+      const std::int64_t time = unix_milliseconds(clock.now(), clock);
+      response.body =
+          "{\"timestamp_ms\":" + std::to_string(time) + ",\"power_mw\":" + response.body + "}";
+    }
+    reply(std::move(response));
+  };
 }
 
 std::string index_text(const std::vector<int>& indices) {
@@ -161,17 +176,12 @@ void get_cpu_energy(ApiContext& context, const net::HttpRequest& request, const 
       [&](int cpu, Done<CpuEnergy> done) {
         context.controller.read_cpu(request.peer, cpu, std::move(done));
       },
-      [cpu = *with_cpu, dram = *with_dram](const std::map<int, CpuEnergy>& energies) {
-        net::OrderedJson document = net::OrderedJson::object();
-        const auto micro = [](Joules energy) { return std::llround(energy.value * 1e6); };
-        for (const auto& [index, energy] : energies) {
-          net::OrderedJson& entry = document[std::to_string(index)];
-          entry["cpu_energy_uj"] =
-              cpu ? net::OrderedJson(micro(energy.package)) : net::OrderedJson();
-          entry["dram_energy_uj"] =
-              dram && energy.dram ? net::OrderedJson(micro(*energy.dram)) : net::OrderedJson();
-        }
-        return document;
+      [cpu = *with_cpu, dram = *with_dram](const CpuEnergy& energy) -> net::OrderedJson {
+        const auto micro = [](Joules joules) {
+          return net::OrderedJson(std::llround(joules.value * 1e6));
+        };
+        return {{"cpu_energy_uj", cpu ? micro(energy.package) : net::OrderedJson()},
+                {"dram_energy_uj", dram && energy.dram ? micro(*energy.dram) : net::OrderedJson()}};
       });
 }
 
@@ -201,13 +211,8 @@ void get_cpu_power(ApiContext& context, const net::HttpRequest& request, const n
       });
     });
   };
-  read_all<Window>(*cpus, reply, ask, [&clock = context.clock](const std::map<int, Window>& all) {
-    net::OrderedJson power = net::OrderedJson::object();
-    for (const auto& [cpu, window] : all) {
-      power[std::to_string(cpu)] = cpu_power_json(window.before, window.after, window.time);
-    }
-    return net::OrderedJson{{"timestamp_ms", unix_milliseconds(clock.now(), clock)},
-                            {"power_mw", std::move(power)}};
+  read_all<Window>(*cpus, with_time(reply, context.clock), ask, [](const Window& window) {
+    return cpu_power_json(window.before, window.after, window.time);
   });
 }
 
@@ -381,11 +386,7 @@ void read_value(ApiContext& context, const net::HttpRequest& request, const net:
       [&](int gpu, Done<T> done) {
         context.controller.read(request.peer, gpu, pick(member, what, std::move(done)));
       },
-      [entry](const std::map<int, T>& values) {
-        net::OrderedJson document = net::OrderedJson::object();
-        for (const auto& [gpu, value] : values) document[std::to_string(gpu)] = entry(value);
-        return document;
-      });
+      entry);
 }
 
 void get_energy(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
@@ -406,15 +407,7 @@ void get_persistence_mode(ApiContext& context, const net::HttpRequest& request,
 }
 
 void get_power(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
-  const net::Reply with_time = [reply, &clock = context.clock](net::HttpResponse response) {
-    if (response.status == 200) {
-      const std::int64_t time = unix_milliseconds(clock.now(), clock);
-      response.body =
-          "{\"timestamp_ms\":" + std::to_string(time) + ",\"power_mw\":" + response.body + "}";
-    }
-    reply(std::move(response));
-  };
-  read_value(context, request, with_time, &GpuReading::power, "its power",
+  read_value(context, request, with_time(reply, context.clock), &GpuReading::power, "its power",
              [](Watts power) { return net::OrderedJson(milli(power.value)); });
 }
 
@@ -430,13 +423,9 @@ void get_constraints(ApiContext& context, const net::HttpRequest& request,
       [&](int gpu, Done<PowerLimitRange> done) {
         context.controller.power_limit_range(request.peer, gpu, std::move(done));
       },
-      [](const std::map<int, PowerLimitRange>& ranges) {
-        net::OrderedJson document = net::OrderedJson::object();
-        for (const auto& [gpu, range] : ranges) {
-          document[std::to_string(gpu)] = {{"min_power_limit_mw", milli(range.lowest.value)},
-                                           {"max_power_limit_mw", milli(range.highest.value)}};
-        }
-        return document;
+      [](const PowerLimitRange& range) {
+        return net::OrderedJson{{"min_power_limit_mw", milli(range.lowest.value)},
+                                {"max_power_limit_mw", milli(range.highest.value)}};
       });
 }
 

@@ -16,7 +16,7 @@
 #include <system_error>
 
 #include "harpe/base/text.h"
-#include "harpe/node/node_client/futex.h"
+#include "harpe/node/node_client/clock_slot.h"
 
 namespace harpe::node {
 namespace {

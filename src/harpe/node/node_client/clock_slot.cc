@@ -1,7 +1,10 @@
 #include "harpe/node/node_client/clock_slot.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <new>
@@ -9,6 +12,7 @@
 #include <system_error>
 
 namespace harpe::node {
+
 namespace {
 
 Error memory_failure(const char* what) {
@@ -55,6 +59,23 @@ void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz cl
                             std::uint64_t{static_cast<std::uint8_t>(outcome)} << 24 |
                             (static_cast<std::uint64_t>(clock.value) & kClockBits),
                         std::memory_order_release);
+}
+
+namespace {
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) noexcept {
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, const timespec* timeout) {
+  return futex(word, FUTEX_WAIT, value, timeout) == 0 || errno != ETIMEDOUT;
+}
+
+void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
+  futex(word, FUTEX_WAKE, 1, nullptr);
 }
 
 }  // namespace harpe::node

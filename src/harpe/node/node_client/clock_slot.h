@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 
 #include "harpe/base/result.h"
@@ -96,5 +97,16 @@ class ClockSlot {
   std::uint32_t refused_ = 0;
   std::atomic<bool> closed_ = false;
 };
+
+// Waiting for a word of memory to change, also between processes (futex(2)).
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == 4);
+
+/// Sleeps while `word` is `value`, until it is woken, a signal comes, or `timeout` is over
+/// (null: no bound). May wake for nothing. False: `timeout` is over.
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, const timespec* timeout);
+
+/// Wakes one who waits for the word.
+void futex_wake(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace harpe::node
