@@ -4,7 +4,6 @@
 /// thermal and power"; hwmon interface): readable by everybody, and of the same format under every
 /// version of ROCm.
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
