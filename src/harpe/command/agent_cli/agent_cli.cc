@@ -124,10 +124,8 @@ std::optional<std::size_t> parse_limit(std::string_view text) {
 
 std::set<std::string> split(std::string_view text) {
   std::set<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    if (const auto part = trim(text.substr(0, comma)); !part.empty()) parts.emplace(part);
-    text.remove_prefix(std::min(comma + 1, text.size()));
+  for (std::string& part : split_list(text)) {
+    if (!part.empty()) parts.insert(std::move(part));
   }
   return parts;
 }

@@ -12,7 +12,6 @@
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/device_setting.h"
-#include "harpe/command/cli/setting_report.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/device/hw/gpu_choice.h"
 #include "harpe/node/node_client/agent_client.h"

@@ -2,7 +2,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
@@ -99,10 +98,6 @@ Result<Outcome> show_log(const BatchSizeArguments& arguments) {
 Result<Outcome> remove_job(const BatchSizeArguments& arguments) {
   const std::string removed = HARPE_TRY(ask_job(arguments, "DELETE", ""));
   return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(removed)};
-}
-
-void add_argument(CLI::App& app, const char* name, const char* help, std::string& target) {
-  app.add_option(name, target, help)->type_name(name)->required()->group("Arguments");
 }
 
 /// A subcommand about one job.

@@ -6,7 +6,6 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/quantity_text.h"
 #include "harpe/command/cli/terminal_text.h"
-#include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/text_layout.h"
 

@@ -1,7 +1,7 @@
-#include "harpe/command/cli/carbon_control_view.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "harpe/command/cli/job_view.h"
 
 namespace harpe::command {
 namespace {

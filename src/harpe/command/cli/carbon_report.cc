@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -56,7 +55,7 @@ Result<InventoryBy> parse_by(const std::string& text) {
   return Error::invalid("expected job, run or user, found " + in_quotes(text));
 }
 
-Result<std::optional<double>> parse_count(const std::string& text) {
+Result<std::optional<double>> parse_units(const std::string& text) {
   const auto number = parse_number(text);
   if (number && *number > 0) return number;
   return Error::invalid("expected a number above 0, found " + in_quotes(text));
@@ -183,11 +182,11 @@ void add_term_options(CLI::App& app, ReportArguments& arguments) {
       arguments.terms.unit.name);
   FunctionalUnit& unit = arguments.terms.unit;
   add_parsed(app, "--units", "N", "How many of them there were, in all runs together", unit.count,
-             parse_count);
+             parse_units);
   add_parsed(app, "--tokens", "N", "The same as --per token --units N", unit.count,
              [&unit](const std::string& text) {
                unit.name = "token";
-               return parse_count(text);
+               return parse_units(text);
              });
 }
 

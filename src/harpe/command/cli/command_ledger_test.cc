@@ -1,7 +1,6 @@
-#include "harpe/command/cli/command_ledger.h"
-
 #include <gtest/gtest.h>
 
+#include "harpe/command/cli/command_meter.h"
 #include "harpe/command/cli/measure_output.h"
 
 namespace harpe::command {

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"
+#include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/plan/profile/synth.h"
 #include "harpe/plan/schedule/schedule.h"
@@ -345,10 +345,7 @@ void add_completion_command(Commands& commands) {
         auto script = HARPE_TRY(completion_script(commands.root(), *shell));
         return Outcome{.text = script, .json = json_text({{"script", script}})};
       });
-  app.add_option("SHELL", *shell, "The shell")
-      ->type_name("bash|zsh|fish|jobs|recurring-jobs|gpus")
-      ->required()
-      ->group("Arguments");
+  add_argument(app, "SHELL", "The shell", *shell, "bash|zsh|fish|jobs|recurring-jobs|gpus");
 }
 
 }  // namespace harpe::command

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -6,7 +5,6 @@
 #include <utility>
 
 #include "harpe/command/cli/cli.h"
-#include "harpe/command/cli/demo_parts.h"
 #include "harpe/command/cli/find_program.h"
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/options.h"

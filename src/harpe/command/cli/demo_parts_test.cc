@@ -1,13 +1,12 @@
 // Where `harpe demo` finds its script, its trainer and Python.
 
-#include "harpe/command/cli/demo_parts.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/command/cli/find_program.h"
 
 namespace harpe::command {
 namespace {

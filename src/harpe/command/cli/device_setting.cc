@@ -4,26 +4,169 @@
 #include <vector>
 
 #include "harpe/base/quantity_text.h"
-#include "harpe/command/cli/setting_report.h"
+#include "harpe/base/text.h"
+#include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/shell_words.h"
 #include "harpe/command/command/options.h"
+#include "harpe/device/hw/system_clock.h"
 #include "harpe/node/node_client/lease.h"
 
 namespace harpe::command {
+
+namespace {
+
+constexpr Seconds kLongestSwitch{1}, kBetweenReadings{0.02};
+
+std::string clocks_text(const node::GpuReading& reading) {
+  std::string text = "graphics clocks ";
+  if (!reading.graphics_lock) {
+    text += "not locked by the agent (the driver does not tell of other locks)";
+  } else if (reading.graphics_lock->range) {
+    text += "locked to " + node::text_of(*reading.graphics_lock->range);
+  } else {
+    text += "not locked";
+  }
+  if (reading.graphics_clock) text += ", running at " + node::text_of(*reading.graphics_clock);
+  return text;
+}
+
+std::string state_text(const node::GpuReading& reading) {
+  const auto& enforced = reading.enforced_power_limit;
+  const auto& limit = reading.power_limit ? reading.power_limit : enforced;
+  std::string text = "power limit " + (limit ? node::text_of(*limit) : std::string("unknown"));
+  // The one that was set may differ from the one that something enforces.
+  if (limit && enforced && *limit != *enforced)
+    text += " (" + node::text_of(*enforced) + " enforced)";
+  return text + "; " + clocks_text(reading);
+}
+
+Json state_json(const node::GpuReading& reading) {
+  Json json;
+  const auto watts = [](const std::optional<Watts>& limit) {
+    return limit ? Json(limit->value) : Json();
+  };
+  json["power_limit_w"] = watts(reading.power_limit);
+  json["enforced_power_limit_w"] = watts(reading.enforced_power_limit);
+  json["graphics_clock_mhz"] =
+      reading.graphics_clock ? Json(reading.graphics_clock->value) : Json();
+  Json locked;
+  if (reading.graphics_lock) {
+    locked = Json::array();
+    if (const auto& range = reading.graphics_lock->range) {
+      locked = {range->lowest.value, range->highest.value};
+    }
+  }
+  json["locked_clocks_mhz"] = std::move(locked);
+  return json;
+}
+
+bool runs_within(const node::GpuReading& reading, const ClockRange& range) {
+  return !reading.graphics_clock ||
+         (range.lowest <= *reading.graphics_clock && *reading.graphics_clock <= range.highest);
+}
+
+std::string name_of_gpu(int gpu) {
+  return "GPU " + std::to_string(gpu);
+}
+
+/// Names the GPU where the message does not.
+Error about(int gpu, Error error) {
+  const std::string name = name_of_gpu(gpu);
+  for (Diagnostic& diagnostic : error.diagnostics) {
+    const std::size_t at = diagnostic.message.find(name);
+    const std::size_t end = at == std::string::npos ? 0 : at + name.size();
+    const bool named =
+        at != std::string::npos && (end == diagnostic.message.size() ||
+                                    diagnostic.message[end] < '0' || diagnostic.message[end] > '9');
+    if (!named) diagnostic.message = name + ": " + diagnostic.message;
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<node::GpuReading> read_when_switched(const ReadGpu& read,
+                                            const std::optional<ClockRange>& range,
+                                            const node::GpuReading& before) {
+  Clock& clock = system_clock();
+  const Instant until = clock.now() + kLongestSwitch;
+  while (true) {
+    Result<node::GpuReading> now = read();
+    if (!now.ok() || clock.now() >= until) return now;
+    if (range && runs_within(*now, *range)) return now;
+    if (!range) {
+      const bool was_locked = before.graphics_lock && before.graphics_lock->range;
+      if (!was_locked || !runs_within(*now, *before.graphics_lock->range)) return now;
+    }
+    clock.sleep_until(clock.now() + kBetweenReadings);
+  }
+}
+
+void SettingReport::note(const std::string& text) {
+  text_ += text + "\n";
+  notes_.push_back(text);
+}
+
+void SettingReport::add(int gpu, const std::string& what, const node::GpuReading& before,
+                        const node::GpuReading& now, const std::optional<ClockRange>& range,
+                        const Json& extra) {
+  text_ += name_of_gpu(gpu) + ": " + what + "\n";
+  say("before: " + state_text(before));
+  say("now:    " + state_text(now));
+  Json entry{
+      {"gpu", gpu}, {"what", what}, {"before", state_json(before)}, {"now", state_json(now)}};
+  if (range) {
+    const bool in_force = runs_within(now, *range);
+    entry["in_force"] = in_force;
+    if (!in_force) {
+      say(node::text_of(*range) + " was asked for, but the GPU still runs at " +
+          node::text_of(*now.graphics_clock) +
+          ": an idle GPU may change when work comes, a hot or limited one stays below");
+    }
+  }
+  if (!extra.is_null()) entry.update(extra);
+  gpus_.push_back(std::move(entry));
+}
+
+void SettingReport::add_nothing(int gpu, const std::string& what, const std::string& why) {
+  text_ += name_of_gpu(gpu) + ": " + what + why + "\n";
+  gpus_.push_back({{"gpu", gpu}, {"what", what}});
+}
+
+void SettingReport::add_failure(int gpu, Error error) {
+  error = about(gpu, std::move(error));
+  text_ += "error: " + error.text() + "\n";
+  gpus_.push_back(
+      {{"gpu", gpu}, {"error", {{"code", name_of(error.code)}, {"message", error.text()}}}});
+  failures_.emplace(gpu, std::move(error));
+}
+
+Result<Outcome> SettingReport::outcome() const {
+  if (gpus_.size() == 1 && failures_.size() == 1) return failures_.begin()->second;
+  Outcome outcome;
+  outcome.text = text_;
+  if (failures_.size() < gpus_.size()) outcome.text += last_;
+  if (!failures_.empty()) {
+    outcome.status = exit_status(failures_.begin()->second.code);
+    outcome.text += std::to_string(failures_.size()) + " of " + std::to_string(gpus_.size()) +
+                    " GPUs failed" +
+                    (failures_.size() < gpus_.size() ? "; the others are as said above\n" : "\n");
+  }
+  Json document{{"gpus", gpus_}};
+  if (!notes_.empty()) document["notes"] = notes_;
+  outcome.json = json_text(document);
+  return outcome;
+}
+
 namespace {
 
 node::GpuReading read_directly(Gpu& gpu) {
   node::GpuReading reading;
-  if (const auto limit = gpu.power_limit(); limit.ok()) reading.power_limit = *limit;
-  if (const auto limit = gpu.enforced_power_limit(); limit.ok()) {
-    reading.enforced_power_limit = *limit;
-  }
-  if (const auto clock = gpu.clock(ClockDomain::kGraphics); clock.ok()) {
-    reading.graphics_clock = *clock;
-  }
-  if (const auto lock = gpu.locked_clocks(ClockDomain::kGraphics); lock.ok()) {
-    reading.graphics_lock = node::ClockLock{*lock};
-  }
+  reading.power_limit = value_of(gpu.power_limit());
+  reading.enforced_power_limit = value_of(gpu.enforced_power_limit());
+  reading.graphics_clock = value_of(gpu.clock(ClockDomain::kGraphics));
+  const auto lock = gpu.locked_clocks(ClockDomain::kGraphics);
+  if (lock.ok()) reading.graphics_lock = node::ClockLock{*lock};
   return reading;
 }
 
@@ -84,26 +227,6 @@ Result<Outcome> set_directly(const SettingArguments& arguments, const WantedSett
 }
 
 }  // namespace
-
-void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset) {
-  add_device_options(app, arguments.devices);
-  app.get_option("--simulate")
-      ->description(
-          "With --direct alone: the simulated GPUs of this file (also HARPE_SIMULATION). An agent "
-          "has its own: harpe agent --simulate");
-  add_text(app, "--socket", "PATH",
-           "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
-           arguments.socket);
-  if (!reset) {
-    add_parsed(app, "--for", "DURATION",
-               "How long, such as 30min or 8h, before the agent restores what was there "
-               "(default: 1h; at most what its policy allows)",
-               arguments.duration, parse_seconds);
-  }
-  app.add_flag("--direct", arguments.direct,
-               reset ? "Reset the driver itself, without the agent (root)"
-                     : "Set the driver itself, without the agent (root): nothing puts it back");
-}
 
 std::string undo_command(const SettingArguments& arguments, const WantedSetting& wanted) {
   std::vector<std::string> words;

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "harpe/base/quantity_text.h"
-#include "harpe/base/text.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/device_view.h"
 #include "harpe/command/cli/measure_output.h"

@@ -142,13 +142,10 @@ void add_server_job_options(CLI::App& app, JobArguments& arguments, bool with_jo
 }
 
 void add_pipeline(CLI::App& app, JobArguments& arguments) {
-  app.add_option("PIPELINE", arguments.pipeline, "Number of the pipeline (data rank), from 0")
-      ->type_name("PIPELINE")
-      ->required()
-      ->group("Arguments");
+  add_argument(app, "PIPELINE", "Number of the pipeline (data rank), from 0", arguments.pipeline);
 }
 
-void add_looking(Commands& commands, CLI::App& job) {
+void add_views_of_jobs(Commands& commands, CLI::App& job) {
   const auto all = std::make_shared<JobArguments>();
   CLI::App& list = commands.add(
       job, "list",
@@ -209,10 +206,7 @@ void add_declaring(Commands& commands, CLI::App& job) {
       [slow](Console&) { return declare_straggler(*slow); });
   add_server_job_options(straggler, *slow);
   add_pipeline(straggler, *slow);
-  straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
-      ->type_name("FACTOR")
-      ->required()
-      ->group("Arguments");
+  add_argument(straggler, "FACTOR", "How many times longer its iterations take: 1.2", slow->factor);
   add_parsed(straggler, "--for", "DURATION", "For how long (default: until `harpe job heal`)",
              slow->duration, parse_seconds);
 
@@ -272,7 +266,7 @@ void add_job_command(Commands& commands) {
                    "harpe job list\n"
                    "harpe job show gpt3\n"
                    "harpe job straggler gpt3 1 1.2");
-  add_looking(commands, job);
+  add_views_of_jobs(commands, job);
   add_declaring(commands, job);
   add_remove(commands, job);
 }

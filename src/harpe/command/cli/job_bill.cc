@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "harpe/base/text.h"
 #include "harpe/command/cli/status_fields.h"
 
 namespace harpe::command {

@@ -6,9 +6,9 @@
 
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
-#include "harpe/command/cli/carbon_control_view.h"
-#include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_server.h"
+#include "harpe/command/cli/job_view.h"
+#include "harpe/command/command/command.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/training/wire/carbon_terms.h"

@@ -200,15 +200,7 @@ std::vector<std::string> events_of(std::string_view log, std::size_t most, std::
   if (!events.is_array()) return lines;
   const std::size_t first = events.size() > most ? events.size() - most : 0;
   for (std::size_t i = first; i < events.size(); ++i) {
-    const auto when = static_cast<std::time_t>(number_in(events[i], "at").value_or(0));
-    std::tm local{};
-    ::localtime_r(&when, &local);
-    std::array<char, 16> time{};
-    std::string line(time.data(), std::strftime(time.data(), time.size(), "  %H:%M:%S  ", &local));
-    const std::string kind = text_in(events[i], "kind");
-    if (kind == "phase") line += "now ";
-    if (kind == "warning") line += "warning: ";
-    lines.push_back(cut_to(line + text_in(events[i], "text"), columns));
+    lines.push_back(cut_to(event_text(events[i], "  %H:%M:%S  "), columns));
   }
   return lines;
 }

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"

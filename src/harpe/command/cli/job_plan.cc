@@ -1,5 +1,4 @@
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +8,6 @@
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/command/command.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/plan_cli/plan_output.h"

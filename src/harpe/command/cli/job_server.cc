@@ -1,6 +1,5 @@
 #include "harpe/command/cli/job_server.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -50,7 +49,7 @@ void add_server_options(CLI::App& app, ServerArguments& arguments) {
 }
 
 void add_job_argument(CLI::App& app, std::string& job) {
-  app.add_option("JOB", job, "Id of the job")->type_name("JOB")->required()->group("Arguments");
+  add_argument(app, "JOB", "Id of the job", job);
 }
 
 Result<std::string> job_path(const std::string& id) {

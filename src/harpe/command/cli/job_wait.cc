@@ -7,11 +7,10 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/quantity_text.h"
-#include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/job_server.h"
 #include "harpe/command/cli/job_view.h"
+#include "harpe/command/command/command.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/options.h"
 

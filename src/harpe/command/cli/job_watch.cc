@@ -15,7 +15,6 @@
 #include "harpe/command/cli/status_fields.h"
 #include "harpe/command/command/command.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/options.h"
 #include "harpe/device/hw/system_clock.h"
 

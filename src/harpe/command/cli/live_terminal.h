@@ -11,14 +11,37 @@
 #include <signal.h>
 
 #include <deque>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/command/cli/terminal_keys.h"
 #include "harpe/command/command/console.h"
 
 namespace harpe::command {
+
+// Keys that a terminal sends.
+
+enum class Key : unsigned char {
+  kCharacter,
+  kUp,
+  kDown,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
+  kEscape,
+};
+
+struct KeyPress {
+  Key key = Key::kCharacter;
+  char character = 0;  ///< printable ASCII, of `kCharacter`
+  friend bool operator==(const KeyPress&, const KeyPress&) = default;
+};
+
+/// What was pressed, of bytes as they were read at once: an escape that nothing follows is the
+/// escape key. Other sequences, and what is not printable ASCII, are left out.
+std::vector<KeyPress> keys_of(std::string_view bytes);
 
 class LiveTerminal {
  public:

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,15 +30,13 @@
 #include "harpe/command/cli/measure_output.h"
 #include "harpe/command/cli/monitor_screen.h"
 #include "harpe/command/cli/monitor_view.h"
-#include "harpe/command/cli/node_use.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/interrupt.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/command/text_layout.h"
 #include "harpe/device/hw/system_clock.h"
-#include "harpe/device/measure/energy_log.h"
 #include "harpe/device/measure/energy_monitor.h"
+#include "harpe/node/node_client/agent_client.h"
 
 namespace harpe::command {
 namespace {
@@ -164,6 +165,79 @@ std::map<std::string, int> uuids_of(const EnergyMonitor& monitor) {
   return uuids;
 }
 
+constexpr Seconds kPatience{1};
+
+/// Looks in a thread of its own, as the agent may be slow or not there. Thread-safe. Its end waits
+/// for the look in progress, a second at most where the agent is silent.
+class UseWatch {
+ public:
+  /// \param uuids  of GPUs with their indices, by which leases are told
+  /// \param processes  as `gpu_users` takes them; called by the thread
+  UseWatch(std::map<std::string, int> uuids,
+           std::function<std::map<int, std::vector<std::int64_t>>()> processes, Seconds every)
+      : uuids_(std::move(uuids)),
+        processes_(std::move(processes)),
+        every_(every),
+        thread_([this] { watch(); }) {}
+  ~UseWatch() {
+    {
+      const MutexLock lock(mutex_);
+      ends_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+  /// As of the newest look.
+  std::vector<GpuUser> users() const {
+    const MutexLock lock(mutex_);
+    return users_;
+  }
+
+ private:
+  void watch() {
+    MutexLock lock(mutex_);
+    while (!ends_) {
+      lock.unlock();
+      std::vector<GpuUser> now = gpu_users(processes_(), leases());
+      lock.lock();
+      users_ = std::move(now);
+      if (!ends_) {
+        changed_.wait_for(mutex_, std::chrono::duration<double>(every_.value),
+                          [this]() HARPE_REQUIRES(mutex_) { return ends_; });
+      }
+    }
+  }
+
+  /// None where there is no agent.
+  std::vector<node::Lease> leases() const {
+    std::vector<node::Lease> found;
+    Result<node::AgentClient> agent = node::AgentClient::connect(node::agent_socket(""), kPatience);
+    if (!agent.ok()) return found;
+    const Result<std::vector<GpuIdentity>> gpus = agent->gpus();
+    if (!gpus.ok()) return found;
+    for (const GpuIdentity& gpu : *gpus) {
+      const auto ours = uuids_.find(gpu.uuid);
+      if (ours == uuids_.end()) continue;
+      const Result<std::vector<node::Lease>> holders = agent->holders(gpu.index);
+      if (!holders.ok()) continue;
+      for (node::Lease lease : *holders) {
+        lease.gpus = {ours->second};
+        found.push_back(std::move(lease));
+      }
+    }
+    return found;
+  }
+
+  const std::map<std::string, int> uuids_;
+  const std::function<std::map<int, std::vector<std::int64_t>>()> processes_;
+  const Seconds every_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<GpuUser> users_ HARPE_GUARDED_BY(mutex_);
+  bool ends_ HARPE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses all others
+};
+
 class LiveMonitor {
  public:
   LiveMonitor(EnergyMonitor& monitor, const GpuViews& views, LiveTerminal& terminal,
@@ -173,8 +247,7 @@ class LiveMonitor {
         options_(options),
         console_(console),
         clock_(clock),
-        uses_(UseWatch::start(
-            uuids_of(monitor), [&views] { return views.processes(); }, kBetweenUses)) {
+        uses_(uuids_of(monitor), [&views] { return views.processes(); }, kBetweenUses) {
     state_.node = node_name();
     state_.simulated = options.simulated;
     state_.interval = options.interval;
@@ -210,7 +283,7 @@ class LiveMonitor {
     if (state_.paused) return ok_status();
     state_.look = std::move(now);
     state_.history = history_;
-    state_.users = uses_->users();
+    state_.users = uses_.users();
     state_.now = at;
     state_.time_of_day = time_of_day();
     return ok_status();
@@ -247,59 +320,24 @@ class LiveMonitor {
   }
 
   void press(KeyPress press) {
-    switch (press.key) {
-      case Key::kUp:
-        state_.scroll -= 1;
-        break;
-      case Key::kDown:
-        state_.scroll += 1;
-        break;
-      case Key::kPageUp:
-        state_.scroll -= page_;
-        break;
-      case Key::kPageDown:
-        state_.scroll += page_;
-        break;
-      case Key::kHome:
-        state_.scroll = 0;
-        break;
-      case Key::kEnd:
-        state_.scroll = std::numeric_limits<int>::max() / 2;
-        break;
-      case Key::kEscape:
-        state_.help = false;
-        break;
-      case Key::kCharacter:
-        type(press.character);
-        break;
-    }
+    int& scroll = state_.scroll;
+    if (press.key == Key::kUp) scroll -= 1;
+    if (press.key == Key::kDown) scroll += 1;
+    if (press.key == Key::kPageUp) scroll -= page_;
+    if (press.key == Key::kPageDown) scroll += page_;
+    if (press.key == Key::kHome) scroll = 0;
+    if (press.key == Key::kEnd) scroll = std::numeric_limits<int>::max() / 2;
+    if (press.key == Key::kEscape) state_.help = false;
+    if (press.key == Key::kCharacter) type(press.character);
   }
 
   void type(char character) {
-    switch (character) {
-      case 'p':
-        state_.paused = !state_.paused;
-        break;
-      case 's':
-        state_.order = next_of(state_.order);
-        break;
-      case 'h':
-      case '?':
-        state_.help = !state_.help;
-        break;
-      case 'e':
-        // Until the next look, the screen shows the time before.
-        (void)looker_.restart();
-        break;
-      case 'j':
-        state_.scroll += 1;
-        break;
-      case 'k':
-        state_.scroll -= 1;
-        break;
-      default:
-        break;
-    }
+    if (character == 'p') state_.paused = !state_.paused;
+    if (character == 's') state_.order = next_of(state_.order);
+    if (character == 'h' || character == '?') state_.help = !state_.help;
+    if (character == 'e') (void)looker_.restart();
+    if (character == 'j') state_.scroll += 1;
+    if (character == 'k') state_.scroll -= 1;
   }
 
   Looker looker_;
@@ -310,7 +348,7 @@ class LiveMonitor {
   MonitorState state_;
   std::vector<PowerHistory> history_;  ///< goes on while the screen is paused
   int page_ = 1;
-  std::unique_ptr<UseWatch> uses_;
+  UseWatch uses_;
 };
 
 /// Shows what `monitor` measures from now on, in a window of its own, until the user, a signal or

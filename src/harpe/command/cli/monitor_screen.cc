@@ -5,14 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
 #include "harpe/base/quantity_text.h"
 #include "harpe/base/ranges_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/cli/status_fields.h"
 #include "harpe/command/cli/terminal_text.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/command/text_layout.h"
@@ -604,19 +602,8 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
 }
 
 const char* name_of(MonitorState::Order order) {
-  switch (order) {
-    case Order::kIndex:
-      return "index";
-    case Order::kPower:
-      return "power";
-    case Order::kBusy:
-      return "busy";
-    case Order::kTemperature:
-      return "temperature";
-    case Order::kEnergy:
-      return "energy";
-  }
-  return "";
+  constexpr std::array kNames{"index", "power", "busy", "temperature", "energy"};
+  return kNames[static_cast<std::size_t>(order)];
 }
 
 MonitorState::Order next_of(MonitorState::Order order) {

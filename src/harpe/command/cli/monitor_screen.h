@@ -12,7 +12,6 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
 #include "harpe/command/cli/monitor_view.h"
-#include "harpe/command/cli/node_use.h"
 
 namespace harpe::command {
 

@@ -1,6 +1,15 @@
 #include "harpe/command/cli/monitor_view.h"
 
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "harpe/base/csv.h"
 #include "harpe/base/quantity_text.h"
@@ -109,6 +118,109 @@ Json monitor_json(const Look& look, bool simulated) {
     entry["event_reasons_now"] = gpu.reasons ? Json(gpu.reasons->text()) : Json();
   }
   return document;
+}
+
+namespace {
+
+/// The longest command line and environment that are read.
+constexpr std::streamsize kMostBytes = 1 << 17;
+constexpr std::size_t kLongestProgram = 200;
+
+std::string beginning_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(static_cast<std::size_t>(kMostBytes), '\0');
+  stream.read(text.data(), kMostBytes);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+std::string name_of_user(uid_t user) {
+  std::array<char, 4096> text{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const bool known =
+      ::getpwuid_r(user, &entry, text.data(), text.size(), &found) == 0 && found != nullptr;
+  return known ? found->pw_name : std::to_string(user);
+}
+
+/// "python train.py" of "/usr/bin/python\0train.py\0".
+std::string program_of(std::string line) {
+  while (!line.empty() && line.back() == '\0') line.pop_back();
+  const std::size_t end = std::min(line.find('\0'), line.size());
+  const std::size_t folder = line.rfind('/', end);
+  if (folder != std::string::npos && folder < end) line.erase(0, folder + 1);
+  std::ranges::replace(line, '\0', ' ');
+  if (line.size() > kLongestProgram) line.resize(kLongestProgram);
+  return line;
+}
+
+/// Of "NAME=value\0NAME=value\0".
+std::string variable_in(std::string_view environment, std::string_view name) {
+  while (!environment.empty()) {
+    const std::string_view entry = environment.substr(0, environment.find('\0'));
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) {
+      return std::string(entry.substr(name.size() + 1));
+    }
+    environment.remove_prefix(std::min(entry.size() + 1, environment.size()));
+  }
+  return {};
+}
+
+std::string job_of(std::string_view environment) {
+  std::string job = variable_in(environment, "HARPE_JOB");
+  if (job.empty()) job = variable_in(environment, "SLURM_JOB_NAME");
+  if (job.empty()) job = variable_in(environment, "SLURM_JOB_ID");
+  return job;
+}
+
+void add_gpu(GpuUser& user, int gpu) {
+  const auto place = std::ranges::lower_bound(user.gpus, gpu);
+  if (place == user.gpus.end() || *place != gpu) user.gpus.insert(place, gpu);
+}
+
+}  // namespace
+
+GpuUser process_of(std::int64_t pid, const std::filesystem::path& proc) {
+  GpuUser process;
+  process.pid = pid;
+  const std::filesystem::path folder = proc / std::to_string(pid);
+  struct stat owner{};
+  if (::stat(folder.c_str(), &owner) != 0) return process;
+  process.user = name_of_user(owner.st_uid);
+  process.program = program_of(beginning_of(folder / "cmdline"));
+  if (process.program.empty()) process.program = trim(beginning_of(folder / "comm"));
+  process.job = job_of(beginning_of(folder / "environ"));
+  return process;
+}
+
+std::vector<GpuUser> gpu_users(const std::map<int, std::vector<std::int64_t>>& processes,
+                               const std::vector<node::Lease>& leases,
+                               const std::filesystem::path& proc) {
+  std::map<std::int64_t, GpuUser> found;
+  const auto user_of = [&](std::int64_t pid) -> GpuUser& {
+    const auto [entry, is_new] = found.try_emplace(pid);
+    if (is_new) entry->second = process_of(pid, proc);
+    return entry->second;
+  };
+  for (const auto& [gpu, pids] : processes) {
+    for (const std::int64_t pid : pids) add_gpu(user_of(pid), gpu);
+  }
+  for (const node::Lease& lease : leases) {
+    GpuUser& user = user_of(lease.pid);
+    for (const int gpu : lease.gpus) add_gpu(user, gpu);
+    if (user.user.empty()) user.user = name_of_user(static_cast<uid_t>(lease.uid));
+    // A lease may outlive the process that took it.
+    if (user.program.empty()) user.program = lease.name;
+    if (!user.lease.empty() && user.lease != node::text_of(lease.controls)) user.lease += ", ";
+    if (!user.lease.ends_with(node::text_of(lease.controls)))
+      user.lease += node::text_of(lease.controls);
+  }
+  std::vector<GpuUser> users;
+  for (auto& [pid, user] : found) users.push_back(std::move(user));
+  std::ranges::sort(users, {}, [](const GpuUser& user) {
+    return std::pair(user.gpus.empty() ? -1 : user.gpus.front(), user.pid);
+  });
+  return users;
 }
 
 }  // namespace harpe::command

@@ -3,12 +3,18 @@
 /// What `harpe monitor` shows of one look at all devices. Only for `.cc` files.
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/device/measure/energy_monitor.h"
+#include "harpe/node/node_client/lease.h"
 
 namespace harpe::command {
 
@@ -43,5 +49,31 @@ extern const char* const kMonitorCsvHeading;
 /// One row a device. What is not known is empty.
 std::string monitor_csv(const Look& look);
 Json monitor_json(const Look& look, bool simulated);
+
+// Which processes use which GPUs of this node, as far as this user may see it: what the drivers
+// list, what Linux knows of those processes, and the leases of the node's agent.
+
+/// One process on GPUs, or one that holds a lease on them. Texts are as they were found: of a
+/// terminal they must be made `printable` first. What is not known is empty.
+struct GpuUser {
+  std::vector<int> gpus;  ///< indices, rising
+  std::int64_t pid = 0;
+  std::string user;     ///< its name, else its number
+  std::string program;  ///< the command line, without the folder of the program
+  std::string job;      ///< HARPE_JOB, else what Slurm calls it
+  std::string lease;    ///< what of the GPUs it may set: "graphics clocks, power limit"
+};
+
+/// What Linux knows of a process; empty but for the pid where there is none, such as one of another
+/// container.
+/// \param proc  where procfs is
+GpuUser process_of(std::int64_t pid, const std::filesystem::path& proc = "/proc");
+
+/// One entry a process, by its first GPU and then its pid.
+/// \param processes  by index of the GPU
+/// \param leases  with the GPUs' indices
+std::vector<GpuUser> gpu_users(const std::map<int, std::vector<std::int64_t>>& processes,
+                               const std::vector<node::Lease>& leases,
+                               const std::filesystem::path& proc = "/proc");
 
 }  // namespace harpe::command

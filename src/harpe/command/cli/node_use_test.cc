@@ -1,13 +1,13 @@
 // What runs on GPUs, by a procfs of the test's own.
 
-#include "harpe/command/cli/node_use.h"
-
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+
+#include "harpe/command/cli/monitor_view.h"
 
 namespace harpe::command {
 namespace {

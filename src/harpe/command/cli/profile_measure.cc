@@ -1,7 +1,6 @@
 // `harpe profile measure`: the profile of one's own training, by a server that lives as long as the
 // training does.
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
-#include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/plan/profile/profile.h"
 #include "harpe/training/wire/job_spec.h"

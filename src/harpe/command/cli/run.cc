@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -27,7 +26,6 @@
 #include "harpe/carbon/carbon_source/accounting_intensity.h"
 #include "harpe/command/carbon_cli/source_options.h"
 #include "harpe/command/cli/cli.h"
-#include "harpe/command/cli/command_ledger.h"
 #include "harpe/command/cli/command_meter.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/measure_output.h"

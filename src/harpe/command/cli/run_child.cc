@@ -1,7 +1,6 @@
 #include "harpe/command/cli/run_child.h"
 
 #include <fcntl.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -19,6 +19,14 @@ bool as_predicted(const Json& status) {
   return !measured || !predicted || std::abs(*measured / *predicted - 1) <= kSame;
 }
 
+std::string local_time(double since_1970, const char* format) {
+  const auto at = static_cast<std::time_t>(since_1970);
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  char time[32];
+  return std::string(time, std::strftime(time, sizeof time, format, &local));
+}
+
 }  // namespace
 
 Json parsed(std::string_view text) {
@@ -70,12 +78,14 @@ int count_of(const Json& object, const char* key) {
 
 std::string time_text(const Json& object, const char* key) {
   const auto since_1970 = number_in(object, key);
-  if (!since_1970) return {};
-  const auto at = static_cast<std::time_t>(*since_1970);
-  std::tm local{};
-  ::localtime_r(&at, &local);
-  char time[32];
-  return std::string(time, std::strftime(time, sizeof time, "%F %H:%M", &local));
+  return since_1970 ? local_time(*since_1970, "%F %H:%M") : std::string();
+}
+
+std::string event_text(const Json& event, const char* time_format) {
+  const std::string kind = text_in(event, "kind");
+  const char* begin = kind == "phase" ? "now " : kind == "warning" ? "warning: " : "";
+  return local_time(number_in(event, "at").value_or(0), time_format) + begin +
+         text_in(event, "text");
 }
 
 std::string rough_time(Seconds time) {

@@ -3,7 +3,6 @@
 /// Members of the server's documents, as commands show them. What a document lacks, or has of
 /// another type, is as if it were not there. Only for `.cc` files: the JSON library is large.
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +28,8 @@ int count_of(const Json& object, const char* key);
 std::string seconds_in(const Json& object, const char* key);
 /// Of seconds since 1970, "2026-11-22 14:05"; empty where there is none.
 std::string time_text(const Json& object, const char* key);
+/// An entry of a log: its time in this format of strftime, "warning: " or "now ", its text.
+std::string event_text(const Json& event, const char* time_format);
 
 /// Of what can only be estimated: "40 s", "3 min", "2.5 h".
 std::string rough_time(Seconds time);

@@ -21,7 +21,7 @@
 #include "harpe/command/cli/cli.h"
 #include "harpe/command/cli/device_options.h"
 #include "harpe/command/cli/measure_output.h"
-#include "harpe/command/command/interrupt.h"
+#include "harpe/command/command/console.h"
 #include "harpe/command/command/json_output.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"

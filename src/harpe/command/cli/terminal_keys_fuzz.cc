@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "harpe/command/cli/terminal_keys.h"
+#include "harpe/command/cli/live_terminal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto keys = harpe::command::keys_of({reinterpret_cast<const char*>(data), size});

@@ -1,6 +1,6 @@
-#include "harpe/command/cli/terminal_keys.h"
-
 #include <gmock/gmock.h>
+
+#include "harpe/command/cli/live_terminal.h"
 
 namespace harpe::command {
 namespace {

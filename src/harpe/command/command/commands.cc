@@ -9,7 +9,6 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/command/command/command.h"
-#include "harpe/command/command/command_line_error.h"
 #include "harpe/command/command/help.h"
 #include "harpe/command/command/json_output.h"
 

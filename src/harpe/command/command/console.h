@@ -2,11 +2,15 @@
 /// \file
 /// Where a command writes: streams, what of them is a terminal, and a progress bar.
 
+#include <signal.h>
+
 #include <chrono>
 #include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "harpe/base/units.h"
 
 namespace harpe::command {
 
@@ -67,6 +71,29 @@ class ProgressBar {
   Clock::time_point started_;
   Clock::time_point drawn_{};
   bool visible_ = false;
+};
+
+// Waiting that Ctrl-C ends, for commands that have something to say or to restore at their end.
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process but are found by `wait`, and
+/// SIGTSTP and the like work as ever. Make it before any thread. Not thread-safe.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  /// Waits that long, or until a signal; returns whether one came, now or before.
+  bool wait(Seconds time);
+  /// Whether one came.
+  bool interrupted() { return wait({0}); }
+  /// The signal that came, or 0.
+  int signal() const { return signal_; }
+
+ private:
+  sigset_t waited_{}, before_{};
+  int signal_ = 0;
 };
 
 }  // namespace harpe::command

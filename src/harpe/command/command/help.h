@@ -2,6 +2,7 @@
 /// \file
 /// Help and man pages, both from the same description of the commands.
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -39,5 +40,18 @@ std::string help_text(const CLI::App& command);
 std::string documentation_text(const std::filesystem::path& own);
 /// The manual page (section 1) in roff.
 std::string man_page(const CLI::App& command);
+
+// What is wrong with a command line, in words of Harpe: the parser's own texts reach no user. Only
+// for `.cc` files.
+
+/// The name of the command line that follows `--`, in help and errors.
+inline constexpr const char* kFollowingCommand = "COMMAND";
+
+/// Refuses `--name=` without a value, for which the parser would take the next word, and a value
+/// for a switch.
+Status check_values(const CLI::App& root, const std::vector<std::string>& arguments);
+
+/// What the parser threw, with all words that no option takes and all options that are missing.
+Error command_line_error(Commands& commands, const CLI::ParseError& error);
 
 }  // namespace harpe::command

@@ -1,7 +1,5 @@
 #include "harpe/command/command/kept_result.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 #include <utility>

@@ -4,10 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
-#include <type_traits>
 #include <utility>
-
-#include "harpe/base/result.h"
 
 namespace harpe::command {
 
@@ -53,6 +50,16 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string
           },
           help)
       ->type_name(value_name);
+}
+
+/// Adds an argument without a name, which must be given.
+/// \param value_name  what the value is, such as "plan.json"; empty: the same as `name`
+inline CLI::Option* add_argument(CLI::App& app, const std::string& name, const std::string& help,
+                                 std::string& target, const std::string& value_name = {}) {
+  return app.add_option(name, target, help)
+      ->type_name(value_name.empty() ? name : value_name)
+      ->required()
+      ->group("Arguments");
 }
 
 }  // namespace harpe::command

@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/base/result.h"
 #include "harpe/carbon/carbon/cluster_bill.h"
-#include "harpe/command/command/console.h"
 #include "harpe/command/plan_cli/planning.h"
 
 namespace harpe::command {

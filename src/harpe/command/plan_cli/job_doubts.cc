@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "harpe/base/quantity_text.h"
-#include "harpe/base/text.h"
 #include "harpe/plan/profile/unit_doubts.h"
 
 namespace harpe::command {

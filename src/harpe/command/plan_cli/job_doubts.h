@@ -3,8 +3,6 @@
 /// Numbers of a job that were probably meant otherwise: refused where they cannot be meant, warned
 /// of where they may be, each with what is likely.
 
-#include <string>
-
 #include "harpe/base/result.h"
 #include "harpe/command/command/console.h"
 #include "harpe/command/plan_cli/planning.h"

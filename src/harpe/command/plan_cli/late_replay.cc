@@ -1,6 +1,5 @@
 #include "harpe/command/plan_cli/late_replay.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>

@@ -18,7 +18,6 @@
 #include "harpe/command/plan_cli/planning.h"
 #include "harpe/command/plan_cli/rivals.h"
 #include "harpe/plan/frontier/frontier_json.h"
-#include "harpe/plan/frontier/verify.h"
 #include "harpe/report/report.h"
 
 namespace harpe::command {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "harpe/base/file.h"
-#include "harpe/base/text.h"
 #include "harpe/command/command/kept_result.h"
 #include "harpe/command/command/options.h"
 #include "harpe/command/plan_cli/comparison.h"

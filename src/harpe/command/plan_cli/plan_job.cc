@@ -77,12 +77,17 @@ Status set_schedule(PlanJob& job, Values values) {
   return ok_status();
 }
 
-Status set_chunk_split(PlanJob& job, Values values) {
+/// True if the value is the second of two words.
+Result<bool> is_second_word(Values values, const char* first, const char* second) {
   HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());
-  if (word != "equal" && word != "none")
-    return Error::invalid("expected equal or none, found " + in_quotes(values.front()));
-  job.refuses_chunk_split = word == "none";
+  if (word == first || word == second) return word == second;
+  return Error::invalid(std::string("expected ") + first + " or " + second + ", found " +
+                        in_quotes(values.front()));
+}
+
+Status set_chunk_split(PlanJob& job, Values values) {
+  job.refuses_chunk_split = HARPE_TRY(is_second_word(values, "equal", "none"));
   return ok_status();
 }
 
@@ -94,13 +99,8 @@ Status set_gpu(PlanJob& job, Values values) {
 }
 
 Status set_transfer_mode(PlanJob& job, Values values) {
-  HARPE_TRY(expect_one(values));
-  const std::string word = lower(values.front());
-  if (word != "overlapped" && word != "rendezvous") {
-    return Error::invalid("expected overlapped or rendezvous, found " + in_quotes(values.front()));
-  }
-  job.transfer_mode =
-      word == "overlapped" ? Transfers::Mode::kOverlapped : Transfers::Mode::kRendezvous;
+  const bool is_rendezvous = HARPE_TRY(is_second_word(values, "overlapped", "rendezvous"));
+  job.transfer_mode = is_rendezvous ? Transfers::Mode::kRendezvous : Transfers::Mode::kOverlapped;
   return ok_status();
 }
 
@@ -127,11 +127,8 @@ Status set_switch_latency(PlanJob& job, Values values) {
 }
 
 Status set_client(PlanJob& job, Values values) {
-  HARPE_TRY(expect_one(values));
-  const std::string word = lower(values.front());
-  if (word != "any" && word != "harpe")
-    return Error::invalid("expected any or harpe, found " + in_quotes(values.front()));
-  job.client = word == "harpe" ? plan::ClockClient::kHarpe : plan::ClockClient::kAny;
+  const bool is_harpe = HARPE_TRY(is_second_word(values, "any", "harpe"));
+  job.client = is_harpe ? plan::ClockClient::kHarpe : plan::ClockClient::kAny;
   return ok_status();
 }
 

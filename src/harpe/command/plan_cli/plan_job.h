@@ -17,7 +17,7 @@
 #include "harpe/device/gpu_model/gpu_model.h"
 #include "harpe/plan/instruction/asking_ahead.h"
 #include "harpe/plan/objective/objective.h"
-#include "harpe/plan/schedule/pipeline.h"
+#include "harpe/plan/schedule/transfers.h"
 
 namespace harpe::command {
 

@@ -4,15 +4,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/command/command/console.h"
-#include "harpe/command/command/interrupt.h"
 #include "harpe/command/plan_cli/plan_job.h"
 #include "harpe/plan/baseline/one_setting.h"
 #include "harpe/plan/frontier/frontier.h"

@@ -100,10 +100,7 @@ void add_predict_command(Commands& commands) {
       "    --load 9.67ms,0,0,7.49ms --transfer-forward 0 --transfer-backward 0 \\\n"
       "    --transfer-mode rendezvous --fixed-extra 0.11",
       [arguments](Console& console) { return run_predict(*arguments, console); });
-  app.add_option("PLAN", arguments->plan, "Plan to replay (harpe.plan/1)")
-      ->type_name("plan.json")
-      ->required()
-      ->group("Arguments");
+  add_argument(app, "PLAN", "Plan to replay (harpe.plan/1)", arguments->plan, "plan.json");
   add_text(app, "--profile", "FILE", "Measured profile (CSV)", arguments->profile)->required();
   add_text(app, "--switch-latency", "SECONDS|FILE",
            "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "

@@ -155,10 +155,7 @@ void add_profile_command(Commands& commands) {
       "looked at by themselves.",
       "harpe profile check gpt3.csv --blocking-power 83.64",
       [arguments](Console& console) { return run_check(*arguments, console); });
-  check.add_option("FILE", arguments->file, "Measured profile (CSV)")
-      ->type_name("FILE")
-      ->required()
-      ->group("Arguments");
+  add_argument(check, "FILE", "Measured profile (CSV)", arguments->file);
   add_parsed(
       check, "--blocking-power", "WATTS[,...]",
       "Power a GPU draws while it waits, W, one value, or one a stage; energies are compared "

@@ -1,6 +1,7 @@
 #include "harpe/plan/schedule/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <set>
@@ -69,23 +70,18 @@ std::string label(const Instruction& i, bool with_part) {
   const auto half = [&](char letter, int part, int micro_batch) {
     return (with_part ? std::to_string(part) : "") + letter + std::to_string(micro_batch);
   };
-  switch (i.kind) {
-    case InstructionKind::kForward:
-      return half('F', i.part, i.micro_batch);
-    case InstructionKind::kBackward:
-      return half('B', i.part, i.micro_batch);
-    case InstructionKind::kWeight:
-      return half('W', i.part, i.micro_batch);
-    case InstructionKind::kRecompute:
-      return half('R', i.part, i.micro_batch);
-    case InstructionKind::kRecomputeBackward:
-      return half('C', i.part, i.micro_batch);
-    case InstructionKind::kForwardBackward:
-      return half('F', i.part, i.micro_batch) + '/' +
-             half('B', i.backward_part, i.backward_micro_batch);
-    default:
-      return "";
-  }
+  using Letter = std::pair<InstructionKind, char>;
+  constexpr std::array kLetters{Letter{InstructionKind::kForward, 'F'},
+                                Letter{InstructionKind::kBackward, 'B'},
+                                Letter{InstructionKind::kWeight, 'W'},
+                                Letter{InstructionKind::kRecompute, 'R'},
+                                Letter{InstructionKind::kRecomputeBackward, 'C'},
+                                Letter{InstructionKind::kForwardBackward, 'F'}};
+  const auto letter = std::ranges::find(kLetters, i.kind, &Letter::first);
+  if (letter == kLetters.end()) return "";
+  const std::string text = half(letter->second, i.part, i.micro_batch);
+  if (i.kind != InstructionKind::kForwardBackward) return text;
+  return text + '/' + half('B', i.backward_part, i.backward_micro_batch);
 }
 
 UnitTimeline unit_timeline(const Pipeline& pipeline) {

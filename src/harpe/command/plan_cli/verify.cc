@@ -210,10 +210,7 @@ void add_verify_command(Commands& commands) {
       "    --blocking-power 83.64\n"
       "harpe verify plan/plan.json --job job.toml --certificate plan/certificate.json",
       [arguments](Console& console) { return run_verify(*arguments, console); });
-  app.add_option("PLAN", arguments->plan, "Plan to check (harpe.plan/1)")
-      ->type_name("plan.json")
-      ->required()
-      ->group("Arguments");
+  add_argument(app, "PLAN", "Plan to check (harpe.plan/1)", arguments->plan, "plan.json");
   add_text(app, "--profile", "FILE",
            "Profile that the plan was made from (default: that of the job file)",
            arguments->profile);
