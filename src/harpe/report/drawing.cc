@@ -199,8 +199,8 @@ std::array<std::string, PowerScale::kColours> make_colours(std::span<const std::
     const double part = place - static_cast<double>(stop);
     colours[i] = "#";
     for (const int shift : {16, 8, 0}) {
-      const auto channel = [&](std::size_t i) {
-        return static_cast<double>(stops[i] >> shift & 0xff);
+      const auto channel = [&](std::size_t of) {
+        return static_cast<double>(stops[of] >> shift & 0xff);
       };
       const double mixed = channel(stop) * (1 - part) + channel(stop + 1) * part;
       const auto value = static_cast<std::size_t>(std::lround(mixed * shade));

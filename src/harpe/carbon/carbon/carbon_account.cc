@@ -78,7 +78,7 @@ std::string_view text_of(IntensityBasis basis) {
   static constexpr std::array kTexts = std::to_array<std::string_view>(
       {"measured", "estimated", "nearest value", "forecast", "same hour last week", "given number",
        "yearly mean", "no intensity"});
-  return kTexts[static_cast<std::size_t>(basis)];
+  return kTexts.at(static_cast<std::size_t>(basis));
 }
 
 AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean,

@@ -67,7 +67,7 @@ std::string_view text_of(IntensityKind kind) {
   // In the order of the enumeration.
   static constexpr std::array kTexts = std::to_array<std::string_view>(
       {"average, life cycle", "average, direct", "marginal", "kind not stated", "price"});
-  return kTexts[static_cast<std::size_t>(kind)];
+  return kTexts.at(static_cast<std::size_t>(kind));
 }
 
 Grams emissions(Joules energy, const CarbonIntensity& intensity) {

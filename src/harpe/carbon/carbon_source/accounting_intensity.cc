@@ -54,7 +54,7 @@ IntensityBasis basis_of(LadderStep step) {
   constexpr std::array kBases = {IntensityBasis::kMeasured, IntensityBasis::kNeighbour,
                                  IntensityBasis::kForecast, IntensityBasis::kSameHourLastWeek,
                                  IntensityBasis::kYearlyMean};
-  return kBases[static_cast<std::size_t>(step)];
+  return kBases.at(static_cast<std::size_t>(step));
 }
 
 /// A grid over [from, to) of which nothing is known.

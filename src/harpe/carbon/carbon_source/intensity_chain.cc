@@ -77,14 +77,14 @@ std::string_view text_of(LadderStep step) {
   // In the order of the enumeration.
   static constexpr std::array kTexts = std::to_array<std::string_view>(
       {"fresh", "last good", "forecast", "same hour last week", "yearly mean"});
-  return kTexts[static_cast<std::size_t>(step)];
+  return kTexts.at(static_cast<std::size_t>(step));
 }
 
 std::string_view text_of(ForecastStep step) {
   // In the order of the enumeration.
   static constexpr std::array kTexts =
       std::to_array<std::string_view>({"provider", "own forecast", "persistence"});
-  return kTexts[static_cast<std::size_t>(step)];
+  return kTexts.at(static_cast<std::size_t>(step));
 }
 
 IntensityChain::IntensityChain(IntensitySource& source, IntensityCache& cache, UtcNow now,

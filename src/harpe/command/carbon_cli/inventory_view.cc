@@ -17,7 +17,7 @@ constexpr double kJoulesInKwh = 3.6e6;
 
 const char* by_word(InventoryBy by) {
   constexpr std::array kWords = {"job", "run", "user"};
-  return kWords[static_cast<std::size_t>(by)];
+  return kWords.at(static_cast<std::size_t>(by));
 }
 
 /// What has no intensity has no grams.

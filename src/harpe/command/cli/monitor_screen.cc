@@ -603,7 +603,7 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
 
 const char* name_of(MonitorState::Order order) {
   constexpr std::array kNames{"index", "power", "busy", "temperature", "energy"};
-  return kNames[static_cast<std::size_t>(order)];
+  return kNames.at(static_cast<std::size_t>(order));
 }
 
 MonitorState::Order next_of(MonitorState::Order order) {

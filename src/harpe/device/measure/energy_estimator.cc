@@ -43,7 +43,7 @@ std::string_view source_name(EnergySource source) {
                                                    "power within a counter step",
                                                    "integrated power",
                                                    "integrated average power"};
-  return kNames[static_cast<std::size_t>(source)];
+  return kNames.at(static_cast<std::size_t>(source));
 }
 
 device::EnergyEstimator::EnergyEstimator(device::EstimatorOptions options)

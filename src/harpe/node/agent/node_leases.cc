@@ -20,7 +20,7 @@ bool is_root(const net::Peer& peer) {
 const char* action_of(LeaseEnd end) {
   constexpr std::array kActions{"release",    "expire",  "process_ended", "channel_closed",
                                 "right_lost", "release", "agent_stops"};
-  return kActions[static_cast<std::size_t>(end)];
+  return kActions.at(static_cast<std::size_t>(end));
 }
 
 NodeLeases::NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits limits,

@@ -14,7 +14,7 @@ std::string_view sentence(Rule rule) {
        "a backward waits for its recompute", "a weight waits for its backward",
        "a send waits for what it sends, a recv for its send, a computation for its recv",
        "a blocking transfer occupies its sender and its receiver"});
-  return kSentences[static_cast<std::size_t>(rule)];
+  return kSentences.at(static_cast<std::size_t>(rule));
 }
 
 ScheduleRules::ScheduleRules(const Schedule& schedule, const Transfers& transfers)
