@@ -54,7 +54,7 @@ void require(bool holds) {
 }  // namespace harpe::command
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace harpe;  // NOLINT(google-build-using-namespace)
+  using namespace harpe::command;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto entries = parse_job(text, "job.toml");
   if (!entries.ok()) {
