@@ -22,7 +22,7 @@ constexpr Seconds kPowerSpan{30}, kShortestSpan{3};
 constexpr double kFewestIterations = 4;
 /// Other clocks are assigned for an iteration that comes some after the newest one reported.
 constexpr double kUntilFollowed = 6;
-constexpr std::size_t kMostTimes = 500, kLabel = 12, kEventsAtLeast = 3, kMostEvents = 12;
+constexpr std::size_t kMostTimes = 500, kLabelWidth = 12, kEventsAtLeast = 3, kMostEvents = 12;
 constexpr std::size_t kTrendColumns = 60;
 constexpr std::size_t kAligned = 50;  // columns
 constexpr std::size_t kNarrowestBar = 24, kWidestBar = 60;
@@ -54,11 +54,11 @@ std::vector<Row> rows_of(const std::string& view) {
   std::string line;
   std::getline(lines, line);  // the job's name, which the heading has
   while (std::getline(lines, line)) {
-    if (line.size() < kLabel + 2) continue;
-    std::string label = line.substr(2, kLabel);
+    if (line.size() < kLabelWidth + 2) continue;
+    std::string label = line.substr(2, kLabelWidth);
     label.erase(label.find_last_not_of(' ') + 1);
     if (label == "heard" || label == "saved") continue;  // the headline has what is saved
-    Row row{.label = label, .text = line.substr(kLabel + 2)};
+    Row row{.label = label, .text = line.substr(kLabelWidth + 2)};
     row.text.erase(0, row.text.find_first_not_of(' '));
     if (label == "refused" || label == "clocks" || label == "missing") {
       row.paint = Paint::kRed;
@@ -273,7 +273,7 @@ namespace {
 /// The lines of a row: beside its label where there is room for both.
 void append_row(const Row& row, bool repeats_label, std::size_t width, bool coloured,
                 std::vector<std::string>& body) {
-  const std::size_t indent = width >= kAligned ? kLabel + 2 : 2;
+  const std::size_t indent = width >= kAligned ? kLabelWidth + 2 : 2;
   const bool beside = indent > 2 && !row.label.empty();
   std::string left = beside && !repeats_label ? "  " + row.label : "";
   left.resize(beside ? std::max(indent, left.size() + 1) : 0, ' ');
@@ -295,7 +295,7 @@ std::vector<Row> rows_to_show(const DashboardLook& look, const Json& status, con
                               std::size_t width, std::size_t pipelines, bool coloured) {
   std::vector<Row> rows = rows_of(job_view(look.status, false));
   add_trend(status, trend, rows, width > 50 ? width - 40 : 10);
-  add_pipelines(status, width - std::min(width, kLabel + 2), pipelines, coloured, rows);
+  add_pipelines(status, width - std::min(width, kLabelWidth + 2), pipelines, coloured, rows);
   add_clocks(status, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].place = {place_of(rows[i].label), i};
   std::ranges::sort(rows, {}, &Row::place);
