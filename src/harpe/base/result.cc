@@ -37,7 +37,8 @@ constexpr std::array<CodeRow, 10> kCodes{{{ErrorCode::kInvalidInput, "invalid_in
                                           {ErrorCode::kInternal, "internal", 70}}};
 
 const CodeRow& row_of(ErrorCode code) {
-  return *std::ranges::find(kCodes, code, &CodeRow::code);
+  const auto* const row = std::ranges::find(kCodes, code, &CodeRow::code);
+  return row != kCodes.end() ? *row : kCodes.back();
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 
 namespace harpe::net {
 
-// How many bytes the connections of a server may hold at once: in all, and for one client, so that
-// neither many peers nor one can make it hold more. One that is larger than what is allowed has
-// room where nothing else is held: something else limits how large one can be.
-
+/// How many bytes the connections of a server may hold at once: in all, and for one client, so that
+/// neither many peers nor one can make it hold more. One that is larger than what is allowed has
+/// room where nothing else is held: something else limits how large one can be.
+///
 /// Not thread-safe. O(log clients) a change.
 class ByteBudget {
  public:

@@ -52,7 +52,7 @@ HttpResponseReader::State HttpResponseReader::read_header(std::string_view& byte
     case LineReader::State::kMalformed:
       return fail("its response is no HTTP");
     case LineReader::State::kTooLong:
-      return fail("the header_ of its response is over " + std::to_string(limits_.header) +
+      return fail("the header of its response is over " + std::to_string(limits_.header) +
                   " bytes");
     case LineReader::State::kLine:
       break;

@@ -76,7 +76,8 @@ TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
   EXPECT_THAT(why(ok + "Content-Length: 5\r\n\r\nabc"), HasSubstr("before its response was"));
   EXPECT_THAT(why(ok + "Content-Length: 101\r\n\r\n"), HasSubstr("over 100 bytes"));
   EXPECT_THAT(why("HTTP/1.0 200 OK\r\n\r\n" + std::string(101, 'x')), HasSubstr("over 100 bytes"));
-  EXPECT_THAT(why(ok + "A: " + std::string(1000, 'x')), HasSubstr("over 1000 bytes"));
+  EXPECT_THAT(why(ok + "A: " + std::string(1000, 'x')),
+              HasSubstr("the header of its response is over 1000 bytes"));
   EXPECT_THAT(why(ok + "Transfer-Encoding: gzip\r\n\r\n"), HasSubstr("where the body ends"));
   EXPECT_THAT(why(ok + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n"),
               HasSubstr("both"));

@@ -10,10 +10,10 @@
 
 namespace harpe::net {
 
-// The terminal that a daemon was started in. SIGHUP means two things: an operator asks for logs to
-// be opened again, or the terminal has closed. A daemon that outlived its terminal would go on
-// without a log, unseen.
-
+/// The terminal that a daemon was started in. SIGHUP means two things: an operator asks for logs to
+/// be opened again, or the terminal has closed. A daemon that outlived its terminal would go on
+/// without a log, unseen.
+///
 /// Thread-safe after construction.
 class ControllingTerminal {
  public:

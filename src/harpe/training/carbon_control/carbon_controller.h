@@ -148,8 +148,8 @@ class CarbonController {
   ControlState state_;
 };
 
-// What a decision of carbon control rests on. Of this room alone.
-
+/// What a decision of carbon control rests on. Of this room alone.
+///
 /// Work is in seconds at the fastest pace.
 struct CarbonController::Situation {
   const ControlledJob& job;
