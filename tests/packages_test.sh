@@ -124,7 +124,8 @@ life() {
   echo "PGPASSWORD=ours" >>"$root/etc/harpe/server.env"
 
   step "upgrade"
-  in_root sh -c 'dpkg --install --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
+  # As apt does: harpe-lab takes over files of an older harpe, which is deconfigured until it is upgraded, too.
+  in_root sh -c 'dpkg --install --auto-deconfigure --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
   [ "$(in_root stat -c %U:%G:%a /etc/harpe/server.toml)" = root:harpe:640 ] || fail "others read the server's options"
   ! grep -q "before" "$root/etc/harpe/server.toml" || fail "the configuration that was not changed is old"
