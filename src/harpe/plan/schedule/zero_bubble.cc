@@ -165,9 +165,9 @@ Result<Schedule> zb_h2(const ScheduleOptions& options) {
 
 Result<Schedule> zb_v(const ScheduleOptions& options) {
   const int p = options.stages, m = options.micro_batches;
-  const int forwards = std::max(2 * p - 1, m);
   auto schedule = plan::start_schedule("zb-v", options, 2, plan::Placement::kV, 3);
   return plan::with_lists(std::move(schedule), [&](plan::ListBuilder list, int r) {
+    const int forwards = std::max(2 * p - 1, m);
     PartQueue down(list, r, m);
     PartQueue up(list, 2 * p - 1 - r, m);
     for (int i = 0; i < 2 * (p - r) - 1; ++i) down.forward();
