@@ -110,6 +110,7 @@ std::string description_of_lab() {
   const Result<std::filesystem::path> found = find_lab();
   if (!found.ok()) return "";
   const std::string line = shell_text({found->string(), "man", "--json"}) + " 2>/dev/null";
+  // NOLINTNEXTLINE(bugprone-command-processor): each word is quoted
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
   std::string text;
   std::array<char, 4096> buffer{};

@@ -79,7 +79,7 @@ std::string label(const Instruction& i, bool with_part) {
                                 Letter{InstructionKind::kForwardBackward, 'F'}};
   const auto letter = std::ranges::find(kLetters, i.kind, &Letter::first);
   if (letter == kLetters.end()) return "";
-  const std::string text = half(letter->second, i.part, i.micro_batch);
+  std::string text = half(letter->second, i.part, i.micro_batch);
   if (i.kind != InstructionKind::kForwardBackward) return text;
   return text + '/' + half('B', i.backward_part, i.backward_micro_batch);
 }

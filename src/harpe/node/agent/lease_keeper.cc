@@ -70,7 +70,7 @@ Status LeaseKeeper::renew(const net::Peer& peer, const std::string& lease, Secon
 }
 
 void LeaseKeeper::release(const net::Peer& peer, const std::string& lease,
-                          Done<std::monostate> done) {
+                          const Done<std::monostate>& done) {
   Status released = ok_status();
   {
     const MutexLock lock(mutex_);

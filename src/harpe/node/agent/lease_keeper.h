@@ -48,7 +48,7 @@ class LeaseKeeper {
   Result<Lease> implied_lease(const net::Peer& peer, const std::vector<int>& gpus);
   Status renew(const net::Peer& peer, const std::string& lease, Seconds duration);
   /// Calls `done` once all settings of the lease are restored.
-  void release(const net::Peer& peer, const std::string& lease, Done<std::monostate> done);
+  void release(const net::Peer& peer, const std::string& lease, const Done<std::monostate>& done);
   void end(const std::string& lease, LeaseEnd why);
   /// Ends all leases.
   void stop();

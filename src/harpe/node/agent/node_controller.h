@@ -100,7 +100,7 @@ class NodeController final : public Controller {
   }
   void release(const net::Peer& peer, const std::string& lease,
                Done<std::monostate> done) override {
-    leases_->release(peer, lease, std::move(done));
+    leases_->release(peer, lease, done);
   }
   std::vector<Lease> leases(const net::Peer& peer) override { return leases_->leases(peer); }
   std::vector<Lease> holders(const net::Peer& peer, int gpu) override;

@@ -514,7 +514,7 @@ std::vector<PipelineState> Job::pipelines() const {
 JobStatus Job::status() const {
   const State& s = *state_;
   JobStatus status;
-  static_cast<JobFigures&>(status) = s;
+  static_cast<JobFigures&>(status) = static_cast<const JobFigures&>(s);
   status.phase = s.phase_name();
   status.ranks_registered = s.ranks.registered();
   status.ranks_not_set = s.ranks_not_set();

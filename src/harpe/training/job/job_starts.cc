@@ -428,7 +428,7 @@ void Job::State::succeed(State& before, Seconds now) {
   delivery = before.delivery;
   savings.inherit(before.savings);
   reported_energy = before.reported_energy;
-  static_cast<ReportCounts&>(*this) = before;
+  static_cast<ReportCounts&>(*this) = static_cast<const ReportCounts&>(before);
   gatherings = std::move(before.gatherings);
   proposals = std::move(before.proposals);
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
