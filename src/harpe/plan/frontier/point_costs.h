@@ -7,7 +7,7 @@
 /// still runs. If that takes L, a share w = min(1, L / t_old) of the instruction runs at the old
 /// setting, so that it takes w t_old + (1 - w) t_new, and energy likewise. A plan must hold
 /// whenever in [0, L] the setting changes, so that late changes may cost time or energy here but
-/// never gain any. If L outlasts the instruction, those after it are late, too (late_settings.h). A
+/// never gain any. If L outlasts the instruction, those after it are late, too (`LateSettings`). A
 /// clock, a memory clock, a power limit or a label that changes is a setting that changes. An
 /// iteration repeats: what comes before its first instruction is its last.
 
