@@ -42,10 +42,9 @@ class Start(unittest.TestCase):
     def test_both_programs_describe_a_command_by_the_same_sentence(self):
         for words in [("lab",), *COMMANDS]:
             name = r"\-".join(("harpe", *words))
-            briefs = [re.search(r"\n\.SH NAME\n\S+ \\- (.+)\n", self.said(harpe, "man", *words).stdout)[1]
-                      for harpe in (HARPE,)]
+            brief = re.search(r"\n\.SH NAME\n\S+ \\- (.+)\n", self.said(HARPE, "man", *words).stdout)[1]
             listed = self.said(self.alone, *words[:-1], "--help").stdout
-            self.assertIn(f"  {words[-1]:<11} {briefs[0]}"[:78], re.sub(r"\n {14}", " ", listed), name)
+            self.assertIn(f"  {words[-1]:<11} {brief}"[:78], re.sub(r"\n {14}", " ", listed), name)
 
     def test_without_harpe_lab_the_package_is_named(self):
         for words in [("lab", "emulate"), ("replay",), ("replay", "zeus", "traces", "--gpu", "v100"), ("carbon", "backtest", "x.csv"),

@@ -24,9 +24,8 @@ std::unique_ptr<Commands> lab_commands(const std::string& name) {
   auto commands = std::make_unique<Commands>(
       name,
       "experiments: clusters that are emulated, published tables recomputed\n"
-      "Nothing here touches a GPU, an agent or a server. `harpe lab` starts this program, and so "
-      "do "
-      "`harpe replay`, `harpe carbon backtest` and `harpe carbon simulate`.",
+      "Nothing here touches a GPU, an agent or a server. `harpe lab`, `harpe replay`, "
+      "`harpe carbon backtest` and `harpe carbon simulate` start this program.",
       "harpe lab emulate --config cluster.toml\n"
       "harpe lab reproduce sosp24 DIRECTORY\n"
       "harpe replay zeus traces --gpu v100 --seeds 20");

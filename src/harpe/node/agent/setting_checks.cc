@@ -36,7 +36,7 @@ const char* action_of(ClockDomain domain) {
 const char* action_of(const Setting& setting) {
   constexpr std::array kActions{"graphics_clocks", "memory_clocks", "power_limit",
                                 "persistence_mode"};
-  return kActions[static_cast<std::size_t>(control_of(setting))];
+  return kActions.at(static_cast<std::size_t>(control_of(setting)));
 }
 
 Error denied(const std::string& what, const std::string& allowed) {
