@@ -6,13 +6,13 @@
 namespace harpe::carbon {
 namespace {
 
-/// A forecaster that learns nothing: a rule over the last days.
+/// A forecaster that does not learn: a fixed rule over the last days.
 class RuleForecaster final : public Forecaster {
  public:
-  /// What is expected `ahead` steps after `newest`.
+  /// Returns the forecast for the step `ahead` steps after `newest`.
   using Rule = double (*)(const LogHistory& history, std::size_t newest, std::size_t ahead);
 
-  /// \param days  of history that the rule needs; 0: one value
+  /// \param days  days of history that the rule needs; 0 if it needs one value
   RuleForecaster(std::string name, std::size_t days, Rule rule)
       : name_(std::move(name)), days_(days), rule_(rule) {}
 

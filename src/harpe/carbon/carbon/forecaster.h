@@ -73,8 +73,7 @@ std::unique_ptr<Forecaster> make_same_hour();
 /// The mean of yesterday's value and of that hour's mean over the six days before, half each.
 std::unique_ptr<Forecaster> make_weekly_profile();
 
-// --- The same hour of earlier days: the plainest forecast, and what better ones start from
-// --------
+// --- The same hour of earlier days: the simplest forecast, from which better ones start.
 
 /// Where, `ahead` steps after `newest`, the same hour of the newest day lies of which it is known:
 /// a day before the target for up to a day ahead, else as many whole days as it takes to be at or
@@ -98,20 +97,19 @@ inline double weekly_profile(const LogHistory& history, std::size_t newest, std:
   return 0.5 * history[last] + 0.5 * sum / static_cast<double>(kProfileDays - 1);
 }
 
-// --- How hours to come may turn out: as they are expected, with the errors that an earlier
-// forecast made at the same time of the day
+// --- Possible outcomes of the hours to come: the forecast, with the errors that an earlier
+// forecast made at the same time of the day.
 //
 // Errors keep their order over the hours: an hour that comes out dirtier than expected is followed
 // by others. They are relative (to_log), and so fit a level that is another today.
 
-/// Earlier forecasts are of the year before, at one time of the day, so many at most.
+/// Earlier forecasts are taken from this many days before, one a day, and at most this many.
 inline constexpr std::size_t kErrorDays = 365, kMostOutlooks = 200;
 
 /// `expected` with the error of a forecast that said `said` where `came` came, all in g/kWh.
 double with_error(double expected, double came, double said);
 
-/// Of `count` that are there, the positions of those to take: kMostOutlooks at most, spread over
-/// all.
+/// Returns the positions of at most kMostOutlooks of `count` forecasts, spread evenly over all.
 std::vector<std::size_t> taken_of(std::size_t count);
 
 }  // namespace harpe::carbon

@@ -52,12 +52,12 @@ class PricedPaths {
     return trace();
   }
 
-  /// What every plan of whole intervals that does all the work costs at least.
+  /// Returns a lower bound on the cost of every plan that does all the work in whole intervals.
   double cost(double price) { return solve(price) + price * job_.work; }
 
-  /// The same of every plan. An interval that runs in part has a pause beside it. In it the job
-  /// counts as running, and its cost lies between those of a whole run and of none: the cheaper of
-  /// these is no dearer.
+  /// Returns a lower bound on the cost of every plan. An interval in which the job runs for a part
+  /// of the time is next to a pause. The job counts as running in it, at the lower of two costs:
+  /// that of running for the whole interval, and that of not running.
   double lower_bound(double price) {
     relaxed_ = true;
     const double least = solve(price);
@@ -65,9 +65,9 @@ class PricedPaths {
     return least + price * job_.work;
   }
 
-  /// Intervals that a run or a pause lasts at least.
+  /// Returns the least number of intervals of a run or a pause.
   std::size_t dwell() const { return dwell_; }
-  /// Intervals that the state it begins with has lasted, up to those.
+  /// Returns the number of intervals that the first state has lasted, at most `dwell`.
   std::size_t spent() const { return first_; }
 
  private:
@@ -85,13 +85,14 @@ class PricedPaths {
     return std::min(wanted, intervals_[interval].duration);
   }
 
-  /// Backwards over the intervals, of all states; the least cost, work at its price taken off.
+  /// Goes backwards over the intervals, for all states. Returns the least cost, less the price of
+  /// the work done.
   double solve(double price) {
     price_ = price;
     const std::size_t states = 2 * modes_;
     actions_.assign(intervals_.size() * states, Action::kEnd);
     std::vector<double> later(states, 0), now(states, 0);
-    // What it costs to pause next, of a job that runs and may; from there on.
+    // Cost from the next interval on if a running job that may pause does so there.
     double pause_next = std::numeric_limits<double>::infinity();
     for (std::size_t i = intervals_.size(); i-- > 0;) {
       const std::array<double, 2> run{cost_of_run(i, false), cost_of_run(i, true)};

@@ -93,7 +93,7 @@ bool is_of_an_hour(const carbon::LabelledIntensity& current) {
   return current.ladder != carbon::LadderStep::kYearlyMean;
 }
 
-/// The line of a LadderStep or ForecastStep.
+/// Returns the line that names a LadderStep or ForecastStep.
 template <class Step>
 std::string ladder_text(Step step) {
   return "ladder: " + std::string(carbon::text_of(step)) +

@@ -42,7 +42,7 @@ std::string hours_text(Seconds time) {
   return grouped(hours, hours < 1 ? 4 : 2);
 }
 
-/// "15 min", "90 s".
+/// Returns the length of an interval: "15 min", "90 s".
 std::string step_text(carbon::WholeSeconds step) {
   const std::int64_t seconds = step.count();
   return seconds % 60 == 0 ? std::to_string(seconds / 60) + " min" : std::to_string(seconds) + " s";

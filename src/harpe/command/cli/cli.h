@@ -19,7 +19,7 @@ void add_carbon_report_command(Commands& commands);    ///< below `carbon`
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
 void add_agent_command(Commands& commands);
-void add_lab_commands(Commands& commands);  ///< those of harpe-lab, below the root and `carbon`
+void add_lab_commands(Commands& commands);  ///< commands of harpe-lab, below the root and `carbon`
 void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
@@ -29,8 +29,8 @@ void add_completion_command(Commands& commands);
 
 /// A command line of `harpe` whose command is in the program `harpe-lab`.
 struct LabCall {
-  std::string name;                    ///< of the program in help and errors
-  std::vector<std::string> arguments;  ///< of harpe-lab
+  std::string name;                    ///< name of the program in help and errors
+  std::vector<std::string> arguments;  ///< arguments of harpe-lab
   std::vector<std::string> command;    ///< its words in `harpe`: {"carbon", "simulate"}
 };
 /// Returns nullopt if the command is in `harpe` itself.

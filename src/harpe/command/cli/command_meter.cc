@@ -71,7 +71,7 @@ carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
     use.sensor_error = share * total.sensor_error;
     use.device_time = held.all * time;
     use.measured = held.measured * time;
-    // What a clock before 1970 makes impossible is in the window's own figures.
+    // Fails only if the system's clock is before 1970. The window's own figures hold the energy.
     (void)ledger.add(whole.started_at + before.after.value, whole.started_at + mark.after.value,
                      use);
     before = mark;

@@ -32,8 +32,7 @@ Result<std::filesystem::path> find_program(const std::string& name, const Progra
 /// \param words    the name that the program sees as its own, then its arguments
 Error become(const std::filesystem::path& program, std::vector<std::string> words);
 
-// The files of the demonstration, which `harpe demo` starts.
-
+/// The files of the demonstration, which `harpe demo` starts.
 struct DemoParts {
   std::filesystem::path python;   ///< the interpreter
   std::filesystem::path script;   ///< run by the interpreter

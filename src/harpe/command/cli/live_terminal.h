@@ -20,8 +20,7 @@
 
 namespace harpe::command {
 
-// Keys that a terminal sends.
-
+/// Keys that a terminal sends.
 enum class Key : unsigned char {
   kCharacter,
   kUp,

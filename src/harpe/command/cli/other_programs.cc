@@ -1,6 +1,5 @@
-// Commands that are in programs of their own, `harpe-agent` and `harpe-lab`: `harpe` finds the
-// program and becomes it, so that signals, sockets that systemd hands over and the exit status are
-// its own.
+// Commands of the programs `harpe-agent` and `harpe-lab`. `harpe` finds the program and becomes it,
+// so that signals, sockets from systemd and the exit status belong to that program.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,7 +24,7 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kLab = "lab";
 
-/// The path of a program; an error ends with the remedy.
+/// Returns the path of a program. \param remedy  the end of the error if there is no such program
 Result<std::filesystem::path> find(const std::string& program, const std::string& remedy) {
   Result<std::filesystem::path> found = find_program(program, ProgramPlaces::of_process());
   if (found.ok()) return found;
@@ -54,8 +53,8 @@ Error become_agent(const Words& given) {
   return become(*found, std::move(words));
 }
 
-/// A command that users type as one of `harpe` and that is in harpe-lab. `brief` is the first line
-/// of its help there.
+/// A command of harpe-lab that users type as a command of `harpe`. `brief` is the first line of its
+/// help in harpe-lab.
 struct CommandOfLab {
   Words words;
   std::string brief, examples;

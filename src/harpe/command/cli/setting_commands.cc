@@ -12,7 +12,7 @@ namespace {
 
 using Kind = node::Setting::Kind;
 
-/// A command that sets one thing of GPUs, and resets it: `harpe clock`.
+/// A command that sets and resets one control of GPUs: `harpe clock`.
 struct SettingCommand {
   std::string name, brief, examples;
   std::string set, set_examples;  ///< descriptions of the subcommands

@@ -28,7 +28,8 @@ int count_of(const Json& object, const char* key);
 std::string seconds_in(const Json& object, const char* key);
 /// Of seconds since 1970, "2026-11-22 14:05"; empty where there is none.
 std::string time_text(const Json& object, const char* key);
-/// An entry of a log: its time in this format of strftime, "warning: " or "now ", its text.
+/// Returns an entry of a log as a line: its time, "warning: " or "now ", its text.
+/// \param time_format  a format of strftime
 std::string event_text(const Json& event, const char* time_format);
 
 /// Of what can only be estimated: "40 s", "3 min", "2.5 h".

@@ -467,7 +467,7 @@ Error command_line_error(Commands& commands, const CLI::ParseError& error) {
 
 namespace {
 
-/// The command with its options and subcommands. `value` is empty for a flag.
+/// Returns the command with its options and subcommands as JSON. `value` is empty for a flag.
 Json described(const CLI::App& command) {
   Json options = Json::array(), commands = Json::array();
   for (const OptionHelp& option : option_help(command)) {

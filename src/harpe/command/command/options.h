@@ -8,7 +8,7 @@
 
 namespace harpe::command {
 
-/// Options and flags that are added while this object lives are in a group of the help.
+/// Puts options and flags that are added while this object lives into a group of the help.
 class OptionGroup {
  public:
   OptionGroup(CLI::App& app, const std::string& name)
@@ -52,7 +52,7 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string
       ->type_name(value_name);
 }
 
-/// Adds an argument without a name, which must be given.
+/// Adds a required positional argument.
 /// \param value_name  what the value is, such as "plan.json"; empty: the same as `name`
 inline CLI::Option* add_argument(CLI::App& app, const std::string& name, const std::string& help,
                                  std::string& target, const std::string& value_name = {}) {

@@ -26,7 +26,7 @@ Said lab(const LabWords& arguments, const std::string& name = "harpe-lab") {
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 
-/// Words of every command.
+/// Adds the words of every command below `command`.
 void add_commands_below(const CLI::App& command, const LabWords& words,
                         std::vector<LabWords>& found) {
   found.push_back(words);

@@ -77,7 +77,7 @@ Status set_schedule(PlanJob& job, Values values) {
   return ok_status();
 }
 
-/// True if the value is the second of two words.
+/// Returns true if the value is `second`, false if it is `first`, else an error.
 Result<bool> is_second_word(Values values, const char* first, const char* second) {
   HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());

@@ -23,8 +23,8 @@ class ClearTextGuard {
   /// Whether an address beyond this machine was refused.
   bool refused() const { return refused_; }
 
-  /// CURLOPT_OPENSOCKETFUNCTION of every transfer: programs that this one starts inherit no
-  /// connection of it. \param guard  null: any address may be connected to
+  /// Opens a socket as CURLOPT_OPENSOCKETFUNCTION of every transfer. Programs that this one starts
+  /// do not inherit it. \param guard  null if any address is allowed
   static curl_socket_t open_socket(void* guard, curlsocktype purpose, curl_sockaddr* address);
 
  private:

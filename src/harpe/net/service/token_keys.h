@@ -54,7 +54,7 @@ class RevokedTokens {
 struct TokenFiles {
   std::filesystem::path keys;  ///< of mode 600; a key of 32 bytes or more a line
   std::filesystem::path revoked =
-      {};  ///< see `RevokedTokens`, no more writable by others; empty: none
+      {};  ///< see `RevokedTokens`; others may not write it; empty: none
 };
 
 /// Thread-safe.

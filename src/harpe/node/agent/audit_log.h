@@ -71,7 +71,7 @@ struct AuditEntry {
   std::vector<std::pair<double, std::string>> settings = {};  ///< settings
 };
 
-/// "uid 1000", or "token grafana": one user, whatever processes ask.
+/// Returns the name of a user, the same for all of its processes: "uid 1000", "token grafana".
 std::string named_user_of(const net::Peer& peer);
 
 /// Thread-safe. Each entry is one write, so that those of several processes do not mix.

@@ -128,8 +128,7 @@ class Controller {
   virtual Counts counts() const = 0;
 };
 
-// What the agent counted since its start (`Controller::Counts`), from all its threads.
-
+/// Counters since the agent's start (`Controller::Counts`), written by all its threads.
 struct Counters {
   using Count = std::atomic<std::uint64_t>;
   Count leases_taken = 0, leases_expired = 0, leases_lost_with_process = 0;

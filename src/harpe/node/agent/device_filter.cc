@@ -52,7 +52,7 @@ struct Register {
   bool is_set = false;
 };
 
-/// Returns nullopt for an operation that no program of a cgroup needs.
+/// Returns the result of an operation; nullopt for one that no program of a cgroup needs.
 std::optional<std::uint64_t> result_of(unsigned operation, std::uint64_t value, std::uint64_t by,
                                        unsigned shift) {
   if (operation == BPF_ADD) return value + by;
@@ -65,7 +65,7 @@ std::optional<std::uint64_t> result_of(unsigned operation, std::uint64_t value, 
   return std::nullopt;
 }
 
-/// The same of a jump's condition.
+/// Returns whether a jump is taken; nullopt for a condition that no program of a cgroup needs.
 std::optional<bool> compared(unsigned operation, std::uint64_t a, std::uint64_t b) {
   if (operation == BPF_JEQ) return a == b;
   if (operation == BPF_JNE) return a != b;

@@ -76,9 +76,10 @@ class AgentApi {
 Result<std::vector<int>> readable_gpus(const Controller& controller, const net::Peer& peer,
                                        const std::optional<std::vector<int>>& asked);
 
-/// The routes of zeusd (zeusd_routes.cc). False when the path is none of them.
+/// Handles a route of zeusd (zeusd_routes.cc). Returns false if the path is not one of them.
 bool handle_zeusd(ApiContext& context, net::HttpRequest& request, net::Reply& reply);
-/// Harpe's own routes (http_native.cc). False when the path is none of them.
+/// Handles one of Harpe's own routes (http_native.cc). Returns false if the path is not one of
+/// them.
 bool handle_native(ApiContext& context, net::HttpRequest& request, net::Reply& reply);
 
 }  // namespace harpe::node

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The leases of a node in force: does what their state machine (node_leases.h) asks for after each
-/// event, and watches what ends them.
+/// Keeps the leases of a node: carries out the effects that their state machine (node_leases.h)
+/// returns after each event, and watches for events that end leases.
 ///
 /// Order of locks: that of the leases, then those of queues, logs and events. What ends a lease is
 /// queued to the owners of its GPUs under the lock of the leases, so that no later lease's setting
@@ -28,7 +28,7 @@ namespace harpe::node {
 /// Thread-safe. Ends before its loop, on the loop's thread or while the loop does not run.
 class LeaseKeeper {
  public:
-  /// What it uses, which must outlive it.
+  /// Objects that must outlive the keeper.
   struct Services {
     const std::vector<std::unique_ptr<GpuOwner>>& owners;
     AuditLog& audit;
@@ -37,7 +37,7 @@ class LeaseKeeper {
     net::ServerLoop& loop;
     Clock& clock;
     bool dry_run = false;
-    /// Called from any thread when `keep` has something to do, maybe earlier than it returned.
+    /// Called from any thread if `keep` must run, which may be earlier than the time it returned.
     std::function<void()> keep_soon = {};
   };
 
@@ -52,7 +52,7 @@ class LeaseKeeper {
   void end(const std::string& lease, LeaseEnd why);
   /// Ends all leases.
   void stop();
-  /// Logs what is refused for lack of a lease.
+  /// Logs a request that was refused because the peer has no lease.
   void refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                const Error& error);
 
@@ -67,8 +67,8 @@ class LeaseKeeper {
   Result<std::shared_ptr<ClockSlot>> attach(const net::Peer& peer, const std::string& lease,
                                             int gpu);
 
-  /// Ends leases that have expired, and those whose right is not proven any more. Returns when it
-  /// is to be called again. On the loop's thread.
+  /// Ends leases that have expired or whose right is no longer proven. Returns the time of the next
+  /// call, nullopt if there is nothing to wait for. On the loop's thread.
   std::optional<Instant> keep(Instant now);
 
  private:
@@ -82,7 +82,7 @@ class LeaseKeeper {
   /// Takes or grows a lease by one event, and watches its process if the lease ends with it.
   Result<Lease> grant(const net::Peer& peer, bool ends_with_process,
                       const std::function<Result<LeaseEntry>(Instant)>& event);
-  /// Does what events ask for. Fails if a line that the audit log requires could not be written.
+  /// Carries out the effects of events. Fails if a required line of the audit log was not written.
   /// `done` is called once all settings of the leases that ended are restored.
   Status perform(const Done<std::monostate>& done = nullptr) HARPE_REQUIRES(mutex_);
   void restore(const LeaseEntry& lease, const Done<std::monostate>& done) HARPE_REQUIRES(mutex_);

@@ -137,7 +137,7 @@ void restore_and_wait(const NodeState& state, const std::vector<GpuIdentity>& gp
                              [&]() HARPE_REQUIRES(progress->mutex) { return progress->left == 0; });
 }
 
-/// Unknown GPUs are no error, because one policy may serve many nodes.
+/// GPUs of the policy that this node lacks are allowed, because one policy may serve many nodes.
 void report_unknown_gpus(const Policy& policy, const std::vector<GpuIdentity>& gpus,
                          AgentEvents& events) {
   std::string names;

@@ -29,9 +29,8 @@
 
 namespace harpe::node {
 
-// The thread that reads the energy of CPUs; one queue for all of them, as reading one takes
-// microseconds.
-
+/// The thread that reads the energy of CPUs. All CPUs share one queue, because a reading takes
+/// microseconds.
 class CpuOwner {
  public:
   explicit CpuOwner(std::vector<std::unique_ptr<Cpu>> cpus);
@@ -54,7 +53,7 @@ class CpuOwner {
   std::thread thread_;
 };
 
-/// Listeners to the power of GPUs, which owners poll only while there is a listener. Thread-safe.
+/// Listeners to the power of GPUs. Owners poll power only while there is a listener. Thread-safe.
 class PowerListeners {
  public:
   /// \param owners  of all GPUs, by their index; must outlive this, and be complete before `add`
@@ -127,7 +126,7 @@ class NodeController final : public Controller {
 
   Status check_readable(const net::Peer& peer, int gpu, bool control_will_do) const;
 
-  /// Does what is due, and is called again when something is. On the loop's thread.
+  /// Runs all work that is due and schedules its next call. On the loop's thread.
   void keep_house();
   /// Has it called soon. From any thread.
   void call_house_keeper();

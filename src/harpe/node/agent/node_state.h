@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The state file of an agent with the locks that make it this agent's alone, and what agents
-/// before it left changed on its GPUs.
+/// The state file of an agent, the locks that keep other agents from its GPUs, and the settings
+/// that earlier agents left changed.
 
 #include <filesystem>
 #include <functional>
@@ -42,7 +42,7 @@ Result<GpuLocks> lock_gpus(const std::vector<std::unique_ptr<Gpu>>& gpus);
 /// is changed. `kIo` if a lock cannot be written.
 Status name_state(const GpuLocks& locks, const std::filesystem::path& state_file);
 
-/// What an operator should know: the newest hundred events. Thread-safe.
+/// The newest hundred events that an operator should know of. Thread-safe.
 class AgentEvents {
  public:
   /// \param on_event  receives each event as it is added; may be empty; must not block
@@ -51,7 +51,7 @@ class AgentEvents {
 
   void add(const std::string& text);
   std::vector<std::string> all() const;
-  /// From now on `on_event` is not called any more.
+  /// Stops calling `on_event`.
   void silence();
 
  private:
@@ -64,15 +64,15 @@ class AgentEvents {
 /// is in the file, or was taken over from the file of a killed agent that had this GPU before.
 class NodeState {
  public:
-  /// Takes the locks, opens the file and takes over what other files say of these GPUs. Fails if
-  /// another agent runs with one of them.
+  /// Takes the locks, opens the file, and moves entries of these GPUs from other state files into
+  /// it. Fails if another agent holds one of the GPUs.
   Status open(const std::filesystem::path& file, const Devices& devices, AgentEvents& events);
 
   StateFile& file() { return file_; }
   const StateFile& file() const { return file_; }
-  /// What was left changed, of GPUs that this node has now or had before.
+  /// Returns the GPUs that were left changed, of this node now or before.
   const std::vector<SavedGpu>& to_restore() const { return to_restore_; }
-  /// True if the last agent ended in order, and could not restore these.
+  /// Returns true if the last agent ended in order but could not restore these GPUs.
   bool last_stopped() const { return last_stopped_; }
 
  private:

@@ -60,8 +60,8 @@ class DeviceErrors {
   int status_ = 0;
 };
 
-/// Asks for a value of each device. Replies with `entry(value)` of each by its index, or with the
-/// errors of all that failed.
+/// Requests a value of each device. Replies with `entry(value)` by the device's index, or with the
+/// errors of all devices that failed.
 template <class T, class Ask, class Entry>
 void read_all(const std::vector<int>& devices, const net::Reply& reply, const Ask& ask,
               Entry entry) {
@@ -82,7 +82,7 @@ void read_all(const std::vector<int>& devices, const net::Reply& reply, const As
   for (const int device : devices) ask(device, gather->slot(device));
 }
 
-/// Puts the time of the response before its powers.
+/// Returns a reply that adds the time before the powers.
 net::Reply with_time(const net::Reply& reply, Clock& clock) {
   return [reply, &clock](net::HttpResponse response) {
     if (response.status == 200) {

@@ -59,7 +59,7 @@ std::string text_of(const Objective& objective);
 
 /// Returns the objective as JSON, on one line.
 std::string objective_json(const Objective& objective);
-/// Reads an objective from JSON. Diagnostics: every member that is wrong.
+/// Reads an objective from JSON. Reports a diagnostic for every member that is wrong.
 Result<Objective> parse_objective(std::string_view text);
 /// Reads an objective from an object in a larger document; errors are added to those of `fields`.
 Objective read_objective(Fields& fields);
@@ -73,7 +73,7 @@ struct ObjectiveOption {
   std::string_view name;   ///< "power-cap"
   std::string_view value;  ///< "WATTS"; empty for a switch
   std::string_view help;
-  Result<Objective> (*parse)(std::string_view value);  ///< of a switch: of the empty text
+  Result<Objective> (*parse)(std::string_view value);  ///< a switch is given the empty text
 };
 std::span<const ObjectiveOption> objective_options();
 /// Returns the option that sets the objective: "--power-cap 40000W".

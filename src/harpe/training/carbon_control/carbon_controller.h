@@ -46,9 +46,8 @@
 
 namespace harpe::training {
 
-// A whole job as a PaceCurve: what an iteration of all its pipelines takes and uses under each of
-// its plans, with what iterations take beyond their pipelines.
-
+/// A whole job as a PaceCurve: the time and energy of an iteration of all its pipelines under each
+/// of its plans, including the time of iterations outside of pipelines.
 struct JobPaces {
   std::vector<carbon::PieceCost> iterations;  ///< under each plan
   int gpus = 1;                               ///< of the whole job
@@ -148,7 +147,7 @@ class CarbonController {
   ControlState state_;
 };
 
-/// What a decision of carbon control rests on. Of this room alone.
+/// The inputs of a decision of carbon control. Private to this room.
 ///
 /// Work is in seconds at the fastest pace.
 struct CarbonController::Situation {

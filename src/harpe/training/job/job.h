@@ -193,7 +193,7 @@ struct ReportCounts {
   std::int64_t assignments_late = 0;  ///< versions that did not reach all ranks in time
 };
 
-/// Figures that a job keeps as its status shows them.
+/// Figures of a job that its status shows unchanged.
 struct JobFigures : ReportCounts {
   Objective objective;
   std::vector<Watts> blocking_power;  ///< one a stage, as far as it is known; empty: it is not

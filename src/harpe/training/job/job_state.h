@@ -337,8 +337,8 @@ struct Job::State : JobFigures {
     return asked && asked->bound && collector.newest() + 1 == asked->from;
   }
   bool ended_to_pause() const { return asked && !ended && ranks.all_ended(); }
-  /// True if a withdrawn pause lies ahead, which assignments must not undo: some ranks were already
-  /// on their way out.
+  /// Returns true if a withdrawn pause lies ahead. Assignments must not undo it, because some ranks
+  /// may already be ending.
   bool holds_pause() const { return held_pause && collector.newest() < held_pause->from; }
   PauseState pause_state() const;
   void read_asked(Fields& stored);

@@ -22,8 +22,7 @@
 
 namespace harpe::training {
 
-// Whether a job goes on, by what is heard of it.
-
+/// Whether a job trains, judged by the requests of its clients.
 enum class Activity : unsigned char { kActive, kIdle, kEnded };
 const char* name_of(Activity activity);
 
@@ -39,7 +38,7 @@ Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
 
 class HostedTable {
  public:
-  /// Called with a job that was loaded; null: there is none.
+  /// Receives a loaded job; null if there is none.
   using Loaded = std::function<void(const Result<HostedPtr>&)>;
   /// A job that is in the store alone.
   struct Stored {

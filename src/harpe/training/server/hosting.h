@@ -23,15 +23,8 @@
 
 namespace harpe::training {
 
-// Which jobs are in memory, and how they come there and leave it.
-//
-// Of every job that is stored a summary is known; a job that is asked for, or whose clients are
-// heard, is read from the store, and an idle job leaves memory again. On the loop's thread; stored
-// jobs are read on other threads.
-
-// Reads stored jobs into memory, each kind in its own way: which kind one is stands in the
-// "format" of its state, such as "harpe.job/2".
-
+/// Reads stored jobs into memory with the reader of their kind, which the "format" of their state
+/// names: "harpe.job/2".
 class JobRestorer {
  public:
   /// Makes a job of what is stored of it; called from any thread. What the store fails at is
@@ -51,6 +44,9 @@ class JobRestorer {
   std::vector<std::pair<std::string, Read>> kinds_;
 };
 
+/// Moves jobs between the store and memory. The server knows a summary of every stored job, reads a
+/// job if a client asks for it or takes part in it, and unloads idle jobs. On the loop's thread;
+/// stored jobs are read on other threads.
 class JobMemory {
  public:
   /// Since the start of the server.
@@ -66,10 +62,9 @@ class JobMemory {
 
   /// Reads stored jobs of each kind. The kinds are added before the first job is read.
   JobRestorer& restorer() { return restorer_; }
-  /// Takes up a job of the store that this server has just claimed, or had by this claim before.
-  /// Returns true if it is new here.
+  /// Adds a stored job that this server has claimed. Returns true if the job was not here yet.
   bool take_up(JobSummary summary, const JobClaim& claim);
-  /// Brings the job into memory: at once if it is in memory already, or there is none.
+  /// Loads the job. Calls `done` at once if the job is in memory or does not exist.
   /// `kUnavailable` if it cannot be read (now).
   void load(const std::string& id, HostedTable::Loaded done);
   /// Makes room for one more job of `bytes` in memory. `kUnavailable` if there is none.
@@ -79,10 +74,10 @@ class JobMemory {
   /// always fit.
   /// \param client  whose share the job takes from now on, if it takes no other client's
   Status make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client);
-  /// Unloads idle jobs, all but the `most` that were used last, which go some time later.
+  /// Unloads idle jobs, but keeps the `most` that were used last for some time.
   /// \param kept_job  is not unloaded; null: any may be
   void unload_idle(std::size_t most = kMostIdleLoaded, const Hosted* kept_job = nullptr);
-  /// Reads some of the jobs that an older Harpe has stored: they have no summary before.
+  /// Summarises some of the jobs that an older Harpe has stored without a summary.
   void summarise_some();
   const Counts& counts() const { return counts_; }
 
@@ -148,7 +143,7 @@ class Hosting {
   const JobClaims& claims() const { return claims_; }
   JobMemory& memory() { return memory_; }
   StoreVerifier& verifier() { return verifier_; }
-  /// Threads for work that delays no other job there.
+  /// Threads for work of which one job does not delay another.
   SideWorkers& readers() { return readers_; }
 
   const ServiceClock& time() const { return time_; }  ///< `now` from any thread

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Which jobs a server has and may command, and how it gives them up: because a client removes
-/// them, because they ended long ago, or because another server has them, or may have them.
+/// The jobs that a server may command, and how it loses them: a client removes them, they ended
+/// long ago, or another server may have claimed them.
 ///
 /// All jobs, in memory or not, are this server's by claims in the store, and are let go together
 /// when its lease is lost.
@@ -114,7 +114,7 @@ class JobClaims {
   /// Returns true if this server may tell clients what a job does: to be asked right before it
   /// does. Otherwise another server may have the job.
   bool commands(const Hosted& hosted) const;
-  /// The same of a job in memory or not; false if it is not here.
+  /// As above, for a job that may be out of memory. Returns false if the job is not here.
   bool commands(const std::string& id) const;
   /// Returns true if this server holds the lease that all claims depend on.
   bool is_lease_held() const { return lease_.is_held(); }
@@ -122,7 +122,7 @@ class JobClaims {
   /// commanded now. To be called several times a second.
   void watch_lease();
 
-  /// Lets go a job that another server has, or may have.
+  /// Drops a job that another server may have claimed.
   void let_go(const std::string& id);
   /// Called when the store refuses what was written by a claim of this epoch.
   void lose(const std::string& id, std::int64_t epoch);

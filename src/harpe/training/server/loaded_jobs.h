@@ -21,8 +21,7 @@
 
 namespace harpe::training {
 
-// The options of a server's hosting (hosting.h), and what its parts share.
-
+/// Options of a server's hosting (hosting.h).
 struct HostingOptions {
   /// Jobs at once, in memory or stored. Where more come, those that ended first go.
   std::size_t most_jobs = 100'000;
@@ -34,7 +33,7 @@ struct HostingOptions {
   MakeWorkers make_workers = WorkerPool::make;
 };
 
-/// Outlives the parts that use it.
+/// Objects that the parts of hosting share. Outlives them.
 struct HostingServices {
   const HostingOptions& options;
   const std::function<void(const std::string&)>& log;

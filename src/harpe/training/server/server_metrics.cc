@@ -42,7 +42,7 @@ constexpr std::array kActivePhases{JobPhase::kRegistering,    JobPhase::kProfili
 /// Jobs in one response, at most: each has some 15 series.
 constexpr std::size_t kMostJobMetrics = 1000;
 
-/// Prometheus' convention: names of counters end so.
+/// Returns the type of a metric. In Prometheus, names of counters end in "_total".
 MetricType type_of(std::string_view name) {
   return name.ends_with("_total") ? MetricType::kCounter : MetricType::kGauge;
 }

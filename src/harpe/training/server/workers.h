@@ -51,7 +51,7 @@ class Workers {
 
 using MakeWorkers = std::function<std::unique_ptr<Workers>(const Workers::Options&)>;
 
-// Work that other threads hand to a loop, left out once the object that it is for has gone.
+// Work that other threads post to a loop. It is dropped if its object no longer exists.
 
 /// A member of the one that the work is for, before the threads that hand it over. `post` may be
 /// called from any thread; all else, and the work itself, is on the loop's thread.
@@ -171,8 +171,7 @@ class WorkQueue {
   std::deque<std::string> turns_;        ///< with something to do and not busy
 };
 
-// `Workers` that are threads.
-
+/// `Workers` that are threads.
 class WorkerPool final : public Workers {
  public:
   static std::unique_ptr<Workers> make(const Options& options) {

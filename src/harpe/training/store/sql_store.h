@@ -25,9 +25,8 @@
 
 namespace harpe::training {
 
-// How the tables came to be: one ordered list of steps, the same for both databases. A step that
-// was ever in a release is never changed; what must be different is a further step at the end.
-
+/// A step that creates or changes tables. Both databases run the same ordered list of steps. A step
+/// that was released never changes: a change is another step at the end.
 struct Migration {
   const char* sqlite;      ///< statements, run in one transaction with the new version's number
   const char* postgresql;  ///< the same

@@ -10,7 +10,7 @@
 
 namespace harpe::zeus {
 
-/// `highest`, `highest` - `step`, ... not below `lowest`.
+/// Returns the limits `highest`, `highest - step`, ..., none below `lowest`.
 inline Knob power_limits(Watts lowest, Watts highest, Watts step = {25}) {
   std::vector<double> settings;
   for (Watts limit = highest; limit >= lowest; limit = limit - step)

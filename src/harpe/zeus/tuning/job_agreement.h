@@ -19,7 +19,7 @@ class JobAgreement {
 
   bool is_alone() const { return peers_ == nullptr; }
 
-  /// This process can go on no longer. The other processes learn it from the next exchange.
+  /// Marks this process as lost. The other processes learn of it in the next exchange.
   void lose(const std::string& why) { lost_ = why; }
   bool is_lost() const { return !lost_.empty(); }
   const std::string& why_lost() const { return lost_; }  ///< empty unless it is lost

@@ -63,15 +63,15 @@ class Looks {
   double phase_ = 0;  ///< 0 to 1
 };
 
-/// The steps of a run as they are seen: how many, how long they usually take, and for how long no
-/// event has come. Not thread-safe.
+/// Counts the steps of a run, and measures their usual time and the time without events. Not
+/// thread-safe.
 class StepRhythm {
  public:
   /// Returns the duration of the step that the event ends; nullopt if no step was under way.
   std::optional<Seconds> add(const StepEvent& event);
-  /// Sets the time of now. Returns the time since the last call.
+  /// Sets the current time. Returns the time since the last call.
   Seconds poll(Instant now);
-  /// Ends the time without events. Returns how long it was.
+  /// Ends the time without events. Returns its length.
   Seconds end_silence();
 
   /// True if a step is so long that it is a pause, such as a validation or a checkpoint.

@@ -10,7 +10,8 @@
 
 namespace harpe::zeus {
 
-/// The job has ended: waits until the tuner knows its last energy, and restores what was found.
+/// Ends the tuning of a job that has ended: waits until the tuner knows the last energy, and
+/// restores the settings that were in force before.
 void finish_tuning(Tuner& tuner, KnobSetter& setter, Clock& clock);
 
 class TuningRun {

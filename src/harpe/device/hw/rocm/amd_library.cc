@@ -27,7 +27,7 @@ class SharedObject {
   SharedObject& operator=(SharedObject&&) = delete;
 
   bool ok() const { return handle_ != nullptr; }
-  /// Sets null when the library has no such function.
+  /// Sets `function` to null if the library has no such function.
   template <class Function>
   void find(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(::dlsym(handle_, name));
@@ -38,7 +38,7 @@ class SharedObject {
 };
 
 constexpr int kSuccess = 0;
-/// What the two libraries number differently; -1: the library has no such status.
+/// Status codes, which differ between the two libraries; -1 if the library has no such status.
 struct StatusCodes {
   int invalid, out_of_bounds, not_supported, not_yet_implemented, no_permission, not_found,
       driver_not_loaded;
@@ -51,7 +51,7 @@ struct StatusCodes {
   }
 };
 
-/// What is alike in the two libraries, whose functions differ in name and in how they name a GPU.
+/// The code that both libraries share. Their functions differ in name and in the type of a handle.
 template <class Handle>
 class SmiLibrary : public AmdLibrary {
  public:
@@ -77,7 +77,7 @@ class SmiLibrary : public AmdLibrary {
   Result<std::string> pci(int gpu) override {
     std::uint64_t bdf = 0;
     HARPE_TRY(call("the PCI address", bdf_, gpu, &bdf));
-    // function 3 bits, device 5, bus 8; then the domain, at once or behind others.
+    // 3 bits of function, 5 of device, 8 of bus. The domain begins at bit 16 or 32.
     std::array<char, 40> text{};
     const int length =
         std::snprintf(text.data(), text.size(), "%04" PRIx64 ":%02x:%02x.%x", bdf >> domain_at_,
@@ -118,7 +118,7 @@ class SmiLibrary : public AmdLibrary {
   void find(Function*& function, const char* name) {
     library_.find(function, name);
   }
-  /// The same for a function without which the library is of no use.
+  /// As `find`, for a function that the library must have.
   template <class Function>
   void require(Function*& function, const char* name) {
     find(function, name);
@@ -275,7 +275,7 @@ class RocmSmi final : public SmiLibrary<std::uint32_t> {
   int (*device_name_)(std::uint32_t, char*, std::size_t) = nullptr;
 };
 
-/// Returns null with no error when there is no such library.
+/// Returns null if there is no such library.
 template <class Smi>
 Result<std::shared_ptr<AmdLibrary>> load_smi(const std::string& library) {
   SharedObject object(library);

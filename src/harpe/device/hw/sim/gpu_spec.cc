@@ -18,7 +18,7 @@ constexpr Chip kGa100{6912, 8, 0, false, 60, 85}, kGa102{10752, 8, 6, true, 52, 
 
 /// What no GpuModel says. Sources: docs/simulated-gpus.md.
 struct Entry {
-  std::string_view name;     ///< in the configuration, and of gpu_models()
+  std::string_view name;     ///< name in the configuration and in gpu_models()
   std::string_view product;  ///< without "NVIDIA"
   Chip chip;
   unsigned int pci_device_id;
