@@ -168,13 +168,7 @@ EmulatedPipeline::Clocks EmulatedPipeline::steady_clocks(std::size_t plan) const
     plan::SettingState<int>& gpu = clocks.emplace_back(plan::SettingState<int>{.in_force = -1});
     for (std::size_t i = first_of_stage_[stage]; i < first_of_stage_[stage + 1]; ++i)
       if (plans_[plan].setting[i] >= 0) gpu.in_force = plans_[plan].setting[i];
-    // As in `predict`: a change that is late at the end is late at the begin of the next iteration.
-    constexpr int kMostRounds = 64;
-    for (int round = 0; round < kMostRounds; ++round) {
-      const auto begin = gpu.pending;
-      run_late(stage, plans_[plan], {}, gpu, run);
-      if (gpu.pending == begin) break;
-    }
+    plan::settle(gpu, [&] { run_late(stage, plans_[plan], {}, gpu, run); });
   }
   return clocks;
 }
@@ -225,7 +219,8 @@ void EmulatedPipeline::run_late(std::size_t stage, const PlanCosts& costs,
   }
 }
 
-/// Ends of all instructions, as early as possible.
+/// Sets the ends of all instructions, as early as possible: `Pipeline::earliest` over arrays that
+/// are made once, since an emulated year places millions of iterations.
 void EmulatedPipeline::place(Run& run) const {
   double makespan = 0;
   for (std::size_t k = 0; k < order_.size(); ++k) {

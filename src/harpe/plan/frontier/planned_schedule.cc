@@ -119,7 +119,9 @@ class LineUp {
     return true;
   }
 
-  /// As what the plan runs an instruction of the schedule, by how it begins.
+  /// Returns the parts as which the plan runs an instruction of the schedule, by how it begins. The
+  /// solver has a rule of its own (`PricedParts`): what checks a plan shares no code with what made
+  /// it.
   std::vector<Instruction> parts_of(const Instruction& whole) const {
     const InstructionKind begins = next_ < entries().size() ? entries()[next_].kind : whole.kind;
     std::vector<Instruction> parts;

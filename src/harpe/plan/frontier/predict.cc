@@ -26,13 +26,9 @@ class StageReplay {
     for (const PlannedInstruction& i : list_) {
       if (i.clock != Megahertz{0}) gpu_.in_force = i.setting();
     }
-    // A change that is late at the end of an iteration is late at the beginning of the next one.
-    constexpr int kMostRounds = 64;
-    for (int round = 0; round < kMostRounds; ++round) {
-      const auto begin = gpu_.pending;
+    plan::settle(gpu_, [&] {
       for (const PlannedInstruction& i : list_) replay(i);
-      if (gpu_.pending == begin) break;
-    }
+    });
     changes_ = 0;
   }
 

@@ -91,4 +91,16 @@ InstructionCost run_instruction(SettingState<Setting>& gpu, const CostAt& cost_a
   return {cost.time + (1 - done) * last.time, cost.energy + (1 - done) * last.energy};
 }
 
+/// Repeats an iteration until the settings that are pending at its end are those at its begin: a
+/// change that is late at the end of an iteration is late at the begin of the next one.
+template <class Setting, class Iterate>
+void settle(SettingState<Setting>& gpu, const Iterate& iterate) {
+  constexpr int kMostRounds = 64;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto begin = gpu.pending;
+    iterate();
+    if (gpu.pending == begin) return;
+  }
+}
+
 }  // namespace harpe::plan

@@ -43,6 +43,7 @@ StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
     if (is_fixed_time(list[i].kind)) {
       const auto points = costs.points(stage, 0, list[i].kind);
       run.instructions.push_back(points.empty() ? OperatingPoint{} : points.front());
+      run.clock.pass(run.instructions.back().time);
       continue;
     }
     const auto points = costs.points(stage, schedule.chunk(list[i].part), list[i].kind);

@@ -45,7 +45,7 @@ struct StageRun {
   bool throttled = false;  ///< it ran below a clock that was asked for
 };
 
-/// Runs the list of a stage by the engine of `predict`, see stage_replay.h.
+/// Runs the list of a stage by the engine of an iteration (stage_replay.h), as `predict` does.
 /// \param costs   have every computation of the stage; between their clocks see `at_setting`.
 ///                Fixed-time instructions take the first point, or nothing where there is none
 /// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is

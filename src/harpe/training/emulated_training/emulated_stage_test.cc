@@ -111,5 +111,22 @@ TEST(EmulatedStage, FixedTimeInstructionsTakeTheirTimeAndAreNotReported) {
   EXPECT_EQ(totals_of(full, 0, done.instructions).size(), 2U);
 }
 
+TEST(EmulatedStage, ALateClockComesIntoForceWhileAnInstructionOfFixedTimeRuns) {
+  const Schedule full =
+      *with_fixed_times(schedule(), {.load = {Seconds{3}}, .reduce = {}, .optimizer = {}});
+  const Profile own = costs();
+  std::vector<InstructionProfile> entries(own.entries().begin(), own.entries().end());
+  entries.push_back({.stage = 0,
+                     .chunk = 0,
+                     .kind = InstructionKind::kLoad,
+                     .points = {{{}, Seconds{3}, Joules{7}}}});
+  StageConditions conditions{.clock = {kHigh}};
+  conditions.clock.request(kLow, 2_s);
+  const StageRun done =
+      run_stage(full, own.with_entries(entries), 0, std::vector{kLow}, conditions);
+  ASSERT_EQ(full.lists[0].front().kind, InstructionKind::kLoad);
+  EXPECT_EQ(done.instructions[1].time, 2_s) << "the whole forward at the low clock";
+}
+
 }  // namespace
 }  // namespace harpe::training
