@@ -93,9 +93,9 @@ class Load {
                          " cannot be executed: " + std::strerror(error));  // NOLINT(*-mt-unsafe)
   }
 
-  /// Whether the command still runs; without one, yes.
+  /// Returns true while the command runs, or if there is no command.
   bool runs() {
-    if (child_ <= 0) return true;
+    if (child_ <= 0) return !ended_;
     if (::waitpid(child_, nullptr, WNOHANG) == 0) return true;
     child_ = 0;
     ended_ = true;

@@ -104,8 +104,9 @@ bool GpuChannel::read_counter(Clock& clock) {
   return true;
 }
 
-/// Whether a device that failed may be tried again.
-bool GpuChannel::may_try(Instant now) {
+/// Returns true if the device may be read. If it failed a short time ago, counts a failed read in
+/// every open window and returns false.
+bool GpuChannel::count_try(Instant now) {
   if (patience_.value == 0 || now >= next_try_) return true;
   const MutexLock lock(mutex_);
   for (auto& [id, window] : windows_) window.failed_reads += 1;
@@ -115,7 +116,7 @@ bool GpuChannel::may_try(Instant now) {
 void GpuChannel::read(Clock& clock, bool edge) {
   const MutexLock driver(driver_mutex_);
   const Instant now = clock.now();
-  if (!may_try(now)) return;
+  if (!count_try(now)) return;
   if (!probed_) probe();
   if (!has_counter_ && !has_instant_ && !has_average_) {
     const MutexLock lock(mutex_);

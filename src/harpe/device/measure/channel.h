@@ -48,7 +48,7 @@ class GpuChannel {
 
  private:
   void probe() HARPE_REQUIRES(driver_mutex_);
-  bool may_try(Instant now) HARPE_REQUIRES(driver_mutex_);
+  bool count_try(Instant now) HARPE_REQUIRES(driver_mutex_);
   void look_at_reasons(Instant now) HARPE_REQUIRES(driver_mutex_);
   void look_at_processes(Instant now) HARPE_REQUIRES(driver_mutex_);
   bool took(const Error* error, Instant now) HARPE_REQUIRES(driver_mutex_);

@@ -28,11 +28,13 @@ class ClockRestorer {
   ClockRestorer(const ClockRestorer&) = delete;
   ClockRestorer& operator=(const ClockRestorer&) = delete;
 
-  /// Restores the lock now; the destructor then does nothing.
+  /// Restores the lock now. The destructor tries again if this fails, and does nothing otherwise.
   Status restore() {
-    if (std::exchange(restored_, true)) return ok_status();
-    if (before_) return gpu_->set_locked_clocks(ClockDomain::kGraphics, *before_);
-    return gpu_->reset_locked_clocks(ClockDomain::kGraphics);
+    if (restored_) return ok_status();
+    HARPE_TRY(before_ ? gpu_->set_locked_clocks(ClockDomain::kGraphics, *before_)
+                      : gpu_->reset_locked_clocks(ClockDomain::kGraphics));
+    restored_ = true;
+    return ok_status();
   }
 
   /// True if the driver reported the lock; otherwise restoring removes the lock.

@@ -261,7 +261,7 @@ bool Connection::advance(std::string_view bytes) {
         respond(*std::move(refused), form_.version, false);
         return false;
       }
-      if (!reader_.wants_continue()) return true;
+      if (!reader_.take_continue()) return true;
       send("HTTP/1.1 100 Continue\r\n\r\n", {}, Next::kRead);
       return false;
     case HttpReader::State::kBad:

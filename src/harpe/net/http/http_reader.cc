@@ -254,7 +254,7 @@ bool HttpReader::in_body() const {
          (parser_->stage == Parser::Stage::kLength || parser_->stage == Parser::Stage::kChunks);
 }
 
-bool HttpReader::wants_continue() {
+bool HttpReader::take_continue() {
   return in_body() && std::exchange(parser_->expects_continue, false);
 }
 

@@ -66,7 +66,7 @@ class HttpReader {
   /// Whether the header is complete.
   bool in_body() const;
   /// True once for a request whose client waits for "100 Continue" before it sends the body.
-  bool wants_continue();
+  bool take_continue();
   /// How many bytes of the body are to come for certain.
   std::size_t wanted() const;
   /// Bytes of memory that grow with what is sent; never more than `HttpSizes::held`.

@@ -140,8 +140,8 @@ TEST(HttpReader, TellsWhoWaitsForContinueOnce) {
   EXPECT_EQ(put(reader,
                 "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
             ReaderState::kNeedMore);
-  EXPECT_TRUE(reader.wants_continue());
-  EXPECT_FALSE(reader.wants_continue());
+  EXPECT_TRUE(reader.take_continue());
+  EXPECT_FALSE(reader.take_continue());
   EXPECT_EQ(put(reader, "ab"), ReaderState::kDone);
 }
 

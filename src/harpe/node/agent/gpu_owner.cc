@@ -50,7 +50,7 @@ bool GpuOwner::join_until(std::chrono::steady_clock::time_point until) {
     if (thread_.joinable()) thread_.join();
     return true;
   }
-  thread_.detach();
+  if (thread_.joinable()) thread_.detach();
   const MutexLock lock(voice_mutex_);
   silent_ = true;
   return false;

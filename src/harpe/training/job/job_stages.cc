@@ -100,7 +100,7 @@ bool Job::State::review_stages(Seconds now) {
   guard.forget_since(since);
   if (!off.empty() && !settle_stages(off, now, why)) return true;
   end_settling();
-  if (may_rescale(costs, now, why)) rescale(costs, now, why);
+  if (note_rescaling(costs, now, why)) rescale(costs, now, why);
   return true;
 }
 
@@ -183,7 +183,7 @@ bool Job::State::measure_unsteady(Seconds now) {
 
 /// What keeps moving is waited for at all-max; what is slower at some clocks and faster at others
 /// is measured again.
-bool Job::State::may_rescale(const StageCosts& costs, Seconds now, const std::string& why) {
+bool Job::State::note_rescaling(const StageCosts& costs, Seconds now, const std::string& why) {
   const std::int64_t newest = collector.newest();
   std::erase_if(rescalings, [&](const Rescaling& one) {
     return one.iteration > newest || one.iteration < newest - kChangesWithin;

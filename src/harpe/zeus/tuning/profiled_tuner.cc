@@ -183,7 +183,7 @@ bool ProfiledTuner::all_agree_on(std::span<const double> choice) {
 }
 
 void ProfiledTuner::begin_profiling() {
-  ++profilings_;
+  ++counts_.profilings;
   choice_.reset();
   has_drifted_ = from_profile_ = false;
   carry_out(profiler_.start(), rhythm_.last_event());
@@ -230,7 +230,7 @@ void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
     }
   }
   if (!profiler_.done() || choice_ || !profiler_.choice()) return;
-  profiling_steps_ += profiler_.steps();
+  counts_.profiling_steps += profiler_.steps();
   const auto& measured = profiler_.measured()[*profiler_.choice()];
   settle(*profiler_.choice(), measured ? std::optional(measured->time) : std::nullopt);
 }
@@ -322,7 +322,7 @@ TuningResult ProfiledTuner::result() const {
                       .choice = choice_,
                       .decided = choice_.has_value(),
                       .from_profile = from_profile_,
-                      .profilings = profilings_,
+                      .profilings = counts_.profilings,
                       .slowdown = {},
                       .trials_ended = trials_ended_,
                       .costs = ledger_.costs(),
@@ -348,14 +348,14 @@ TuningResult ProfiledTuner::result() const {
 void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected) {
   choice_ = setting;
   looks_.begin(from_profile_);
-  settled_steps_ = 0;
+  counts_.settled_steps = 0;
   drift_.reset();
   if (expected) drift_ = drift_from(*expected);
   meetings_.begin(expected);
 }
 
 void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Seconds> took) {
-  if (took) ++settled_steps_;
+  if (took) ++counts_.settled_steps;
   if (looks_.under_way()) return on_look_step(event);
   if (took && looks_.steps() > kSettlingSteps) watch(*took);
   is_look_due_ = setting_ != 0 && looks_.is_due();
@@ -407,7 +407,7 @@ void ProfiledTuner::judge() {
     const SavingAccount::Delay delay = account_.delay();
     // The first trials end at what they surely took, later ones at what they may have taken: steps
     // that vary have had them begin.
-    const bool are_first = profilings_ == 1;
+    const bool are_first = counts_.profilings == 1;
     const Seconds taken = are_first ? delay.beyond : delay.beyond + delay.deviation;
     const double most = (bound - 1) * (are_first ? kFirstOverdraft : 1);
     if (taken > delay.at_highest * most) stop_profiling();
@@ -425,7 +425,7 @@ bool ProfiledTuner::surely_keeps_bound() const {
 void ProfiledTuner::stop_profiling() {
   window_.cancel();
   const std::size_t best = profiler_.best_so_far().value_or(0);
-  profiling_steps_ += profiler_.steps();
+  counts_.profiling_steps += profiler_.steps();
   settle(best, std::nullopt);
   set(best);
 }
@@ -434,7 +434,7 @@ void ProfiledTuner::stop_profiling() {
 /// the processes have met. If one of them has noticed a change, all act on it.
 bool ProfiledTuner::agree(const StepEvent& event) {
   if (job_.is_alone()) return true;
-  if (event.kind != StepEvent::Kind::kStep || !meetings_.is_due()) return false;
+  if (event.kind != StepEvent::Kind::kStep || !meetings_.count_step()) return false;
   const Saving own = account_.saving(*options_.own_host_power);
   std::array<double, 3> sums{own.saved.value, own.at_highest.value, std::pow(own.error.value, 2)};
   std::array<double, 3> noticed{has_drifted_ ? 1.0 : 0.0, is_too_slow_ ? 1.0 : 0.0,
@@ -477,8 +477,8 @@ void ProfiledTuner::watch(Seconds step) {
     drift_ = drift_from(rhythm_.usual_step());
   } else if (drift_ && drift_->add(step)) {
     has_drifted_ = trials_ended_.empty() && setter_.knob().size() > 1 && !looks_.owes() &&
-                   settled_steps_ >= kLeastStretch * profiler_.steps() &&
-                   rhythm_.steps() >= (kLeastStretch + 1) * profiling_steps_;
+                   counts_.settled_steps >= kLeastStretch * profiler_.steps() &&
+                   rhythm_.steps() >= (kLeastStretch + 1) * counts_.profiling_steps;
     if (has_drifted_) return;
     // A look shows whether the highest setting has drifted, too.
     looks_.want();
@@ -593,7 +593,7 @@ void Meetings::begin(std::optional<Seconds> step) {
   between_ = until_next_ = kFirstMeeting;
 }
 
-bool Meetings::is_due() {
+bool Meetings::count_step() {
   if (--until_next_ > 0) return false;
   until_next_ = between_ = std::max(kFirstMeeting, std::min(2 * between_, most_between_));
   return true;

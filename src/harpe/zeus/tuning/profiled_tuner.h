@@ -142,7 +142,7 @@ class Meetings {
   /// \param step  expected time of a step; nullopt: as before
   void begin(std::optional<Seconds> step);
   /// Called at each step. Returns true if the processes meet at this one.
-  bool is_due();
+  bool count_step();
 
  private:
   std::int64_t until_next_ = 0, between_ = 0, most_between_ = 0;  ///< steps
@@ -200,9 +200,11 @@ class ProfiledTuner final : public Tuner {
   StepRhythm rhythm_;
   WindowRecorder window_;
   Meetings meetings_;
-  int profilings_ = 0;                ///< begun
-  std::int64_t profiling_steps_ = 0;  ///< of all profilings
-  std::int64_t settled_steps_ = 0;    ///< since the choice
+  struct Counts {
+    int profilings = 0;                ///< begun
+    std::int64_t profiling_steps = 0;  ///< of all profilings
+    std::int64_t settled_steps = 0;    ///< since the choice
+  } counts_;
   std::optional<DriftDetector> drift_;
   std::string failure_;
   std::optional<Saving> job_saving_;
