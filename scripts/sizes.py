@@ -37,7 +37,7 @@ def without_comments(text, keep_strings=True):
     def blank(match):
         word = match[0]
         if not word.startswith("/"):
-            return word if keep_strings else '""'
+            return word if keep_strings else '""' + "\n" * word.count("\n")
         return "\n" * word.count("\n")
     return TOKENS.sub(blank, text)
 
@@ -52,17 +52,27 @@ class Class(NamedTuple):
     data: int       # data members
 
 
-HEAD = re.compile(r"^(?:template\s*<.*>\s*)?(?:class|struct|union)\s+(?:alignas\s*\([^)]*\)\s*)?(?:\[\[\w+\]\]\s*)?"
-                  r"(?:HARPE_\w+(?:\([^)]*\))?\s+)?(\w+(?:::\w+)*)\b(?![^{]*\()", re.DOTALL)
+ACCESS = re.compile(r"^(?:(?:public|private|protected)\s*:\s*)+")
+HEAD = re.compile(r"^(?:template\s*<.*>\s*)?(?:static\s+|inline\s+|const\s+)*(?:class|struct|union)\b\s*(?:alignas\s*\([^)]*\)\s*)?"
+                  r"(?:\[\[\w+\]\]\s*)?(?:HARPE_\w+(?:\([^)]*\))?\s+)?(\w+(?:::\w+)*)?\s*(?:final\s*)?(?::(?!:).*)?$", re.DOTALL)
 NO_MEMBER = re.compile(r"^(using|friend|static_assert|typedef|enum|public|private|protected)\b")
 
 
+class Statement(NamedTuple):
+    head: str
+    body: str | None  # None after a `;`
+    begin: int        # of the head, in the text
+    end: int          # behind the body
+
+
 def statements(text):
-    """(head, body) of each statement at the top of a text without comments and strings; body is None after a `;`."""
-    head, depth, brackets, begin = "", 0, 0, 0
+    """The statements at the top of a text without comments and strings."""
+    head, depth, brackets, head_begin, begin = "", 0, 0, 0, 0
     for at, sign in enumerate(text):
         if depth == 0 and sign in "()":
             brackets += 1 if sign == "(" else -1
+        if depth == 0 and not head.strip():
+            head_begin = at
         if brackets > 0:
             head += sign  # braces in an argument are no body
         elif sign == "{":
@@ -72,76 +82,88 @@ def statements(text):
         elif sign == "}":
             depth -= 1
             if depth == 0:
-                yield head.strip(), text[begin:at]
+                yield Statement(head.strip(), text[begin:at], head_begin, at + 1)
                 # What follows the body of a function is a new statement; after an initializer or a class, a `;` comes.
                 head = ""
         elif depth == 0:
             if sign == ";":
                 if head.strip():
-                    yield head.strip(), None
+                    yield Statement(head.strip(), None, head_begin, at + 1)
                 head = ""
             else:
                 head += sign
 
 
-def member_kind(head, body):
-    """'function', 'data' or None, of a statement in the body of a class."""
-    head = re.sub(r"^(?:(?:public|private|protected)\s*:\s*)+", "", head).strip()
+def without(pattern, text):
+    while (shorter := re.sub(pattern, "", text)) != text:
+        text = shorter
+    return text
+
+
+def members(head):
+    """(functions, data members) that a statement in the body of a class declares."""
+    head = ACCESS.sub("", head).strip()
     if not head or NO_MEMBER.match(head) or head.startswith("#"):
-        return None
+        return 0, 0
     head = re.sub(r"\bHARPE_\w+\s*\([^)]*\)", "", head)
     head = re.sub(r"\boperator\s*[^\s(]+", "operator_", head)
-    while (shorter := re.sub(r"<[^<>]*>", "", head)) != head:
-        head = shorter
+    head = without(r"<[^<>]*>", head)
     before_value = head.split("=", 1)
     if "(" in before_value[0]:
         wrote = before_value[1].strip() if len(before_value) > 1 else ""
-        return None if wrote in ("default", "delete") else "function"
-    return "data"
+        return (0, 0) if wrote in ("default", "delete") else (1, 0)
+    # "int a = 0, b" declares two; of "int a{0}, b{0}" the second comes as the statement ", b".
+    return 0, 1 + without(r"\([^()]*\)|\[[^\[\]]*\]", head).strip(", ").count(",")
+
+
+def blanked(text):
+    """Without comments, strings and directives; as many lines as before."""
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: "\n" * found[0].count("\n"),
+                  without_comments(text, keep_strings=False), flags=re.MULTILINE)
 
 
 def classes(text):
-    """Every class, struct and union of a file, those inside of others too."""
+    """Every class, struct and union of a file, those inside of others and of functions too."""
     found = []
 
     def read(body):
-        for head, inner in statements(body):
-            head = re.sub(r"^(?:(?:public|private|protected)\s*:\s*)+", "", head).strip()
-            named = HEAD.match(head)
-            if inner is None:
+        for statement in statements(body):
+            if statement.body is None:
                 continue
-            if named:
-                members = list(statements(inner))
-                kinds = [member_kind(*member) for member in members
-                         if not (member[1] is not None and HEAD.match(
-                             re.sub(r"^(?:(?:public|private|protected)\s*:\s*)+", "", member[0]).strip()))]
-                found.append(Class(named[1], kinds.count("function"), kinds.count("data")))
-                read(inner)
-            elif re.match(r"(inline\s+)?namespace\b", head) or head.startswith("extern"):
-                read(inner)
+            if named := HEAD.match(ACCESS.sub("", statement.head).strip()):
+                counts = [members(one.head) for one in statements(statement.body)
+                          if one.body is None or not HEAD.match(ACCESS.sub("", one.head).strip())]
+                found.append(Class(named[1] or "(unnamed)", sum(one[0] for one in counts), sum(one[1] for one in counts)))
+            read(statement.body)
 
-    directives = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", without_comments(text, keep_strings=False), flags=re.MULTILINE)
-    read(directives)
+    read(blanked(text))
     return found
 
 
-NO_FUNCTION = re.compile(r"\s*(struct|class|enum|union|namespace|extern|if|for|while|switch|do|else|try|catch|//|#|\})")
+NO_FUNCTION = re.compile(r"(?:enum|namespace|extern)\b")
 
 
 def long_functions(text):
-    """(name, lines) of functions that are longer than the bar. As clang-format leaves them: each ends with a brace below
-    the first line of its head."""
-    found, lines = [], text.split("\n")
-    for end, line in enumerate(lines):
-        indent = {"}": "", "  }": "  "}.get(line)
-        if indent is None:
-            continue
-        begin = end - 1
-        while begin > 0 and not re.match(indent + r"[^\s#]", lines[begin]):
-            begin -= 1
-        if end - begin + 1 > MOST_LINES_OF_A_FUNCTION and not NO_FUNCTION.match(lines[begin]):
-            name = re.search(r"(~?\w+)\(", lines[begin])
-            found.append((name[1] if name else lines[begin].strip(), end - begin + 1))
+    """(name, lines) of functions that are longer than the bar, from the first line of the head to the last brace."""
+    found = []
+
+    def read(body):
+        begin = 0  # of a function, which statements divide at a brace among its initializers
+        for statement in statements(body):
+            head = ACCESS.sub("", statement.head).strip()
+            if not head.startswith(","):
+                begin = statement.begin
+            if statement.body is None:
+                continue
+            if HEAD.match(head) or NO_FUNCTION.match(head) or re.match(r"inline namespace\b", head):
+                read(statement.body)
+            elif "(" in re.sub(r"\boperator\s*[^\s(]+", "operator_", head).split("=", 1)[0]:
+                lines = body[begin:statement.end].count("\n") + 1
+                if lines > MOST_LINES_OF_A_FUNCTION:
+                    name = re.search(r"(~?\w+)\s*\(", body[begin:])
+                    found.append((name[1], lines))
+
+    read(blanked(text))
     return found
 
 

@@ -26,8 +26,7 @@ SideTrees::SideTrees(const Network& network, const Division& division)
       cluster_(network.nodes, 0),
       place_(network.nodes, 0),
       leaving_place_(2 * network.arcs.size(), -1),
-      piece_(network.nodes),
-      in_piece_(network.nodes, 0),
+      piece_{List(network.nodes), std::vector<std::uint8_t>(network.nodes, 0)},
       moved_(network.nodes),
       others_(network.nodes),
       rest_(network.nodes),
@@ -59,11 +58,11 @@ void SideTrees::set_sides() {
   clusters_.clear();
   side_ = {fixed_side_ ^ 1, fixed_side_};
   std::fill(cluster_.begin(), cluster_.end(), 0);
-  piece_.clear();
-  piece_.push_back(network_.source);
-  for (std::size_t i = 0; i < piece_.size(); ++i) {
-    cluster_[piece_[i]] = 1;
-    add_children(piece_, i);
+  piece_.nodes.clear();
+  piece_.nodes.push_back(network_.source);
+  for (std::size_t i = 0; i < piece_.nodes.size(); ++i) {
+    cluster_[piece_.nodes[i]] = 1;
+    add_children(piece_.nodes, i);
   }
 }
 
@@ -219,17 +218,17 @@ void SideTrees::move_nodes(std::span<const std::int32_t> nodes, std::int32_t to)
 // fewer.
 void SideTrees::collect_smaller(std::int32_t subtree_root) {
   constexpr std::size_t kLead = 32;  // the subtree usually is the smaller one
-  piece_.clear();
-  piece_.push_back(subtree_root);
+  piece_.nodes.clear();
+  piece_.nodes.push_back(subtree_root);
   others_.clear();
   others_.push_back(network_.source);
   others_.push_back(network_.sink);
   moves_others_ = false;
-  for (std::size_t i = 0; i < piece_.size(); ++i) {
-    add_children(piece_, i);
+  for (std::size_t i = 0; i < piece_.nodes.size(); ++i) {
+    add_children(piece_.nodes, i);
     if (i < kLead) continue;
     if (i - kLead == others_.size()) {
-      std::swap(piece_, others_);
+      std::swap(piece_.nodes, others_);
       moves_others_ = true;
       return;
     }
@@ -242,12 +241,12 @@ void SideTrees::collect_smaller(std::int32_t subtree_root) {
 bool SideTrees::collect_piece(std::int32_t subtree_root) {
   const std::int32_t cluster = cluster_[subtree_root];
   bool whole = true;
-  piece_.clear();
-  piece_.push_back(subtree_root);
-  for (std::size_t i = 0; i < piece_.size(); ++i) {
-    for (std::int32_t c = links_[piece_[i]].first_child; c >= 0; c = links_[c].next) {
+  piece_.nodes.clear();
+  piece_.nodes.push_back(subtree_root);
+  for (std::size_t i = 0; i < piece_.nodes.size(); ++i) {
+    for (std::int32_t c = links_[piece_.nodes[i]].first_child; c >= 0; c = links_[c].next) {
       if (cluster_[c] == cluster) {
-        piece_.push_back(c);
+        piece_.nodes.push_back(c);
       } else {
         whole = false;
       }
@@ -259,24 +258,24 @@ bool SideTrees::collect_piece(std::int32_t subtree_root) {
 // Makes the piece a cluster of its own, which hangs from none.
 std::int32_t SideTrees::split(std::int32_t subtree_root) {
   const std::int32_t old = cluster_[subtree_root];
-  if (piece_.size() == clusters_[old].nodes.size()) {
+  if (piece_.nodes.size() == clusters_[old].nodes.size()) {
     unlink_cluster(old);
     return old;
   }
   const std::int32_t fresh = new_cluster();
   side_[fresh] = side_[old];
-  if (2 * piece_.size() <= clusters_[old].nodes.size()) {
-    move_nodes(piece_.span(), fresh);
+  if (2 * piece_.nodes.size() <= clusters_[old].nodes.size()) {
+    move_nodes(piece_.nodes.span(), fresh);
     clusters_[fresh].top = subtree_root;
     move_children(old, fresh);
     return fresh;
   }
-  for (const std::int32_t v : piece_) in_piece_[v] = 1;
+  for (const std::int32_t v : piece_.nodes) piece_.contains[v] = 1;
   rest_.clear();
   for (const std::int32_t v : clusters_[old].nodes) {
-    if (!in_piece_[v]) rest_.push_back(v);
+    if (!piece_.contains[v]) rest_.push_back(v);
   }
-  for (const std::int32_t v : piece_) in_piece_[v] = 0;
+  for (const std::int32_t v : piece_.nodes) piece_.contains[v] = 0;
   move_nodes(rest_.span(), fresh);
   const std::int32_t parent = clusters_[old].parent;
   unlink_cluster(old);
@@ -322,13 +321,13 @@ void SideTrees::collect_clusters(std::int32_t first) {
 
 // The arcs with one end in the piece.
 void SideTrees::collect_changed() {
-  for (const std::int32_t v : piece_) in_piece_[v] = 1;
-  for (const std::int32_t v : piece_) {
+  for (const std::int32_t v : piece_.nodes) piece_.contains[v] = 1;
+  for (const std::int32_t v : piece_.nodes) {
     for (const Incidence::Entry& entry : incidence_.of(v)) {
-      if (!in_piece_[entry.node]) changed_.push_back(entry.code >> 1);
+      if (!piece_.contains[entry.node]) changed_.push_back(entry.code >> 1);
     }
   }
-  for (const std::int32_t v : piece_) in_piece_[v] = 0;
+  for (const std::int32_t v : piece_.nodes) piece_.contains[v] = 0;
 }
 
 std::span<const std::int32_t> SideTrees::detach(std::int32_t subtree_root, std::int32_t parent) {
@@ -339,10 +338,10 @@ std::span<const std::int32_t> SideTrees::detach(std::int32_t subtree_root, std::
     collect_changed();
     return changed_.span();
   }
-  piece_alone_ =
+  piece_.is_alone =
       collect_piece(subtree_root) &&
-      piece_.size() + clusters_[cluster_[parent]].nodes.size() <= 2 * division_.cluster_size;
-  if (piece_alone_) {
+      piece_.nodes.size() + clusters_[cluster_[parent]].nodes.size() <= 2 * division_.cluster_size;
+  if (piece_.is_alone) {
     collect_changed();
     return changed_.span();
   }
@@ -359,7 +358,7 @@ std::span<const std::int32_t> SideTrees::detach(std::int32_t subtree_root, std::
 void SideTrees::attach(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
                        std::int32_t parent) {
   const std::int32_t below = parent;
-  const bool moves_clusters = divided_ && !piece_alone_;
+  const bool moves_clusters = divided_ && !piece_.is_alone;
   for (std::int32_t v = new_root;;) {
     const auto [up_code, up_parent] = up_[v];
     if (v != subtree_root) unhang(v);
@@ -375,15 +374,15 @@ void SideTrees::attach(std::int32_t subtree_root, std::int32_t new_root, std::in
     v = up_parent;
   }
   if (!divided_) {
-    for (const std::int32_t v : piece_) cluster_[v] ^= 1;
+    for (const std::int32_t v : piece_.nodes) cluster_[v] ^= 1;
     if (moves_others_) fixed_side_ ^= 1;
-    window_.nodes += static_cast<std::int64_t>(piece_.size());
+    window_.nodes += static_cast<std::int64_t>(piece_.nodes.size());
     if (++window_.changes == division_.window) {
       if (window_.nodes > division_.large * division_.window) divide();
       window_ = {};
     }
-  } else if (piece_alone_) {
-    move_nodes(piece_.span(), cluster_[below]);
+  } else if (piece_.is_alone) {
+    move_nodes(piece_.nodes.span(), cluster_[below]);
   } else {
     for (const std::int32_t cluster : moved_) side_[cluster] ^= 1;
     if (moves_others_) fixed_side_ ^= 1;

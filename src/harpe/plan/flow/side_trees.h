@@ -102,6 +102,13 @@ class SideTrees {
     std::size_t size_ = 0;
   };
 
+  /// The nodes that `detach` leaves for `attach`.
+  struct Piece {
+    List nodes;                          ///< of the subtree, all or in its root's cluster
+    std::vector<std::uint8_t> contains;  ///< of each node
+    bool is_alone = false;               ///< whether it is all that moves
+  };
+
   void unhang(std::int32_t v);
   void add_children(List& walk, std::size_t i) const;
   void collect_smaller(std::int32_t subtree_root);
@@ -137,12 +144,10 @@ class SideTrees {
   Window window_;
   std::uint32_t fixed_side_ = 1;
   std::uint32_t mark_ = 0;
-  // What `detach` leaves for `attach`, and scratch.
-  List piece_;                          // nodes of the subtree, all or in its root's cluster
-  std::vector<std::uint8_t> in_piece_;  // of each node
-  bool piece_alone_ = false;            // whether it is all that moves
-  List moved_, others_;                 // clusters, or nodes
-  List rest_;                           // nodes
+  Piece piece_;
+  // Scratch.
+  List moved_, others_;  // clusters, or nodes
+  List rest_;            // nodes
   bool moves_others_ = false;
   List changed_;  // arcs
 };

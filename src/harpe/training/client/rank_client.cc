@@ -398,7 +398,7 @@ class ActiveClient final : public RankClient {
     try {
       reporter_->device_times(iteration, {times.begin(), times.end()});
     } catch (const std::bad_alloc&) {
-      lost_.fetch_add(1, std::memory_order_relaxed);
+      counted_.lost.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -417,16 +417,17 @@ class ActiveClient final : public RankClient {
   bool wait_for_resume(Seconds most) noexcept override { return pauses_.wait(most); }
 
   Counts counts() const noexcept override {
-    return {.iterations = iterations_.load(std::memory_order_relaxed),
-            .instructions = instructions_.load(std::memory_order_relaxed),
-            .clock_changes = clock_changes_.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
+    return {.iterations = counted_.iterations.load(std::memory_order_relaxed),
+            .instructions = counted_.instructions.load(std::memory_order_relaxed),
+            .clock_changes =
+                counted_.clock_changes.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
             .asked_ahead = pacer_->asked_ahead(),
-            .unexpected = unexpected_.load(std::memory_order_relaxed),
-            .unknown = unknown_.load(std::memory_order_relaxed),
+            .unexpected = counted_.unexpected.load(std::memory_order_relaxed),
+            .unknown = counted_.unknown.load(std::memory_order_relaxed),
             .reports_sent = reporter_->reports_sent(),
             .reports_dropped = reporter_->reports_dropped(),
-            .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
-            .version = version_.load(std::memory_order_relaxed)};
+            .events_lost = ring_.lost() + counted_.lost.load(std::memory_order_relaxed),
+            .version = counted_.version.load(std::memory_order_relaxed)};
   }
   const char* label() noexcept override { return label_.read(); }
   bool registered() const noexcept override { return reporter_->registered(); }
@@ -435,7 +436,7 @@ class ActiveClient final : public RankClient {
   using Kind = training::RankEvent::Kind;
 
   void tell(const training::StreamCall& call) noexcept {
-    if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);
+    if (!follower_->tell(stream_, call)) counted_.lost.fetch_add(1, std::memory_order_relaxed);
   }
 
   // Where calls are, of a stream that is followed. What they run with is decided here for labels.
@@ -483,7 +484,7 @@ class ActiveClient final : public RankClient {
     const Megahertz clock = wanted_.clock();
     Megahertz next = at_.next_clock(free_clock());
     if (next == training::WantedClock::kAsItIs) next = clock;
-    count(instructions_);
+    count(counted_.instructions);
     ring_.push({.at = system_clock().now(),
                 .number = taken.position,
                 .clock = clock,
@@ -521,8 +522,8 @@ class ActiveClient final : public RankClient {
     if (called_ && labelled_ != labelled(at_)) at_.leave();
     follow_knobs(at_.known());
     const std::uint64_t version = at_.version();
-    version_.store(version, std::memory_order_relaxed);
-    count(iterations_);
+    counted_.version.store(version, std::memory_order_relaxed);
+    count(counted_.iterations);
     ring_.push({.at = system_clock().now(),
                 .number = iteration,
                 .version = version,
@@ -561,11 +562,11 @@ class ActiveClient final : public RankClient {
     const auto tell = [this](Megahertz told) {
       if (clocks_ != nullptr) clocks_->tell(kTrainingReader, told);
     };
-    if (wanted_.step(clock, tell)) count(clock_changes_);
+    if (wanted_.step(clock, tell)) count(counted_.clock_changes);
   }
 
   void note_unexpected(bool is_known) noexcept {
-    count(is_known ? unexpected_ : unknown_);
+    count(is_known ? counted_.unexpected : counted_.unknown);
     if (std::exchange(told_unexpected_, true)) return;
     reporter_->say(is_known
                        ? "training runs instructions in another order than its schedule says; each "
@@ -587,8 +588,12 @@ class ActiveClient final : public RankClient {
   // Of training's thread, or the follower's.
   std::uint64_t labelled_ = 0;  ///< of the call that is at work
   bool told_unexpected_ = false, lacked_labels_ = false, told_labels_ = false;
-  std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
-  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
+  /// Read by any thread.
+  struct Counted {
+    std::atomic<std::uint64_t> iterations = 0, instructions = 0, clock_changes = 0;
+    std::atomic<std::uint64_t> unexpected = 0, unknown = 0, lost = 0;  ///< calls and events
+    std::atomic<std::uint64_t> version = 0;                            ///< of the assignment
+  } counted_;
 
   std::unique_ptr<training::Reporter> reporter_;
   std::unique_ptr<training::Pacer> pacer_;  ///< uses all of the above
