@@ -10,7 +10,7 @@
 #include "harpe/command/command/text_layout.h"
 #include "harpe/command/input/input_file.h"
 #include "harpe/command/lab_cli/lab_cli.h"
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 
 namespace harpe::command {
 namespace {
@@ -26,9 +26,9 @@ struct PowerLimitArguments {
 
 /// What of a run is shown.
 struct PowerLimitReplay {
-  zeus::RecordedRun run;
+  lab::RecordedRun run;
   zeus::Selector selector;
-  zeus::ProfilingReplay zeus, harpe;
+  lab::ProfilingReplay zeus, harpe;
 
   /// By the selector, or for a maximum slowdown the seconds.
   double score(std::size_t i) const {
@@ -43,9 +43,9 @@ Json watts_json(double watts) {
   return watts;
 }
 
-Json replay_json(const zeus::RecordedRun& run, const zeus::ProfilingReplay& replay) {
+Json replay_json(const lab::RecordedRun& run, const lab::ProfilingReplay& replay) {
   Json calls = Json::array();
-  for (const zeus::SetCall& call : replay.set_calls) {
+  for (const lab::SetCall& call : replay.set_calls) {
     calls.push_back({call.step, watts_json(run.knob[call.setting])});
   }
   Json measured = Json::array();
@@ -95,7 +95,7 @@ std::string text_of(const PowerLimitReplay& replay, bool coloured) {
     cells.push_back(remark(replay, i));
     table.add(std::move(cells), replay.zeus.choice == i || replay.harpe.choice == i);
   }
-  const auto sentence = [&](const char* name, const zeus::ProfilingReplay& one) {
+  const auto sentence = [&](const char* name, const lab::ProfilingReplay& one) {
     return std::string(name) + ": " + replay.run.knob.text(one.choice.value_or(0)) + " after " +
            std::to_string(one.done_step) + " steps, " + std::to_string(one.order.size()) +
            " limits measured, " + std::to_string(one.set_calls.size()) + " set calls\n";
@@ -105,16 +105,16 @@ std::string text_of(const PowerLimitReplay& replay, bool coloured) {
 
 Result<Outcome> run_power_limit(const PowerLimitArguments& arguments, Console& console) {
   const std::string text = HARPE_TRY(read_input_file(arguments.run));
-  PowerLimitReplay replay{.run = HARPE_TRY(zeus::parse_recorded_run(text, arguments.run)),
+  PowerLimitReplay replay{.run = HARPE_TRY(lab::parse_recorded_run(text, arguments.run)),
                           .selector = arguments.selector,
                           .zeus = {},
                           .harpe = {}};
   replay.selector.gpus = replay.run.gpus;
   const zeus::Selector& selector = replay.selector;
   replay.zeus =
-      HARPE_TRY(zeus::replay_zeus(replay.run, {.selector = selector}, arguments.steps_per_epoch));
-  replay.harpe = HARPE_TRY(zeus::replay_profiler(
-      replay.run, {.selector = selector}, arguments.window_steps, arguments.steps_per_epoch));
+      HARPE_TRY(lab::replay_zeus(replay.run, {.selector = selector}, arguments.steps_per_epoch));
+  replay.harpe = HARPE_TRY(lab::replay_profiler(replay.run, {.selector = selector},
+                                                arguments.window_steps, arguments.steps_per_epoch));
   return Outcome{.text = text_of(replay, console.colour_out), .json = json_of(replay)};
 }
 
@@ -169,7 +169,7 @@ void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
              "Steps after which an epoch ends (default: no epoch ends)", arguments->steps_per_epoch,
              count_within(1, 1'000'000'000));
   add_parsed(app, "--window-steps", "N", "Steps of each of Harpe's windows, 1 to 40 (default 22)",
-             arguments->window_steps, count_within(1, zeus::kRecordedSteps));
+             arguments->window_steps, count_within(1, lab::kRecordedSteps));
 }
 
 }  // namespace harpe::command

@@ -55,23 +55,24 @@ struct ScoreForecast {
 ScoreForecast score_of(const SettingForecast& forecast, const Measurement& highest,
                        const ScoreWeights& weights);
 
-// --- The prior: what is believed before this job was measured under a setting; over x, natural
-// logarithms
+// --- The prior: time and power that are expected before this job was measured, over x, as natural
+// logarithms.
 
-/// Of a process about the prior: standard deviation, and how far in x settings share it.
+/// The prior at one x: its mean, and the standard deviation of the Gaussian process about it.
 struct PriorCurve {
   double mean = 0, deviation = 0;
 };
+/// Length scales of the process, in x.
 inline constexpr double kPriorTimeLength = 0.1, kPriorPowerLength = 0.2;
 
-/// x of a setting. \param drawn  W, a GPU, at the knob's first setting
+/// Returns x of a setting. \param drawn  W, a GPU, at the knob's first setting
 double prior_position(KnobKind kind, double setting, double highest, double drawn);
-/// Of time, relative to that under a setting that holds nothing back.
+/// Returns the prior of time, relative to the time under a setting that limits nothing.
 PriorCurve prior_log_time(double x);
-/// Of power, likewise.
+/// Returns the prior of power, relative to the power under such a setting.
 PriorCurve prior_log_power(double x);
-/// What a GPU would draw with nothing held back (W), which draws `power` under a power limit;
-/// infinite where it draws all that the limit lets it.
+/// Returns the power (W) that a GPU would draw without a limit if it draws `power` under `limit`;
+/// infinite if it draws all that the limit allows.
 double prior_unlimited_power(double limit, double power);
 
 }  // namespace harpe::zeus

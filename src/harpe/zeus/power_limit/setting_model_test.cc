@@ -12,19 +12,20 @@
 namespace harpe::zeus {
 namespace {
 
-Knob limits() {
+Knob model_limits() {
   return power_limits({100}, {300});
 }
 
 std::vector<std::optional<Measurement>> only_highest(double watts) {
-  std::vector<std::optional<Measurement>> measured(limits().size());
+  std::vector<std::optional<Measurement>> measured(model_limits().size());
   measured[0] = Measurement{300, {10}, {10 * watts}};
   return measured;
 }
 
 TEST(SettingModel, ALimitAboveWhatIsDrawnChangesNextToNothing) {
   const auto measured = only_highest(120);
-  for (const SettingForecast& one : SettingModel(limits(), *measured[0], 1).forecast(measured)) {
+  for (const SettingForecast& one :
+       SettingModel(model_limits(), *measured[0], 1).forecast(measured)) {
     EXPECT_LT(one.log_time, 0.15);
     EXPECT_GT(one.log_power, std::log(0.75));
   }
@@ -32,7 +33,7 @@ TEST(SettingModel, ALimitAboveWhatIsDrawnChangesNextToNothing) {
 
 TEST(SettingModel, BelowWhatIsDrawnTimeRisesAndPowerFallsAndBothAreLessSure) {
   const auto measured = only_highest(280);
-  const auto forecast = SettingModel(limits(), *measured[0], 1).forecast(measured);
+  const auto forecast = SettingModel(model_limits(), *measured[0], 1).forecast(measured);
   for (std::size_t i = 1; i < forecast.size(); ++i) {
     EXPECT_GT(forecast[i].log_time, forecast[i - 1].log_time);
     EXPECT_LT(forecast[i].log_power, forecast[i - 1].log_power);
@@ -44,14 +45,14 @@ TEST(SettingModel, DependsOnPowerAGpuAndNotOnTheirNumber) {
   const auto one = only_highest(200);
   auto four = one;
   four[0]->energy = four[0]->energy * 4;
-  const auto a = SettingModel(limits(), *one[0], 1).forecast(one);
-  const auto b = SettingModel(limits(), *four[0], 4).forecast(four);
+  const auto a = SettingModel(model_limits(), *one[0], 1).forecast(one);
+  const auto b = SettingModel(model_limits(), *four[0], 4).forecast(four);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_DOUBLE_EQ(a[i].log_time, b[i].log_time);
 }
 
 TEST(SettingModel, AMeasurementPullsItsNeighboursAndMakesThemSurer) {
   auto measured = only_highest(280);
-  const SettingModel model(limits(), *measured[0], 1);
+  const SettingModel model(model_limits(), *measured[0], 1);
   const auto before = model.forecast(measured);
   measured[4] = Measurement{200, {25}, {25 * 195.0}};
   const auto after = model.forecast(measured);

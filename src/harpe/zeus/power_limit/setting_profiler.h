@@ -17,8 +17,8 @@
 /// forecast.
 ///
 /// Steps, warm-up included, are at most `step_share` of what Zeus takes for the same settings
-/// (10 + 40 steps each), or one window where that is more. Drive it as zeus_optimizer.h; it also
-/// wants the time of each event, on any steady clock. Pure; not thread-safe.
+/// (10 + 40 steps each), or one window where that is more. Carry out the actions that each function
+/// returns, and give it the time of each event, on any steady clock. Pure; not thread-safe.
 
 #include <optional>
 #include <vector>

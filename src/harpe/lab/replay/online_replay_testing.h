@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 #include "harpe/zeus/power_limit/online_optimizer.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 
 /// Time and energy of a number of steps of a run.
 struct RunTotals {
@@ -44,18 +44,18 @@ struct OnlineReplay {
   int switches = 0;
   double worst_slowdown = 0;  ///< of any prefix, over the highest setting throughout; a fraction
 };
-inline Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOptions& options,
-                                          std::int64_t steps) {
-  OnlineOptimizer optimizer = HARPE_TRY(OnlineOptimizer::make(run.knob, options));
+inline Result<OnlineReplay> replay_online(const RecordedRun& run,
+                                          const zeus::OnlineOptions& options, std::int64_t steps) {
+  zeus::OnlineOptimizer optimizer = HARPE_TRY(zeus::OnlineOptimizer::make(run.knob, options));
   OnlineReplay replay;
   RunTotals highest;
   highest.add(run, 0, 1);
-  std::optional<Measurement> last;
+  std::optional<zeus::Measurement> last;
   for (std::int64_t step = 1; step <= steps; ++step) {
     replay.last = optimizer.next(last);
     RunTotals one;
     one.add(run, replay.last, 1);
-    last = Measurement{run.knob[replay.last], one.time, one.energy};
+    last = zeus::Measurement{run.knob[replay.last], one.time, one.energy};
     replay.totals.time += one.time;
     replay.totals.energy += one.energy;
     const double slowdown = replay.totals.time / (highest.time * static_cast<double>(step)) - 1;
@@ -65,4 +65,4 @@ inline Result<OnlineReplay> replay_online(const RecordedRun& run, const OnlineOp
   return replay;
 }
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -8,9 +8,9 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 
 /// By the name of the file, without ".csv"; none where the data are missing.
 inline std::map<std::string, RecordedRun> recorded_runs() {
@@ -25,4 +25,4 @@ inline std::map<std::string, RecordedRun> recorded_runs() {
   return runs;
 }
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -1,6 +1,6 @@
 // The optimizers over recorded runs: Zeus's set calls and choices, and Harpe's bars.
 
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <array>
 #include <cstdio>
 
-#include "harpe/zeus/power_limit/online_replay_testing.h"
-#include "harpe/zeus/power_limit/recorded_runs_testing.h"
+#include "harpe/lab/replay/online_replay_testing.h"
+#include "harpe/lab/replay/recorded_runs_testing.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 namespace {
 
-using Kind = Selector::Kind;
+using Kind = zeus::Selector::Kind;
 constexpr std::array<double, 7> kEtas = {0, 0.1, 0.25, 0.5, 0.75, 0.9, 1};
 constexpr std::array<double, 7> kSlowdowns = {1, 1.05, 1.1, 1.2, 1.5, 2, 3};
 
@@ -30,11 +30,11 @@ std::vector<std::pair<std::int64_t, double>> watts(const RecordedRun& run,
   return calls;
 }
 
-ProfilingReplay zeus(const RecordedRun& run, const Selector& selector, int steps_per_epoch) {
+ProfilingReplay zeus(const RecordedRun& run, const zeus::Selector& selector, int steps_per_epoch) {
   return replay_zeus(run, {.selector = selector}, steps_per_epoch).take();
 }
 
-double choice_of(const RecordedRun& run, const Selector& selector) {
+double choice_of(const RecordedRun& run, const zeus::Selector& selector) {
   return run.knob[*zeus(run, selector, 460).choice];
 }
 
@@ -136,8 +136,8 @@ TEST(ZeusReplay, FinishesWithEpochsShorterThanALimit) {
 }
 
 /// What a choice costs beyond the cheapest of the run, a fraction.
-double loss(const RecordedRun& run, const Selector& selector, std::size_t choice) {
-  const ScoreWeights weights = weights_of(selector, run.knob[0]);
+double loss(const RecordedRun& run, const zeus::Selector& selector, std::size_t choice) {
+  const zeus::ScoreWeights weights = weights_of(selector, run.knob[0]);
   const auto score = [&](std::size_t i) {
     return weights.of(run.measurements[i].time, run.measurements[i].energy);
   };
@@ -154,7 +154,7 @@ Quality quality(const std::map<std::string, RecordedRun>& runs, int window_steps
   Quality found;
   for (const auto& [name, run] : runs) {
     for (const double eta : kEtas) {
-      const Selector selector{.eta = eta, .gpus = run.gpus};
+      const zeus::Selector selector{.eta = eta, .gpus = run.gpus};
       const auto replay =
           replay_profiler(run, {.selector = selector}, window_steps, steps_per_epoch).take();
       const double lost = loss(run, selector, *replay.choice);
@@ -200,7 +200,8 @@ TEST(ProfilerReplay, KeepsAMaximumSlowdown) {
   HARPE_NEEDS(runs);
   for (const auto& [name, run] : runs) {
     for (const double slowdown : kSlowdowns) {
-      const Selector selector{.kind = Kind::kMaxSlowdown, .slowdown = slowdown, .gpus = run.gpus};
+      const zeus::Selector selector{
+          .kind = Kind::kMaxSlowdown, .slowdown = slowdown, .gpus = run.gpus};
       const auto replay = replay_profiler(run, {.selector = selector}, 22, 0).take();
       EXPECT_LE(run.measurements[*replay.choice].time,
                 run.measurements[0].time * slowdown * (1 + 1e-12))
@@ -213,8 +214,8 @@ TEST(ProfilerReplay, ThePowerOfTheHostRaisesTheChoice) {
   const auto runs = recorded_runs();
   HARPE_NEEDS(runs);
   for (const auto& [name, run] : runs) {
-    const Selector alone{.kind = Kind::kEnergy, .gpus = run.gpus};
-    Selector with_host = alone;
+    const zeus::Selector alone{.kind = Kind::kEnergy, .gpus = run.gpus};
+    zeus::Selector with_host = alone;
     with_host.host_power = {400};
     const std::size_t low = choose(run.measurements, alone).value();
     const std::size_t high = choose(run.measurements, with_host).value();
@@ -229,8 +230,8 @@ TEST(OnlineReplay, KeepsItsBudgetAndComesToAGoodSetting) {
   constexpr std::int64_t kSteps = 20'000;
   for (const auto& [name, run] : runs) {
     for (const double eta : {0.25, 0.5, 1.0}) {
-      const Selector selector{.eta = eta, .gpus = run.gpus};
-      const ScoreWeights weights = weights_of(selector, run.knob[0]);
+      const zeus::Selector selector{.eta = eta, .gpus = run.gpus};
+      const zeus::ScoreWeights weights = weights_of(selector, run.knob[0]);
       const auto score = [&](const RunTotals& t) { return weights.of(t.time, t.energy); };
       const auto best = choose(run.measurements, selector).value();
       const double oracle = score(totals_of(run, {{0, best}}, kSteps));
@@ -264,4 +265,4 @@ TEST(OnlineReplay, KeepsItsBudgetAndComesToAGoodSetting) {
 }
 
 }  // namespace
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -1,4 +1,4 @@
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 
 #include <utility>
 
@@ -6,12 +6,12 @@
 #include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 namespace {
 
 /// Returns the time and energy of a number of steps under a setting.
-Measurement recorded(const RecordedRun& run, std::size_t setting, std::int64_t steps) {
-  Measurement one = run.measurements[setting];
+zeus::Measurement recorded(const RecordedRun& run, std::size_t setting, std::int64_t steps) {
+  zeus::Measurement one = run.measurements[setting];
   const double share = static_cast<double>(steps) / kRecordedSteps;
   one.time = one.time * share;
   one.energy = one.energy * share;
@@ -25,22 +25,22 @@ class ReplayLoop {
   ReplayLoop(const RecordedRun& run, Optimizer& optimizer) : run_(run), optimizer_(optimizer) {}
 
   /// Nothing is done before or after the step, at its beginning or end.
-  void carry_out(const KnobActions& actions, std::int64_t step, std::int64_t begun) {
-    for (const KnobAction& action : actions) {
+  void carry_out(const zeus::KnobActions& actions, std::int64_t step, std::int64_t begun) {
+    for (const zeus::KnobAction& action : actions) {
       switch (action.kind) {
-        case KnobAction::Kind::kSet:
+        case zeus::KnobAction::Kind::kSet:
           setting_ = action.setting;
           replay_.set_calls.push_back({step, action.setting});
           break;
-        case KnobAction::Kind::kOpenWindow:
+        case zeus::KnobAction::Kind::kOpenWindow:
           opened_ = begun;
           break;
-        case KnobAction::Kind::kCloseWindow: {
-          const Measurement took = recorded(run_, setting_, begun - opened_);
+        case zeus::KnobAction::Kind::kCloseWindow: {
+          const zeus::Measurement took = recorded(run_, setting_, begun - opened_);
           carry_out(optimizer_.on_window(took.time, took.energy), step, begun);
           break;
         }
-        case KnobAction::Kind::kCancelWindow:
+        case zeus::KnobAction::Kind::kCancelWindow:
           break;
       }
     }
@@ -138,10 +138,10 @@ Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& o
   return replay;
 }
 
-Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions options,
+Result<ProfilingReplay> replay_profiler(const RecordedRun& run, zeus::ProfilerOptions options,
                                         int window_steps, int steps_per_epoch) {
   options.min_steps = options.max_steps = window_steps;
-  SettingProfiler optimizer = HARPE_TRY(SettingProfiler::make(run.knob, options));
+  zeus::SettingProfiler optimizer = HARPE_TRY(zeus::SettingProfiler::make(run.knob, options));
   ReplayLoop loop(run, optimizer);
   ProfilingReplay replay = loop.run(
       steps_per_epoch,
@@ -177,7 +177,7 @@ Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string&
                           (limits.empty() ? "" : " after " + shortest(limits.back())));
       continue;
     }
-    Measurement one{
+    zeus::Measurement one{
         .setting = *limit, .time = {positive(row, columns->time, diagnostics)}, .energy = {}};
     for (const std::size_t column : columns->energy) {
       const Joules energy{positive(row, column, diagnostics)};
@@ -193,8 +193,8 @@ Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string&
     diagnostics.add("the run has no window whose name ends in _ and a power limit in W");
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
-  run.knob = HARPE_TRY(Knob::make(KnobKind::kPowerLimit, std::move(limits)));
+  run.knob = HARPE_TRY(zeus::Knob::make(zeus::KnobKind::kPowerLimit, std::move(limits)));
   return run;
 }
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -11,9 +11,9 @@
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/base/text.h"
-#include "harpe/zeus/power_limit/limit_replay.h"
+#include "harpe/lab/replay/limit_replay.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 namespace {
 
 /// A run for each job and batch size with at least five limits.
@@ -22,7 +22,7 @@ std::vector<RecordedRun> runs_of(const std::string& gpu) {
   const auto text = read_file(path);
   if (!text.ok()) return {};
   Diagnostics diagnostics;
-  std::map<std::string, std::vector<Measurement>> curves;
+  std::map<std::string, std::vector<zeus::Measurement>> curves;
   for (const CsvRow& row : split_csv(*text, diagnostics)) {
     if (row.cells.size() != 7 || row.cells[0].text == "dataset") continue;
     std::string job;
@@ -34,10 +34,10 @@ std::vector<RecordedRun> runs_of(const std::string& gpu) {
   std::vector<RecordedRun> runs;
   for (auto& [job, curve] : curves) {
     if (curve.size() < 5) continue;
-    std::ranges::sort(curve, std::greater{}, &Measurement::setting);
+    std::ranges::sort(curve, std::greater{}, &zeus::Measurement::setting);
     std::vector<double> limits;
-    for (const Measurement& one : curve) limits.push_back(one.setting);
-    runs.push_back({Knob::make(KnobKind::kPowerLimit, limits).take(), curve, 1});
+    for (const zeus::Measurement& one : curve) limits.push_back(one.setting);
+    runs.push_back({zeus::Knob::make(zeus::KnobKind::kPowerLimit, limits).take(), curve, 1});
   }
   return runs;
 }
@@ -50,8 +50,8 @@ TEST(LimitTraces, ProfilingIsGoodOnGpusItsConstantsWereNotFittedTo) {
     double steps = 0;
     for (const RecordedRun& run : runs) {
       for (const double eta : {0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0}) {
-        const Selector selector{.eta = eta};
-        const ScoreWeights weights = weights_of(selector, run.knob[0]);
+        const zeus::Selector selector{.eta = eta};
+        const zeus::ScoreWeights weights = weights_of(selector, run.knob[0]);
         const auto score = [&](std::size_t i) {
           return weights.of(run.measurements[i].time, run.measurements[i].energy);
         };
@@ -75,4 +75,4 @@ TEST(LimitTraces, ProfilingIsGoodOnGpusItsConstantsWereNotFittedTo) {
 }
 
 }  // namespace
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -1,11 +1,11 @@
-#include "harpe/zeus/power_limit/zeus_optimizer.h"
+#include "harpe/lab/replay/zeus_optimizer.h"
 
 #include <cmath>
 #include <utility>
 
-namespace harpe::zeus {
+namespace harpe::lab {
 
-Result<ZeusOptimizer> ZeusOptimizer::make(Knob knob, ZeusOptions options) {
+Result<ZeusOptimizer> ZeusOptimizer::make(zeus::Knob knob, ZeusOptions options) {
   HARPE_TRY(check(options.selector));
   if (options.wait_steps < 0 || options.warmup_steps < 0 || options.profile_steps < 1) {
     return Error::invalid("expected at least 0 steps to wait, 0 to warm up and 1 to profile, got " +
@@ -16,8 +16,8 @@ Result<ZeusOptimizer> ZeusOptimizer::make(Knob knob, ZeusOptions options) {
   return ZeusOptimizer(std::move(knob), options);
 }
 
-KnobActions ZeusOptimizer::start() {
-  KnobActions actions;
+zeus::KnobActions ZeusOptimizer::start() {
+  zeus::KnobActions actions;
   if (knob_.size() == 0) {
     state_ = State::kDone;
     return actions;
@@ -28,11 +28,11 @@ KnobActions ZeusOptimizer::start() {
   return actions;
 }
 
-KnobActions ZeusOptimizer::on_step_begin() {
-  KnobActions actions;
+zeus::KnobActions ZeusOptimizer::on_step_begin() {
+  zeus::KnobActions actions;
   if (done()) return actions;
   if (state_ == State::kProfiling && !window_is_open_) {
-    actions.push_back({KnobAction::Kind::kOpenWindow});
+    actions.push_back({zeus::KnobAction::Kind::kOpenWindow});
     window_is_open_ = true;
     return actions;
   }
@@ -40,32 +40,32 @@ KnobActions ZeusOptimizer::on_step_begin() {
   if (state_ == State::kReady) {
     begin_limit(actions);
   } else if (state_ == State::kWarmup) {
-    actions.push_back({KnobAction::Kind::kOpenWindow});
+    actions.push_back({zeus::KnobAction::Kind::kOpenWindow});
     window_is_open_ = true;
     state_ = State::kProfiling;
     steps_ = options_.profile_steps;
   } else {
-    actions.push_back({KnobAction::Kind::kCloseWindow});
+    actions.push_back({zeus::KnobAction::Kind::kCloseWindow});
     window_is_open_ = false;
     window_is_complete_ = true;
   }
   return actions;
 }
 
-KnobActions ZeusOptimizer::on_epoch_end() {
-  KnobActions actions;
+zeus::KnobActions ZeusOptimizer::on_epoch_end() {
+  zeus::KnobActions actions;
   if (state_ != State::kWarmup && state_ != State::kProfiling) return actions;
   keeps_windows_ = keeps_windows_ || began_epoch_with_current_;
   if (keeps_windows_) {
     if (window_is_open_) {
       // The step that ends here counts now; its successor's beginning only opens the window again.
-      actions.push_back({KnobAction::Kind::kCloseWindow});
+      actions.push_back({zeus::KnobAction::Kind::kCloseWindow});
       window_is_open_ = false;
       window_is_complete_ = --steps_ == 0;
     }
     return actions;
   }
-  if (window_is_open_) actions.push_back({KnobAction::Kind::kCancelWindow});
+  if (window_is_open_) actions.push_back({zeus::KnobAction::Kind::kCancelWindow});
   window_is_open_ = false;
   time_ = {};
   energy_ = {};
@@ -76,15 +76,15 @@ KnobActions ZeusOptimizer::on_epoch_end() {
   return actions;
 }
 
-KnobActions ZeusOptimizer::on_window(Seconds time, Joules energy) {
-  KnobActions actions;
+zeus::KnobActions ZeusOptimizer::on_window(Seconds time, Joules energy) {
+  zeus::KnobActions actions;
   if (done()) return actions;
   time_ += time;
   energy_ += energy;
   if (!std::exchange(window_is_complete_, false)) return actions;
-  const Measurement measured{.setting = knob_[current_],
-                             .time = std::exchange(time_, {}),
-                             .energy = std::exchange(energy_, {})};
+  const zeus::Measurement measured{.setting = knob_[current_],
+                                   .time = std::exchange(time_, {}),
+                                   .energy = std::exchange(energy_, {})};
   const bool sound = std::isfinite(measured.time.value) && measured.time.value > 0 &&
                      std::isfinite(measured.energy.value) && measured.energy.value > 0;
   if (sound) {
@@ -100,28 +100,28 @@ KnobActions ZeusOptimizer::on_window(Seconds time, Joules energy) {
   return actions;
 }
 
-void ZeusOptimizer::set(std::size_t setting, KnobActions& actions) {
+void ZeusOptimizer::set(std::size_t setting, zeus::KnobActions& actions) {
   if (set_ == setting) return;
   set_ = setting;
-  actions.push_back({KnobAction::Kind::kSet, setting});
+  actions.push_back({zeus::KnobAction::Kind::kSet, setting});
 }
 
-void ZeusOptimizer::begin_limit(KnobActions& actions) {
+void ZeusOptimizer::begin_limit(zeus::KnobActions& actions) {
   set(current_, actions);
   state_ = State::kWarmup;
   steps_ = options_.warmup_steps;
   if (steps_ > 0) return;
-  actions.push_back({KnobAction::Kind::kOpenWindow});
+  actions.push_back({zeus::KnobAction::Kind::kOpenWindow});
   window_is_open_ = true;
   state_ = State::kProfiling;
   steps_ = options_.profile_steps;
 }
 
-void ZeusOptimizer::finish(KnobActions& actions) {
+void ZeusOptimizer::finish(zeus::KnobActions& actions) {
   state_ = State::kDone;
   // Only sound measurements were kept, and the selector was checked.
   choice_ = choose(measurements_, options_.selector).value();
   set(*choice_, actions);
 }
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

@@ -1,6 +1,6 @@
 // Zeus's state machine where the recorded runs do not reach; limit_replay_test.cc has those.
 
-#include "harpe/zeus/power_limit/zeus_optimizer.h"
+#include "harpe/lab/replay/zeus_optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,26 +8,27 @@
 
 #include "harpe/zeus/power_limit/power_limits_testing.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 namespace {
 
-using ActionKind = KnobAction::Kind;
+using ActionKind = zeus::KnobAction::Kind;
 
 ZeusOptimizer optimizer_with(std::vector<double> limits, ZeusOptions options) {
-  return ZeusOptimizer::make(Knob::make(KnobKind::kPowerLimit, std::move(limits)).take(), options)
+  return ZeusOptimizer::make(
+             zeus::Knob::make(zeus::KnobKind::kPowerLimit, std::move(limits)).take(), options)
       .take();
 }
 
 TEST(ZeusOptimizer, WorksWithoutWarmUp) {
   ZeusOptimizer optimizer =
       optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 0, .profile_steps = 1});
-  EXPECT_EQ(optimizer.start(), (KnobActions{{ActionKind::kSet, 0}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.start(), (zeus::KnobActions{{ActionKind::kSet, 0}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (zeus::KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (zeus::KnobActions{{ActionKind::kCloseWindow}}));
   EXPECT_EQ(optimizer.on_window({1}, {250}),
-            (KnobActions{{ActionKind::kSet, 1}, {ActionKind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kCloseWindow}}));
-  EXPECT_EQ(optimizer.on_window({2}, {400}), (KnobActions{{ActionKind::kSet, 0}}));
+            (zeus::KnobActions{{ActionKind::kSet, 1}, {ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (zeus::KnobActions{{ActionKind::kCloseWindow}}));
+  EXPECT_EQ(optimizer.on_window({2}, {400}), (zeus::KnobActions{{ActionKind::kSet, 0}}));
   EXPECT_TRUE(optimizer.done());
   EXPECT_EQ(optimizer.choice(), 0U);
   EXPECT_TRUE(optimizer.on_step_begin().empty());
@@ -39,8 +40,8 @@ TEST(ZeusOptimizer, CancelsTheWindowWhenTheEpochEnds) {
       optimizer_with({300, 200}, {.wait_steps = 0, .warmup_steps = 1, .profile_steps = 3});
   (void)optimizer.start();
   EXPECT_TRUE(optimizer.on_step_begin().empty());
-  EXPECT_EQ(optimizer.on_step_begin(), (KnobActions{{ActionKind::kOpenWindow}}));
-  EXPECT_EQ(optimizer.on_epoch_end(), (KnobActions{{ActionKind::kCancelWindow}}));
+  EXPECT_EQ(optimizer.on_step_begin(), (zeus::KnobActions{{ActionKind::kOpenWindow}}));
+  EXPECT_EQ(optimizer.on_epoch_end(), (zeus::KnobActions{{ActionKind::kCancelWindow}}));
   EXPECT_TRUE(optimizer.measurements().empty());
 }
 
@@ -66,7 +67,7 @@ TEST(ZeusOptimizer, HasNothingToSetOnGpusWithoutLimits) {
 }
 
 TEST(ZeusOptimizer, RefusesWrongOptions) {
-  const Knob knob = power_limits({100}, {300});
+  const zeus::Knob knob = zeus::power_limits({100}, {300});
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.selector = {.eta = -0.1}}).ok());
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.wait_steps = -1}).ok());
   EXPECT_FALSE(ZeusOptimizer::make(knob, {.warmup_steps = -1}).ok());
@@ -74,4 +75,4 @@ TEST(ZeusOptimizer, RefusesWrongOptions) {
 }
 
 }  // namespace
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

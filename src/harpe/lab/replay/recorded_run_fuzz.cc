@@ -4,19 +4,19 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "harpe/zeus/power_limit/limit_replay.h"
-#include "harpe/zeus/power_limit/online_replay_testing.h"
+#include "harpe/lab/replay/limit_replay.h"
+#include "harpe/lab/replay/online_replay_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto run = harpe::zeus::parse_recorded_run(text, "fuzz");
+  const auto run = harpe::lab::parse_recorded_run(text, "fuzz");
   if (!run.ok() || run->knob.size() > 20) return 0;
   const harpe::zeus::Selector selector{.gpus = run->gpus};
   for (const int epoch : {0, 3, 60}) {
-    const auto zeus = harpe::zeus::replay_zeus(*run, {.selector = selector}, epoch);
-    const auto own = harpe::zeus::replay_profiler(*run, {.selector = selector}, 22, epoch);
+    const auto zeus = harpe::lab::replay_zeus(*run, {.selector = selector}, epoch);
+    const auto own = harpe::lab::replay_profiler(*run, {.selector = selector}, 22, epoch);
     if (!zeus.ok() || !own.ok() || !zeus->choice || !own->choice) std::abort();
   }
-  if (!harpe::zeus::replay_online(*run, {.selector = selector}, 200).ok()) std::abort();
+  if (!harpe::lab::replay_online(*run, {.selector = selector}, 200).ok()) std::abort();
   return 0;
 }

@@ -12,18 +12,18 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/lab/replay/zeus_optimizer.h"
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
-#include "harpe/zeus/power_limit/zeus_optimizer.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 
 /// A profiling run of Zeus as its monitor logged it: one CSV row for each window, with
 /// `start_time`, `window_name` ending in `_<watts>`, `elapsed_time` (s), `gpu0_energy`, ... (J).
 struct RecordedRun {
-  Knob knob;                              ///< the limits that were measured
-  std::vector<Measurement> measurements;  ///< one a setting of the knob; joules of all GPUs
+  zeus::Knob knob;                              ///< the limits that were measured
+  std::vector<zeus::Measurement> measurements;  ///< one a setting of the knob; joules of all GPUs
   int gpus = 0;
 };
 
@@ -51,7 +51,7 @@ struct ProfilingReplay {
 Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& options,
                                     int steps_per_epoch);
 /// \param window_steps  of each window, in place of the options' least and most
-Result<ProfilingReplay> replay_profiler(const RecordedRun& run, ProfilerOptions options,
+Result<ProfilingReplay> replay_profiler(const RecordedRun& run, zeus::ProfilerOptions options,
                                         int window_steps, int steps_per_epoch);
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab

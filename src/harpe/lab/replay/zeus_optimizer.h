@@ -20,10 +20,10 @@
 #include "harpe/zeus/power_limit/knob.h"
 #include "harpe/zeus/power_limit/selector.h"
 
-namespace harpe::zeus {
+namespace harpe::lab {
 
 struct ZeusOptions {
-  Selector selector{};
+  zeus::Selector selector{};
   int wait_steps = 1;      ///< before the first limit, at least 0
   int warmup_steps = 10;   ///< at least 0
   int profile_steps = 40;  ///< at least 1
@@ -32,32 +32,32 @@ struct ZeusOptions {
 class ZeusOptimizer {
  public:
   /// Fails for a wrong selector and for numbers of steps below their least.
-  static Result<ZeusOptimizer> make(Knob knob, ZeusOptions options);
+  static Result<ZeusOptimizer> make(zeus::Knob knob, ZeusOptions options);
 
   /// Before the first step: sets the highest limit.
-  KnobActions start();
-  KnobActions on_step_begin();
-  KnobActions on_epoch_end();
+  zeus::KnobActions start();
+  zeus::KnobActions on_step_begin();
+  zeus::KnobActions on_epoch_end();
   /// What the window that was just closed took. A limit whose figures are no numbers above 0 is
   /// measured again.
-  KnobActions on_window(Seconds time, Joules energy);
+  zeus::KnobActions on_window(Seconds time, Joules energy);
 
   bool done() const { return state_ == State::kDone; }
   /// Once done; none where the knob has no setting.
   std::optional<std::size_t> choice() const { return choice_; }
-  const std::vector<Measurement>& measurements() const { return measurements_; }
-  const Knob& knob() const { return knob_; }
+  const std::vector<zeus::Measurement>& measurements() const { return measurements_; }
+  const zeus::Knob& knob() const { return knob_; }
 
  private:
   enum class State : unsigned char { kReady, kWarmup, kProfiling, kDone };
 
-  ZeusOptimizer(Knob knob, ZeusOptions options) : knob_(std::move(knob)), options_(options) {}
+  ZeusOptimizer(zeus::Knob knob, ZeusOptions options) : knob_(std::move(knob)), options_(options) {}
 
-  void set(std::size_t setting, KnobActions& actions);
-  void begin_limit(KnobActions& actions);
-  void finish(KnobActions& actions);
+  void set(std::size_t setting, zeus::KnobActions& actions);
+  void begin_limit(zeus::KnobActions& actions);
+  void finish(zeus::KnobActions& actions);
 
-  Knob knob_;
+  zeus::Knob knob_;
   ZeusOptions options_;
   State state_ = State::kReady;
   std::size_t current_ = 0;  ///< limit to be measured next, or now
@@ -68,8 +68,8 @@ class ZeusOptimizer {
   bool window_is_open_ = false, window_is_complete_ = false;
   Seconds time_{};
   Joules energy_{};
-  std::vector<Measurement> measurements_;
+  std::vector<zeus::Measurement> measurements_;
   std::optional<std::size_t> choice_;
 };
 
-}  // namespace harpe::zeus
+}  // namespace harpe::lab
