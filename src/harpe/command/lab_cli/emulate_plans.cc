@@ -67,7 +67,7 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
     return error;
   }
   PlanJob job = std::move(*read);
-  if (job.objective.is_straggler() || job.objective.kind == Objective::Kind::kPowerCap) {
+  if (job.objective.is_straggler() || job.objective.is_cap()) {
     return Error::invalid("the job's objective is '" + text_of(job.objective) +
                           "', but an emulated cluster has stragglers and a power cap of its own: "
                           "take it out of the job, and give --straggler 20% or --power-cap WATTS "

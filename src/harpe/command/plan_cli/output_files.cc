@@ -26,9 +26,8 @@ namespace {
 /// Returns the command by which a job gets the objective; empty if jobs find it by themselves.
 std::string objective_command(const Objective& objective, const std::string& job) {
   if (objective == Objective{}) return {};
-  const bool is_cap = objective.kind == Objective::Kind::kPowerCap;
   return "harpe job objective " + job + ' ' + option_text(objective) +
-         (is_cap ? "    # of all pipelines together" : "");
+         (objective.is_cap() ? "    # of all pipelines together" : "");
 }
 
 /// Returns the steps: measure one's own profile, look without setting anything, train, and the bill

@@ -134,8 +134,8 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& ob
                  const PlanOptions& options) {
   // A plan that beats the chosen one may draw more: it ends sooner by more than it needs less.
   const auto may_replace = [&](const Plan& plan, const Plan* weaker) {
-    return weaker != &planned.chosen || objective.kind != Objective::Kind::kPowerCap ||
-           plan.iteration_energy / plan.iteration_time <= Watts{objective.value};
+    return weaker != &planned.chosen || !objective.is_cap() ||
+           is_met(objective, {}, plan.iteration_time, plan.iteration_energy);
   };
   const Seconds bounded_until = planned.chosen.iteration_time;
   std::vector<Plan> all = planned.along;

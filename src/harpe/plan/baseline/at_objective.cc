@@ -17,20 +17,18 @@ std::optional<PointAtObjective> at_objective(std::span<const OneSettingPoint> cu
                                              const Objective& objective,
                                              const ReferenceTimes& reference) {
   if (curve.empty()) return std::nullopt;
-  if (const auto time = time_of(objective, reference)) {
-    // On a curve the slowest needs the least energy.
-    const auto late = std::ranges::find_if(curve, [&](const OneSettingPoint& point) {
-      return point.iteration_time > *time * (1 + kTolerance);
-    });
-    if (late == curve.begin()) return PointAtObjective{curve.front(), false};
-    return PointAtObjective{*std::prev(late)};
+  const auto meets = [&](const OneSettingPoint& point) {
+    return is_met(objective, reference, point.iteration_time, point.iteration_energy, kTolerance);
+  };
+  if (objective.is_cap()) {
+    const auto fastest = std::ranges::find_if(curve, meets);
+    if (fastest != curve.end()) return PointAtObjective{*fastest};
+    return PointAtObjective{*std::ranges::min_element(curve, {}, mean_power), false};
   }
-  if (objective.kind != Objective::Kind::kPowerCap) return PointAtObjective{curve.back()};
-  const Watts cap{objective.value * (1 + kTolerance)};
-  const auto fits = std::ranges::find_if(
-      curve, [&](const OneSettingPoint& point) { return mean_power(point) <= cap; });
-  if (fits != curve.end()) return PointAtObjective{*fits};
-  return PointAtObjective{*std::ranges::min_element(curve, {}, mean_power), false};
+  // On a curve the slowest point needs the least energy.
+  const auto least = std::find_if(curve.rbegin(), curve.rend(), meets);
+  if (least != curve.rend()) return PointAtObjective{*least};
+  return PointAtObjective{curve.front(), false};
 }
 
 }  // namespace harpe::plan

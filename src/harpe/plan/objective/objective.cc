@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "harpe/base/check.h"
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
 #include "harpe/base/json_fields.h"
@@ -92,6 +93,23 @@ std::optional<Seconds> time_of(const Objective& objective, const ReferenceTimes&
   return {};
 }
 
+bool is_met(const Objective& objective, const ReferenceTimes& reference, Seconds time,
+            Joules energy, double tolerance) {
+  const double most = 1 + tolerance;
+  switch (objective.kind) {
+    case Objective::Kind::kPowerCap:
+      return energy / time <= Watts{objective.value} * most;
+    case Objective::Kind::kLeastEnergy:
+      return true;
+    case Objective::Kind::kSlowdown:
+    case Objective::Kind::kDeadline:
+    case Objective::Kind::kStragglerTime:
+    case Objective::Kind::kStragglerFactor:
+      break;
+  }
+  return time <= *time_of(objective, reference) * most;
+}
+
 std::string text_of(const Objective& objective) {
   const std::string value = shortest(objective.value);
   switch (objective.kind) {
@@ -113,9 +131,10 @@ std::string text_of(const Objective& objective) {
 }
 
 std::string objective_json(const Objective& objective) {
-  if (const Form* form = form_of(objective.kind))
-    return json_line({{form->member, objective.value}});
-  return json_line({{kLeastEnergy, true}});
+  if (objective.kind == Objective::Kind::kLeastEnergy) return json_line({{kLeastEnergy, true}});
+  const Form* form = form_of(objective.kind);
+  HARPE_CHECK(form != nullptr, "each kind of objective with a value has its member in JSON");
+  return json_line({{form->member, objective.value}});
 }
 
 Objective read_objective(Fields& fields) {

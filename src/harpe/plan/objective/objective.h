@@ -41,6 +41,9 @@ struct Objective {
   bool is_straggler() const {
     return kind == Kind::kStragglerTime || kind == Kind::kStragglerFactor;
   }
+  /// Returns true if the objective caps what all pipelines of a job use together. A faster plan may
+  /// break a cap, so that neither a pace nor a measurement at all-max may replace its plan.
+  bool is_cap() const { return kind == Kind::kPowerCap; }
   /// Returns true if every frontier has a plan that meets the objective.
   bool is_always_feasible() const { return kind == Kind::kSlowdown || kind == Kind::kLeastEnergy; }
   friend bool operator==(const Objective&, const Objective&) = default;
@@ -53,6 +56,11 @@ struct ReferenceTimes {
 };
 /// Returns when an iteration may end; nullopt if the objective bounds no time.
 std::optional<Seconds> time_of(const Objective& objective, const ReferenceTimes& reference);
+
+/// Returns true if an iteration of one pipeline meets the objective, or exceeds it by at most
+/// `tolerance`, a fraction. \param objective  a cap is that of one pipeline
+bool is_met(const Objective& objective, const ReferenceTimes& reference, Seconds time,
+            Joules energy, double tolerance = 0);
 
 /// Returns the objective as people read it: "slowdown 5 %", "deadline 16.5 s".
 std::string text_of(const Objective& objective);

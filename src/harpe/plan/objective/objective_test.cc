@@ -60,6 +60,21 @@ TEST(Objective, SaysWhenAnIterationMayEnd) {
   EXPECT_EQ(time(Kind::kLeastEnergy, 0), std::nullopt);
 }
 
+TEST(Objective, IsMetByAnIterationInTimeOrWithinTheCap) {
+  const ReferenceTimes reference{Seconds{1}, Seconds{1.1}};
+  const auto met = [&](Objective objective, double time, double energy, double tolerance = 0) {
+    return is_met(objective, reference, Seconds{time}, Joules{energy}, tolerance);
+  };
+  EXPECT_TRUE(met({Kind::kSlowdown, 0.05}, 1.05, 1e9));
+  EXPECT_FALSE(met({Kind::kSlowdown, 0.05}, 1.051, 0));
+  EXPECT_TRUE(met({Kind::kSlowdown, 0.05}, 1.051, 0, 1e-3));
+  EXPECT_TRUE(met({Kind::kStragglerFactor, 2}, 2.2, 0));
+  EXPECT_FALSE(met({Kind::kDeadline, 1.5}, 1.6, 0));
+  EXPECT_TRUE(met({Kind::kPowerCap, 100}, 2, 200));
+  EXPECT_FALSE(met({Kind::kPowerCap, 100}, 1, 101)) << "a faster iteration may break a cap";
+  EXPECT_TRUE(met({Kind::kLeastEnergy}, 1e6, 1e9));
+}
+
 TEST(Objective, IsSaidInWords) {
   std::vector<std::string> texts;
   for (const Objective& objective : kOneOfEachKind) texts.push_back(text_of(objective));

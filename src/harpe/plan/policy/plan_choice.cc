@@ -27,8 +27,16 @@ std::size_t objective_plan(const PlanTable& plans, const Objective& objective) {
     if (const auto made = plans.for_objective()) return *made;
   if (const auto time = pipeline_time(plans, objective))
     return objective.is_straggler() ? plans.for_waiting_until(*time) : plans.for_deadline(*time);
-  if (objective.kind == Objective::Kind::kPowerCap)
-    return plans.for_power_cap(Watts{objective.value});
+  switch (objective.kind) {
+    case Objective::Kind::kPowerCap:
+      return plans.for_power_cap(Watts{objective.value});
+    case Objective::Kind::kLeastEnergy:
+    case Objective::Kind::kSlowdown:
+    case Objective::Kind::kDeadline:
+    case Objective::Kind::kStragglerTime:
+    case Objective::Kind::kStragglerFactor:
+      break;  // those of a time are chosen above
+  }
   return plans.of_least_energy();
 }
 
@@ -81,7 +89,7 @@ Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Second
 
 Objective of_one_pipeline(Objective objective, Seconds overhead, int pipelines) {
   if (objective.kind == Objective::Kind::kDeadline) objective.value -= overhead.value;
-  if (objective.kind == Objective::Kind::kPowerCap) objective.value /= pipelines;
+  if (objective.is_cap()) objective.value /= pipelines;
   return objective;
 }
 
@@ -89,7 +97,7 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
                         int pipelines, std::span<const SlowPipeline> slow) {
   const Objective of_pipeline = of_one_pipeline(objective, overhead, pipelines);
   const std::size_t by_objective = objective_plan(plans, of_pipeline);
-  const bool capped = objective.kind == Objective::Kind::kPowerCap;
+  const bool capped = objective.is_cap();
   PlanChoice choice;
   choice.objective_time = choice.wait_until = plans.plans()[by_objective].time;
   if (objective.is_straggler())

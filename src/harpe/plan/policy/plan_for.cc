@@ -14,8 +14,16 @@ Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
     return objective.is_straggler() ? frontier.plan_for_straggler(*time, options)
                                     : frontier.plan(*time, options);
   }
-  if (objective.kind == Objective::Kind::kPowerCap)
-    return frontier.plan_for_power_cap(Watts{objective.value}, options);
+  switch (objective.kind) {
+    case Objective::Kind::kPowerCap:
+      return frontier.plan_for_power_cap(Watts{objective.value}, options);
+    case Objective::Kind::kLeastEnergy:
+    case Objective::Kind::kSlowdown:
+    case Objective::Kind::kDeadline:
+    case Objective::Kind::kStragglerTime:
+    case Objective::Kind::kStragglerFactor:
+      break;  // those of a time are planned above
+  }
   return frontier.least_energy_plan(options);
 }
 

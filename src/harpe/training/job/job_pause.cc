@@ -211,12 +211,12 @@ void Job::State::read_asked(Fields& stored) {
 
 // How fast the job is to go, as decided outside of it.
 
-/// The objective that plans are chosen by: the job's own, or its pace as a deadline. A power cap is
-/// what the machines may draw, so a pace can only be slower.
+/// Returns the objective that plans are chosen by: the job's own, or its pace as a deadline. A cap
+/// is a limit of the machines, so that a pace can only be slower.
 Objective Job::State::aim() const {
   if (!pace || !pace->iteration_time) return objective;
   const Objective paced{Objective::Kind::kDeadline, pace->iteration_time->value};
-  if (objective.kind != Objective::Kind::kPowerCap || !plans) return paced;
+  if (!objective.is_cap() || !plans) return paced;
   const plan::PlanChoice capped =
       plan::choose_plans(*plans, objective, overhead(), spec.shape.data, {});
   return capped.objective_time + overhead() >= *pace->iteration_time ? objective : paced;

@@ -182,7 +182,7 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
   if (probe() != nullptr || deployments.empty() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
-      objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
+      objective.is_cap()) {  // all-max could break it
     return;
   }
   const std::int64_t from = next_from();
