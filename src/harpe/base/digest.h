@@ -15,12 +15,17 @@ constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t hash = 0xcbf2
   return hash;
 }
 
+/// Returns the number as 16 hexadecimal digits: "00f8...".
+inline std::string hexadecimal(std::uint64_t number) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(number >> shift) & 15];
+  return text;
+}
+
 /// Returns the hash as files contain it: "fnv1a64:00f8...".
 inline std::string digest_text(std::uint64_t hash) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "fnv1a64:";
-  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(hash >> shift) & 15];
-  return text;
+  return "fnv1a64:" + hexadecimal(hash);
 }
 
 }  // namespace harpe

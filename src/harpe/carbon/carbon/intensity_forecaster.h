@@ -2,7 +2,7 @@
 /// \file
 /// The forecast of Harpe: what the others in this room make together.
 ///
-///   harpe::IntensityForecaster forecaster({.slots_per_day = 24, .horizon = 96});
+///   harpe::carbon::IntensityForecaster forecaster({.slots_per_day = 24, .horizon = 96});
 ///   for (const double grams : measured) forecaster.observe(grams);
 ///   if (const auto next = forecaster.forecast()) plan(next->expected, next->lower, next->upper);
 
@@ -39,7 +39,6 @@ class IntensityForecaster {
   /// After the newest value; nullopt before there is one that is known.
   const std::optional<IntensityForecast>& forecast() const { return forecast_; }
   const Combination& combination() const { return combination_; }
-  std::size_t observed() const { return history_.size(); }
 
  private:
   ForecastGrid grid_;

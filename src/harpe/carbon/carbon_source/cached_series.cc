@@ -22,12 +22,6 @@ constexpr std::array kKindWords = std::to_array<std::pair<IntensityKind, std::st
      {IntensityKind::kMarginal, "marginal"},
      {IntensityKind::kUnstated, "unstated"}});
 
-std::string hex_digest(std::string_view text) {
-  char digits[17];
-  std::snprintf(&digits[0], sizeof digits, "%016llx", static_cast<unsigned long long>(fnv1a(text)));
-  return &digits[0];
-}
-
 std::optional<UtcTime> cached_time(Fields& fields, const char* key) {
   const auto text = fields.text(key);
   if (!text) return std::nullopt;
@@ -139,7 +133,7 @@ std::string cached_series_text(const CachedSeries& cached) {
   document["estimated"] = series.estimated;
   document["fetched_at"] = cached.fetched_at;
   const std::string body = json_line(document) + "\n";
-  return std::string(kCacheFormat) + hex_digest(body) + "\n" + body;
+  return std::string(kCacheFormat) + hexadecimal(fnv1a(body)) + "\n" + body;
 }
 
 Result<CachedSeries> parse_cached_series(std::string_view text, const std::string& file) {
@@ -151,7 +145,7 @@ Result<CachedSeries> parse_cached_series(std::string_view text, const std::strin
     return damaged("it is no file of the cache");
   }
   const std::string_view body = text.substr(end + 1);
-  if (text.substr(kCacheFormat.size(), end - kCacheFormat.size()) != hex_digest(body)) {
+  if (text.substr(kCacheFormat.size(), end - kCacheFormat.size()) != hexadecimal(fnv1a(body))) {
     return damaged("its digest does not match");
   }
   return read_document<CachedSeries>(body, file, read_cached);

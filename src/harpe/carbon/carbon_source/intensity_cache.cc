@@ -254,9 +254,7 @@ std::vector<std::pair<std::size_t, CachedSeries>> IntensityCache::forecasts(
 
 std::optional<ResponseStore::Kept> IntensityCache::find(const std::string& url) {
   if (directory_.empty()) return std::nullopt;
-  char name[17];
-  std::snprintf(&name[0], sizeof name, "%016llx", static_cast<unsigned long long>(fnv1a(url)));
-  const fs::path path = directory_ / "responses" / &name[0];
+  const fs::path path = directory_ / "responses" / hexadecimal(fnv1a(url));
   std::error_code missing;
   if (!fs::exists(path, missing)) return std::nullopt;
   const auto text = read_regular_file(path, 4 * kLongestKeptResponse);
@@ -289,8 +287,6 @@ std::optional<ResponseStore::Kept> IntensityCache::find(const std::string& url) 
 
 void IntensityCache::keep(const std::string& url, const Kept& response) {
   if (directory_.empty() || response.body.size() > kLongestKeptResponse) return;
-  char name[17];
-  std::snprintf(&name[0], sizeof name, "%016llx", static_cast<unsigned long long>(fnv1a(url)));
   const nlohmann::ordered_json document = {{"url", url},
                                            {"digest", std::to_string(fnv1a(response.body))},
                                            {"etag", response.etag},
@@ -298,7 +294,7 @@ void IntensityCache::keep(const std::string& url, const Kept& response) {
                                            {"content_type", response.content_type},
                                            {"body", response.body}};
   make_room(directory_ / "responses");
-  write(directory_ / "responses" / &name[0], json_line(document) + "\n");
+  write(directory_ / "responses" / hexadecimal(fnv1a(url)), json_line(document) + "\n");
 }
 
 fs::path carbon_cache_directory(const EnvironmentVariable& variable) {

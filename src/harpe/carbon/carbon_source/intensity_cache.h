@@ -63,7 +63,6 @@ class IntensityCache final : public ResponseStore {
   /// What went wrong since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
-  const std::filesystem::path& directory() const { return directory_; }
   /// Where all of a source is kept; empty: nowhere.
   std::filesystem::path folder(const SourceIdentity& identity) const;
 

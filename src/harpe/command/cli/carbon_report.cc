@@ -42,12 +42,6 @@ Result<carbon::SourceSpecification> parse_into(SourceArguments& arguments,
   return carbon::parse_source(text);
 }
 
-Result<std::optional<carbon::UtcTime>> parse_moment(const std::string& text) {
-  if (const auto time = carbon::parse_utc(text)) return time;
-  return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
-                        in_quotes(text));
-}
-
 Result<InventoryBy> parse_by(const std::string& text) {
   if (text == "job") return InventoryBy::kJob;
   if (text == "run") return InventoryBy::kRun;
@@ -221,8 +215,9 @@ void add_carbon_report_command(Commands& commands) {
       "Ask no provider: what is in the cache, and files, alone");
   add_term_options(app, *arguments);
   add_parsed(app, "--from", "TIME", "Only intervals that begin then or later, in UTC",
-             arguments->from, parse_moment);
-  add_parsed(app, "--to", "TIME", "Only intervals that begin before", arguments->to, parse_moment);
+             arguments->from, parse_time_option);
+  add_parsed(app, "--to", "TIME", "Only intervals that begin before", arguments->to,
+             parse_time_option);
   add_text(app, "--csv", "FILE", "The table, behind the method as comments", arguments->csv);
   add_text(app, "--html", "FILE", "A page with energy and grams over time", arguments->html);
   add_server_options(app, arguments->server);

@@ -95,15 +95,6 @@ Error JobServer::silent(const std::string& why) const {
                                        "another; with TLS it begins with https://)"));
 }
 
-Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
-                                 std::string body) {
-  const std::string response = HARPE_TRY(ask_text(method, path, std::move(body)));
-  if (response.empty()) return JsonValue();
-  Result<JsonValue> document = parse_json(response, "response");
-  if (document.ok()) return document;
-  return Error::of(ErrorCode::kUnavailable, "what responds at " + url_ + " is not harpe serve");
-}
-
 Status JobServer::follow(
     const std::string& path,
     const std::function<bool(std::string_view event, std::string_view data)>& on,

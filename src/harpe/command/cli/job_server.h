@@ -54,9 +54,7 @@ class JobServer {
  public:
   static Result<JobServer> open(const ServerArguments& arguments);
 
-  /// The document that a request gets in response; null where the response has no body.
-  Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
-  /// The body as it is.
+  /// Sends a request. Returns the body of the response.
   Result<std::string> ask_text(const std::string& method, const std::string& path,
                                std::string body = {});
 

@@ -145,7 +145,6 @@ Status add_nvidia(std::vector<const GpuIdentity*> gpus, const VisibilityVariable
     is_estimate = is_estimate && !selection.by_uuid();
   }
   if (is_estimate && !gpus.empty()) {
-    result.order_is_estimate = true;
     result.notes.emplace_back(
         "the GPUs differ and CUDA's order of them is not published: sorted by cores times highest "
         "clock; CUDA_DEVICE_ORDER=PCI_BUS_ID, or UUIDs in CUDA_VISIBLE_DEVICES, make it certain");

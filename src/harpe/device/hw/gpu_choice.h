@@ -11,8 +11,8 @@
 
 namespace harpe::device {
 
-// Which GPUs a program started here would use, by the rules of CUDA and ROCm for their environment
-// variables, so that Harpe measures those and no others.
+// The GPUs that a program started in this environment would use, by the rules of CUDA and ROCm for
+// their environment variables. Harpe measures those GPUs and no others.
 //
 // CUDA (programming guide, "Environment variables"; what the driver does beyond the text is known
 // from PyTorch's and nvitop's readers): entries are separated by commas; an entry is an ordinal,
@@ -24,7 +24,7 @@ namespace harpe::device {
 // ROCm: ROCR_VISIBLE_DEVICES (ordinals or UUIDs) selects first, HIP_VISIBLE_DEVICES (ordinals)
 // selects among those; CUDA_VISIBLE_DEVICES stands in for the latter on nodes without NVIDIA GPUs.
 
-/// The variables that decide; nullopt where a variable is not set.
+/// The environment variables that choose GPUs; nullopt if a variable is not set.
 struct VisibilityVariables {
   std::optional<std::string> cuda_visible_devices = {};
   std::optional<std::string> cuda_device_order = {};
@@ -37,10 +37,8 @@ struct VisibilityVariables {
 struct VisibleGpus {
   /// `GpuIdentity::index` of each, in the order in which a program counts them: NVIDIA's first.
   std::vector<int> gpus;
-  /// CUDA was left to sort different GPUs fastest first: its rule is not published, and `gpus` is
-  /// sorted by `GpuIdentity::speed`. Which GPUs an ordinal names is then an estimate too.
-  bool order_is_estimate = false;
-  /// For people: where the list was cut and why, what is estimated.
+  /// For people: where the list was cut and why, and that the order is an estimate: CUDA sorts
+  /// different GPUs fastest first by a rule that is not published; Harpe by `GpuIdentity::speed`.
   std::vector<std::string> notes;
 };
 

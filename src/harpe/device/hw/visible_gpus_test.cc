@@ -129,7 +129,6 @@ std::vector<GpuIdentity> mixed() {
 TEST(CudaDeviceOrder, DifferentGpusAreSortedFastestFirstAndThatIsAnEstimate) {
   const auto all = visible_gpus(mixed(), {});
   EXPECT_THAT(all->gpus, ElementsAre(1, 3, 0, 2));
-  EXPECT_TRUE(all->order_is_estimate);
   EXPECT_THAT(all->notes, ElementsAre(HasSubstr("CUDA_DEVICE_ORDER=PCI_BUS_ID")));
   EXPECT_THAT(cuda("0,2", mixed()), ElementsAre(1, 0));
   const auto wrong_word =
@@ -141,12 +140,12 @@ TEST(CudaDeviceOrder, PciOrderUuidsAndEqualGpusAreCertain) {
   const auto pci =
       visible_gpus(mixed(), {.cuda_visible_devices = "0,1", .cuda_device_order = "PCI_BUS_ID"});
   EXPECT_THAT(pci->gpus, ElementsAre(0, 1));
-  EXPECT_FALSE(pci->order_is_estimate);
+  EXPECT_THAT(pci->notes, IsEmpty());
   const auto uuids = visible_gpus(mixed(), {.cuda_visible_devices = "GPU-c,GPU-aa"});
   EXPECT_THAT(uuids->gpus, ElementsAre(3, 0));
-  EXPECT_FALSE(uuids->order_is_estimate);
-  EXPECT_FALSE(visible_gpus(three_equal(), {})->order_is_estimate);
-  EXPECT_FALSE(visible_gpus(mixed(), {.cuda_visible_devices = ""})->order_is_estimate);
+  EXPECT_THAT(uuids->notes, IsEmpty());
+  EXPECT_THAT(visible_gpus(three_equal(), {})->notes, IsEmpty());
+  EXPECT_THAT(visible_gpus(mixed(), {.cuda_visible_devices = ""})->notes, IsEmpty());
 }
 
 std::vector<GpuIdentity> amd(int first_index) {

@@ -58,7 +58,6 @@ class CounterSteps {
 
   /// Forgets the last value, so that the next reading begins a new series: after a reset or a wrap.
   void restart();
-  bool started() const { return last_.has_value(); }
   std::optional<Joules> last_value() const;
 
   /// Whether reading at `now` can tell something, when the next chance is `interval` later. False

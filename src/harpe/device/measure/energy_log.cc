@@ -11,16 +11,11 @@
 
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/quantity_text.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
-
-std::string decimals(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 std::string column(const DeviceEnergy& device) {
   std::string name = lower(device.label());
@@ -48,10 +43,10 @@ std::string energy_log_heading(const WindowEnergy& window) {
 }
 
 std::string energy_log_row(const WindowEnergy& window) {
-  std::string text = decimals(window.started_at, 6) + "," + csv_cell(window.name) + "," +
-                     decimals(window.time.value, 6);
+  std::string text =
+      fixed(window.started_at, 6) + "," + csv_cell(window.name) + "," + fixed(window.time.value, 6);
   const auto cell = [](const DeviceEnergy& device, Joules value) {
-    return device.energy.source == EnergySource::kNone ? std::string() : decimals(value.value, 3);
+    return device.energy.source == EnergySource::kNone ? std::string() : fixed(value.value, 3);
   };
   for (const DeviceEnergy& device : window.devices) {
     text += "," + cell(device, device.energy.energy);

@@ -37,7 +37,6 @@ class InstructionCursor {
   /// Length of the stage's list, with fixed-time instructions, which are not announced.
   std::size_t instructions() const { return instructions_; }
   /// Computations among them.
-  std::size_t computations() const { return entries_.size(); }
 
  private:
   struct Entry {

@@ -23,12 +23,6 @@ constexpr std::size_t kPlacesNamed = 8;
 constexpr double kSilentIterations = 10;
 constexpr int kNotSetReports = 3;  // in a row, before it is logged
 
-std::string hexadecimal(std::uint64_t number) {
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(number >> shift) & 15];
-  return text;
-}
-
 std::string list_of(const std::vector<RankCoordinates>& places, std::size_t all) {
   std::string list;
   for (const RankCoordinates coordinates : places)

@@ -22,15 +22,8 @@ std::vector<device::SimulatedGpuState> initial_states(const device::SimulationCo
 }
 
 std::filesystem::path default_state_file(std::uint64_t digest, bool everyone) {
-  char name[64];
-  if (everyone) {
-    std::snprintf(name, sizeof name, "harpe-sim-everyone-%016llx",
-                  static_cast<unsigned long long>(digest));
-  } else {
-    std::snprintf(name, sizeof name, "harpe-sim-%u-%016llx", static_cast<unsigned>(geteuid()),
-                  static_cast<unsigned long long>(digest));
-  }
-  return std::filesystem::path("/dev/shm") / name;
+  const std::string user = everyone ? "everyone" : std::to_string(::geteuid());
+  return std::filesystem::path("/dev/shm") / ("harpe-sim-" + user + '-' + hexadecimal(digest));
 }
 
 }  // namespace
