@@ -107,15 +107,12 @@ class LineSplitter {
   std::size_t at_ = 0;
 };
 
-/// A tab is white space: it separates columns or counts as a space.
-bool is_control(char c) {
-  return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f';
-}
-
 /// Reports the first control character of a line. csv_cell() writes spaces for them: two names that
 /// differ in one would become one name.
 void report_control(std::string_view content, int line, Diagnostics& diagnostics) {
-  const auto* control = std::ranges::find_if(content, is_control);
+  // A tab is white space: it separates columns or counts as a space.
+  const auto* control =
+      std::ranges::find_if(content, [](char c) { return is_control(c) && c != '\t'; });
   if (control == content.end()) return;
   diagnostics.add(line, static_cast<int>(control - content.begin()) + 1,
                   "expected text, found a control character (code " +
@@ -198,7 +195,7 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
 
 std::string csv_cell(const std::string& text) {
   std::string clean = text;
-  std::ranges::replace_if(clean, [](char c) { return c == '\t' || is_control(c); }, ' ');
+  std::ranges::replace_if(clean, is_control, ' ');
   const bool plain = clean.find_first_of(",\"#") == std::string::npos && trim(clean) == clean &&
                      clean == text && !clean.empty();
   if (plain) return clean;

@@ -33,6 +33,11 @@ std::string shortest(double value, int decimals);
 /// digits: "4 321 574.1".
 std::string grouped(double value, int decimals);
 
+/// True for an ASCII control character: any below the space, and DEL. Bytes of UTF-8 are none.
+constexpr bool is_control(char c) {
+  return (c >= 0 && c < ' ') || c == '\x7f';
+}
+
 /// Returns the text in lower case; only ASCII letters change.
 std::string lower(std::string_view text);
 

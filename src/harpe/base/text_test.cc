@@ -22,6 +22,12 @@ TEST(WithoutByteOrderMark, TakesAwayOne) {
   EXPECT_EQ(without_byte_order_mark("\xef\xbb"), "\xef\xbb");
 }
 
+TEST(IsControl, HoldsForAsciiBelowSpaceAndDel) {
+  for (int byte = 0; byte < 256; ++byte) {
+    EXPECT_EQ(is_control(static_cast<char>(byte)), byte < ' ' || byte == 0x7f) << byte;
+  }
+}
+
 TEST(ParseNumber, TakesDecimalNumbers) {
   EXPECT_EQ(parse_number(" 0.5 "), 0.5);
   EXPECT_EQ(parse_number("-1.25e3"), -1250.0);

@@ -366,8 +366,7 @@ class Reader {
         if (!read_escape(text)) return false;
         continue;
       }
-      const auto byte = static_cast<unsigned char>(peek());
-      if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
+      if (is_control(peek()) && peek() != '\t') {
         return error("a control character; write it as \\u00XX");
       }
       text += peek();

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "harpe/base/text.h"
+
 namespace harpe::report {
 namespace {
 
@@ -47,9 +49,7 @@ std::string clean_text(std::string_view text) {
   clean.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = sequence_length(text, i);
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control =
-        length == 1 && ((byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7F);
+    const bool control = is_control(text[i]) && text[i] != '\t' && text[i] != '\n';
     const std::string_view sequence = text.substr(i, length);
     const bool non_character = sequence == "\xEF\xBF\xBE" || sequence == "\xEF\xBF\xBF";
     if (length == 0 || control || non_character) {

@@ -80,7 +80,7 @@ Json head_json(const SourceView& view, IntensityKind kind, const std::string& zo
 /// A comment ends with its line, whatever the name of a file has in it.
 std::string csv_head(const SourceView& view, const carbon::IntensitySeries& series) {
   std::string name = view.source;
-  std::ranges::replace_if(name, [](char c) { return c >= 0 && c < ' '; }, '?');
+  std::ranges::replace_if(name, is_control, '?');
   std::string text = "# " + name + ": " + std::string(text_of(series.kind)) + ", " + kGramsUnit +
                      ", intervals of " + std::to_string(series.step.count()) + " s, UTC\n# " +
                      series.source + "\n";

@@ -183,7 +183,7 @@ std::string inventory_csv(const CarbonInventory& inventory) {
   std::string text;
   for (std::string line : method_statement(inventory)) {
     // A comment ends with its line, whatever the name of a job has in it.
-    std::ranges::replace_if(line, [](char c) { return c >= 0 && c < ' '; }, '?');
+    std::ranges::replace_if(line, is_control, '?');
     text += "# " + line + "\n";
   }
   text += std::string(by_word(inventory.terms.by)) +

@@ -6,16 +6,13 @@
 #include <cstdio>
 #include <string_view>
 
+#include "harpe/base/text.h"
+
 namespace harpe::command {
 namespace {
 
 constexpr std::string_view kPlain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+:,./-=";
-
-bool is_control(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7F;
-}
 
 std::string quoted(const std::string& word, bool first) {
   const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;

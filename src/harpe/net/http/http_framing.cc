@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "harpe/base/text.h"
+
 namespace harpe::net {
 namespace {
 
@@ -13,10 +15,6 @@ constexpr const char* kChunkTooLong = "malformed HTTP: a chunk is longer than it
 
 char lowered(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool is_control(char c) {
-  return (c >= 0 && c < ' ' && c != '\t') || c == '\x7f';
 }
 
 std::string_view without_blanks(std::string_view text) {
@@ -150,7 +148,7 @@ LineReader::State LineReader::read(std::string_view& bytes, std::size_t most) {
   if (!fits) piece = piece.substr(0, room);
   char before = text_.empty() ? '\0' : text_.back();
   for (const char c : piece) {
-    const bool is_wrong = before == '\r' ? c != '\n' : is_control(c) && c != '\r';
+    const bool is_wrong = before == '\r' ? c != '\n' : is_control(c) && c != '\t' && c != '\r';
     if (is_wrong) return State::kMalformed;
     before = c;
   }

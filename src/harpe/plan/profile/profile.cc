@@ -23,9 +23,7 @@ std::string comment_lines(std::string_view comment) {
   while (!comment.empty()) {
     const std::size_t end = std::min(comment.find('\n'), comment.size());
     lines += "# ";
-    for (const char c : comment.substr(0, end)) {
-      lines += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
+    for (const char c : comment.substr(0, end)) lines += is_control(c) ? ' ' : c;
     lines += '\n';
     comment.remove_prefix(std::min(end + 1, comment.size()));
   }

@@ -55,7 +55,7 @@ std::string error_message(const net::HttpResult& response) {
     const JsonValue* text = error == nullptr ? nullptr : error->find("message");
     if (text != nullptr) message = text->string;
   }
-  std::erase_if(message, [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n'; });
+  std::erase_if(message, [](char c) { return is_control(c) && c != '\n'; });
   std::ranges::replace(message, '\n', ' ');
   if (message.size() > kLongestMessage) message.resize(kLongestMessage);
   const std::string status = "status " + std::to_string(response.status);

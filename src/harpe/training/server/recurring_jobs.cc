@@ -185,7 +185,6 @@ std::int64_t RecurringJobs::random_seed() {
 
 bool RecurringJobs::is_id(std::string_view job_id) {
   constexpr std::size_t kLongest = 128;
-  const auto is_control = [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; };
   return !job_id.empty() && job_id.size() <= kLongest && std::ranges::none_of(job_id, is_control);
 }
 

@@ -18,11 +18,6 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-bool has_control_bytes(std::string_view text) {
-  return std::ranges::any_of(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
 /// Returns the parts of a text between separators; one part if there are none.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -90,7 +85,7 @@ class PostgresUrlCheck {
  private:
   void check_bytes(std::string_view text) {
     if (text.find('#') != std::string_view::npos) diagnostics_.add("'#' must be written as %23");
-    bool has_control = has_control_bytes(text), has_bare_percent = false;
+    bool has_control = std::ranges::any_of(text, is_control), has_bare_percent = false;
     for (std::size_t i = 0; (i = text.find('%', i)) != std::string_view::npos; ++i) {
       const std::string_view digits = text.substr(i + 1, 2);
       const bool is_byte = digits.size() == 2 && std::ranges::all_of(digits, [](unsigned char c) {
@@ -99,7 +94,7 @@ class PostgresUrlCheck {
       has_bare_percent |= !is_byte;
       has_control |= is_byte && (digits[0] < '2' || digits == "7f" || digits == "7F");
     }
-    if (has_control) diagnostics_.add("the URL has bytes below a space");
+    if (has_control) diagnostics_.add("the URL has control characters");
     if (has_bare_percent) {
       diagnostics_.add(
           "the URL has a '%' without two hexadecimal digits after it (write %25 for '%')");
@@ -244,7 +239,9 @@ Result<StoreUrl> parse_sqlite(std::string_view path) {
   }
   if (path == ":memory:")
     return Error::invalid("jobs kept in memory would not survive; name a file");
-  if (has_control_bytes(path)) return Error::invalid("the file's name has bytes below a space");
+  if (std::ranges::any_of(path, is_control)) {
+    return Error::invalid("the file's name has control characters");
+  }
   if (path.find('?') != std::string_view::npos) {
     return Error::invalid("sqlite: takes no parameters after '?'");
   }

@@ -62,7 +62,7 @@ TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
   EXPECT_THAT(diagnostics_of("sqlite::memory:"), HasSubstr("would not survive"));
   EXPECT_THAT(diagnostics_of("sqlite:x.db?mode=ro"), HasSubstr("no parameters"));
   EXPECT_THAT(diagnostics_of("sqlite:/var/lib/"), HasSubstr("directory"));
-  EXPECT_THAT(diagnostics_of(std::string("sqlite:a\0b", 10)), HasSubstr("bytes below a space"));
+  EXPECT_THAT(diagnostics_of(std::string("sqlite:a\0b", 10)), HasSubstr("control characters"));
   EXPECT_THAT(diagnostics_of("postgresql:host/db"), HasSubstr("no // after"));
   EXPECT_THAT(diagnostics_of("postgresql://h:0/d"), HasSubstr("port '0' is not a number from 1"));
   EXPECT_THAT(diagnostics_of("postgresql://h:65536/d"), HasSubstr("65535"));
@@ -75,7 +75,7 @@ TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
   EXPECT_THAT(diagnostics_of("postgresql://h/a/b"), HasSubstr("%2F"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d%4"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d%"), HasSubstr("two hexadecimal digits"));
-  EXPECT_THAT(diagnostics_of("postgresql://h/d%00"), HasSubstr("bytes below a space"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d%00"), HasSubstr("control characters"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d#f"), HasSubstr("%23"));
   EXPECT_THAT(diagnostics_of("postgresql://@h/d"), HasSubstr("no user"));
   EXPECT_THAT(diagnostics_of("postgresql://u:@h/d"), HasSubstr("~/.pgpass"));
