@@ -11,9 +11,10 @@
 /// faster alternative does them in less time and gets no bill for the rest of the hours; a slower
 /// one takes longer, and its hosts run longer, too.
 ///
-///   const auto work = harpe::iterations_in(terms, plan.time);
-///   const auto bill = harpe::cluster_bill(terms, 64, plan, work);
-///   const auto saved = harpe::saving(bill, harpe::cluster_bill(terms, 64, all_max, work));
+///   using namespace harpe::carbon;
+///   const auto work = iterations_in(terms, plan.time);
+///   const auto bill = cluster_bill(terms, 64, plan, work);
+///   const auto saved = saving(bill, cluster_bill(terms, 64, all_max, work));
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 /// What something used, by interval of UTC: joules with their error, and the time that devices were
 /// held for it. Kept so, grams can be computed again whenever a provider revises its intensities.
 ///
-///   harpe::EnergyLedger ledger(harpe::whole_minutes(15));
+///   harpe::carbon::EnergyLedger ledger(harpe::carbon::whole_minutes(15));
 ///   (void)ledger.add(began, ended, {.energy = 21'534_J, .device_time = 61_s});
 ///
 /// Not thread-safe. No clock.

@@ -2,7 +2,8 @@
 /// \file
 /// The price of a kilowatt-hour, as users write it.
 ///
-///   const auto price = harpe::parse_energy_price("12 ct/kWh");  // 0.12 of no stated currency
+///   // 0.12 of no stated currency
+///   const auto price = harpe::carbon::parse_energy_price("12 ct/kWh");
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 /// \file
 /// Carbon intensity over time: values on a regular grid in UTC, of one kind, one zone, one unit.
 ///
-///   const auto series = harpe::parse_intensity_csv(text, "ES_2022_hourly.csv");
+///   const auto series = harpe::carbon::parse_intensity_csv(text, "ES_2022_hourly.csv");
 ///   if (series.ok()) std::printf("%.0f g/kWh\n", series->values[0]);
 
 #include <cmath>

@@ -1,10 +1,7 @@
 #pragma once
 /// \file
-/// Where carbon intensity comes from: a provider, a file, or one number.
-///
-///   const auto source = harpe::open_source(*harpe::parse_source("uk:13"), environment);
-///   const auto now = (*source)->latest();
-///   if (now.ok()) std::printf("%.0f g/kWh\n", now->series.values.back());
+/// A source of carbon intensity: a provider, a file, or one number. Each provider implements it;
+/// users open a `CarbonSource` (open_source.h), which adds the cache and the fallbacks.
 
 #include <string>
 

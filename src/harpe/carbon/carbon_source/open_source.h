@@ -3,8 +3,8 @@
 /// From the text of a source to numbers: the provider, its link, the cache and the ladder,
 /// together.
 ///
-///   harpe::SourceEnvironment environment{.clock = harpe::system_clock()};
-///   const auto carbon = harpe::open_source("electricity-maps:DE?mean=381", environment);
+///   harpe::carbon::SourceEnvironment environment{.clock = harpe::system_clock()};
+///   const auto carbon = harpe::carbon::open_source("electricity-maps:DE?mean=381", environment);
 ///   if (carbon.ok()) use((*carbon)->current());
 
 #include <filesystem>

@@ -66,7 +66,7 @@ WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, Diagnostics
   return meta;
 }
 
-/// Points of a list of an object. \param count  all so far, which has a limit
+/// Adds the points of a list of an object to `rows`.
 void read_points(Fields& holder, const char* key, double grams_per_unit, Diagnostics& diagnostics,
                  std::vector<ProviderRow>& rows) {
   for (const JsonValue* item : holder.objects(key)) {

@@ -26,9 +26,9 @@
 
 namespace harpe::lab {
 
-// How Perseus's evaluation counts savings (SOSP'24, section 6). Pure.
+// Savings as Perseus's evaluation computes them (SOSP'24, section 6). Pure functions.
 
-/// Time and energy of one iteration of one pipeline, all its GPUs, blocking included.
+/// Time and energy of one iteration of one pipeline, of all its GPUs, with blocking.
 struct IterationFigures {
   Seconds time{};
   Joules energy{};

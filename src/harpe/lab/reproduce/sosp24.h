@@ -2,8 +2,8 @@
 /// \file
 /// Perseus's published tables (SOSP'24), recomputed from the profiles of its public data.
 ///
-///   const auto artifact = harpe::read_sosp24("sosp24");
-///   for (const auto& table : harpe::tables_of(*artifact, {})) rows(table.compute());
+///   const auto artifact = harpe::lab::read_sosp24("sosp24");
+///   for (const auto& table : harpe::lab::tables_of(*artifact, {})) rows(table.compute());
 ///
 /// Each value comes three times: as published; by Perseus's published algorithm from the profile
 /// alone; and by Harpe. Published values follow the evaluation's own rules: the all-max baseline

@@ -3,8 +3,8 @@
 /// One request for a page of another party's server, waited for: request and response headers, a
 /// limit of bytes, redirects that lead nowhere else, and secrets that no message shows.
 ///
-///   const auto fetcher = *harpe::HttpFetcher::open();
-///   const harpe::HttpFetched page = fetcher->fetch({.url = "https://api.example/v1/now"});
+///   const auto fetcher = *harpe::net::HttpFetcher::open();
+///   const harpe::net::HttpFetched page = fetcher->fetch({.url = "https://api.example/v1/now"});
 ///   if (page.status == 200) use(page.body);
 
 #include <chrono>

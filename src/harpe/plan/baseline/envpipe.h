@@ -2,7 +2,8 @@
 /// \file
 /// EnvPipe's plan of a pipeline (Choi et al., USENIX ATC'23), for comparisons. Pure.
 ///
-///   const harpe::Result<harpe::Plan> plan = harpe::envpipe_plan(frontier, EnvPipeForm::kEmulated);
+///   const harpe::Result<harpe::Plan> plan =
+///       harpe::plan::envpipe_plan(frontier, harpe::plan::EnvPipeForm::kEmulated);
 ///
 /// Algorithm. The outer envelope (all instructions of the last stage, the first forward and the
 /// last backward of each stage) runs at the highest clock; all other instructions begin at a low

@@ -2,9 +2,9 @@
 /// \file
 /// Estimates of one power limit for all GPUs, for profiles without rows for limits. Pure.
 ///
-///   const auto limits = harpe::modelled_limits(frontier, *harpe::find_gpu_model("h100-sxm"));
-///   if (limits.ok()) const auto curve = harpe::one_setting_curve(*limits,
-///   VariedKnob::kPowerLimit);
+///   using namespace harpe::plan;
+///   const auto limits = modelled_limits(frontier, *harpe::find_gpu_model("h100-sxm"));
+///   if (limits.ok()) const auto curve = one_setting_curve(*limits, VariedKnob::kPowerLimit);
 ///
 /// Model. Under a limit L the GPU lowers its clock until the instruction draws at most L. The power
 /// of an instruction at a clock is its profiled energy over its profiled time. Between two profiled

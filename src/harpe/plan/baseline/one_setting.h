@@ -3,8 +3,9 @@
 /// The alternatives to a plan: one clock, or one power limit, for all GPUs of the job and all
 /// instructions. Pure.
 ///
-///   const auto clocks = harpe::one_setting_curve(frontier.one_setting(), VariedKnob::kClock);
-///   const auto rivals = harpe::rivals_of(clocks, time, energy, all_max);
+///   using namespace harpe::plan;
+///   const auto clocks = one_setting_curve(frontier.one_setting(), VariedKnob::kClock);
+///   const auto rivals = rivals_of(clocks, time, energy, all_max);
 ///   if (rivals.no_slower) compare(plan, *rivals.no_slower);
 ///
 /// No search is needed: `Frontier::one_setting` replays the schedule at each setting.

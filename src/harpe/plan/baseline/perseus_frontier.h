@@ -3,7 +3,7 @@
 /// Perseus's frontier as its authors published it (SOSP'24, section 5; the library lowtime), for
 /// comparisons with Harpe's exact one. Pure.
 ///
-///   const auto published = harpe::PerseusFrontier::find(frontier);
+///   const auto published = harpe::plan::PerseusFrontier::find(frontier);
 ///   if (published.ok()) const harpe::Result<harpe::Plan> plan = published->plan_by(deadline);
 ///
 /// Algorithm. Points of each instruction that another beats in time and energy are dropped; times

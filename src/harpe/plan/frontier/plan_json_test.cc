@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "harpe/base/file.h"
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/plan/frontier/plan.h"
 #include "harpe/plan/frontier/plan_testing.h"
 
@@ -118,6 +119,17 @@ TEST(PlanJson, AcceptsAFileWithoutDefaults) {
   EXPECT_EQ(plan.instructions[0][0].clock, Megahertz{1410});
   EXPECT_EQ(plan.instructions[0][1].clock, Megahertz{0});
   EXPECT_EQ(plan.instructions[0][1].chunk, 0);
+}
+
+TEST(PlanJson, TheExampleOfTheDocumentationIsAPlan) {
+  const std::string page = *read_file(std::filesystem::path(source_tree()) / "docs" / "formats.md");
+  const std::size_t begin = page.find("{\"format\": \"harpe.plan/1\"");
+  ASSERT_NE(begin, std::string::npos);
+  const auto plan = parse_plan_json(page.substr(begin, page.find("```", begin) - begin), "example");
+  ASSERT_TRUE(plan.ok()) << plan.error().text();
+  Joules energy{0};
+  for (const PlannedInstruction& one : plan->instructions.front()) energy += one.energy;
+  EXPECT_DOUBLE_EQ(energy.value * plan->gpus_per_stage, plan->iteration_energy.value);
 }
 
 TEST(PlanJson, PointsAtAllErrorsAtOnce) {

@@ -3,8 +3,8 @@
 /// Carbon control of one job: from its terms, its plans, its progress and a forecast to the pace of
 /// the next interval, with its reason.
 ///
-///   harpe::CarbonController controller(terms, state);
-///   const harpe::CarbonDecision next = controller.decide(job, reading);
+///   harpe::training::CarbonController controller(terms, state);
+///   const harpe::training::CarbonDecision next = controller.decide(job, reading);
 ///   // the job runs at next.iteration_time, or pauses, until next.valid_until; controller.state()
 ///
 /// What is left comes from the iterations that are really done: each decision plans anew

@@ -17,27 +17,25 @@
 
 namespace harpe::training {
 
-// How far a job's progress strays from what was planned, and how much time has to be kept in
-// reserve for it.
-//
-// Of each interval in which the job was to run: the work w planned for it, in seconds at the
-// fastest pace, and x, by how much less was done (slow iterations, restarts, lost hours). Losses
-// of separate pieces of work are taken for independent, with mean m w and variance v w:
-//
-//     m = max(0, sum x / sum w)      v = sum (x - m w)^2 / sum w
-//
-// Of work L that is left, what is lost is then m L on average, with the variance v L of what is to
-// come and v L^2 / sum w of not knowing m. With t_p the p quantile of Student's t,
-//
-//     reserve(L, p) = m L + max(t_p sqrt(v L + v L^2 / sum w), q_p)
-//
-// q_p is the p quantile of single losses x - m w, as a conformal bound: the ceil((n+1) p)th of n,
-// where there are so many; at most what is left, so that a restart that is rare, and as long as an
-// interval, counts in full and not as one of many small delays. Before anything is measured, and
-// beside it, four intervals count as if they had strayed by 5 %.
-//
-// A value; pure and deterministic.
-
+/// The deviation of a job's progress from its plan, and the time to keep in reserve for it.
+///
+/// Each interval in which the job was to run gives the planned work w, in seconds at the fastest
+/// pace, and the shortfall x (slow iterations, restarts, lost hours). Losses of separate pieces of
+/// work are assumed to be independent, with mean m w and variance v w:
+///
+///     m = max(0, sum x / sum w)      v = sum (x - m w)^2 / sum w
+///
+/// Of remaining work L, m L is then lost on average, with a variance of v L for the work itself and
+/// of v L^2 / sum w because m is an estimate. With t_p the p quantile of Student's t,
+///
+///     reserve(L, p) = m L + max(t_p sqrt(v L + v L^2 / sum w), q_p)
+///
+/// q_p is the p quantile of single losses x - m w, as a conformal bound: the ceil((n+1) p)th of n
+/// if n is that large, and at most L. So a rare restart as long as an interval counts in full and
+/// not as one of many small delays. Four intervals with a deviation of 5 % are added to the
+/// measured ones.
+///
+/// A value; pure and deterministic.
 class ProgressSpread {
  public:
   struct Interval {

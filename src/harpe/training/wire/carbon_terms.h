@@ -3,7 +3,7 @@
 /// By what terms a job may move along its frontier with the carbon intensity of its grid: how much
 /// it has to do, by when, and what a pause costs it.
 ///
-///   const auto terms = harpe::parse_carbon_terms(
+///   const auto terms = harpe::training::parse_carbon_terms(
 ///       R"({"zone": "DE", "iterations": 50000, "deadline_factor": 1.25, "pause": true})");
 ///
 /// A run whose length is not known has terms of its own: `slack_s` in place of `iterations`, which

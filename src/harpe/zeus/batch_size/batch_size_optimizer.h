@@ -4,7 +4,7 @@
 /// one is to stop, and remembers what came out. A value: the same calls at the same times make the
 /// same choices, and `batch_size_optimizer_json` has all of it.
 ///
-///   harpe::BatchSizeOptimizer optimizer(job, {.seed = 1});
+///   harpe::zeus::BatchSizeOptimizer optimizer(job, {.seed = 1});
 ///   auto trial = optimizer.next(now);                        // a recurrence begins
 ///   auto verdict = optimizer.report({.trial = trial->number, ...}, now);   // after each epoch
 ///

@@ -3,8 +3,7 @@
 /// The clock or power limit of a training's GPUs, chosen from inside of it while it runs.
 ///
 ///   auto optimizer = harpe::PowerOptimizer::start(
-///       {.tuning = {.selector = {.kind = harpe::Selector::Kind::kEnergy, .most_slowdown
-///       = 1.03}}});
+///       {.optimize = harpe::PowerOptimizerOptions::Optimize::kEnergy, .most_slowdown = 0.03});
 ///   for (const Batch& batch : batches) {
 ///     (*optimizer)->on_step_begin();
 ///     train(batch);
