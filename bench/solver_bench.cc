@@ -4,7 +4,7 @@
 //   solver_bench [--growth]     with --growth: from 1,024 to 65,536 instructions, without the
 //   textbook version
 //
-// Every response is checked: both versions must find the same breakpoints, and the last state must
+// Every result is checked: both versions must find the same breakpoints, and the last state must
 // be optimal.
 
 #include <sys/resource.h>

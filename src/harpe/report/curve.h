@@ -46,9 +46,7 @@ const ReportPoint& chosen_point(const ReportInput& input);
 
 std::string frontier_picture(const ReportInput& input, Ground ground);
 
-// What a plan means against all-max, in words.
-
-/// How a plan stands against all-max, as fractions.
+/// A plan compared with all-max, as fractions.
 struct Comparison {
   double time_change = 0;  ///< time / time of all-max - 1; negative where it is faster
   double saving = 0;       ///< 1 - energy / energy of all-max; negative where it needs more

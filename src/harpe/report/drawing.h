@@ -53,11 +53,9 @@ std::string block_label(const PlannedInstruction& instruction);
 /// part that lies wholly after the iteration's end is negative. O(instructions + columns).
 std::vector<double> average_power(const Plan& plan, int stage, Seconds span, int columns);
 
-// The colour of a power: near the ground's for a GPU that waits, farthest from it for one at full
-// clock.
-
+/// Colours of powers: close to the background for a GPU that waits, farthest from it at full clock.
 /// Lightness falls evenly (OKLab) along the scale while the hue runs from cream over amber to dark
-/// red, so that order survives colour blindness and a grey print.
+/// red, so that the order is visible to colour-blind readers and in a grey print.
 class PowerScale {
  public:
   static constexpr int kColours = 64;

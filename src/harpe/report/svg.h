@@ -47,9 +47,7 @@ class SvgWriter {
   std::string document_;
 };
 
-// The axes of a chart of iteration energy over iteration time.
-
-/// A linear map from values to pixels.
+/// An axis of a chart of iteration energy over iteration time: a linear map from values to pixels.
 struct Axis {
   double low = 0;
   double high = 1;

@@ -15,9 +15,9 @@
 
 namespace harpe::command {
 
-// The energy of a command by interval of UTC, from readings of its window while it ran.
+// Splitting the energy of a command by intervals of UTC, from readings taken while it ran.
 
-/// What a command had used at some time of it.
+/// The energy that a command had used at a moment of its run.
 struct EnergySoFar {
   Seconds after{};  ///< its begin
   Joules energy{}, host{};

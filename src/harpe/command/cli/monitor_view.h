@@ -50,11 +50,11 @@ extern const char* const kMonitorCsvHeading;
 std::string monitor_csv(const Look& look);
 Json monitor_json(const Look& look, bool simulated);
 
-// Which processes use which GPUs of this node, as far as this user may see it: what the drivers
-// list, what Linux knows of those processes, and the leases of the node's agent.
+// The processes that use GPUs of this node, as far as this user may see them, from the drivers,
+// /proc, and the leases of the node's agent.
 
-/// One process on GPUs, or one that holds a lease on them. Texts are as they were found: of a
-/// terminal they must be made `printable` first. What is not known is empty.
+/// A process that uses GPUs or holds a lease on them. Texts are unchanged: make them `printable`
+/// before a terminal shows them. Unknown members are empty.
 struct GpuUser {
   std::vector<int> gpus;  ///< indices, rising
   std::int64_t pid = 0;

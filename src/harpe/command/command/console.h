@@ -73,10 +73,9 @@ class ProgressBar {
   bool visible_ = false;
 };
 
-// Waiting that Ctrl-C ends, for commands that have something to say or to restore at their end.
-
-/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process but are found by `wait`, and
-/// SIGTSTP and the like work as ever. Make it before any thread. Not thread-safe.
+/// Lets Ctrl-C end a wait and not the process, for commands that report or restore something at
+/// their end. While it lives, `wait` returns SIGINT, SIGTERM and SIGHUP; SIGTSTP and other signals
+/// keep their effect. Construct it before any thread starts. Not thread-safe.
 class InterruptScope {
  public:
   InterruptScope();

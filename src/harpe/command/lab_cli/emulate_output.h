@@ -63,9 +63,7 @@ std::string spectrum_csv(const EmulatedTrainingResult& result);
 /// Returns a page for those who decide: what is saved, what it rests on, how sure it is.
 std::string emulation_page(const EmulatedTrainingResult& result, PageSource source);
 
-// Power over time of an emulated training as files.
-
-/// Layout of the power over time.
+/// Layout of a file with the power of an emulated training over time.
 enum class PowerFormat : unsigned char {
   kTable,      ///< a row a step: the job, nodes, one GPU a stage
   kParquet,    ///< the same in Apache Parquet

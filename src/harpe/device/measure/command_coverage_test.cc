@@ -1,5 +1,5 @@
-// Commands on simulated GPUs, measured as `harpe run` does: whether the error bars hold the truth,
-// and how wide they are for how far off the responses are. Prints a table.
+// Commands on simulated GPUs, measured as `harpe run` does: how often the error bars hold the
+// truth, and how wide they are beside the errors. Prints a table.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Counters without a power sensor (RAPL) that are read only at the edges of windows, as short ones
-// are: the response is right to about a step of the counter, and the bar says so.
+// are: the estimate is right to about a step of the counter, and the bar says so.
 
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ struct Coverage {
 };
 
 /// Windows of that length over constant power. Devices are read shortly before each begins (when
-/// they are opened), a little after its begin, a little after its end, and `between` with a
-/// response a moment before the end.
+/// they are opened), a little after its begin and a little after its end. With `between` there is
+/// also a reading a moment before the end.
 Coverage windows_of(double length, bool between, unsigned seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&](double low, double high) {

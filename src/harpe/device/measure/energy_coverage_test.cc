@@ -1,5 +1,4 @@
-// Windows over known power signals: how far off the responses are, and whether the error bars say
-// so.
+// Windows over known power signals: the errors of the results, and how often the bars hold them.
 
 #include <gtest/gtest.h>
 

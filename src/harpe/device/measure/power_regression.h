@@ -136,9 +136,8 @@ class PowerRegression {
   std::vector<std::vector<double>> log_densities_;
 };
 
-// Ways in which an energy may have come about, of which readings do not tell which it was.
-
-/// One way: a normal distribution.
+/// One of several explanations of an energy that the readings cannot tell apart: a normal
+/// distribution.
 struct Explanation {
   double weight = 0;    ///< probability
   double energy = 0;    ///< J

@@ -108,7 +108,7 @@ int run(int argc, char** argv) {
   std::printf("of which at most %.3f %% the devices' own answers (%.2f us each)\n",
               100 * devices / time, 1e6 * reading);
   std::printf("a span of the past: %.2f us\n", 1e6 * span);
-  // The response must be right, or the time means nothing.
+  // The result must be right, or the time means nothing.
   for (const DeviceEnergy& device : result->devices) {
     if (options.simulation.empty()) {
       const double truth = 300 * result->time.value;

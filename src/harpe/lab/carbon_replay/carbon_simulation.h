@@ -30,15 +30,14 @@
 
 namespace harpe::lab {
 
-// Chase's choice of a power limit for the next interval (Chase: Yang et al., ICLR 2023 workshop on
-// climate change): least
-//
-//     (eta P CI + (1 - eta) P_max CI_max) / throughput
-//
-// with P the power under a limit, CI the intensity forecast for the interval, and P_max and CI_max
-// the highest of each. Where CI does not change, nor does the choice.
-
-/// The defaults are the published ones.
+/// Terms of Chase's choice of a power limit for the next interval (Yang et al., ICLR 2023 workshop
+/// on climate change). It chooses the limit of the least
+///
+///     (eta P CI + (1 - eta) P_max CI_max) / throughput
+///
+/// with P the power under the limit, CI the forecast intensity of the interval, and P_max and
+/// CI_max the highest of each. If CI is constant, so is the choice. The defaults are the published
+/// values.
 struct ChaseTerms {
   double eta = 0.24;
   double highest_intensity = 750;  ///< g/kWh

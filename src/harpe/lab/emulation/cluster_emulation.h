@@ -30,9 +30,8 @@
 
 namespace harpe::lab {
 
-// A power cap of a job that changes over time, from a file.
-
-/// Each cap holds from its time to that of the next one, the last one for good.
+/// A power cap of a job that changes over time, read from a file. Each cap applies from its time
+/// until that of the next, and the last one until the end.
 struct PowerCapTrace {
   struct Cap {
     Seconds from;

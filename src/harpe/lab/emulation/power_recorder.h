@@ -61,11 +61,11 @@ class PowerRecorder {
   std::vector<std::vector<double>> gpus_;  ///< of each recorded pipeline and stage, factor 1
 };
 
-// How much a power swings, as operators of grids ask for it: peak against mean, ramps over some
-// seconds, and the spectrum from 0.1 to 20 Hz, where turbines and controls of a grid can
+// Swings of power, in the figures that grid operators request: peak against mean, ramps over some
+// seconds, and the spectrum from 0.1 to 20 Hz, in which turbines and controls of a grid can
 // oscillate.
 
-/// The steepest rise and fall between two moments that far apart, W/s. Both are at least 0.
+/// The steepest rise and fall between two moments a given time apart, W/s. Both are at least 0.
 struct PowerRamp {
   Seconds over;
   double up = 0, down = 0;

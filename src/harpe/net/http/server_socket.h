@@ -66,9 +66,10 @@ std::uint64_t raise_file_limit();
 /// that are needed for other things; \param each  that a connection needs
 std::size_t connections_within(std::uint64_t files, std::size_t others, std::size_t each);
 
-// All sockets that a server listens on, opened before anything else is done.
+// All sockets that a server listens on. A server opens them before it starts anything else.
 
-/// The file of a Unix socket that this process made: gone with this at the latest.
+/// Owns the file of a Unix socket that this process created. Removes it in the destructor at the
+/// latest.
 class SocketFile {
  public:
   explicit SocketFile(std::filesystem::path path = {}) : path_(std::move(path)) {}

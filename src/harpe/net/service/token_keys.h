@@ -23,18 +23,17 @@
 
 namespace harpe::net {
 
-// Tokens that are refused before they expire, as a file of lines says:
-//
-//     # what the trainer of last week had
-//     id 2b6XDq0xkJq1n1aV8sZ0Pw
-//     subject trainer before 2026-11-22T10:00:00Z
-//     subject mallory
-//
-// `id` is one token's (its claim "jti"); `subject` is the rest of its line but for `before` and a
-// time in UTC: without it, all tokens of that subject, else those issued before (claim "iat") and
-// those that do not say when.
-
-/// Looking up is O(log entries).
+/// Tokens that are refused before they expire. A file lists them, one on each line:
+///
+///     # the token of last week's trainer
+///     id 2b6XDq0xkJq1n1aV8sZ0Pw
+///     subject trainer before 2026-11-22T10:00:00Z
+///     subject mallory
+///
+/// `id` names one token by its claim "jti". `subject` names all tokens of a subject, which is the
+/// rest of the line. If the line ends with `before` and a time in UTC, it names those that were
+/// issued before that time (claim "iat"), and those without that claim.
+/// A lookup is O(log entries).
 class RevokedTokens {
  public:
   static constexpr std::size_t kLongest = 16 * 1024 * 1024;  ///< bytes of the file

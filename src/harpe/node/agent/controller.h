@@ -68,9 +68,9 @@ class Controller {
   /// s, after which it goes on in the background. The policy is checked on every request.
   static Result<std::unique_ptr<Controller>> start(Devices devices, Policy policy,
                                                    ControllerOptions options, Clock& clock);
-  /// Ends all leases and puts everything back. What a GPU refuses for `longest_shutdown` is left to
-  /// the next start, and noticed. Where a driver's call hangs beyond `longest_hang` after that, its
-  /// thread and what it works with are left behind (devices and clock must then outlive it).
+  /// Ends all leases and restores all settings. What a GPU refuses for `longest_shutdown` is left
+  /// to the next start, which reports it in `events`. If a driver's call hangs beyond
+  /// `longest_hang` after that, its thread is left behind (devices and clock must then outlive it).
   virtual ~Controller() = default;
 
   /// What an operator should know: about the state file found at the start, and of everything that

@@ -25,12 +25,10 @@
 
 namespace harpe::node {
 
-// The settings that one GPU had before the agent changed them: saved in the
-// state file before the first change of each, and restored when the lease
-// ends.
-//
-// Belongs to the thread that owns the GPU's driver; not thread-safe.
-
+/// The settings that one GPU had before the agent changed them. Each is saved in the state file
+/// before its first change, and restored when the lease ends.
+///
+/// Belongs to the thread that owns the GPU's driver; not thread-safe.
 class SavedSettings {
  public:
   /// What a restoration led to.

@@ -23,9 +23,8 @@ net::OrderedJson reading_json(int gpu, const GpuReading& reading);
 /// {"cpu_mw": ..., "dram_mw": ...} between two readings.
 net::OrderedJson cpu_power_json(const CpuEnergy& before, const CpuEnergy& after, Seconds time);
 
-// Waits for answers about several devices, which come on several threads, to answer once.
-
-/// One result for each key. Make it with the keys, hand each `slot(key)` to one request.
+/// Collects the results of requests to several devices, which arrive on several threads, for one
+/// reply. Construct it with the keys, and pass each `slot(key)` to one request.
 template <class T>
 class Gather : public std::enable_shared_from_this<Gather<T>> {
  public:

@@ -100,10 +100,11 @@ class StateFile {
   /// Reads and takes over the file:
   /// * none: nothing to restore;
   /// * of this boot: its entries are to be restored, and stay in the file until they are;
-  /// * of an earlier boot: the driver has forgotten what was set, so nothing is restored; noticed;
-  /// * damaged, or writable by others: moved aside (`.damaged-N`). What was changed is not known,
-  ///   so nothing is changed either: a guess could undo what an administrator set. Noticed, with
-  ///   the remedy.
+  /// * of an earlier boot: the driver has forgotten the settings, so nothing is restored; an event
+  ///   reports it;
+  /// * damaged, or writable by others: moved aside (`.damaged-N`). The changed settings are not
+  ///   known, and a guess could undo what an administrator set, so nothing is restored. An event
+  ///   reports it with the remedy.
   /// What is to be restored does not depend on whether the file can be written: see `trouble`.
   /// Fails only where a damaged file cannot be moved aside.
   Result<Opened> open(std::unique_ptr<StateStorage> storage, const std::string& boot_id);

@@ -16,10 +16,8 @@
 
 namespace harpe::node {
 
-// What of a GPU a lease is for: clients of one user may hold different controls of one GPU, each
-// for its own time.
-
-/// One thing that can be set and is restored by itself.
+/// A control of a GPU, which is leased, set and restored on its own. Clients of one user may hold
+/// different controls of one GPU, each for its own time.
 enum class Control : unsigned char { kClocks, kMemoryClocks, kPowerLimit, kPersistenceMode };
 
 /// A set of them. All unless said otherwise.
@@ -40,7 +38,7 @@ class Controls {
 
  private:
   static constexpr unsigned bit(Control control) { return 1U << static_cast<unsigned>(control); }
-  unsigned bits_ = 15;
+  unsigned bits_ = 2 * bit(Control::kPersistenceMode) - 1;  // up to the last control
 };
 
 /// "clocks", "memory_clocks", "power_limit", "persistence_mode".

@@ -19,29 +19,30 @@
 
 namespace harpe::plan {
 
-// Settings that may be in force on a stage while its list runs.
-//
-// A setting that is asked for comes into force at most its latency L later. Until then any setting
-// asked for before may be in force, also after the end of the instruction that the new one was
-// asked for. So each old setting x has the time R_x for which it may still be in force:
-//   * when a setting with latency L is asked for, R_x becomes min(R_x, L) for every old setting,
-//     and the setting asked for before becomes an old one with R = L;
-//   * an instruction reduces every R_x by the least time that it can take. Waiting and fixed-time
-//     instructions do not: the time they take is not certain.
-//
-// An instruction may cost more than at the setting asked for, d. With t_x its time and v_x its
-// time or effective energy at x, it costs at most this much more:
-//   the integral over s >= 0 of max over {x: R_x > s} of (v_x - v_d) / t_x, and at most
-//   max over x of v_x - v_d; where this is negative, 0. With one old setting this is
-//   min(1, R_x / t_x) (v_x - v_d). It is never too little, and may be too much where settings
-//   that differ in energy most per second and most per instruction are both old.
-// A setting that was not measured for the instruction counts as its neighbours do: if it is the
-// only old one as the worse of them, else as if all of them were old.
-// Example: a change 30 ms late, instructions of 20 ms at the old setting and 16 ms at the new one.
-// The first may run at the old one altogether and take 4 ms more. If it took 16 ms, 14 ms are left
-// for the second: 14 / 20 of it may run at the old setting, so that it takes 2.8 ms more.
-
-/// The state of a stage between two of its instructions. Settings are numbered by the caller.
+/// The settings that may be in force on a stage between two of its instructions. The caller numbers
+/// settings.
+///
+/// A requested setting comes into force at most its latency L later. Until then any setting that
+/// was requested before may be in force, even after the end of the instruction that the new one was
+/// requested for. So each old setting x has a time R_x for which it may still be in force:
+///   * a request for a setting with latency L lowers R_x to min(R_x, L) for every old setting, and
+///     the setting requested before becomes an old one with R = L;
+///   * an instruction reduces every R_x by the least time that it can take. Waiting and fixed-time
+///     instructions do not, because the time that they take is uncertain.
+///
+/// An instruction may cost more than at the requested setting d. With t_x its time and v_x its time
+/// or effective energy at x, the excess is at most
+///   the integral over s >= 0 of max over {x: R_x > s} of (v_x - v_d) / t_x, and at most
+///   max over x of v_x - v_d; if this is negative, 0. With one old setting it is
+///   min(1, R_x / t_x) (v_x - v_d). This is never too little. It may be too much if the old
+///   settings include one with the most energy per second and another with the most per
+///   instruction.
+/// A setting that was not measured for the instruction counts as its neighbours: as the worse of
+/// them if it is the only old setting, else as if all of them were old.
+///
+/// Example: a change is 30 ms late; instructions take 20 ms at the old setting and 16 ms at the new
+/// one. The first may run wholly at the old one and take 4 ms more. If it took 16 ms, 14 ms are
+/// left for the second: 14 / 20 of it may run at the old setting, so that it takes 2.8 ms more.
 class LateSettings {
  public:
   struct Old {

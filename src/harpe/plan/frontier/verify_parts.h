@@ -79,9 +79,7 @@ Exact lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
 void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
                         Verification& found, Diagnostics& diagnostics);
 
-// verify_late.cc
-
-/// A computation of a stage, for the check of a bound of late settings.
+/// A computation of a stage, for the check of a bound of late settings (verify_late.cc).
 struct LateInstruction {
   const PlannedInstruction* entry = nullptr;
   std::int64_t flow = 0;         ///< through its node, in `Certificate::flow_unit`

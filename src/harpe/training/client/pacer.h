@@ -26,17 +26,18 @@
 
 namespace harpe::training {
 
-// When to ask for the clock of the next instruction while one is still running.
-//
-// A clock comes into force some time after it was asked for. Asking when an instruction ends costs
-// nothing, but the next one may begin at once, at the old clock. So each clock is asked for
-// earlier, by 0.7 of the least time that a change to it takes: it is then in force soon after the
-// end, and plans count on that (instruction/asking_ahead.h). How long an instruction takes is what
-// it took before: in the same place of the list at the same clock, else any of its kind and chunk
-// at that clock; of the last few times the shortest, unless the clock could come before the end of
-// the longest of them: so that one that is shorter by chance does not make the next one cut into.
-// Where nothing is known, nothing is asked for.
-
+/// Chooses when to request the clock of the next instruction while one is still running.
+///
+/// A clock comes into force some time after its request. If it is requested when an instruction
+/// ends, the next one may begin at once, at the old clock. So each clock is requested earlier, by
+/// 0.7 of the least time that a change to it takes. It is then in force soon after the end, which
+/// plans assume (instruction/asking_ahead.h).
+///
+/// The expected time of an instruction is one of its last few times at the same place of the list
+/// and the same clock, or else of its kind and chunk at that clock. It is the shortest of them,
+/// unless the new clock could then come into force before the end of the longest, which would slow
+/// the running instruction. Without earlier times, no clock is requested ahead.
+///
 /// Not thread-safe. O(log (kinds x chunks x clocks)).
 class LookAhead {
  public:

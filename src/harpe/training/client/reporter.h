@@ -30,20 +30,20 @@
 
 namespace harpe::training {
 
-// What each kind of instruction draws, told apart from what the energy counter says in between.
-//
-// A counter steps every 100 ms or so, and the power sensors of data-centre GPUs see a quarter of
-// the time at best: neither tells what one instruction of 50 ms used. But when every instruction
-// ran is known, and between two steps of the counter
-//
-//   energy = sum over classes (power of the class x its time between the steps) + noise
-//
-// A class is a kind and chunk at one clock, and waiting is one more. Steps and iterations are out
-// of step with each other, so that some iterations tell the classes apart: least squares, where
-// computations at one clock are expected to draw about alike, and waiting about what it drew under
-// the assignments before. The error bar comes from the residuals. Instants of steps are known to
-// some milliseconds, which is the noise.
-
+/// Estimates the power of each kind of instruction from the energy counter.
+///
+/// A counter steps every 100 ms or so, and the power sensors of data-centre GPUs see a quarter of
+/// the time at best: neither gives the energy of one instruction of 50 ms. But the times of all
+/// instructions are known, and between two steps of the counter
+///
+///   energy = sum over classes (power of the class x its time between the steps) + noise
+///
+/// A class is a kind and chunk at one clock; waiting is a class, too. Steps of the counter fall at
+/// other places of each iteration, so that some iterations separate the classes by least squares.
+/// The prior is that computations at one clock draw about the same power, and that waiting draws
+/// what it drew under earlier assignments. The error bar comes from the residuals. The noise is
+/// that the times of steps are known to some milliseconds only.
+///
 /// Not thread-safe. `add` is O(edges x instructions between + classes^2), `refine` O(classes^3).
 class PowerSplit {
  public:

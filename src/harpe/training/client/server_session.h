@@ -220,9 +220,9 @@ class ServerSession {
   void begin_again(Stage stage);
   void answered();
   void confirmed();
-  /// Instead of a success; false: the response says nothing of the registration.
+  /// Handles a response that ends the registration. Returns false if the response does not.
   bool lost_registration(const net::HttpResult& response, const std::string& what);
-  /// No response, or one that is no response (5xx, 429): tries again later.
+  /// Handles a missing response, or one that settles nothing (5xx, 429): tries again later.
   void failed(const net::HttpResult& response, const std::string& what);
   void refused(const net::HttpResult& response, const std::string& what);
 

@@ -1,4 +1,4 @@
-// How long decisions take. Prints microseconds; fails where a response is wrong.
+// How long decisions take. Prints microseconds; fails if a decision is wrong.
 //
 //   job_bench [RANKS]
 

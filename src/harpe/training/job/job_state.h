@@ -39,14 +39,13 @@ class Fields;
 
 namespace harpe::training {
 
-// Whether stages still use the energy that their plan predicts.
-//
-// Ratios of measured to predicted are kept for the last `window` iterations. A stage has moved
-// when at least `needed` of them are off by more than `bound`, all on one side: noise around the
-// bound is no drift. Single iterations, whatever they use, say nothing.
-//
-// Not thread-safe.
-
+/// Detects stages whose energy has drifted from the energy that their plan predicts.
+///
+/// It keeps the ratios of measured to predicted energy of the last `window` iterations. A stage has
+/// drifted if at least `needed` of them differ from 1 by more than `bound`, all on one side. Noise
+/// around the bound and single iterations are not drift.
+///
+/// Not thread-safe.
 class DriftWatch {
  public:
   struct Options {
@@ -78,10 +77,10 @@ class DriftWatch {
   std::size_t next_ = 0;
 };
 
-// The phases of a job, each with what belongs to it alone and goes with it. Only for the job's
-// `.cc` files; others know a phase by its name, `JobPhase`.
+// The phases of a job, each with the data that lives only as long as the phase. Only for the job's
+// `.cc` files; other code knows a phase by its name, `JobPhase`.
 
-/// Ranks are awaited: the first ones, or those of training that has started again.
+/// The job waits for ranks to register, at its first start or after training started again.
 struct Registering {
   std::optional<Profiler::Kept> interrupted = {};  ///< profiling to go on with once all are there
   bool missing_logged = false;
@@ -367,7 +366,7 @@ struct Job::State : JobFigures {
   std::vector<SlowStage> stages_to_review() const;
   bool settle_stages(const std::vector<SlowStage>& off, Seconds now, const std::string& why);
   bool measure_unsteady(Seconds now);
-  bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
+  bool note_rescaling(const StageCosts& costs, Seconds now, const std::string& why);
   bool is_held(int pipeline, int stage) const;
   bool may_be_unsteady(int pipeline, int stage) const;
   static InstructionProfile held_costs(InstructionProfile entry, double factor);

@@ -27,12 +27,12 @@ Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
                          const plan::ScheduleWork& work);
 
 nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
-/// What is not there, as in what an older version left, is measured again.
+/// Reads a baseline. Members that an older version did not write are measured again.
 void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
                    AllMaxBaseline& baseline);
 
 nlohmann::ordered_json savings_json(const Savings& savings);
-/// Also what Harpe 0.2 left: what had been saved, without a level.
+/// Reads savings, also those that an older version wrote, which had no level.
 void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings);
 
 /// The observation of a job and the estimate made from it.

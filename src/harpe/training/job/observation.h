@@ -89,7 +89,7 @@ class Observation {
   Means means_;
 };
 
-// Estimates of what plans would save in observed training, by a model of its GPUs.
+// Estimates of the savings of plans in observed training, from a model of its GPUs.
 //
 // The model predicts the cost of an instruction at clocks that were not tried. Three of its
 // parameters are uncertain: the share of work that is bound by memory, the power that does not

@@ -41,8 +41,7 @@
 
 namespace harpe::training {
 
-// One stage's walk down its clocks while a job is profiled: the part of `Profiler` that knows one
-// stage.
+// The part of `Profiler` that measures one stage, from its highest clock downwards.
 
 /// Measured costs of one stage's instructions at one clock, per GPU, in the order of its work
 /// items.

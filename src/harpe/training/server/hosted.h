@@ -27,15 +27,14 @@
 
 namespace harpe::training {
 
-// Which state of a job the store has: states are counted, and the store refuses an older one than
-// it has.
-//
-// Checked in every build, since a state that was lost or mixed up cannot be told from one that was
-// meant: what is stored never goes back; a revision has one content, whether or not a write before
-// was done; the store is said to have what was written alone.
-//
-// Not thread-safe.
-
+/// The revision of a job's state that the store has. States are numbered, and the store refuses one
+/// that is older than its own.
+///
+/// Every build checks these invariants, because a lost or exchanged state looks like a valid one:
+/// the stored revision never decreases; a revision has one content, even if a write of it failed
+/// before; only a revision that was written is marked as stored.
+///
+/// Not thread-safe.
 class Revisions {
  public:
   /// Of a job that the store does not have.

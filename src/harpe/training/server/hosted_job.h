@@ -27,13 +27,12 @@
 
 namespace harpe::training {
 
-// What a job has used, hour by hour, from its first start of training on: energies that its ranks
-// have reported, and the time that it held its GPUs. Kept with the job in the store, a part for
-// each day, so that a long life costs a save no more than a short one.
-//
-// Times are of the machine's clock as it was. What happens while no server has the job is not in
-// it. On the loop's thread.
-
+/// The hourly energy that a job's ranks have reported, and the time for which it held its GPUs,
+/// from its first start of training. The store keeps it with the job, in one part for each day, so
+/// that saving a long job costs no more than saving a short one.
+///
+/// Times are of the machine's clock at that time. Hours in which no server has the job are missing.
+/// On the loop's thread.
 class JobLedger {
  public:
   /// The settlement period of most markets; divides the steps of those that are longer.
@@ -86,8 +85,8 @@ class JobLedger {
   std::size_t intervals_ = 0;
 };
 
-// What a hosted job has of carbon control: its terms, how many iterations are done, and the state
-// and the last decision of its controller. On the loop's thread.
+// Carbon control of a hosted job: its terms, the number of finished iterations, and the state and
+// last decision of its controller. On the loop's thread.
 
 class HostedJob;
 
@@ -206,7 +205,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   /// Digests of bodies that were read, to `Job::specification` of what they say.
   std::map<std::string, std::string> known_bodies;
   std::optional<std::string> unsaved_plans;  ///< as the store keeps them
-  /// Plans as they are answered, while a response is on its way.
+  /// The plans as text, shared by the responses that are not sent yet.
   struct PlansText {
     std::shared_ptr<const plan::PlanTable> plans;
     std::string text;

@@ -22,12 +22,11 @@
 
 namespace harpe::training {
 
-// Jobs that are being removed from the store, and those of which it is not known whether they
-// were: the store did not say, and another server may have registered the id again. What the store
-// takes of such a job by this server's claim shows that it is still there.
-//
-// On the loop's thread.
-
+/// Jobs that are being removed from the store, and jobs whose removal is uncertain: the store did
+/// not answer, and another server may have registered the id again. If the store accepts a write of
+/// such a job under this server's claim, the job still exists.
+///
+/// On the loop's thread.
 class JobRemovals {
  public:
   /// False: there was no such job.

@@ -31,16 +31,16 @@
 
 namespace harpe::training {
 
-// Which jobs get a worker for their plans, and when.
+// Assignment of workers to the jobs that need plans.
 //
-// First plans come in the order in which they were asked for; a large job leaves one worker to
-// small ones. Better plans are searched for one job at a time, of those whose ranks were heard
-// last before all others; a job that falls silent or ends is not searched for. What waits is a
-// name in a queue: nothing of a job is copied before its turn.
+// First plans are computed in the order of their requests; large jobs leave one worker to small
+// ones. Better plans are searched for one job at a time, beginning with the job whose ranks
+// reported last; jobs that are silent or ended are skipped. The queue holds names, so that no data
+// of a job is copied before its turn.
 //
 // On the loop's thread.
 
-/// Shared by the loop and the worker.
+/// State that the loop and the worker share.
 struct HostedJob::Work {
   std::uint64_t ticket = 0;
   bool first_done = false;

@@ -46,8 +46,7 @@ struct HostingServices {
   SideWorkers& readers;
 };
 
-// The events of jobs: the newest in memory, for those who listen, and all of it in the store.
-
+/// The events of jobs: the newest in memory, for clients that listen, and all of them in the store.
 /// On the loop's thread.
 class JobLog {
  public:

@@ -51,10 +51,10 @@ class Workers {
 
 using MakeWorkers = std::function<std::unique_ptr<Workers>(const Workers::Options&)>;
 
-// Work that other threads post to a loop. It is dropped if its object no longer exists.
-
-/// A member of the one that the work is for, before the threads that hand it over. `post` may be
-/// called from any thread; all else, and the work itself, is on the loop's thread.
+/// Work that other threads post to a loop. It is dropped if its owner no longer exists.
+///
+/// Make it a member of the owner, declared before the threads that post. `post` may be called from
+/// any thread; the work, and all other functions, run on the loop's thread.
 class LoopWork {
  public:
   explicit LoopWork(Loop& loop) : loop_(loop) {}
@@ -96,11 +96,9 @@ class SideWorkers {
   std::unique_ptr<Workers> workers_;  // last: its threads end before what they work on goes
 };
 
-// What `Workers` have to do, and in which order.
-//
-// Work of one owner is done in the order in which it came, one piece at a time; owners take turns.
-// Not thread-safe. O(owners) to take a small piece past large ones, else O(log owners).
-
+/// The queue of `Workers`. Work of one owner runs in the order in which it was added, one piece at
+/// a time; owners take turns. Not thread-safe. Taking a small piece past large ones is O(owners),
+/// all else O(log owners).
 class WorkQueue {
  public:
   struct Piece {

@@ -26,11 +26,10 @@
 
 namespace harpe::training {
 
-// What clients of Zeus's pipeline frequency server send (its release 0.16), read and checked as
-// that server does: what does not fit is answered with 422 and `{"detail": [{"loc", "msg",
-// "type"}]}`.
+// Requests of clients of Zeus's pipeline frequency server (release 0.16), read and checked as that
+// server does. Malformed requests are answered with 422 and `{"detail": [{"loc", "msg", "type"}]}`.
 
-/// What was read, or what to answer.
+/// A request that was read, or the response to a malformed one.
 template <class T>
 using ZeusRead = std::variant<T, net::HttpResponse>;
 

@@ -45,8 +45,8 @@ std::string iteration_report_json(const IterationReport& report);
 Result<RankEnd> parse_rank_end(std::string_view text);
 std::string rank_end_json(const RankEnd& end);
 
-/// What a server responds to a rank, as far as it is there: its assignments, each with the epoch of
-/// the response, and by which life and start of the job they hold.
+/// A server's response to a rank: the rank's assignments, each with the epoch of the response, and
+/// the life and start of the job for which they hold. Members that the response lacks are empty.
 struct RankResponse {
   std::optional<int> rank = {};  ///< its number among those of the job
   /// Of the job's newest assignments; 0: there are none yet.

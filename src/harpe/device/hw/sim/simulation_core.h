@@ -36,10 +36,10 @@ class SimulationCore final : public Simulation,
     return config_.gpus[static_cast<std::size_t>(gpu)];
   }
 
-  /// A call that reads, as the driver answers it: the state now, or why not.
+  /// Answers a call that reads: the state now, or the driver's error.
   Result<SimulatedGpuState> read(int gpu);
-  /// A call that sets. `what` is for messages: "locking clocks". `change` is applied while no
-  /// other can be; what it returns is the response. The caller waits as long as the call takes.
+  /// Answers a call that sets: applies `change` under a lock and returns its result. The caller
+  /// waits as long as the call takes. \param what  for messages: "locking clocks"
   Status write(int gpu, const char* what, const std::function<Status(SimulatedGpuState&)>& change);
 
   Status lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock);
