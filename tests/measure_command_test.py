@@ -782,6 +782,18 @@ class SwitchLatency(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("the load ended before the measurement", done.stderr)
 
+    def test_no_gpu_is_measured_once_the_load_has_ended(self):
+        for calls in range(1, 31, 2):  # of GPU 0, of which one is the first that the end of the load makes
+            refusing = self.folder / f"refusing-{calls}.toml"
+            refusing.write_text(SIMULATION.format(folder=self.folder).replace("/state", f"/state-{calls}") +
+                                f'[[fault]]\nkind = "no_permission"\ngpu = 0\nafter_calls = {calls}\n')
+            done = self.harpe("switch-latency", "--clocks", "1410,1050", "--repeats", "1", "--json", "--", "false",
+                              env=dict(self.bare, HARPE_SIMULATION=str(refusing)))
+            self.assertNotEqual(done.returncode, 0, calls)
+            measured = [gpu["gpu"] for gpu in json.loads(done.stdout or '{"gpus": []}')["gpus"]
+                        if any(pair["repetitions"] for pair in gpu["switches"])]
+            self.assertEqual(measured, [], f"after {calls} calls")
+
     def test_an_interrupt_ends_it_early_with_what_there_is(self):
         process = subprocess.Popen([HARPE, "switch-latency", "--gpus", "0", "--repeats", "1000"],
                                    env=self.simulated, stdout=subprocess.PIPE,
