@@ -137,6 +137,10 @@ class Entsoe final : public EntsoeSource {
                  .zone = std::move(zone),
                  .kind = IntensityKind::kAverageLifecycle,
                  .step = step};
+    const std::string own = emission_factors_text(factors_);
+    if (own != emission_factors_text(default_emission_factors())) {
+      identity_.options = "factors=" + own;
+    }
   }
 
   const SourceIdentity& identity() const override { return identity_; }

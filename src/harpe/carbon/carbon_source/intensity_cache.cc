@@ -110,9 +110,10 @@ void make_room(const fs::path& responses) {
 
 fs::path IntensityCache::folder(const SourceIdentity& identity) const {
   if (directory_.empty()) return {};
-  return directory_ / file_name_of(identity.provider) / file_name_of(identity.zone) /
-         (std::string(kind_word(identity.kind)) + "-" + std::to_string(identity.step.count()) +
-          "s");
+  std::string name =
+      std::string(kind_word(identity.kind)) + "-" + std::to_string(identity.step.count()) + "s";
+  if (!identity.options.empty()) name += "-" + hexadecimal(fnv1a(identity.options));
+  return directory_ / file_name_of(identity.provider) / file_name_of(identity.zone) / name;
 }
 
 bool IntensityCache::write(const fs::path& path, const std::string& text) {

@@ -94,6 +94,22 @@ TEST(IntensityCache, MixesNoKindsStepsOrZones) {
   EXPECT_EQ(cache.take_notes().size(), 1u);
 }
 
+TEST(IntensityCache, MixesNoValuesOfDifferentOptions) {
+  const TestDirectory directory;
+  SourceIdentity own = kDe;
+  own.options = "factors=B04=370";
+  IntensityCache cache(directory.path());
+  cache.keep_measured(kDe, values("2026-01-01T00:00Z", {1}, "2026-01-01T03:00Z"));
+  const auto of = [&](const SourceIdentity& identity) {
+    return cache.measured(identity, cache_time("2026-01-01T00:00Z"),
+                          cache_time("2026-01-01T01:00Z"));
+  };
+  EXPECT_FALSE(of(own));
+  cache.keep_measured(own, values("2026-01-01T00:00Z", {7}, "2026-01-01T03:00Z"));
+  EXPECT_EQ(of(own)->series.values, std::vector<double>{7});
+  EXPECT_EQ(of(kDe)->series.values, std::vector<double>{1});
+}
+
 TEST(IntensityCache, StrangeZonesStayWithinTheDirectory) {
   const TestDirectory directory;
   IntensityCache cache(directory / "cache");

@@ -10,29 +10,31 @@
 
 namespace harpe::carbon {
 
-/// What one source tells. Values of two sources, or of two kinds, never mix.
+/// Identity of a source. Values of two sources, or of two kinds, never mix.
 struct SourceIdentity {
-  std::string provider = {};  ///< "electricity-maps", as in a specification
-  std::string zone = {};      ///< "DE"; empty: none
+  std::string provider = {};  ///< such as "electricity-maps", as in a specification
+  std::string zone = {};      ///< such as "DE"; empty if none
   IntensityKind kind = IntensityKind::kUnstated;
   WholeSeconds step{3600};
+  std::string options = {};  ///< options that change values: "factors=..."; empty if the defaults
 
-  /// "electricity-maps:DE".
+  /// Returns a name such as "electricity-maps:DE".
   std::string name() const { return zone.empty() ? provider : provider + ":" + zone; }
 };
 
-/// Used by one thread. Every answer has the identity's kind, zone and step, and `fetched_at`;
-/// errors are those of SourceLink (kUnavailable, kNoPermission, kNotFound), or kInvalidInput for an
-/// answer that cannot be read; kNotSupported for what a source does not have.
+/// A provider, file or number. Used by one thread. Every response has the identity's kind, zone and
+/// step, and `fetched_at`. Errors are those of SourceLink (kUnavailable, kNoPermission, kNotFound),
+/// kInvalidInput for an unreadable response, and kNotSupported for data that the source does not
+/// have.
 class IntensitySource {
  public:
   virtual ~IntensitySource() = default;
   virtual const SourceIdentity& identity() const = 0;
-  /// The newest values there are, at least one.
+  /// Returns the newest values, at least one.
   virtual Result<ProviderIntensity> latest() = 0;
-  /// What was, in [from, to); at least one value of it.
+  /// Returns the values in [from, to), at least one.
   virtual Result<ProviderIntensity> history(UtcTime from, UtcTime to) = 0;
-  /// The newest forecast, as issued.
+  /// Returns the newest forecast, as issued.
   virtual Result<ProviderIntensity> forecast(WholeSeconds horizon) = 0;
 };
 

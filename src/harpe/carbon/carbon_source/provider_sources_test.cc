@@ -446,5 +446,23 @@ TEST(FetchInParts, LeavesOutPartsWithoutDataUnlessAllAre) {
                }).ok());
 }
 
+TEST(ProviderSources, OptionsThatChangeValuesArePartOfTheIdentity) {
+  Rig rig([](const std::string&) { return net::scripted_response(200, "{}"); });
+  const auto maps = [&](ElectricityMapsOptions options) {
+    return make_electricity_maps(rig.link, rig.access(), std::move(options))->identity().options;
+  };
+  EXPECT_EQ(maps({.zone = "DE"}), "");
+  EXPECT_NE(maps({.zone = "DE", .version = "v4"}), "");
+  EXPECT_NE(maps({.zone = "DE", .estimations = false}), "");
+  const auto entsoe = [&](std::vector<EmissionFactor> factors) {
+    return make_entsoe(rig.link, rig.access(), "10Y1001A1001A82H", whole_hours(1),
+                       std::move(factors))
+        ->identity()
+        .options;
+  };
+  EXPECT_EQ(entsoe(default_emission_factors()), "");
+  EXPECT_NE(entsoe(*parse_emission_factors("B04=370")), "");
+}
+
 }  // namespace
 }  // namespace harpe::carbon
