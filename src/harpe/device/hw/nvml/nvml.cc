@@ -517,6 +517,7 @@ class NvmlGpu final : public Gpu {
       std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
       identity_.pci = text.data();
     }
+    if (identity_.uuid.empty() && !identity_.pci.empty()) identity_.uuid = "GPU-" + identity_.pci;
     unsigned mig = 0;
     unsigned pending = 0;
     identity_.is_mig = calls_.call("MIG", calls_.api().mig_mode, &mig, &pending).ok() && mig == 1;

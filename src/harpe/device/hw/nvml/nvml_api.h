@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The part of NVIDIA's management library (NVML) that Harpe uses, declared anew after its API
-/// reference: no header of NVIDIA is needed to build. Every function is looked up at run time and
-/// may be missing; a pointer is then null.
+/// The part of NVIDIA's management library (NVML) that Harpe uses, declared from the API reference
+/// so that a build needs no header of NVIDIA. Every function is looked up at run time; its pointer
+/// is null if it is missing.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@ namespace harpe::device {
 
 using NvmlDevice = struct NvmlDeviceHandle*;
 
-/// nvmlReturn_t. Values from the API reference; drivers may answer others.
+/// nvmlReturn_t. Values from the API reference; drivers may return others.
 enum NvmlReturn : int {
   kNvmlSuccess = 0,
   kNvmlUninitialized = 1,
@@ -32,8 +32,8 @@ enum NvmlReturn : int {
   kNvmlNotReady = 27,
 };
 
-/// nvmlPciInfo_t of both nvmlDeviceGetPciInfo_v2 and _v3: what differs between them (where the
-/// text of the address is) is not used.
+/// nvmlPciInfo_t of both nvmlDeviceGetPciInfo_v2 and _v3. They only differ in the position of the
+/// address text, which is not used.
 struct NvmlPciInfo {
   char text[16];
   unsigned domain, bus, device;
@@ -58,11 +58,11 @@ static_assert(sizeof(NvmlProcessInfo) == 24);
 struct NvmlTemperature {
   static constexpr unsigned kVersion = sizeof(unsigned) * 3 | 1U << 24;
   unsigned version = kVersion;
-  unsigned sensor = 0;  ///< 0: the GPU's die
+  unsigned sensor = 0;  ///< 0 for the GPU's die
   int temperature = 0;  ///< degrees Celsius
 };
 
-/// nvmlMemory_t, bytes; `used` includes what the driver keeps for itself.
+/// nvmlMemory_t, bytes; `used` includes memory reserved by the driver.
 struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
 };
@@ -87,7 +87,7 @@ struct NvmlFieldValue {
 };
 static_assert(sizeof(NvmlFieldValue) == 40);
 
-/// Fields of nvmlDeviceGetFieldValues and the scopes they are asked for.
+/// Fields of nvmlDeviceGetFieldValues and their scopes.
 inline constexpr unsigned kNvmlFieldPowerAverage = 185;  ///< mW
 inline constexpr unsigned kNvmlFieldPowerInstant = 186;  ///< mW
 inline constexpr unsigned kNvmlFieldEnergy = 191;        ///< mJ; has scopes

@@ -56,6 +56,12 @@ TEST(Nvml, ReadsIdentityAndEveryValue) {
   EXPECT_EQ(gpu.locked_clocks(ClockDomain::kGraphics).error().code, ErrorCode::kNotSupported);
 }
 
+TEST(Nvml, AGpuWithoutAUuidIsIdentifiedByItsAddress) {
+  ScriptedLibrary script(SCRIPTED_NVML);
+  script.result("nvmlDeviceGetUUID", 3);
+  EXPECT_EQ(open_first(SCRIPTED_NVML)->identity().uuid, "GPU-0001:c1:1f.0");
+}
+
 TEST(Nvml, ListsTheClocksOfTheHighestMemoryClockRising) {
   ScriptedLibrary script(SCRIPTED_NVML);
   const auto gpu = open_first(SCRIPTED_NVML);

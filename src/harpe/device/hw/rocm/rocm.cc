@@ -193,8 +193,9 @@ GpuIdentity identity_of(AmdLibrary& library, int number, const std::string& pci,
   GpuIdentity identity{.index = number, .uuid = {}, .pci = pci, .name = {}, .backend = "rocm"};
   identity.name = library.model(number);
   if (identity.name.empty()) identity.name = "AMD GPU";
-  // ROCm writes identifiers in this form, and ROCR_VISIBLE_DEVICES accepts it.
-  if (const auto id = sysfs.unique_id()) identity.uuid = "GPU-" + *id;
+  // ROCm writes identifiers in this form, and ROCR_VISIBLE_DEVICES accepts it. Without one the PCI
+  // address identifies the GPU as long as the node runs.
+  identity.uuid = "GPU-" + sysfs.unique_id().value_or(pci);
   return identity;
 }
 

@@ -94,6 +94,13 @@ INSTANTIATE_TEST_SUITE_P(Libraries, Amd, ::testing::Values(SCRIPTED_AMD_SMI, SCR
                            return library.index == 0 ? "AmdSmi" : "RocmSmi";
                          });
 
+TEST_P(Amd, AGpuWithoutAnIdentifierIsIdentifiedByItsAddress) {
+  put("card12/device/unique_id", "\n");
+  const RocmDevices devices = open();
+  ASSERT_EQ(devices.gpus.size(), 2U);
+  EXPECT_EQ(devices.gpus[1]->identity().uuid, "GPU-0001:c2:02.1");
+}
+
 TEST_P(Amd, ReadsIdentityAndEveryValue) {
   const RocmDevices devices = open();
   EXPECT_TRUE(devices.state.available) << devices.state.detail;
