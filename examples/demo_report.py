@@ -159,8 +159,9 @@ def objective_text(objective):
     if objective == {"slowdown": 0}:
         return None
     texts = {"slowdown": f"slowdown {100 * value:g} %", "deadline_s": f"deadline {value:g} s", "straggler_s": f"straggler {value:g} s",
-             "straggler_factor": f"straggler {value:g} x all-max", "power_cap_w": f"power cap {value:g} W"}
-    return texts.get(kind, "least energy")
+             "straggler_factor": f"straggler {value:g} x all-max", "power_cap_w": f"power cap {value:g} W",
+             "least_energy": "least energy"}
+    return texts[kind]
 
 
 def name_of(phase, one):

@@ -193,12 +193,18 @@ Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& conso
 
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,
                        Console& console) {
-  const Objective& objective = job.objective;
-  if (objective.is_straggler()) return check_straggler(job, frontier, console);
-  if (time_of(objective, {frontier.min_time(), frontier.min_time()}))
-    return check_deadline(job, frontier, console);
-  if (objective.kind == Objective::Kind::kPowerCap)
-    return check_power_cap(job, inputs, frontier, console);
+  switch (job.objective.kind) {
+    case Objective::Kind::kStragglerTime:
+    case Objective::Kind::kStragglerFactor:
+      return check_straggler(job, frontier, console);
+    case Objective::Kind::kSlowdown:
+    case Objective::Kind::kDeadline:
+      return check_deadline(job, frontier, console);
+    case Objective::Kind::kPowerCap:
+      return check_power_cap(job, inputs, frontier, console);
+    case Objective::Kind::kLeastEnergy:
+      break;
+  }
   return ok_status();
 }
 

@@ -36,6 +36,7 @@ const char* action_of(ClockDomain domain) {
 const char* action_of(const Setting& setting) {
   constexpr std::array kActions{"graphics_clocks", "memory_clocks", "power_limit",
                                 "persistence_mode"};
+  static_assert(kActions.size() == node::kControlCount);
   return kActions.at(static_cast<std::size_t>(control_of(setting)));
 }
 

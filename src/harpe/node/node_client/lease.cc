@@ -13,11 +13,12 @@ struct Named {
   const char* name;
   const char* text;
 };
-constexpr std::array<Named, 4> kNames{
-    {{Control::kClocks, "clocks", "graphics clocks"},
-     {Control::kMemoryClocks, "memory_clocks", "memory clocks"},
-     {Control::kPowerLimit, "power_limit", "power limit"},
-     {Control::kPersistenceMode, "persistence_mode", "persistence mode"}}};
+constexpr std::array kNames =
+    std::to_array<Named>({{Control::kClocks, "clocks", "graphics clocks"},
+                          {Control::kMemoryClocks, "memory_clocks", "memory clocks"},
+                          {Control::kPowerLimit, "power_limit", "power limit"},
+                          {Control::kPersistenceMode, "persistence_mode", "persistence mode"}});
+static_assert(kNames.size() == kControlCount);
 
 }  // namespace
 

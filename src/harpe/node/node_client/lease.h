@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a client asks of the agent of its node, and what it gets: leases on GPUs, settings under
-/// them, readings.
+/// Requests from clients to the agent of a node and their results: leases on GPUs, settings under a
+/// lease, readings.
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,11 +16,12 @@
 
 namespace harpe::node {
 
-/// A control of a GPU, which is leased, set and restored on its own. Clients of one user may hold
-/// different controls of one GPU, each for its own time.
+/// A control of a GPU, which is leased, set and restored independently. Clients of one user may
+/// hold different controls of one GPU for different times.
 enum class Control : unsigned char { kClocks, kMemoryClocks, kPowerLimit, kPersistenceMode };
+inline constexpr unsigned kControlCount = static_cast<unsigned>(Control::kPersistenceMode) + 1;
 
-/// A set of them. All unless said otherwise.
+/// A set of controls; all controls by default.
 class Controls {
  public:
   constexpr Controls() = default;
@@ -38,40 +39,40 @@ class Controls {
 
  private:
   static constexpr unsigned bit(Control control) { return 1U << static_cast<unsigned>(control); }
-  unsigned bits_ = 2 * bit(Control::kPersistenceMode) - 1;  // up to the last control
+  unsigned bits_ = (1U << kControlCount) - 1;
 };
 
-/// "clocks", "memory_clocks", "power_limit", "persistence_mode".
+/// Returns the names of controls: "clocks", "memory_clocks", "power_limit", "persistence_mode".
 std::vector<std::string> names_of(Controls controls);
-/// The control of such a name.
+/// Returns the control with such a name; nullopt if there is none.
 std::optional<Control> control_named(std::string_view name);
-/// "graphics clocks, power limit"; "everything".
+/// Returns controls as text, such as "graphics clocks, power limit" or "everything".
 std::string text_of(Controls controls);
 
 struct WattRange {
   Watts lowest, highest;
 };
 
-/// The settings that a GPU has and that the agent's policy lets this client set.
+/// The settings of a GPU, and those that the agent's policy allows this client.
 struct GpuOffer {
-  std::vector<Megahertz> clocks;          ///< graphics clocks that can be locked, rising
-  std::optional<PowerLimitRange> limits;  ///< that can be set
-  // Allowed by the policy; empty if nothing is.
+  std::vector<Megahertz> clocks;          ///< graphics clocks that can be locked, ascending
+  std::optional<PowerLimitRange> limits;  ///< power limits that can be set
+  // Ranges that the policy allows; empty if none.
   std::vector<ClockRange> allowed_clocks;
   std::vector<WattRange> allowed_limits;
   Seconds max_lease{};
 };
 
 struct LeaseRequest {
-  std::vector<int> gpus;          ///< indices; all of them or none are granted
-  Seconds duration{60};           ///< until it must be renewed; at most what the policy allows
-  bool ends_with_process = true;  ///< ends too when the peer's process ends (local peers only)
-  std::string name;               ///< for people: "train.py"
-  Controls controls = {};         ///< of these GPUs; others of the same user may hold the rest
+  std::vector<int> gpus;          ///< indices; either all GPUs are granted or none
+  Seconds duration{60};           ///< time until renewal; reduced to the policy's maximum
+  bool ends_with_process = true;  ///< if true, also ends with the peer's process (local peers only)
+  std::string name;               ///< name for people: "train.py"
+  Controls controls = {};  ///< controls to lease; other clients of the user may hold the rest
 };
 
 struct Lease {
-  std::string id;  ///< unguessable; processes of the same user that know it may use it
+  std::string id;  ///< unguessable id; processes of the same user that know it may use the lease
   std::vector<int> gpus;
   std::int64_t uid = -1;
   std::int64_t pid = 0;
@@ -80,7 +81,7 @@ struct Lease {
   Controls controls = {};
 };
 
-/// One setting. The agent answers what was read back after it was set (`Applied`).
+/// One setting. The agent returns the value read back after setting it (`Applied`).
 struct Setting {
   enum class Kind : unsigned char {
     kLockClocks,
@@ -91,29 +92,30 @@ struct Setting {
   };
   Kind kind = Kind::kLockClocks;
   ClockDomain domain = ClockDomain::kGraphics;
-  ClockRange clocks = {};  ///< kLockClocks
-  Watts limit = {};        ///< kPowerLimit
-  bool enabled = false;    ///< kPersistenceMode
+  ClockRange clocks = {};  ///< for kLockClocks
+  Watts limit = {};        ///< for kPowerLimit
+  bool enabled = false;    ///< for kPersistenceMode
 };
 Control control_of(const Setting& setting);
 
-/// The lock on a clock, as far as it is known.
+/// A known state of a clock lock.
 struct ClockLock {
-  std::optional<ClockRange> range;  ///< none: not locked
+  std::optional<ClockRange> range;  ///< nullopt if not locked
 };
 
-/// What a setting led to.
+/// The result of a setting.
 struct Applied {
   std::string text = {};                  ///< "power limit 300 W -> 250 W"
-  std::optional<Watts> limit = {};        ///< enforced now
-  std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
-  std::optional<Megahertz> clock = {};    ///< read back
-  bool dry_run = false;                   ///< nothing was set: the text says what would be
-  bool honoured = true;                   ///< false: rounded, or held back by something (text)
+  std::optional<Watts> limit = {};        ///< power limit now enforced
+  std::optional<ClockRange> clocks = {};  ///< requested lock, or the driver's lock if it differs
+  std::optional<Megahertz> clock = {};    ///< clock read back
+  bool dry_run = false;                   ///< true if nothing was set; `text` describes the setting
+  bool honoured = true;                   ///< false if changed by the driver or throttled (`text`)
 };
 
-/// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.
-/// Locks are what the driver tells, else what this agent has set (NVML tells none).
+/// Newest readings of one GPU, from the thread that owns it. Values that could not be read are
+/// empty. A lock is the one that the driver reports, or the one that this agent set if the driver
+/// does not report locks (NVML).
 struct GpuReading {
   Instant time;
   std::optional<Joules> energy;
@@ -123,7 +125,7 @@ struct GpuReading {
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
   std::optional<ClockLock> graphics_lock = {}, memory_lock = {};
-  /// What an ended lease had set and could not be restored yet, and why; empty: nothing.
+  /// Settings of ended leases that could not be restored yet, with the reason; empty if none.
   std::string restore_pending = {};
 };
 
