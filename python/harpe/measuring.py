@@ -373,7 +373,10 @@ _left_alone: list[_client.EnergyMeter] = []
 _lock = threading.Lock()
 _windows = 0
 _VARIABLES = (
+    "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
     "HARPE_NVML_LIBRARY",
     "HARPE_POWERCAP_ROOT",
     "HARPE_SIMULATION",
