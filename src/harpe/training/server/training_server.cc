@@ -38,10 +38,10 @@ namespace harpe::training {
 namespace {
 
 constexpr Seconds kTick{1};
-/// One for its requests, one for the events that it listens to.
+/// A rank uses one connection for its requests and one for its events.
 constexpr std::size_t kConnectionsOfARank = 2;
 constexpr std::size_t kMostConnections = kConnectionsOfARank * kMaxRanks;
-/// Of the store, the log and sockets that are listened on; kept connections to other servers.
+/// File descriptors of the store, the log and listening sockets; of connections to other servers.
 constexpr std::size_t kOtherFiles = 64, kFilesOfServers = 448;
 constexpr Seconds kLongestPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
@@ -49,10 +49,10 @@ constexpr Seconds kLookAtLease{0.1};
 constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
 
-/// How many connections there can be, which is told.
+/// Sets the maximum number of connections from the limit on open files, and logs it.
 void fit_connections(net::HttpLimits& limits, bool shared, net::ServerLog& log) {
   const std::uint64_t files = net::raise_file_limit();
-  // Where several servers share jobs, each request may be handed on over another connection.
+  // If several servers share jobs, each request may be forwarded over another connection.
   const std::size_t others = kOtherFiles + (shared ? kFilesOfServers : 0) + limits.reserve;
   const std::size_t fit = net::connections_within(files, others, shared ? 2 : 1);
   const std::size_t wanted = limits.connections > 0 ? limits.connections : kMostConnections;
@@ -69,7 +69,7 @@ void fit_connections(net::HttpLimits& limits, bool shared, net::ServerLog& log) 
 
 void watch_signals(net::ServerLoop& loop, net::ServerLog& log,
                    const std::function<void()>& reload) {
-  // A file at its limit is a store that does not work: that is told, and no reason to end.
+  // A file at its size limit is a store failure, which is reported; the server continues.
   std::signal(SIGXFSZ, SIG_IGN);
   loop.on_signals({SIGTERM, SIGINT, SIGHUP},
                   [&loop, &log, reload, terminal = net::ControllingTerminal()](int signal) {
@@ -85,7 +85,7 @@ void watch_signals(net::ServerLoop& loop, net::ServerLog& log,
 
 // --- Waiting for the database -------------------------------------------------------------------
 
-/// Does not name the database: anyone can read this response. The log names it.
+/// The response does not name the database, because anyone can read it. The log names it.
 net::HttpResponse waits(const net::HttpRequest& /*request*/) {
   net::HttpResponse response = net::native_error(
       503, "unavailable", "this server has just started and waits for its database");
@@ -98,13 +98,13 @@ net::HttpLimits without_bodies(net::HttpLimits limits) {
   return limits;
 }
 
-/// Responds 503 to every request while the server waits for its database, so that clients turn to
-/// another server, and probes and users see why. Without it their connections would hang, because
-/// the sockets listen already. Serves on a thread of its own until it is destroyed, which closes
-/// its connections; the sockets continue to listen.
+/// A server that responds 503 to every request while the main server waits for its database.
+/// Clients then try another server, and probes and users see the reason. Without it their
+/// connections would hang, because the sockets already listen. Serves on a thread of its own until
+/// it is destroyed, which closes its connections; the sockets continue to listen.
 class WaitingServer {
  public:
-  /// \param tls  of TCP; none: plain HTTP
+  /// \param tls  for TCP; nullopt for plain HTTP
   static Result<std::unique_ptr<WaitingServer>> serve(const std::vector<net::OpenSocket>& sockets,
                                                       const std::optional<net::TlsFiles>& tls,
                                                       net::HttpLimits limits, net::ServerLog& log);
@@ -149,14 +149,14 @@ WaitingServer::~WaitingServer() {
 }
 
 constexpr std::chrono::seconds kPauseBetweenTries(1);
-constexpr int kTriesBetweenLines = 60;  // of the log
-/// systemd gives a start 90 s. Each try extends that by a minute.
+constexpr int kTriesBetweenLines = 60;  // tries per line of the log
+/// systemd allows 90 s for a start. Each try extends this by a minute.
 constexpr const char* kStillStarting =
     "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=waiting for PostgreSQL";
 
-/// In its scope SIGTERM and SIGINT end the process at once. A handler is needed for the first
-/// process of a container, which ignores signals that it does not handle. No job has been served
-/// yet, so nothing has to be put in order; the file of a socket is taken over by the next start.
+/// A scope in which SIGTERM and SIGINT end the process at once. The first process of a container
+/// needs a handler, because the kernel ignores signals that it does not handle. No job has been
+/// served yet, so there is nothing to clean up; the next start takes over the file of a socket.
 class EndsOnSignals {
  public:
   EndsOnSignals() {
@@ -182,12 +182,12 @@ bool is_worth_waiting(const std::string& store, const Error& error) {
          error.code == ErrorCode::kUnavailable;
 }
 
-/// Opens the store. If it is a PostgreSQL that cannot be reached, tries again every second until it
-/// can, and says so in the log: a server that gave up would have to be started by hand. A database
-/// or role that does not exist is waited for, too. SIGTERM and SIGINT end the process at once, with
-/// status 0. Must be called before signals are handled. Fails if waiting does not help: a wrong
-/// password, a database of a later Harpe.
-/// \param when_away  called once, after the first attempt that failed
+/// Opens the store. If it is a PostgreSQL database that is unreachable, logs this and tries again
+/// every second: a server that gave up would have to be started by hand. It also waits for a
+/// database or role that does not exist. SIGTERM and SIGINT end the process at once, with status 0.
+/// Must be called before signals are handled. Fails if waiting does not help: a wrong password, a
+/// database of a later Harpe.
+/// \param when_away  called once, after the first attempt fails
 Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOptions& options,
                                            net::ServerLog& log,
                                            const std::function<void()>& when_away) {
@@ -205,7 +205,7 @@ Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOp
   }
 }
 
-/// \param url  where other servers reach this one
+/// \param url  of this server, for other servers
 Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
                                           const std::vector<net::OpenSocket>& sockets,
                                           const net::HttpLimits& limits, net::ServerLog& log) {
@@ -230,12 +230,12 @@ bool shares_store(const ServerOptions& options) {
   return url.ok() && url->kind == StoreUrl::Kind::kPostgresql;
 }
 
-/// What clients and other servers reach a socket by: "https://10.0.0.5:7787".
+/// Returns the URL of a socket for clients and other servers: "https://10.0.0.5:7787".
 std::string url_of(const net::OpenSocket& socket, bool tls) {
   return (tls ? "https://" : "http://") + socket.name.substr(0, socket.name.find(' '));
 }
 
-/// Where other servers reach this one; empty where there is no TCP.
+/// Returns the URL of this server for other servers; empty if it does not use TCP.
 std::string peer_url(const ServerOptions& options, const std::vector<net::OpenSocket>& sockets) {
   if (!options.peer_url.empty()) return options.peer_url;
   const auto tcp = std::ranges::find_if(sockets, &net::OpenSocket::is_tcp);
@@ -243,7 +243,7 @@ std::string peer_url(const ServerOptions& options, const std::vector<net::OpenSo
   return net::reachable_url(url_of(*tcp, options.tls.has_value()));
 }
 
-/// Null where no other server shares the store.
+/// Returns the owners of the jobs in a store that other servers share.
 Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, net::ServerLoop& loop,
                                                Hosting& hosting, Store& store,
                                                const std::shared_ptr<net::TokenKeys>& keys,
@@ -278,7 +278,7 @@ Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, net
 net::HttpLimits ServerOptions::default_limits() {
   net::HttpLimits limits{
       .connections = 0, .connections_per_user = 65'536, .buffered = 256UL * 1024 * 1024};
-  // A specification may be large and the network slow; a schedule may be waited for.
+  // A specification may be large and the network slow; a schedule request may wait for days.
   limits.request = Seconds{60};
   limits.response = Seconds{7.0 * 24 * 3600};
   limits.sizes.body_of = body_limit_of;
@@ -348,14 +348,14 @@ net::HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<ne
   return limits;
 }
 
-/// Takes over the jobs of the store, or shares them with its other servers.
-/// \returns  null where the store is this server's alone
+/// Takes over the jobs of the store, or shares them with the other servers of the store. Returns
+/// null if this server alone uses the store. \param store  null if nothing is stored
 Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, net::ServerLoop& loop,
-                                             Hosting& hosting, Store& store,
+                                             Hosting& hosting, Store* store,
                                              const std::shared_ptr<net::TokenKeys>& keys,
                                              net::ServerLog& log) {
   if (shares_store(options)) {
-    auto owners = HARPE_TRY(open_owners(options, loop, hosting, store, keys,
+    auto owners = HARPE_TRY(open_owners(options, loop, hosting, *store, keys,
                                         [&log](const std::string& line) { log.write(line); }));
     log.write("other servers of this database find this one at " + hosting.options().url);
     return owners;
@@ -367,7 +367,7 @@ Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, net::
   return std::unique_ptr<JobOwners>();
 }
 
-/// \returns  what the sockets are called
+/// Returns the names of the sockets.
 Result<std::vector<std::string>> serve_sockets(net::HttpServer& server,
                                                std::vector<net::OpenSocket>& sockets,
                                                const ServerOptions& options, net::ServerLog& log) {
@@ -403,7 +403,7 @@ Hosting::Options hosting_options(const ServerOptions& options, const std::string
           .url = url};
 }
 
-/// Whether the job's terms, if it has any, name a source that is offered.
+/// Returns an error if the job's carbon terms name a source that the server does not offer.
 Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
   if (spec.carbon.empty()) return ok_status();
   const CarbonTerms terms = HARPE_TRY(parse_carbon_terms(spec.carbon));
@@ -419,7 +419,7 @@ JobRegistry::Options registry_options(const ServerOptions& options, const Carbon
           .only_profile = options.only_profile};
 }
 
-/// What is done again and again while the server runs.
+/// Registers the periodic tasks of the server.
 void add_duties(const ServerOptions& options, net::ServerLoop& loop, Hosting& hosting,
                 ServerApi& api, JobOwners* owners) {
   loop.every(kTick, [&hosting, &api] {
@@ -431,7 +431,7 @@ void add_duties(const ServerOptions& options, net::ServerLoop& loop, Hosting& ho
     loop.every(kLookAround, [owners] { owners->tick(); });
     loop.every(kLookAtLease, [&hosting] { hosting.claims().watch_lease(); });
   }
-  // Those that are kept for a short time are soon gone, too.
+  // A short retention needs frequent pruning.
   const Seconds kept = options.lifetimes.keep_ended;
   const Seconds prune_period =
       kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
@@ -461,7 +461,8 @@ Status run_server(const ServerOptions& options,
   const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
   const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, sockets, limits, log));
 
-  // What posts to the loop goes before it, what clients reach after them.
+  // Objects that post to the loop are declared after it and destroyed before it. The server, which
+  // clients reach, is destroyed first.
   net::ServerLoop loop;
   Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
   const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
@@ -469,7 +470,7 @@ Status run_server(const ServerOptions& options,
   CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
-      HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
+      HARPE_TRY(take_jobs(options, loop, hosting, store.get(), keys, log));
   net::HttpServer* transport = nullptr;
   ServerApi api(registry, recurring_jobs,
                 {.token_keys = keys,
