@@ -5,7 +5,7 @@
 
 namespace harpe {
 
-// Without allocating: what is broken may be the heap.
+// Does not allocate: the heap itself might be broken.
 void end_at_broken_invariant(const char* file, int line, const char* condition,
                              const char* meaning) noexcept {
   std::fprintf(stderr, "harpe: %s:%d: broken invariant: %s (%s)\n", file, line, meaning, condition);

@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Invariants that are checked in every build, where going on would be worse than stopping: a plan
-/// from a broken flow, a GPU that two leases hold, a change that no process could undo.
+/// Invariants that are checked in every build, if continuing would be worse than stopping: a plan
+/// from a broken flow, a GPU held by two leases, a change that no process could undo.
 ///
-/// Only for what Harpe itself must have got right. What comes from outside (a file, a request, a
-/// driver, a database) is refused with an `Error`, however wrong it is.
+/// Only for Harpe's own invariants. External input (a file, a request, a driver, a database) is
+/// rejected with an `Error`, however wrong it is.
 
 namespace harpe {
 
-/// Says where, what did not hold and what that means, and ends the program.
+/// Prints the place, the broken condition and its meaning, and ends the program.
 [[noreturn]] void end_at_broken_invariant(const char* file, int line, const char* condition,
                                           const char* meaning) noexcept;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Time that never jumps, and a clock that tests can set.
+/// A monotonic clock, and a clock that tests can set.
 ///
 ///   harpe::ManualClock clock;  // or harpe::system_clock(), hw/system_clock.h
 ///   const harpe::Instant begin = clock.now();
@@ -14,7 +14,7 @@
 
 namespace harpe {
 
-/// A point in time: nanoseconds since an arbitrary start, the same for all processes of a machine
+/// A point in time: nanoseconds since an arbitrary start, which all processes of a machine share
 /// until it restarts.
 struct Instant {
   std::int64_t ns = 0;
@@ -27,7 +27,7 @@ struct Instant {
   }
 };
 
-/// Where time comes from. Thread-safe.
+/// A source of time. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -36,7 +36,7 @@ class Clock {
   virtual void sleep_until(Instant until) = 0;
 };
 
-/// A clock that moves only when it is set. Not thread-safe.
+/// A clock that advances only when it is set. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(Instant start = {}) : now_(start) {}

@@ -34,7 +34,7 @@ bool is_decimal_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// "0,05" or "-1,5e3".
+/// Returns true for "0,05" or "-1,5e3".
 bool has_decimal_comma(std::string_view cell) {
   const std::size_t comma = cell.find(',');
   if (comma == std::string_view::npos || comma == 0 || comma + 1 == cell.size()) return false;
@@ -44,7 +44,7 @@ bool has_decimal_comma(std::string_view cell) {
   return parse_number(number).has_value();
 }
 
-/// The cells of one line.
+/// Splitter of one line into cells.
 class LineSplitter {
  public:
   LineSplitter(std::string_view text, int line, char separator, Diagnostics& diagnostics)
@@ -107,8 +107,8 @@ class LineSplitter {
   std::size_t at_ = 0;
 };
 
-/// Reports the first control character of a line. csv_cell() writes spaces for them: two names that
-/// differ in one would become one name.
+/// Reports the first control character of a line. csv_cell() replaces it by a space, so that two
+/// names that differ only in it would become equal.
 void report_control(std::string_view content, int line, Diagnostics& diagnostics) {
   // A tab is white space: it separates columns or counts as a space.
   const auto* control =

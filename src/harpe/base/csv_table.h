@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A reader of CSV files by the names of their columns. Diagnostics have line and column.
+/// A reader of CSV files that finds columns by name. Diagnostics have line and column.
 ///
 ///   constexpr std::array kColumns = {"time", "energy"};
 ///   CsvTable table(text, kColumns, diagnostics);
@@ -60,7 +60,7 @@ class CsvTable {
     }
   }
 
-  /// Returns the line of the row, from 1.
+  /// Returns the line number of the row, from 1.
   int line() const { return row_->line; }
   const std::string& text(std::size_t column) { return cell(column).text; }
   /// Returns the number in a cell. Adds a diagnostic and returns `lowest` if the cell is not a
@@ -71,7 +71,8 @@ class CsvTable {
     refuse(column, "expected a number from " + shortest(lowest));
     return lowest;
   }
-  /// Returns the whole number in a cell. Adds a diagnostic and returns 1 if it is not one from 1.
+  /// Returns the whole number in a cell. Adds a diagnostic and returns 1 if the cell is not a whole
+  /// number from 1.
   int count(std::size_t column) {
     const auto value = parse_number(text(column));  // the files have "37.0", too
     if (value && *value >= 1 && *value <= std::numeric_limits<int>::max() &&

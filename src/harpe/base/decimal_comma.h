@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Numbers that are written with a decimal comma, which no reader takes.
+/// Detection of numbers with a decimal comma, which no reader accepts.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 namespace harpe {
 
 /// Returns "; use a point: 0.10 EUR/kWh" for "0,10 EUR/kWh", the end of a message. Empty if the
-/// text has no comma between digits, or more than one comma or point.
+/// text has no comma between digits, has more than one comma or point, or is over 40 bytes long.
 std::string decimal_comma_hint(std::string_view text);
 
 }  // namespace harpe

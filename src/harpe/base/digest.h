@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Digests of inputs and outputs, to tell whether two are the same. Not for security.
+/// Digests of inputs and outputs, for comparing them. Not for security.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 namespace harpe {
 
 /// Returns the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the text. For several texts, pass the hash
-/// of those before.
+/// of the preceding texts as `hash`.
 constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -23,7 +23,7 @@ inline std::string hexadecimal(std::uint64_t number) {
   return text;
 }
 
-/// Returns the hash as files contain it: "fnv1a64:00f8...".
+/// Returns the hash in the notation of files: "fnv1a64:00f8...".
 inline std::string digest_text(std::uint64_t hash) {
   return "fnv1a64:" + hexadecimal(hash);
 }

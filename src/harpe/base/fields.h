@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// A reader of an object's members (JSON or TOML) that keeps every error with its position, so that
-/// a user sees all of them at once.
+/// A reader of an object's members (JSON or TOML) that collects all errors with their positions.
 
 #include <cstdint>
 #include <optional>
@@ -15,16 +14,16 @@
 
 namespace harpe {
 
-/// What to do with unknown members. A client's request with one is refused. Stored state may have
-/// been written by a newer Harpe, so its unknown members are ignored.
+/// The treatment of unknown members. A client's request with an unknown member is refused. Stored
+/// state may have been written by a newer Harpe, so its unknown members are ignored.
 enum class Unknown : unsigned char { kRefused, kIgnored };
 
-/// Reads the members of one object. Each function returns nullopt (or null) if the member is
+/// A reader of the members of one object. Each function returns nullopt (or null) if the member is
 /// absent, and adds an error if it has another type or range. `finish` adds an error for each
 /// member that no function has read. Borrows the object and the diagnostics.
 class Fields {
  public:
-  /// \param name  of the object in messages: "gpu", "the file"
+  /// \param name  name of the object in messages: "gpu", "the file"
   Fields(const JsonValue& object, std::string name, Diagnostics& diagnostics);
 
   /// Returns a number within [lowest, highest].

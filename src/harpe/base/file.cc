@@ -22,7 +22,7 @@ Error failure(const fs::path& path, const std::string& what, int error) {
   return Error::io(path.string(), what + ": " + std::generic_category().message(error));
 }
 
-/// What a user may do about a file that cannot be read.
+/// Returns advice about a file that cannot be read.
 std::string hint(const fs::path& path, int error) {
   std::error_code ignored;
   if (error == EACCES) return "; ask its owner for the right to read it (see ls -l)";
@@ -42,7 +42,7 @@ std::string hint(const fs::path& path, int error) {
               : "";
 }
 
-/// Owns a file descriptor.
+/// Owner of a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -53,15 +53,15 @@ class Descriptor {
   }
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  /// Closes, and says whether the last data reached the file system.
+  /// Closes the file. Returns false if the last data did not reach the file system.
   bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
 };
 
-/// A new file in a directory, removed again unless it is renamed to its place. Where the file
-/// system can, it has no name until then, so that a killed process leaves none.
+/// A new file in a directory, removed again unless it is renamed to its final path. If the file
+/// system supports it, the file has no name until then, so that a killed process leaves none.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& directory) : directory_(directory), file_(create()) {}
@@ -89,12 +89,12 @@ class TemporaryFile {
  private:
   static std::string link_to(int file) { return "/proc/self/fd/" + std::to_string(file); }
 
-  // Not mkstemp: its files are readable by their owner only, whatever the umask says.
+  // Not mkstemp: its files are readable by their owner only, regardless of the umask.
   int create() {
     const int unnamed = ::open(directory_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
     if (unnamed >= 0) {
       if (::access(link_to(unnamed).c_str(), F_OK) == 0) return unnamed;
-      ::close(unnamed);  // without /proc it could have no name later
+      ::close(unnamed);  // without /proc it cannot get a name later
     }
     return with_free_name([](const fs::path& path) {
       return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -114,7 +114,7 @@ class TemporaryFile {
   }
 
   fs::path directory_;
-  fs::path path_;  ///< empty: it has no name
+  fs::path path_;  ///< empty if the file has no name
   Descriptor file_;
 };
 
@@ -131,7 +131,7 @@ fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Devices and pipes cannot be replaced by renaming; they are written to as they are.
+/// Writes to a device or pipe in place: renaming cannot replace it.
 Status write_device(const fs::path& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.ok()) return failure(path, "cannot open for writing", errno);
@@ -141,7 +141,7 @@ Status write_device(const fs::path& path, std::string_view content) {
 }
 
 /// Returns the content of `file`. Errors name `path`.
-/// \param regular  anything but a regular file is an error
+/// \param regular  true if anything but a regular file is an error
 Result<std::string> read_opened(const fs::path& path, const Descriptor& file, std::uint64_t limit,
                                 bool regular) {
   if (!file.ok()) {
@@ -159,7 +159,7 @@ Result<std::string> read_opened(const fs::path& path, const Descriptor& file, st
 
   const Error too_large =
       Error::io(path.string(), "is over the limit of " + std::to_string(limit) + " bytes");
-  // The size is only a hint: files of /proc say 0, pipes say nothing.
+  // The size is only a hint: it is 0 for files of /proc, and pipes have none.
   if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > limit) {
     return too_large;
   }
@@ -243,7 +243,7 @@ Status write_file(const fs::path& path, std::string_view content) {
   if (exists && S_ISDIR(status.st_mode)) return failure(path, "cannot write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) return write_device(path, content);
 
-  std::error_code unresolved;  // a link stays a link: its target is what is replaced
+  std::error_code unresolved;  // a link stays a link: its target is replaced
   const fs::path target = exists ? fs::canonical(path, unresolved) : path;
   if (unresolved) return failure(path, "cannot write", unresolved.value());
   TemporaryFile temporary(directory_of(target));

@@ -11,15 +11,15 @@
 
 namespace harpe {
 
-/// The size over which a file is refused if a reader names no other limit.
+/// Default limit of a file's size: larger files are rejected.
 inline constexpr std::uint64_t kFileLimit = 1ULL << 31;
 
-/// Returns the whole file, which must not be compressed. Fails with `kIo` naming the file when it
-/// cannot be read, is a directory, is over `limit` bytes, or fails `check_not_compressed`.
-/// "-" reads standard input.
+/// Reads a whole file, which must not be compressed. Fails with `kIo`, naming the file, if it
+/// cannot be read, is a directory, exceeds `limit` bytes, or fails `check_not_compressed`. "-"
+/// reads standard input.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
 
-/// Does the same as read_file, for content that may be compressed: for readers that decompress it
+/// Reads a file like `read_file`, but accepts compressed content: for readers that decompress it
 /// (harpe/command/input/input_file.h).
 Result<std::string> read_bytes(const std::filesystem::path& path, std::uint64_t limit = kFileLimit);
 
@@ -27,17 +27,16 @@ Result<std::string> read_bytes(const std::filesystem::path& path, std::uint64_t 
 /// and the command that decompresses it.
 Status check_not_compressed(const std::filesystem::path& path, std::string_view content);
 
-/// Does the same as read_file for regular files only. A pipe or a device is an error, and opening
-/// it does not wait: a running daemon reads files again that others may have replaced.
+/// Reads a file like `read_file`, but fails without blocking if `path` is a pipe or a device: a
+/// running daemon rereads files that others may have replaced.
 Result<std::string> read_regular_file(const std::filesystem::path& path,
                                       std::uint64_t limit = kFileLimit);
 
-/// Returns the `digest_text` of a regular file's content. Returns an empty text if the file cannot
-/// be read or is not regular: a pipe does not give its content twice.
+/// Returns the `digest_text` of a regular file's content; empty if the file cannot be read or is
+/// not regular (a pipe gives its content only once).
 std::string file_digest(const std::filesystem::path& path);
 
-/// Identifies a version of a file. If the stamps of a path differ, the file was replaced or written
-/// in between.
+/// The version of a file. If two stamps of a path differ, the file was replaced or changed between.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0;
   std::int64_t size = 0, seconds = 0, nanoseconds = 0;
@@ -49,19 +48,17 @@ FileStamp file_stamp(const std::filesystem::path& path);
 
 /// Writes `content` to a temporary file in the same directory, flushes it to the disk and renames
 /// it to `path`. On an error (full disk, no permission) removes the temporary file, leaves `path`
-/// as it was, and names it.
+/// unchanged and names `path` in the error. Writes to devices and pipes directly.
 Status write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Fails as `write_file` would if a small file cannot be written there now, and leaves nothing
-/// behind. Call it before long work whose result is written there; the disk may still fill up
-/// later.
+/// Fails like `write_file` if a small file cannot be written to `path` now; leaves no file behind.
+/// Call it before long work whose result is written there; the disk may still fill up later.
 Status check_writable(const std::filesystem::path& path);
 
-/// Does the same for files in a directory that may not exist yet.
+/// Checks the same for files in a directory that may not exist yet.
 Status check_writable_directory(const std::filesystem::path& path);
 
-/// Creates the directory and its parents if they are missing, and checks that files can be written
-/// into it.
+/// Creates the directory and its parents if they are missing; checks that it is writable.
 Status ensure_directory(const std::filesystem::path& path);
 
 }  // namespace harpe

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Random numbers that depend on their purpose and not on the numbers drawn before, so that
-/// processes get the same ones in any order.
+/// processes get the same numbers in any order.
 
 #include <cstdint>
 
@@ -19,12 +19,12 @@ constexpr std::uint64_t mixed(std::uint64_t seed, std::uint64_t purpose, std::ui
   return mixed(mixed(mixed(seed) ^ purpose) ^ number);
 }
 
-/// Uniform in [0, 1).
+/// Returns a uniform number in [0, 1).
 constexpr double uniform(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-/// Nearly standard normal, never beyond 6: the sum of 12 uniform numbers.
+/// Returns a nearly standard normal number, never beyond 6: the sum of 12 uniform numbers.
 constexpr double normal(std::uint64_t bits) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += uniform(bits = mixed(bits));

@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-/// How far the parser has read.
+/// The position of the parser in the text.
 struct Reading {
   const char* next = nullptr;        ///< the first character not yet read
   const char* line_start = nullptr;  ///< of the line of the last character read
@@ -55,7 +55,7 @@ class CountingIterator {
   Reading* reading_;
 };
 
-/// What nlohmann's message says after its own prefix, position and state, in printable characters.
+/// Returns nlohmann's message without its prefix, position and state, in printable characters.
 std::string readable(std::string_view message) {
   if (const auto column = message.find(", column "); column != std::string_view::npos) {
     if (const auto colon = message.find(": ", column); colon != std::string_view::npos) {
@@ -149,8 +149,8 @@ class Builder {
   /// Column of the last character read.
   int last_column() const { return static_cast<int>(reading_.next - reading_.line_start); }
 
-  /// Length in the text of the string whose closing quote was read last. Within it every quote has
-  /// an odd number of backslashes before it.
+  /// Returns the length, in the text, of the string whose closing quote was just read. Within it
+  /// every quote has an odd number of backslashes before it.
   int string_length() const {
     const char* const last = reading_.next - 1;
     const char* first = last;
@@ -163,7 +163,7 @@ class Builder {
     }
   }
 
-  /// A new value in the innermost open container, for a token of `length` that was read last.
+  /// Adds a value to the innermost open container, for a token of `length` that was just read.
   JsonValue& add(int length) {
     JsonValue* value = &root_;
     if (!open_.empty()) {
@@ -177,7 +177,7 @@ class Builder {
   }
 
   JsonValue& add_number(double number) {
-    // To see where a number ends, the parser reads one character more, unless the text ends.
+    // To find the end of a number, the parser reads one character past it, unless the text ends.
     const char* end = reading_.next;
     if (std::isdigit(static_cast<unsigned char>(end[-1])) == 0) --end;
     const char* first = end;
@@ -234,7 +234,7 @@ Result<JsonValue> parse_json(std::string_view text, const std::string& file) {
                     static_cast<int>(nul - line_start) + 1, "NUL byte: this is not a JSON text");
     return Error::invalid(std::move(diagnostics));
   }
-  // Nor would it mind a second byte order mark.
+  // It also accepts a second byte order mark.
   if (text != without_byte_order_mark(text)) {
     diagnostics.add(1, 1, "expected a JSON value, but there is a second byte order mark");
     return Error::invalid(std::move(diagnostics));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Members that several JSON documents have. Only for `.cc` files: the JSON library is large.
+/// Readers of members shared by JSON documents. Only for `.cc` files: the JSON library is large.
 
 #include <algorithm>
 #include <cmath>
@@ -21,14 +21,14 @@
 
 namespace harpe {
 
-// What a number from outside may be at most.
+// Limits of numbers in external input.
 inline constexpr int kHighestClock = 100'000;  // MHz
 inline constexpr double kLongestTime = 1e9;    // s
 inline constexpr double kMostEnergy = 1e18;    // J
 inline constexpr double kMostPower = 1e12;     // W
 inline constexpr std::size_t kLongestText = 256;
 
-/// Runs `read(fields, diagnostics)` over the members of an object. \param what  it is, for messages
+/// Runs `read(fields, diagnostics)` over the members of an object. \param what  name in messages
 template <class Read>
 Status read_object(const JsonValue& object, const std::string& what, const std::string& file,
                    Unknown unknown, Read read) {
@@ -54,14 +54,14 @@ Result<Value> read_document(std::string_view text, const std::string& what, Read
   return value;
 }
 
-/// A member that must be there: `value` of it, or an error.
+/// Returns the `value` of a required member. Adds an error if the member is absent.
 template <class Value>
 Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
   if (!value && fields.any(key) == nullptr) fields.error(key, "is missing");
   return std::move(value).value_or(Value{});
 }
 
-/// A text of at most `kLongestText` bytes; empty where there is none.
+/// Returns a text of at most `kLongestText` bytes; empty if the member is absent.
 inline std::string short_text(Fields& fields, std::string_view key) {
   std::string text = fields.text(key).value_or("");
   if (text.size() > kLongestText) {
@@ -70,7 +70,7 @@ inline std::string short_text(Fields& fields, std::string_view key) {
   return text;
 }
 
-/// Members that may be absent: `value` stays what it is then.
+/// Reads an optional member; `value` stays unchanged if it is absent.
 template <class Number>
 void read_count(Fields& fields, std::string_view key, int lowest, int highest, Number& value) {
   if (const auto given = fields.integer(key, lowest, highest)) value = static_cast<int>(*given);
@@ -81,7 +81,7 @@ inline void read_number(Fields& fields, std::string_view key, double lowest, dou
   if (const auto given = fields.number(key, lowest, highest)) value = *given;
 }
 
-/// A list of whole megahertz; an error where it is none or holds more than `most`.
+/// Returns a list of whole megahertz. Adds an error if it is not a list of at most `most` clocks.
 inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, std::size_t most,
                                           int lowest = 0) {
   std::vector<Megahertz> clocks;
@@ -108,7 +108,7 @@ inline nlohmann::ordered_json clocks_json(const std::vector<Megahertz>& clocks) 
   return list;
 }
 
-/// A number, or null, which is NaN.
+/// Returns a number; NaN if the member is null or absent.
 inline double number_or_null(Fields& fields, std::string_view key, double lowest, double highest) {
   const JsonValue* value = fields.any(key);
   if (value == nullptr || value->type == JsonValue::Type::kNull)
@@ -116,7 +116,7 @@ inline double number_or_null(Fields& fields, std::string_view key, double lowest
   return fields.number(key, lowest, highest).value_or(0);
 }
 
-/// A list of as many numbers as that; an error where it is none.
+/// Returns a list of `size` numbers. Adds an error if the member is not such a list.
 inline std::vector<double> read_list(Fields& fields, std::string_view key, std::size_t size) {
   std::vector<double> values;
   const JsonValue* list = fields.any(key);

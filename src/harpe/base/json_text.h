@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// JSON values as text, and back. Only for `.cc` files: the JSON library is large. Its parser and
-/// its writer are compiled here once, not in each file that calls them.
+/// Conversion between JSON values and text. Only for `.cc` files: the JSON library is large. Its
+/// parser and its writer are compiled once, here, instead of in each file that calls them.
 
 #include <concepts>
 #include <nlohmann/json.hpp>
@@ -10,20 +10,18 @@
 
 namespace harpe {
 
-/// A document on one line. Bytes that are not UTF-8, such as in a name that a client chose, are
-/// replaced.
+/// Returns a document on one line. Replaces bytes that are not UTF-8, such as in a client's name.
 std::string json_line(const nlohmann::ordered_json& document);
 template <std::same_as<nlohmann::json> Json>
 std::string json_line(const Json& document) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
-/// The same on many lines, by `indent`, without a line end.
+/// Returns a document on several lines, indented by `indent`, without a final line end.
 std::string json_lines(const nlohmann::ordered_json& document, int indent);
 
-/// The document of a text that Harpe wrote itself. \throws nlohmann::json::parse_error  where it is
-/// none
+/// Parses a text that Harpe itself wrote. \throws nlohmann::json::parse_error  if it is not JSON
 nlohmann::ordered_json own_json(std::string_view text);
-/// The document of a text from outside; `is_discarded()` where it is none.
+/// Parses a text from outside; returns a value with `is_discarded()` if it is not JSON.
 nlohmann::ordered_json json_or_discarded(std::string_view text);
 
 }  // namespace harpe

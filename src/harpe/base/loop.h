@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One thread on which pieces of work take turns.
+/// A thread that runs pieces of work one at a time.
 
 #include <functional>
 
@@ -11,9 +11,9 @@ namespace harpe {
 class Loop {
  public:
   virtual ~Loop() = default;
-  /// Done in the order in which it comes. From any thread.
+  /// Runs `work` on the loop's thread, in the order of the calls. Callable from any thread.
   virtual void post(std::function<void()> work) = 0;
-  /// Done once `delay` has passed. On the loop's thread.
+  /// Runs `work` once `delay` has passed. Callable only on the loop's thread.
   virtual void after(Seconds delay, std::function<void()> work) = 0;
 };
 

@@ -1,17 +1,16 @@
 #pragma once
 /// \file
-/// Locks that clang checks: which mutex guards a member, and which a function needs held, is said
-/// in the code, and `-Wthread-safety` refuses what breaks it. Elsewhere the annotations are
-/// nothing. See https://clang.llvm.org/docs/ThreadSafetyAnalysis.html; names and manner follow
-/// abseil.
+/// Locks that clang checks: the code states which mutex guards a member and which a function
+/// requires, and `-Wthread-safety` rejects violations. Other compilers ignore the annotations. See
+/// https://clang.llvm.org/docs/ThreadSafetyAnalysis.html; names and conventions follow abseil.
 ///
 ///     mutable Mutex mutex_;
 ///     int count_ HARPE_GUARDED_BY(mutex_) = 0;
 ///     void add_one() HARPE_REQUIRES(mutex_) { ++count_; }
 ///     void add() { const MutexLock lock(mutex_); add_one(); }
 ///
-/// A lambda is a function of its own to the analysis: one that runs while the lock is held says so,
-/// `[this]() HARPE_REQUIRES(mutex_) { return count_ > 0; }`.
+/// The analysis treats a lambda as a separate function. A lambda that runs while the lock is held
+/// must declare it, `[this]() HARPE_REQUIRES(mutex_) { return count_ > 0; }`.
 
 #include <chrono>
 #include <condition_variable>
@@ -24,22 +23,22 @@
 #define HARPE_THREAD_ATTRIBUTE(x)
 #endif
 
-/// Of a member: read and written only with this mutex held.
+/// For a member: read and written only while this mutex is held.
 #define HARPE_GUARDED_BY(x) HARPE_THREAD_ATTRIBUTE(guarded_by(x))
-/// Of a pointer: what it points to is.
+/// For a pointer: its target is read and written only while this mutex is held.
 #define HARPE_PT_GUARDED_BY(x) HARPE_THREAD_ATTRIBUTE(pt_guarded_by(x))
-/// Of a function: called with these held, and they stay so.
+/// For a function: the caller holds these mutexes, before and after the call.
 #define HARPE_REQUIRES(...) HARPE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-/// Of a function: called without these, as it takes them itself.
+/// For a function: the caller must not hold these mutexes, because the function acquires them.
 #define HARPE_EXCLUDES(...) HARPE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define HARPE_ACQUIRE(...) HARPE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define HARPE_RELEASE(...) HARPE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
-/// Of a function that the analysis cannot follow; says why beside it.
+/// For a function that the analysis cannot follow; a comment beside it gives the reason.
 #define HARPE_NO_THREAD_SAFETY_ANALYSIS HARPE_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace harpe {
 
-/// A `std::mutex` that the analysis knows.
+/// A `std::mutex` for the analysis.
 class HARPE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   Mutex() = default;
@@ -54,7 +53,7 @@ class HARPE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex while it lives, but between `unlock` and `lock`.
+/// A lock that holds a mutex during its lifetime, except between `unlock` and `lock`.
 class HARPE_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) HARPE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -78,8 +77,9 @@ class HARPE_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   bool held_ = true;
 };
 
-/// A `std::condition_variable` for a `Mutex`, which is held before and after each wait. What a
-/// predicate reads is guarded by it: the predicate says `HARPE_REQUIRES`, and is only called here.
+/// A `std::condition_variable` for a `Mutex`, which is held before and after each wait. The mutex
+/// guards the data that a predicate reads: declare the predicate, which only this class calls, with
+/// `HARPE_REQUIRES`.
 class CondVar {
  public:
   template <class Predicate>
@@ -87,7 +87,7 @@ class CondVar {
     Borrowed lock(mutex);
     condition_.wait(lock.lock, std::move(holds));
   }
-  /// Until it holds, or the time is over; whether it holds.
+  /// Waits until the predicate holds or the time is over. Returns the value of the predicate.
   template <class Time, class Predicate>
   bool wait_for(Mutex& mutex, const Time& time, Predicate holds)
       HARPE_REQUIRES(mutex) HARPE_NO_THREAD_SAFETY_ANALYSIS {
@@ -104,7 +104,7 @@ class CondVar {
   void notify_all() { condition_.notify_all(); }
 
  private:
-  /// The lock of another, as the standard library wants it.
+  /// The caller's lock as a `std::unique_lock`, which the standard library requires.
   struct Borrowed {
     explicit Borrowed(Mutex& mutex) : lock(mutex.mutex_, std::adopt_lock) {}
     Borrowed(const Borrowed&) = delete;

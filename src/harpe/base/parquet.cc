@@ -11,10 +11,10 @@ namespace harpe {
 namespace {
 
 constexpr std::string_view kMagic = "PAR1";
-constexpr std::size_t kMostRows = 200'000'000;  // a page's bytes are a signed 32-bit number
+constexpr std::size_t kMostRows = 200'000'000;  // the size of a page is a signed 32-bit number
 
-/// Thrift's compact protocol, as far as the metadata of a file needs it. Fields of a struct must be
-/// written by rising number.
+/// Writer of Thrift's compact protocol, limited to the metadata of a file. Fields of a struct must
+/// be written by rising number.
 class Thrift {
  public:
   void integer(int field, std::int64_t value, bool is_long = false) {
@@ -33,7 +33,7 @@ class Thrift {
   void begin_texts(int field, std::size_t size) { begin_list(field, kBinary, size); }
   void begin_structs(int field, std::size_t size) { begin_list(field, kStruct, size); }
 
-  // Elements of the list that was begun last:
+  // Elements of the newest list:
   void element(std::int64_t value) { varint(zigzag(value)); }
   void element(std::string_view value) { bytes(value); }
   void begin_element() {

@@ -4,9 +4,9 @@
 ///
 ///   const std::string file = harpe::parquet_table({{"time_s", times}, {"job_w", watts}});
 ///
-/// The file has one row group, and each column one uncompressed page of required doubles: what
-/// every reader of the format reads (https://parquet.apache.org/docs/file-format). Debian 12 has no
-/// library that writes it.
+/// The file has one row group, and each column has one uncompressed page of required doubles: a
+/// form that every reader of the format supports (https://parquet.apache.org/docs/file-format).
+/// Debian 12 has no library that writes it.
 
 #include <span>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Measured energies that cannot be: a counter that wrapped, a unit that is wrong.
+/// Detection of impossible energy measurements: a counter that wrapped, a wrong unit.
 
 #include <cmath>
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace harpe {
 
-/// Above the power of any GPU. The highest limits in 2026 are 1.4 kW.
+/// A power above that of any GPU. The highest power limits in 2026 are 1.4 kW.
 inline constexpr Watts kMostGpuPower{5000};
-/// Power may exceed the limit of a GPU for some milliseconds, so sensors show more. Twice the limit
-/// is more than was ever seen.
+/// Power may exceed the limit of a GPU for some milliseconds, so sensors may report more than the
+/// limit. Twice the limit is more than was ever observed.
 inline constexpr double kMostOverLimit = 2;
 
-/// Returns why devices cannot have used this energy, as text for a user. Empty if they can, or if
-/// the energy is NaN (not measured).
+/// Returns the reason why devices cannot have used this energy, as text for a user; empty if they
+/// can, or if the energy is NaN (not measured).
 /// \param error  half-width of the energy's 95 % interval. The energy is impossible only if the
-///               interval of three times that width has no possible value.
+///               interval of three times this width has no possible value.
 /// \param most   highest power of all devices together
 inline std::string why_impossible(Joules energy, Joules error, Seconds time, Watts most) {
   const Joules farthest = 3 * error, limit = most * time;

@@ -46,7 +46,7 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
   return *value * scale;
 }
 
-/// Of quantities separated by commas.
+/// Parses quantities separated by commas.
 template <class Quantity>
 Result<std::vector<Quantity>> parse_list(std::string_view text,
                                          Result<Quantity> (*parse)(std::string_view)) {

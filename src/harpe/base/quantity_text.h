@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Quantities as users write them ("250ms", "83.64", "5%", "1.2x") and read them.
+/// Quantities in the notation of users ("250ms", "83.64", "5%", "1.2x"): parsers and formatters.
 
 #include <cstddef>
 #include <optional>
@@ -13,23 +13,23 @@
 
 namespace harpe {
 
-/// Seconds; accepts the suffixes ns, us, ms, s, min, h, d. Not negative.
+/// Parses seconds; accepts the suffixes ns, us, ms, s, min, h, d. Not negative.
 Result<Seconds> parse_seconds(std::string_view text);
-/// Seconds separated by commas, at least one.
+/// Parses a list of seconds separated by commas, at least one.
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);
-/// Watts; accepts the suffixes mW, W, kW, MW. Not negative.
+/// Parses watts; accepts the suffixes mW, W, kW, MW. Not negative.
 Result<Watts> parse_watts(std::string_view text);
-/// One or more of them, separated by commas.
+/// Parses a list of watts separated by commas, at least one.
 Result<std::vector<Watts>> parse_watts_list(std::string_view text);
-/// A percentage, with or without `%`: 5% and 5 are the same. Not negative.
+/// Parses a percentage, with or without `%`: 5% and 5 are the same. Not negative.
 Result<double> parse_percent(std::string_view text);
-/// Whether it may be meant as a fraction: a bare number below 1, such as 0.05 for 5 %.
+/// Returns true if the text may be meant as a fraction: a bare number below 1 (0.05 for 5 %).
 bool may_be_fraction(std::string_view text);
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 Result<double> parse_share(std::string_view text);
-/// A whole number from `low` to `high`.
+/// Parses a whole number from `low` to `high`.
 Result<int> parse_count(std::string_view text, int low, int high);
-/// Returns the function that reads such a number, for an option.
+/// Returns a parser of whole numbers from `low` to `high`, for an option.
 inline auto count_within(int low, int high) {
   return [low, high](std::string_view text) { return parse_count(text, low, high); };
 }
@@ -41,17 +41,17 @@ struct TimeOrFactor {
 };
 Result<TimeOrFactor> parse_time_or_factor(std::string_view text);
 
-/// `value` with that many digits after the point.
+/// Returns `value` with `decimals` digits after the point.
 std::string fixed(double value, int decimals);
-/// "5.0 %"; never "-0.0 %".
+/// Returns a percentage such as "5.0 %"; never "-0.0 %".
 std::string percent_text(double percent, int decimals);
-/// "+5.0 %": a fraction by which something is more.
+/// Returns a relative change with its sign: "+5.0 %".
 std::string change_text(double fraction);
-/// Seconds with as many digits as matter: "16.0312 s", "4.21 ms".
+/// Returns seconds with the significant digits: "16.0312 s", "4.21 ms".
 std::string seconds_text(double seconds);
-/// "3 pipelines", "1 rank", "2 micro-batches".
+/// Returns a count with its noun: "3 pipelines", "1 rank", "2 micro-batches".
 std::string counted(std::size_t count, const std::string& noun);
-/// "10 min", "2 h 30 min".
+/// Returns a duration such as "10 min" or "2 h 30 min".
 std::string duration_text(Seconds duration);
 
 }  // namespace harpe

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// Many whole numbers in few words.
+/// Whole numbers as short text.
 
 #include <span>
 #include <string>
 
 namespace harpe {
 
-/// "0-7, 12": rising numbers, those that follow each other as a range. Empty for none.
+/// Returns rising numbers with runs of consecutive numbers as ranges: "0-7, 12". Empty for none.
 std::string ranges_text(std::span<const int> numbers);
 
 }  // namespace harpe

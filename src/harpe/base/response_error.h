@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a server's response to a request that failed means: the inverse of `native_error`.
+/// The error in a server's response to a failed request: the inverse of `native_error`.
 
 #include <string>
 #include <string_view>
@@ -10,11 +10,12 @@
 
 namespace harpe {
 
-/// The code of that name; else what the HTTP status says.
+/// Returns the code with this name; if there is none, the code for the HTTP status.
 ErrorCode response_code(std::string_view name, int status);
 
-/// {"error": {"code", "message"}}, {"error": "..."}, or what else said no.
-/// \param server  whom the message names: "the agent"
+/// Returns the error in `body`: {"error": {"code", "message"}} or {"error": "..."}. For any other
+/// body, the message has the status and the beginning of the body.
+/// \param server  name of the server in the message: "the agent"
 Error response_error(int status, const std::string& body, const std::string& server);
 
 }  // namespace harpe

@@ -14,29 +14,29 @@
 
 namespace harpe {
 
-/// The kind of a failure. Tables map it to exit status, HTTP status and Python exception.
+/// The kind of a failure. Tables map each kind to exit status, HTTP status and Python exception.
 enum class ErrorCode {
-  kInvalidInput,  ///< what the caller gave is wrong; the diagnostics say where
+  kInvalidInput,  ///< the caller's input is wrong; the diagnostics have the positions
   kInfeasible,    ///< well-formed, but no solution exists (a deadline below the fastest plan)
   kIo,            ///< a file or directory could not be read or written
-  kRefused,       ///< a check refused what it was given (`harpe verify`)
+  kRefused,       ///< a check rejected its input (`harpe verify`)
   kNotFound,      ///< no such device, lease or job
-  kNoPermission,  ///< the caller, or this process, may not do that; the error says what would help
-  kNotSupported,  ///< this device or driver cannot do that
+  kNoPermission,  ///< the caller or this process lacks a permission; the error names the remedy
+  kNotSupported,  ///< this device or driver lacks the function
   kUnavailable,   ///< temporary: device lost, driver or agent not running, no response in time
-  kConflict,      ///< another client or process holds it
+  kConflict,      ///< another client or process holds the resource
   kInternal,      ///< a broken invariant: a defect of Harpe
 };
 
-/// Exit status of the command line for a failure: 2 for input, infeasible, not found and I/O; 1 for
-/// refusal; 69 for not supported and unavailable; 75 for a conflict; 77 for no permission; 70 for a
-/// defect (sysexits.h).
+/// Returns the exit status of the command line for a failure: 2 for input, infeasible, not found
+/// and I/O; 1 for refusal; 69 for not supported and unavailable; 75 for a conflict; 77 for no
+/// permission; 70 for a defect (sysexits.h).
 int exit_status(ErrorCode code);
 
-/// Returns the name in JSON responses, on the command line and over HTTP: "invalid_input".
+/// Returns the name used in JSON responses, on the command line and over HTTP: "invalid_input".
 std::string_view name_of(ErrorCode code);
 
-/// One error in an input, with its position. `line` and `column` count from 1; 0: not known.
+/// One error in an input, with its position. `line` and `column` count from 1; 0 if not known.
 struct Diagnostic {
   std::string file = {};
   int line = 0;
@@ -47,7 +47,7 @@ struct Diagnostic {
   std::string text() const;
 };
 
-/// Collects the diagnostics of one reader up to a limit, so that a user sees all of them at once.
+/// The diagnostics of one reader, collected up to a limit, so that a user sees all of them at once.
 class Diagnostics {
  public:
   static constexpr std::size_t kLimit = 20;
@@ -59,7 +59,7 @@ class Diagnostics {
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
 
-  /// Returns the diagnostics, with a last one that counts those beyond the limit.
+  /// Returns the diagnostics; if some exceed the limit, the last one counts them.
   std::vector<Diagnostic> take();
 
  private:
@@ -68,7 +68,7 @@ class Diagnostics {
   std::size_t count_ = 0;
 };
 
-/// A failure, with what a user needs to mend it.
+/// A failure, with the information a user needs to fix it.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kInternal;
   std::vector<Diagnostic> diagnostics;
@@ -93,17 +93,17 @@ struct [[nodiscard]] Error {
     return {ErrorCode::kInternal, {{.message = std::move(message)}}};
   }
 
-  /// Returns all diagnostics, one a line.
+  /// Returns all diagnostics, one per line.
   std::string text() const;
 };
 
 /// Prints that a result lacks the value (or the error) that was read from it, and ends the program,
-/// in every build: whatever ran on without it would do more harm.
+/// in every build: running on without the value would do more harm.
 [[noreturn]] void end_without_value(const Error& error);
 [[noreturn]] void end_without_error();
 
-/// A value or an `Error`. Call `ok()` before reading either; reading the one that is not there ends
-/// the program. A result does not convert to bool: for a `Result<bool>`, `if (found)` could mean
+/// A value or an `Error`. Call `ok()` before reading either; reading the absent one ends the
+/// program. A result does not convert to bool: for a `Result<bool>`, `if (found)` could mean
 /// success or the value.
 template <class T>
 class [[nodiscard]] Result {
@@ -146,8 +146,8 @@ inline Status ok_status() {
   return std::monostate{};
 }
 
-/// The value of a result; where it is an error, the function in which this stands returns the
-/// error.
+/// Evaluates to the value of a result. If the result is an error, returns the error from the
+/// enclosing function.
 ///
 ///     const Profile profile = HARPE_TRY(read_profile(path));
 ///     HARPE_TRY(check(profile));

@@ -31,7 +31,7 @@ MeanWithError mean_with_error(std::span<const double> values) {
 }
 
 MeanWithError mean_with_error(std::span<const double> values, std::span<const double> errors) {
-  constexpr double kLeastError = 1e-4;  // relative: no value is known better
+  constexpr double kLeastError = 1e-4;  // relative: no value is more precise
   const MeanWithError plain = mean_with_error(values);
   const double least = square(kLeastError * plain.mean);
   if (values.size() < 2 || least == 0) return plain;

@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLock = "lock";
-constexpr int kMostLooked = 100'000;  // entries of a crowded folder
+constexpr int kMostLooked = 100'000;  // entries to check in a crowded folder
 constexpr std::size_t kMostHostName = 255;
 
-/// Name of this machine. Some network file systems keep locks on the machine that took them, so a
-/// free lock says nothing of another machine's processes.
+/// Returns the name of this machine. Some network file systems keep locks local to a machine, so a
+/// free lock proves nothing about the processes of another machine.
 std::string host_name() {
   std::array<char, kMostHostName + 1> name{};
   (void)::gethostname(name.data(), kMostHostName);
@@ -49,7 +49,8 @@ bool is_safe(const fs::path& parent) {
   return (status.st_mode & S_ISVTX) != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// A folder without a lock file is kept: its owner may just be making it, or it is not Harpe's.
+/// Removes a folder if its lock is free. Keeps a folder without a lock file: its owner might be
+/// creating it, or it is not Harpe's.
 void remove_if_abandoned(const fs::path& path) {
   const UniqueFd folder(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
@@ -79,17 +80,16 @@ void remove_abandoned(const fs::path& parent) {
   }
 }
 
-/// Locks a folder that was just made. Returns nullopt if another process found it without a lock
-/// first, and removes it.
+/// Locks a new folder. Returns nullopt if another process locked it first, to remove it.
 Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
-  // Without O_CLOEXEC: a command or an agent that uses the folder may outlive its maker.
+  // Without O_CLOEXEC: a command or an agent that uses the folder can outlive its maker.
   UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (!lock) {
     return Error::io(file.string(), "cannot be made: " + std::generic_category().message(errno));
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::optional<UniqueFd>();
-    return std::optional(std::move(lock));  // a file system without locks, where none is abandoned
+    return std::optional(std::move(lock));  // without locks no folder counts as abandoned
   }
   struct stat opened{}, there{};
   if (::fstat(lock.get(), &opened) != 0 || ::lstat(file.c_str(), &there) != 0 ||

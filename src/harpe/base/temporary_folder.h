@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// A folder for the temporary files of one process, removed also after that process was killed.
+/// A folder for the temporary files of one process, removed even if that process is killed.
 ///
-/// The folder holds a file `lock`, which the process that made it keeps locked (flock), and with
-/// it each process that it starts: the kernel releases the lock when the last of them ends, however
-/// it ends. The file names the machine: on network file systems, locks may hold on one machine
-/// only. Before such a folder is made, those beside it are removed that belong to the same user,
-/// name this machine, and that no process has locked.
+/// The folder contains a file `lock`, which the process that made it and the processes that it
+/// starts keep locked (flock): the kernel releases the lock when the last of them ends, however it
+/// ends. The file contains the name of the machine, because on network file systems locks may hold
+/// on one machine only. Before a new folder is made, abandoned folders beside it are removed: those
+/// of the same user and this machine that no process has locked.
 
 #include <filesystem>
 #include <string>
@@ -18,14 +18,14 @@
 
 namespace harpe {
 
-/// Not thread-safe.
+/// A temporary folder; the destructor removes it with all its contents. Not thread-safe.
 class TemporaryFolder {
  public:
-  /// Makes `harpe-KIND-XXXXXX`, which its user alone can enter, in the folder that TMPDIR names; in
-  /// /tmp where there is no such folder or its name is longer than `longest_parent` bytes. `kIo`
-  /// where it cannot be made.
+  /// Makes `harpe-KIND-XXXXXX`, accessible only to its user, in the folder that TMPDIR names, or in
+  /// /tmp if this folder does not exist or its name is longer than `longest_parent` bytes. Fails
+  /// with `kIo` if it cannot be made.
   static Result<TemporaryFolder> make(std::string_view kind, std::size_t longest_parent = 4096);
-  /// The same in this folder, and hidden: `.harpe-KIND-XXXXXX`.
+  /// Makes a hidden folder, `.harpe-KIND-XXXXXX`, in `parent`.
   static Result<TemporaryFolder> make_hidden(const std::filesystem::path& parent,
                                              std::string_view kind);
   TemporaryFolder(TemporaryFolder&& other) noexcept
@@ -44,7 +44,7 @@ class TemporaryFolder {
   static Result<TemporaryFolder> make_in(const std::filesystem::path& parent,
                                          const std::string& beginning);
 
-  std::filesystem::path path_;  ///< empty: moved from
+  std::filesystem::path path_;  ///< empty if moved from
   UniqueFd lock_;
 };
 

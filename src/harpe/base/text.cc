@@ -20,7 +20,8 @@ std::optional<Number> parse_whole(std::string_view text) {
   return value;
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) that turn `a` into `b`.
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) that turn
+/// `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -33,7 +33,7 @@ std::string shortest(double value, int decimals);
 /// digits: "4 321 574.1".
 std::string grouped(double value, int decimals);
 
-/// True for an ASCII control character: any below the space, and DEL. Bytes of UTF-8 are none.
+/// Returns true for an ASCII control character: below the space, or DEL. Other bytes are false.
 constexpr bool is_control(char c) {
   return (c >= 0 && c < ' ') || c == '\x7f';
 }
@@ -41,7 +41,7 @@ constexpr bool is_control(char c) {
 /// Returns the text in lower case; only ASCII letters change.
 std::string lower(std::string_view text);
 
-/// Returns the text in single quotes for a message: bytes that are not printable ASCII as `\\xNN`,
+/// Returns the text in single quotes for a message: bytes other than printable ASCII as `\\xNN`,
 /// cut after `limit` bytes.
 std::string in_quotes(std::string_view text, std::size_t limit = 40);
 
@@ -50,7 +50,7 @@ std::string in_quotes(std::string_view text, std::size_t limit = 40);
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
-/// Returns the parts of the text between commas, trimmed: "a, b" has "a" and "b".
+/// Returns the parts of the text between commas, trimmed: "a" and "b" for "a, b".
 std::vector<std::string> split_list(std::string_view text);
 
 /// Returns the words of a text. A number with its groups of digits, its "%" or its unit is one

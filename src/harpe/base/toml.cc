@@ -39,7 +39,8 @@ void append_utf8(std::string& text, std::uint32_t code) {
   byte(0x80 | (code & 0x3f));
 }
 
-/// A number of TOML in decimal, without what `parse_number` does not know; nothing if it is none.
+/// Returns a decimal number of TOML in the form that `parse_number` reads; nullopt if it
+/// is not one.
 std::optional<std::string> decimal(std::string_view word) {
   std::string text;
   for (std::size_t i = 0; i < word.size(); ++i) {
@@ -57,25 +58,25 @@ std::optional<std::string> decimal(std::string_view word) {
 
 using Type = JsonValue::Type;
 
-/// Positions of a table's members by their keys, and what may not be opened again.
+/// The members of a table by key, and how the table was defined: some may not be opened again.
 struct Index {
   struct Member {
     std::size_t at = 0;
     std::unique_ptr<Index> index;
   };
   std::map<std::string, Member, std::less<>> members;
-  bool has_header = false;        ///< [a.b] has opened it
-  bool is_inline = false;         ///< {...}
-  std::unique_ptr<Index> newest;  ///< of a list that [[a.b]] has opened: its last table
+  bool has_header = false;        ///< opened by [a.b]
+  bool is_inline = false;         ///< opened by {...}
+  std::unique_ptr<Index> newest;  ///< last table of a list opened by [[a.b]]; null if there is none
 };
 
-/// Beside the value, which moves as its parent grows.
+/// A table's value and index. They are separate because the value moves when its parent grows.
 struct Table {
   JsonValue* value;
   Index* index;
 };
 
-/// Member `key` of a table, made where it is missing.
+/// Returns member `key` of a table; adds it if it is missing.
 Table member(const Table& table, const std::string& key) {
   const auto [found, added] = table.index->members.try_emplace(key);
   Index::Member& one = found->second;
@@ -86,10 +87,10 @@ Table member(const Table& table, const std::string& key) {
   return {&table.value->members[one.at].second, one.index.get()};
 }
 
-/// Not by a library: of malformed text that toml_fuzz finds within minutes ("[=", "a=[}", U+3001
-/// outside of strings, and in strings after the end of a line) toml++ 3.3, which Debian 12 has,
-/// runs into assertions and undefined behaviour; as deep as a key has dots, it frees tables by
-/// recursion; it stops at the first error, and forgets the order of keys.
+/// A reader of our own instead of a library: on malformed text that toml_fuzz finds within minutes
+/// ("[=", "a=[}", U+3001 outside of strings, and in strings after the end of a line) toml++ 3.3,
+/// the version of Debian 12, runs into assertions and undefined behaviour; it frees tables by
+/// recursion as deep as a key has dots; it stops at the first error, and loses the order of keys.
 class Reader {
  public:
   Reader(std::string_view text, Diagnostics& diagnostics)
@@ -99,7 +100,8 @@ class Reader {
     JsonValue root;
     root.type = Type::kObject;
     root.line = root.column = 1;
-    // A table whose header has an error: its entries are read for their own diagnostics only.
+    // Receives the entries below a header with an error, which are read only for
+    // their own diagnostics.
     JsonValue nowhere = root;
     Index index_of_root, index_of_nowhere;
     const Table whole{&root, &index_of_root};
@@ -137,7 +139,7 @@ class Reader {
     return at_end() || peek() == '\n' || text_.substr(at_).starts_with("\r\n");
   }
 
-  /// Reports what was expected here; always false, to be returned.
+  /// Reports an error at the current position. Always returns false, for callers to return.
   bool error(std::string message) { return fault_at(line_, column(), std::move(message)); }
   bool fault_at(int line, int column, std::string message) {
     diagnostics_.add(line, column, std::move(message));
@@ -153,7 +155,7 @@ class Reader {
   void skip_comment() {
     if (peek() == '#') skip_line();
   }
-  /// White space, line ends and comments.
+  /// Skips white space, line ends and comments.
   void skip_empty() {
     while (!at_end()) {
       skip_blanks();
@@ -170,7 +172,7 @@ class Reader {
     value.column = value.key_column = column();
   }
 
-  /// `[a.b]` or `[[a.b]]`: the table it opens, if it may.
+  /// Reads `[a.b]` or `[[a.b]]`. Returns the table that it opens; nullopt after an error.
   std::optional<Table> read_header(const Table& root) {
     JsonValue here;
     start(here, Type::kObject);
@@ -225,7 +227,7 @@ class Reader {
     return std::nullopt;
   }
 
-  /// `a.b = value` into the table.
+  /// Reads `a.b = value` into the table.
   bool read_entry(const Table& table, int depth = 0) {  // NOLINT(misc-no-recursion)
     const int key_line = line_;
     const int key_column = column();
@@ -261,7 +263,7 @@ class Reader {
     return true;
   }
 
-  /// Keys with dots between them, and the blanks around.
+  /// Reads keys separated by dots, and the blanks around them.
   bool read_keys(std::vector<std::string>& keys) {
     while (true) {
       skip_blanks();
@@ -415,7 +417,7 @@ class Reader {
   int line_ = 1;
 };
 
-// The first line with content where that is neither a table nor a key; else 0.
+// Returns the first line with content if it is neither a table header nor an entry; otherwise 0.
 int line_of_another_form(std::string_view text) {
   int found = 0;
   each_content_line(text, [&](int number, std::string_view line) {

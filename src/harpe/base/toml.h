@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// TOML read with positions, into the same values as JSON.
+/// A TOML reader that keeps positions and returns the same values as the JSON reader.
 
 #include <string>
 #include <string_view>
@@ -9,14 +9,14 @@
 
 namespace harpe {
 
-/// Reads a document into an object: tables are objects, arrays of tables arrays of objects, members
-/// stand in file order with the positions of their keys. A number keeps its text, without `_` and
-/// a leading `+`, in `string`. A line with an error is left out and reading goes on after it, so
-/// that all diagnostics come at once. Text over several lines, dates, and numbers that are not
-/// finite or not decimal are diagnostics that say so. O(text x log k) where a table has k keys.
+/// Reads a document into an object: tables are objects, arrays of tables are arrays of objects,
+/// members are in file order and have the positions of their keys. The `string` of a number is its
+/// text, without `_` and a leading `+`. Skips a line with an error and continues after it, to
+/// report all diagnostics together. Text over several lines, dates, and numbers that are not finite
+/// or not decimal have diagnostics of their own. O(text x log k) for k keys per table.
 JsonValue read_toml(std::string_view text, Diagnostics& diagnostics);
 
-/// The same, as a result.
+/// Reads a document like `read_toml`, as a result.
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file);
 
 }  // namespace harpe

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A file descriptor that is closed when its owner goes.
+/// A file descriptor that is closed when its owner is destroyed.
 
 #include <unistd.h>
 

@@ -10,8 +10,8 @@
 
 namespace harpe {
 
-/// A number with a dimension. Arithmetic within one dimension is that of `double`;
-/// products across dimensions are defined below where physics defines them.
+/// A number with a dimension. Arithmetic within one dimension is that of `double`; products across
+/// dimensions are defined below if they exist in physics.
 template <class Dimension>
 struct Quantity {
   double value = 0;
@@ -45,7 +45,7 @@ constexpr Seconds operator/(Joules e, Watts p) {
   return {e.value / p.value};
 }
 
-/// A clock rate. Devices offer whole megahertz; 0 means "no clock" (fixed-time instructions).
+/// A clock rate. Devices have whole megahertz; 0 means "no clock" (fixed-time instructions).
 struct Megahertz {
   int value = 0;
   friend constexpr auto operator<=>(Megahertz, Megahertz) = default;
