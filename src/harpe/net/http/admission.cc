@@ -101,7 +101,7 @@ void Turns::wait(const std::string& client, std::function<bool()> begin) {
 
 void Turns::end(const std::string& client) {
   busy_.remove(client);
-  // Few clients are passed over: only so many can have their quarter.
+  // Few clients are skipped: only a few can hold their full quarter of the turns.
   for (std::size_t left = waiting_.size(); left > 0; --left) {
     auto next = waiting_.upper_bound(newest_);
     if (next == waiting_.end()) next = waiting_.begin();

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Who may connect: so many at once in all, so many of one client, and a reserve beyond, so that a
-/// full server still says that it is, and its administrator can still reach it.
+/// Limits of the connections of a server: in total, per client, and a reserve beyond, so that a
+/// full server can still report that it is full, and its administrator can still reach it.
 
 #include <cstddef>
 #include <deque>
@@ -12,15 +12,15 @@
 
 namespace harpe::net {
 
-/// How many bytes the connections of a server may hold at once: in all, and for one client, so that
-/// neither many peers nor one can make it hold more. One that is larger than what is allowed has
-/// room where nothing else is held: something else limits how large one can be.
+/// Limit of the bytes that the connections of a server hold at once: in total and per client, so
+/// that neither many clients nor one can make it hold more. A single request or response larger
+/// than the limit is allowed if nothing else is held; its own size is limited elsewhere.
 ///
-/// Not thread-safe. O(log clients) a change.
+/// Not thread-safe. O(log clients) per change.
 class ByteBudget {
  public:
-  /// What one owner may hold without asking: ordinary requests and responses never fail for others'
-  /// large ones.
+  /// Bytes that each owner may always hold, so that ordinary requests and responses never fail
+  /// because of other clients' large ones.
   static constexpr std::size_t kFree = 4096;
 
   struct Limits {
@@ -32,19 +32,19 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  std::size_t held() const { return held_; }  ///< beyond what is free, by all
+  std::size_t held() const { return held_; }  ///< by all owners, beyond their free bytes
 
-  /// What one owner holds, given back with it.
+  /// The bytes that one owner holds. The destructor returns them.
   class Share {
    public:
-    /// \param client  whom its bytes are counted for
+    /// \param client  that its bytes are counted for
     Share(std::shared_ptr<ByteBudget> budget, std::string client);
     ~Share() { hold(0); }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    /// Holds `bytes` from now on. False, with nothing changed, where that is more than is left;
-    /// to hold less never fails.
+    /// Sets the number of bytes held. Returns false and changes nothing if that exceeds the budget;
+    /// a decrease never fails.
     bool hold(std::size_t bytes);
 
    private:
@@ -58,10 +58,10 @@ class ByteBudget {
 
   const Limits limits_;
   std::size_t held_ = 0;
-  std::map<std::string, std::size_t> of_clients_;  ///< those that hold any
+  std::map<std::string, std::size_t> of_clients_;  ///< clients that hold bytes
 };
 
-/// Counts in all and by client. Not thread-safe. O(log clients).
+/// Counters in total and per client. Not thread-safe. O(log clients).
 class ClientCounts {
  public:
   std::size_t total() const { return total_; }
@@ -71,32 +71,34 @@ class ClientCounts {
 
  private:
   std::size_t total_ = 0;
-  std::map<std::string, std::size_t> clients_;  ///< those that have any
+  std::map<std::string, std::size_t> clients_;  ///< clients with a count above 0
 };
 
-/// Not thread-safe. O(log clients).
+/// The places of connections. Not thread-safe. O(log clients).
 class Admission {
  public:
   enum class Place : unsigned char {
-    kNone,     ///< there is no room, not even in the reserve
-    kReserve,  ///< for a short response: that there is no room, or how the server is
-    kAdmin,    ///< in the administrator's part of the reserve: for anything
-    kServer,   ///< of another server, which stands for many clients: counted in all alone
+    kNone,     ///< no room, not even in the reserve
+    kReserve,  ///< for a short response only: that there is no room, or a health check
+    kAdmin,    ///< in the administrator's part of the reserve, for any request
+    kServer,   ///< of another server with many clients; counts only in total
     kUsual,
   };
   struct Limits {
     std::size_t connections = 0;
     std::size_t per_client = 0;
-    /// Beyond these. Half is the administrator's; one client has at most an eighth of the rest.
+    /// Connections beyond these limits. Half are the administrator's; one client gets at most an
+    /// eighth of the rest.
     std::size_t reserve = 0;
   };
 
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
-  /// Gives a connection of `client` a place, counted from now on.
+  /// Returns the place of a new connection of `client`, which is counted from now on.
   Place enter(const std::string& client, bool is_admin);
   void leave(const std::string& client, Place place);
-  /// A usual connection of `client` turns out to be of another server: its new place.
+  /// Moves a usual connection of `client`, which proves to be another server, to a new place and
+  /// returns it.
   Place to_server(const std::string& client);
 
   bool is_full() const { return usual_.total() + servers_ >= limits_.connections; }
@@ -108,14 +110,15 @@ class Admission {
   std::size_t admins_ = 0, servers_ = 0;
 };
 
-/// Turns at something of which only so much may happen at once, a quarter of it for one client; who
-/// finds none waits. Not thread-safe. O(log clients).
+/// Limit of concurrent operations, a quarter of them per client; further ones wait for a turn. Not
+/// thread-safe. O(log clients).
 class Turns {
  public:
   explicit Turns(std::size_t most) : most_(most) {}
 
-  /// Calls `begin` when it is the client's turn, perhaps at once. It says whether the client still
-  /// wants it; then `end` is called later. It must not call this.
+  /// Calls `begin` when it is the client's turn, possibly at once. If `begin` returns true, the
+  /// client uses its turn, and `end` must be called later; otherwise the turn passes. `begin` must
+  /// not call this object.
   void wait(const std::string& client, std::function<bool()> begin);
   void end(const std::string& client);
 
@@ -125,7 +128,7 @@ class Turns {
   std::size_t most_;
   ClientCounts busy_;
   std::map<std::string, std::deque<std::function<bool()>>> waiting_;
-  std::string newest_;  ///< who had the last turn: the next is another's
+  std::string newest_;  ///< client of the last turn; the next turn goes to another client
 };
 
 }  // namespace harpe::net

@@ -27,7 +27,7 @@ int clamped(std::size_t size) {
 }
 
 // --- The socket below OpenSSL -------------------------------------------------------------------
-// Its own has signals sent to a process that writes to a peer which has gone.
+// OpenSSL's own socket BIO causes SIGPIPE in a process that writes to a closed peer.
 
 int socket_of(BIO* bio) {
   return *static_cast<const int*>(BIO_get_data(bio));
@@ -95,7 +95,7 @@ ByteStream::ByteStream(Socket socket, SSL_CTX* context, const std::string& host)
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), host.c_str());
   } else {
     SSL_set1_host(tls_.get(), host.c_str());
-    // Names alone are announced, for servers that share an address.
+    // Only names, not addresses, are sent as SNI, for servers that share an address.
     SSL_set_tlsext_host_name(tls_.get(), host.c_str());
   }
 }
@@ -104,8 +104,8 @@ ByteStream::~ByteStream() = default;
 
 void ByteStream::begin_tls(SSL_CTX* context) {
   tls_.reset(SSL_new(context));
-  // What was partly written is written on from another place in memory; buffers are there only
-  // while they hold something.
+  // A partial write can continue from another place in memory; buffers exist only while
+  // they hold bytes.
   SSL_set_mode(tls_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                SSL_MODE_RELEASE_BUFFERS);
   BIO* bio = BIO_new(socket_method());
@@ -171,7 +171,7 @@ ByteStream::Moved ByteStream::write(std::string_view bytes) {
 void ByteStream::end_writing() {
   if (tls_ != nullptr && SSL_is_init_finished(tls_.get()) == 1) {
     ERR_clear_error();
-    // Without waiting: where it finds no room, the peer sees a connection that was cut off.
+    // Does not wait: if the socket has no room, the peer sees a truncated connection.
     static_cast<void>(SSL_shutdown(tls_.get()));
     ERR_clear_error();
   }

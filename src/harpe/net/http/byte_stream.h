@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A connected socket that never blocks, in clear or with TLS. Only for `.cc` files.
+/// A connected non-blocking socket, with or without TLS. Include only in `.cc` files.
 ///
-/// Reading and writing happen at once or say what to wait for; what waits is told through `when`
-/// alone, which keeps nothing of the stream: a stream may go at any time, also while something
-/// waits for it.
+/// Reads and writes complete at once or return the event to wait for. Only `when` notifies a
+/// waiter, and it holds no reference to the stream, so a stream may be destroyed at any time, even
+/// while something waits for it.
 
 #include <openssl/ssl.h>
 
@@ -20,43 +20,45 @@
 
 namespace harpe::net {
 
-/// On the thread of its loop.
+/// Used only on the thread of its loop.
 class ByteStream {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
   enum class State : unsigned char {
-    kDone,       ///< and so many bytes were moved
-    kWaitRead,   ///< again when it is readable
-    kWaitWrite,  ///< again when it is writable
+    kDone,       ///< `bytes` bytes were moved
+    kWaitRead,   ///< repeat when the socket is readable
+    kWaitWrite,  ///< repeat when the socket is writable
     kEnd,        ///< the peer sends nothing more
-    kFailed,     ///< the connection is lost, or the peer breaks the rules of TLS
+    kFailed,     ///< the connection is lost, or the peer violates TLS
   };
   struct Moved {
     State state = State::kDone;
     std::size_t bytes = 0;
   };
 
-  /// \param context  to speak TLS as a server, kept as long as needed; null: in clear
+  /// \param context  for TLS as a server; the stream keeps a reference. Null: no TLS
   explicit ByteStream(Socket socket, SSL_CTX* context = nullptr);
-  /// With TLS as a client of `host`, a name or an address, which the certificate must name.
+  /// Uses TLS as a client of `host`, a name or an address, which the certificate must name.
   ByteStream(Socket socket, SSL_CTX* context, const std::string& host);
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
   ~ByteStream();
 
   bool is_secure() const { return tls_ != nullptr; }
-  /// Needed first with TLS; harmless without. kDone once it is through.
+  /// Performs the TLS handshake, which must come first. Returns kDone once it is complete, and
+  /// without TLS.
   State handshake();
   Moved read(char* to, std::size_t size);
   Moved write(std::string_view bytes);
-  /// Tells the peer that nothing more comes. What it sends can still be thrown away.
+  /// Tells the peer that nothing more will be sent. Bytes of the peer can still be discarded.
   void end_writing();
-  /// Reads what has come and throws it away; `buffer` is where to. Nothing can be read after it.
+  /// Reads the bytes that have arrived and discards them; `buffer` is working memory. The stream
+  /// cannot be read after it.
   Moved discard(char* buffer, std::size_t size);
   void close();
 
-  /// Calls `ready` once: when the socket is readable or writable (`state` is kWaitRead or
-  /// kWaitWrite), has ended, or was closed. Never from within this call.
+  /// Calls `ready` once when the socket is readable or writable (`state` is kWaitRead or
+  /// kWaitWrite), has ended, or was closed. Never calls it from within this function.
   template <class Ready>
   void when(State state, Ready ready) {
     const auto kind = state == State::kWaitWrite ? Socket::wait_write : Socket::wait_read;
@@ -64,7 +66,7 @@ class ByteStream {
                        [ready = std::move(ready)](boost::system::error_code) mutable { ready(); });
   }
 
-  /// Why the last call failed.
+  /// Returns the reason why the last call failed.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -75,14 +77,15 @@ class ByteStream {
   State state_of(int returned);
 
   Socket socket_;
-  int descriptor_ = -1;  ///< of the socket, for what is below TLS
+  int descriptor_ = -1;  ///< of the socket, for the layer below TLS
   std::unique_ptr<SSL, FreeTls> tls_;
   std::string failure_;
 };
 
-/// Has the kernel find out that a peer's machine is lost, whether it is being sent something or
-/// not, and keep no more than some 100 KiB that a peer does not read. Harmless on other sockets.
-/// \param silence  after which it is asked; 15 s later it is lost
+/// Makes the kernel detect that a peer's machine is lost, both while bytes are sent and while the
+/// connection is silent, and buffer at most about 100 KiB that a peer does not read. No effect on
+/// other sockets.
+/// \param silence  after which the kernel probes the peer; 15 s later the peer counts as lost
 void watch_over(int tcp_socket, Seconds silence);
 
 }  // namespace harpe::net

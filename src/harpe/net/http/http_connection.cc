@@ -18,7 +18,7 @@ constexpr std::size_t kScratch = 64 * 1024;
 
 /// The time that a client has to read the last response before the connection is closed.
 constexpr Seconds kLinger{1};
-/// Events sent before others have their turn.
+/// Number of events sent before other connections are served.
 constexpr int kEventsInARow = 16;
 /// Responses up to this size are sent in one piece with their header.
 constexpr std::size_t kOnePiece = 16 * 1024;
@@ -64,7 +64,7 @@ void Deadline::set(Clock::time_point time, std::function<void()> late) {
   const std::uint64_t number = ++number_;
   timer_.expires_at(time);
   timer_.async_wait([this, number, late = std::move(late)](error_code error) {
-    // A wait that had ended before it was cancelled comes without an error.
+    // A wait that ended before it was cancelled completes without an error.
     if (!error && number == number_) late();
   });
 }
@@ -192,7 +192,7 @@ void Connection::shake_hands() {
       return wait(state);
     case ByteStream::State::kFailed:
       end_handshake();
-      return linger();  // it may read why
+      return linger();  // so that the client can read the reason
     case ByteStream::State::kEnd:
       return close();
   }
@@ -208,7 +208,7 @@ void Connection::end_handshake() {
 void Connection::begin_reading() {
   stage_ = Stage::kReading;
   if (reader_.begun()) {
-    phase_ = Phase::kHeader;  // after 100 Continue: its time goes on
+    phase_ = Phase::kHeader;  // after 100 Continue: the time of the same request still runs
   } else {
     phase_ = Phase::kNone;
     form_.is_head = form_.is_native = false;
@@ -281,7 +281,7 @@ void Connection::watch_phase() {
                                           : Phase::kHeader;
   if (phase == phase_ || origin_.place == Admission::Place::kReserve) return;
   const HttpLimits& limits = host_->limits;
-  // The time for a request runs from its first byte: one byte now and then gains nothing.
+  // The time for a request runs from its first byte, so a slow trickle of bytes does not extend it.
   if (phase_ <= Phase::kIdle) began_ = Deadline::Clock::now();
   phase_ = phase;
   if (phase == Phase::kIdle) return arm(after(limits.idle), &Connection::close);
@@ -290,7 +290,7 @@ void Connection::watch_phase() {
 }
 
 void Connection::too_slow() {
-  // A client that asked nothing gets no response: it could take that for one to its next request.
+  // No response before a request: the client could take it for that to its next request.
   if (!reader_.asked()) return close();
   const bool in_body = reader_.in_body();
   reader_.reset();
@@ -343,7 +343,7 @@ void Connection::handle(HttpRequest request) {
   respond_by_ = after(limits.response);
   arm(after(std::min(limits.response, limits.at_once)), &Connection::not_answered_at_once);
   const std::uint64_t number = ++request_;
-  // Replies come from any thread, at any time, or never.
+  // The handler calls the reply on any thread, at any time, or never.
   Reply reply = [weak = weak_from_this(), &context = host_->context,
                  number](HttpResponse response) {
     asio::post(context, [weak, number, response = std::move(response)]() mutable {
@@ -361,7 +361,8 @@ void Connection::not_answered_at_once() {
   watch_client();
 }
 
-/// A client that waits long may leave meanwhile. What else it sends waits in memory, up to a piece.
+/// Detects whether a client leaves during a long request. Keeps further bytes from it in memory, at
+/// most `kPiece`.
 void Connection::watch_client() {
   while (unread_.size() < kPiece && !has_ended_) {
     const ByteStream::Moved moved = stream_.read(host_->scratch.data(), kPiece - unread_.size());
@@ -382,7 +383,7 @@ void Connection::watch_client() {
 }
 
 void Connection::give_up() {
-  // It counts as one that left: what still works for it can stop.
+  // The client counts as gone, so that work for it can stop.
   if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
   respond(form_.failure(504, host_->limits.late_response), form_.version, false);
 }
@@ -393,7 +394,7 @@ void Connection::refuse_place() {
 }
 
 void Connection::respond(HttpResponse response, int version, bool keep_alive) {
-  ++request_;  // whatever the handler says from now on is late
+  ++request_;  // later replies of the handler are ignored
   presence_.reset();
   if (const auto check = std::exchange(response.before_sending, nullptr)) check(response);
   if (response.stream != nullptr && !form_.is_head) return start_events(std::move(response));
@@ -427,7 +428,8 @@ void Connection::flush() {
   next_ == Next::kRead ? begin_reading() : linger();
 }
 
-/// Returns true once everything was written; otherwise waits, or closes a connection that is lost.
+/// Returns true if everything was written; otherwise waits for the socket, or closes
+/// a lost connection.
 bool Connection::write_unsent() {
   const ByteStream::State state = unsent_.write_to(stream_);
   if (state == ByteStream::State::kDone) return true;
@@ -436,7 +438,8 @@ bool Connection::write_unsent() {
   return false;
 }
 
-/// Closing with unread bytes would throw away the response that is still on its way.
+/// Ends writing and reads the rest: closing a socket with unread bytes would drop the
+/// response in transit.
 void Connection::linger() {
   stage_ = Stage::kLingering;
   events_.reset();
@@ -486,15 +489,14 @@ void Connection::send_events() {
     if (text.empty() && !events_->ended()) return deadline_.cancel();
     if (text.empty()) next_ = Next::kLinger;
     unsent_.set(form_.version == 10 ? std::move(text) : chunk(text));
-    // A listener that returns gets the newest events: no memory is kept for one that does not read.
+    // A listener that reconnects gets the newest events, so no memory is kept for a slow listener.
     if (!share_.hold(unsent_.size())) return close();
     arm(after(host_->limits.write), &Connection::close);
   }
   asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
 }
 
-/// Discards what a client sends while it listens, and closes the connection when the client ends
-/// it.
+/// Discards bytes from a listening client, and closes the connection when the client ends it.
 void Connection::watch_listener() {
   std::size_t in_a_row = 0;
   while (stage_ == Stage::kListening) {

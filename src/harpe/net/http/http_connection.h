@@ -24,22 +24,22 @@ namespace harpe::net {
 
 class Connection;
 
-/// The client of a connection, and what it may do.
+/// The client of a connection, and its rights.
 struct ConnectionOrigin {
   Peer peer = {};
-  std::string client = {};  ///< name that it is counted under
+  std::string client = {};  ///< name that its limits are counted under
   bool needs_token = false;
   Admission::Place place = Admission::Place::kUsual;
 };
 
-/// What connections need of their server. It outlives them: they keep it.
+/// The part of the server that connections use. Connections share ownership of it.
 struct ConnectionHost {
   ConnectionHost(boost::asio::io_context& given_context, HttpHandler given_handler,
                  HttpLimits given_limits);
   virtual ~ConnectionHost() = default;
   /// Called when a connection has ended.
   virtual void closed(const Connection& connection, const ConnectionOrigin& origin) = 0;
-  /// Called when a client turns out to be another server. Returns the new place of its connection.
+  /// Called when a client proves to be another server. Returns the new place of its connection.
   virtual Admission::Place to_server(const ConnectionOrigin& origin) = 0;
 
   boost::asio::io_context& context;
@@ -47,31 +47,31 @@ struct ConnectionHost {
   const HttpLimits limits;
   const std::shared_ptr<ByteBudget> budget;
   Turns handshakes;
-  /// Where connections read to, one at a time: they hold no memory while they wait.
+  /// Buffer that connections read into, one at a time, so that they hold no memory while they wait.
   std::vector<char> scratch;
 };
 
-/// At most one action that is due at a time.
+/// A timer with at most one pending action.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit Deadline(boost::asio::io_context& context) : timer_(context) {}
-  /// Calls `late` at `time`, in place of the action set before. `late` must keep this object alive.
+  /// Calls `late` at `time`, instead of the action set before. `late` must keep this object alive.
   void set(Clock::time_point time, std::function<void()> late);
   void cancel();
 
  private:
   boost::asio::steady_timer timer_;
-  std::uint64_t number_ = 0;  ///< of the newest action, so that cancelled ones are ignored
+  std::uint64_t number_ = 0;  ///< of the newest action, to ignore cancelled ones
 };
 
 /// The bytes of a response, or of events, that are being written.
 class UnsentBytes {
  public:
   void set(std::string head, std::string body = {});
-  std::size_t size() const { return head_.size() + body_.size(); }  ///< written ones included
-  /// Writes as much as the stream takes. Returns kDone once everything was written; otherwise the
+  std::size_t size() const { return head_.size() + body_.size(); }  ///< including written bytes
+  /// Writes as much as the stream accepts. Returns kDone if everything was written; otherwise the
   /// state that ended the write.
   ByteStream::State write_to(ByteStream& stream);
   void clear() { *this = {}; }
@@ -81,22 +81,21 @@ class UnsentBytes {
   std::size_t written_ = 0;  ///< bytes of both
 };
 
-/// The form of the response that the request under way asks for.
+/// The form of the response to the current request.
 struct RequestForm {
   int version = 11;
   bool is_head = false;    ///< HEAD: the response has no body
-  bool is_native = false;  ///< a route of Harpe's own: errors are JSON
+  bool is_native = false;  ///< true for Harpe's own routes, whose errors are JSON
 
   HttpResponse failure(int status, const std::string& why) const;
   HttpResponse busy(const std::string& why) const;
 };
 
-/// One connection, from its first byte until it is closed. Everything that waits for it holds a
-/// shared pointer to it and checks, when it wakes, whether it was closed in the meantime; nothing
-/// else holds one.
+/// One connection, from its first byte until it is closed. Each pending wait holds a shared pointer
+/// to it and checks on wake-up if it was closed in the meantime; nothing else holds one.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  /// \param tls  null: in clear
+  /// \param tls  null for a connection without TLS
   Connection(std::shared_ptr<ConnectionHost> host, ByteStream::Socket socket, SSL_CTX* tls,
              ConnectionOrigin origin);
   Connection(const Connection&) = delete;
@@ -109,27 +108,27 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   enum class Stage : unsigned char {
     kHandshake,   ///< of TLS
     kReading,     ///< a request, or waiting for one
-    kResponding,  ///< the handler has a request
+    kResponding,  ///< the handler is processing a request
     kWriting,     ///< a response
-    kListening,   ///< the client listens to events
-    kLingering,   ///< the last response was sent, the client may still read it
+    kListening,   ///< sending events to the client
+    kLingering,   ///< the last response was sent; the client may still read it
     kClosed,
   };
-  /// What time is counted for while reading.
+  /// The limit of time that applies while reading.
   enum class Phase : unsigned char { kNone, kIdle, kHeader, kBody };
-  /// What follows when everything was written.
+  /// The next stage after everything was written.
   enum class Next : unsigned char { kRead, kLinger };
   using Late = void (Connection::*)();
 
-  /// Bytes read at once where no body is known to follow: what is left of them waits in memory.
+  /// Bytes per read if no body is known to follow: unused ones stay in memory.
   static constexpr std::size_t kPiece = ByteBudget::kFree / 2;
-  /// Bytes read before others have their turn.
+  /// Bytes read before other connections are served.
   static constexpr std::size_t kInARow = 1024 * 1024;
   static constexpr const char* kTooManyBytes =
       "the server holds as many bytes of requests and responses as it may";
 
   void arm(Deadline::Clock::time_point time, Late late);
-  /// Continues in the present stage: something may be readable or writable.
+  /// Continues in the current stage: the socket may be readable or writable.
   void proceed();
   void wait(ByteStream::State state);
 
@@ -169,12 +168,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   HttpReader reader_;
   ByteBudget::Share share_;
   ConnectionOrigin origin_;
-  std::string unread_;  ///< bytes that came with the last request
+  std::string unread_;  ///< bytes received after the last request
   UnsentBytes unsent_;
   std::shared_ptr<EventStream> events_;
-  std::shared_ptr<ClientPresence> presence_;  ///< of the request that the handler has
+  std::shared_ptr<ClientPresence> presence_;  ///< of the request that the handler is processing
   Deadline::Clock::time_point began_, respond_by_;
-  std::uint64_t request_ = 0;  ///< counts requests and responses, to know a late reply
+  std::uint64_t request_ = 0;  ///< number of requests and responses, to recognize a late reply
   RequestForm form_;
   Stage stage_ = Stage::kHandshake;
   Phase phase_ = Phase::kNone;

@@ -40,7 +40,7 @@ constexpr std::size_t kPiece = 16 * 1024;
 class ForwardedEvents final : public EventStream,
                               public std::enable_shared_from_this<ForwardedEvents> {
  public:
-  /// \param begun  bytes of the body that have been read already
+  /// \param begun  bytes of the body that were already read
   ForwardedEvents(std::shared_ptr<ByteStream> stream, std::string begun)
       : stream_(std::move(stream)), unread_(std::move(begun)) {}
 
@@ -81,14 +81,14 @@ class ForwardedEvents final : public EventStream,
 
 constexpr std::size_t kMostIdle = 64;  // of one server
 constexpr std::size_t kPeerScratch = 64 * 1024;
-/// Bytes read before others have their turn.
+/// Bytes read before other connections are served.
 constexpr std::size_t kInARow = 1024 * 1024;
-/// With what follows, a machine that is lost while nothing is sent is missed after 25 s.
+/// With the keepalive probes of `watch_over`, a lost machine is detected after 25 s of silence.
 constexpr Seconds kUpstreamSilence{10};
 
 struct Target {
   std::string host, port;
-  std::string authority;  ///< both, as they were given
+  std::string authority;  ///< host and port, as given
   bool secure = false;
 };
 
@@ -110,7 +110,7 @@ bool asks_for_events(const HttpRequest& request) {
 }
 
 std::string text_of(const HttpRequest& request, const Target& target, const std::string& token) {
-  // 1.0 for events: they come as they are, not in chunks.
+  // HTTP/1.0 for events: the server then sends them without chunked encoding.
   const bool events = asks_for_events(request);
   std::string text = request.method + " " + request.path;
   if (!request.query.empty()) text += "?" + request.query;
@@ -131,8 +131,8 @@ struct HttpForwarder::State : std::enable_shared_from_this<State> {
             ByteBudget::Limits{.total = options.buffered, .per_client = options.buffered})),
         scratch(kPeerScratch) {}
 
-  /// Once, when a server that speaks TLS is first asked: reading the system's certificates takes
-  /// time and memory that plain HTTP does without.
+  /// Loads the trusted certificates on the first call. Called only if TLS is used or `trusted` is
+  /// set: reading the system's certificates takes time and memory.
   error_code load_certificates() {
     error_code error;
     if (tls) return error;
@@ -147,7 +147,7 @@ struct HttpForwarder::State : std::enable_shared_from_this<State> {
     return error;
   }
 
-  /// Null: there is none.
+  /// Returns an idle connection to `url`; null if there is none.
   std::shared_ptr<ByteStream> take_idle(const std::string& url) {
     const auto found = idle.find(url);
     if (found == idle.end()) return nullptr;
@@ -177,7 +177,7 @@ struct HttpForwarder::State : std::enable_shared_from_this<State> {
 
   struct Idle {
     std::shared_ptr<ByteStream> stream;
-    std::uint64_t number = 0;  ///< one that was used meanwhile has another
+    std::uint64_t number = 0;  ///< new each time the connection becomes idle
   };
 
   asio::io_context& context;
@@ -186,13 +186,13 @@ struct HttpForwarder::State : std::enable_shared_from_this<State> {
   std::optional<asio::ssl::context> tls;
   std::map<std::string, std::vector<Idle>> idle;  ///< by URL; none is empty
   std::uint64_t newest = 0;
-  std::vector<char> scratch;  ///< where exchanges read to, one at a time
+  std::vector<char> scratch;  ///< buffer that exchanges read into, one at a time
 };
 
 namespace {
 
-/// One request on its way there and back. What waits keeps it, and nothing else: it is over when
-/// nothing is waited for any more.
+/// One forwarded request and its response. Only pending operations share ownership of it, so it
+/// ends with the last of them.
 class Exchange final : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<HttpForwarder::State> state, std::string url, Target target,
@@ -255,7 +255,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   }
 
   void connect(const tcp::resolver::results_type& found) {
-    // Addresses, not names: a name may lead anywhere.
+    // Checks addresses, not names: a name can resolve to any address.
     const auto is_beyond = [](const auto& one) { return !one.endpoint().address().is_loopback(); };
     if (guarded_ && std::any_of(found.begin(), found.end(), is_beyond)) {
       return fail(
@@ -336,10 +336,10 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     asio::post(state_->context, [self = shared_from_this()] { self->proceed(); });
   }
 
-  /// Whether more of the response is to come.
+  /// Returns true if more of the response must be read.
   bool take(std::string_view bytes) {
     has_begun_ = true;
-    arm();  // anew: what goes on coming is in time
+    arm();  // restarts the timeout: the response is still arriving
     for (;;) {
       switch (reader_->read(bytes)) {
         case HttpResponseReader::State::kHead:
@@ -360,7 +360,8 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     }
   }
 
-  /// The other server closes what is idle for long; that may meet the next request.
+  /// Sends the request again if a reused connection ended before any response: the other server
+  /// closes idle connections. Otherwise fails.
   void again_or_fail(const std::string& why) {
     if (!kept_ || has_begun_) return fail(why);
     arm();
@@ -389,7 +390,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     answered(std::move(response));
   }
 
-  /// Ends what is under way, and calls nothing.
+  /// Cancels all pending operations without calling `answered`.
   void cancel() {
     done_ = true;
     answered_ = nullptr;
@@ -420,7 +421,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   std::size_t written_ = 0;  ///< bytes of the request
   Stage stage_ = Stage::kHandshake;
   bool kept_ = false;       ///< the connection was used before
-  bool has_begun_ = false;  ///< something of the response has come
+  bool has_begun_ = false;  ///< bytes of the response have arrived
   bool done_ = false;
 };
 
@@ -428,7 +429,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
 Result<HttpForwarder> HttpForwarder::create(ServerLoop& loop, const Options& options) {
   auto state = std::make_shared<State>(loop.context(), options);
-  // A file that was named is read at once: the operator learns here what is wrong with it.
+  // A given file is read at once, so that the operator sees its errors at start.
   if (!options.trusted.empty()) {
     if (const error_code error = state->load_certificates()) {
       return Error::io(options.trusted, "is no PEM of certificates: " + error.message());

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Hands requests on to another server of the same kind, and its responses back, streams of events
-/// included. Connections are kept and used again.
+/// Forwarder of requests to another server of the same kind, and of its responses, including
+/// streams of events. Connections are reused.
 
 #include <filesystem>
 #include <functional>
@@ -15,38 +15,38 @@
 
 namespace harpe::net {
 
-/// On the thread of its loop.
+/// Used only on the thread of its loop.
 class HttpForwarder {
  public:
   struct Options {
-    Seconds timeout;  ///< for the other server to be reached and to begin its response
-    /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
+    Seconds timeout;  ///< for connecting and for the start of the response
+    /// PEM file of certificates to trust beside the system's, for servers with TLS; empty: none.
     std::filesystem::path trusted = {};
-    /// Tokens may travel unencrypted to any address: the operator has said that the network is
-    /// trusted. Otherwise http:// with a token leads to loopback addresses alone.
+    /// True if tokens may be sent unencrypted to any address, because the operator trusts the
+    /// network. Otherwise http:// with a token connects only to loopback addresses.
     bool trusted_network = false;
-    /// Requests whose response may come any time later: for them the other server only has to be
-    /// reached in time.
+    /// Returns true for requests whose response may take any time: for them the timeout applies
+    /// only to connecting and sending.
     std::function<bool(const HttpRequest&)> may_wait = {};
-    /// What shows the other server that a request is handed on by one of its kind, and for whom.
+    /// Returns the proof that a server forwards this request, and for which client.
     std::function<std::string(const HttpRequest&)> token_of = {};
     std::size_t largest_response = 256 * 1024 * 1024;  ///< bytes
-    std::size_t buffered = 256 * 1024 * 1024;          ///< bytes of responses held at once
+    std::size_t buffered = 256 * 1024 * 1024;          ///< of responses held at once, in bytes
   };
 
-  /// `kIo`: the certificates cannot be read.
+  /// Fails with `kIo` if the certificates cannot be read.
   static Result<HttpForwarder> create(ServerLoop& loop, const Options& options);
   HttpForwarder(HttpForwarder&&) noexcept;
   HttpForwarder& operator=(HttpForwarder&&) noexcept;
   ~HttpForwarder();
 
   using Answered = std::function<void(Result<HttpResponse>)>;
-  /// Asks the server at `url` ("http://HOST:PORT" or "https://HOST:PORT") for what `request` asks
-  /// for, marked so that it is not handed on again. Responds once: with the response of the
-  /// other server, or `kUnavailable` where it cannot be reached in time or sends something else
-  /// than HTTP. A request that met the end of a kept connection is sent again: it must be harmless
-  /// twice. A stream of events ends when the other server ends it. A request whose client leaves is
-  /// given up, without a response.
+  /// Forwards `request` to the server at `url` ("http://HOST:PORT" or "https://HOST:PORT"), marked
+  /// so that it is not forwarded again. Calls `answered` once: with the response of the other
+  /// server, or with `kUnavailable` if it cannot be reached in time or does not send HTTP. If a
+  /// reused connection ends, the request is sent again, so it must be harmless twice. A stream of
+  /// events ends when the other server ends it. If the client leaves, the request is cancelled and
+  /// `answered` is not called.
   void forward(const std::string& url, const HttpRequest& request, Answered answered);
 
   struct State;

@@ -23,7 +23,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-/// Takes the part before the next comma off the front of a list.
+/// Removes the part before the next comma from a list and returns it.
 std::string_view next_word(std::string_view& list) {
   const std::size_t comma = std::min(list.find(','), list.size());
   const std::string_view word = without_blanks(list.substr(0, comma));
@@ -35,7 +35,7 @@ std::optional<HttpError> error(int status, std::string why) {
   return HttpError{status, "malformed HTTP: " + std::move(why)};
 }
 
-/// A number that is larger than can be counted is the most that can.
+/// Returns nullopt if `digits` is not a number; the largest number for larger ones.
 std::optional<std::uint64_t> parse_length(std::string_view digits) {
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) {
     return std::nullopt;
@@ -59,7 +59,8 @@ std::size_t token_length(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::find_if_not(text, is_in_token) - text.begin());
 }
 
-/// Takes white space, then `c` off the front. False: it is not there, and nothing was taken.
+/// Removes white space and `c` from the front. Returns false, and removes nothing, if
+/// `c` is missing.
 bool take_mark(std::string_view& text, char c) {
   const std::size_t at = text.find_first_not_of(kBlanks);
   if (at == std::string_view::npos || text[at] != c) return false;
@@ -77,7 +78,8 @@ bool take_token(std::string_view& text) {
   return length > 0;
 }
 
-/// After its first quotation mark.
+/// Removes a quoted string whose first quotation mark was already removed. Returns false if it
+/// does not end.
 bool take_quoted(std::string_view& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -113,7 +115,7 @@ bool is_chunk_extension(std::string_view text) {
 void append_within(std::string& text, std::string_view more, std::size_t most) {
   const std::size_t needed = text.size() + more.size();
   if (needed > text.capacity()) {
-    // Into a new one: one that grows takes twice what it had, whatever it is asked for.
+    // Into a new string: a string that grows doubles its capacity, whatever was requested.
     std::string grown;
     grown.reserve(std::min(most, std::max(needed, 2 * text.capacity())));
     grown.append(text);
@@ -132,7 +134,7 @@ bool is_same_word(std::string_view a, std::string_view b) {
 
 std::optional<FieldLine> parse_field_line(std::string_view line) {
   const std::size_t colon = line.find(':');
-  // White space before the colon, and lines that go on with white space, are no tokens either.
+  // This also rejects white space before the colon, and lines that continue with white space.
   if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon))) return std::nullopt;
   return FieldLine{line.substr(0, colon), without_blanks(line.substr(colon + 1))};
 }
@@ -271,7 +273,7 @@ ChunkedBody::State ChunkedBody::take_line(std::string_view line, const std::stri
   for (const char digit : line.substr(0, digits)) {
     const int value = digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10;
     size = size * 16 + static_cast<std::size_t>(value);
-    // Before the next digit could make it too large to be counted.
+    // Checked before the next digit, which could make the size overflow.
     if (size > room) {
       return fail(413, "the body is over " + std::to_string(limits_.body) + " bytes");
     }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One HTTP request and the response to it, apart from any transport.
+/// HTTP request and response, independent of any transport.
 
 #include <functional>
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace harpe::net {
 
-/// Whether the client of a request still waits for its response. On the thread of the loop that the
-/// request was read on.
+/// The presence of a request's client: whether it still waits for the response. Used only on the
+/// thread of the loop that read the request.
 class ClientPresence {
  public:
   bool has_left() const { return has_left_; }
-  /// Calls `work` once when the client leaves before the response; now if it has left. It must
-  /// not own what owns this.
+  /// Calls `work` once if the client leaves before the response; at once if it has left. `work`
+  /// must not own the owner of this object.
   void when_left(std::function<void()> work);
-  /// For the connection.
+  /// Marks the client as gone. For the connection only.
   void leave();
 
  private:
@@ -30,30 +30,33 @@ class ClientPresence {
 
 struct HttpRequest {
   std::string method;         ///< "GET"
-  std::string path;           ///< "/gpu/get_power", as it was sent
+  std::string path;           ///< "/gpu/get_power", as received
   std::string query;          ///< after "?", still encoded
-  std::string authorization;  ///< the header's value; empty: none
+  std::string authorization;  ///< value of the header; empty if there is none
   std::string body;
   int version = 11;  ///< 10 or 11
   bool keep_alive = true;
-  std::string client;              ///< what connections are counted by: a user, or an address
-  Peer peer;                       ///< as the kernel says; the token's part is added by the API
-  bool needs_token = false;        ///< the listener it came through asks for one
-  bool forwarded = false;          ///< another server, or so it says, asks on behalf of its client
-  std::string forward_token = {};  ///< what it shows for that
-  std::shared_ptr<ClientPresence> presence = {};  ///< null where no connection waits
+  std::string client;        ///< user or address that its connections are counted under
+  Peer peer;                 ///< as reported by the kernel; the API adds the token's part
+  bool needs_token = false;  ///< true if its listener requires a token
+  /// True if the sender claims to be a server that forwards the request.
+  bool forwarded = false;
+  std::string forward_token = {};                 ///< proof of that claim
+  std::shared_ptr<ClientPresence> presence = {};  ///< null if no connection waits
 };
 
-/// A body that goes on until the client leaves: server-sent events. Thread-safe.
+/// A response body without an end, until the client leaves: server-sent events. Thread-safe.
 class EventStream {
  public:
   virtual ~EventStream() = default;
-  /// `wake` is called from any thread whenever `take` may have something; it does not block and
-  /// may be called after the client has gone.
+  /// Starts the stream. It calls `wake` from any thread when `take` may have an event. `wake` does
+  /// not block, and may be called after the client has left.
   virtual void start(std::function<void()> wake) = 0;
-  /// What to send now; empty: nothing yet. Only the newest values are kept for a slow client.
+  /// Returns the text to send now; empty if there is none yet. Keeps only the newest values for a
+  /// slow client.
   virtual std::string take() = 0;
-  /// Whether nothing will come any more once `take` gave nothing: the connection then ends.
+  /// Returns true if no more events will follow once `take` returns an empty text; then the
+  /// connection ends.
   virtual bool ended() const { return false; }
 };
 
@@ -62,24 +65,24 @@ struct HttpResponse {
   std::string content_type = {};
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
-  std::shared_ptr<EventStream> stream = {};  ///< in place of a body
-  /// Called by the transport right before it sends this, which it may change: what was true when
-  /// the response was made may be so no more.
+  std::shared_ptr<EventStream> stream = {};  ///< instead of a body
+  /// Called by the transport right before it sends the response. May change the response, because
+  /// facts may have changed since it was made.
   std::function<void(HttpResponse&)> before_sending = {};
 };
 
-/// Responds to one request; called once, from any thread.
+/// Sends the response to one request; called once, from any thread.
 using Reply = std::function<void(HttpResponse)>;
-/// Must not block.
+/// Handles a request. Must not block.
 using HttpHandler = std::function<void(HttpRequest, Reply)>;
 
-/// "Not Found"; "Status" for one that has no usual name.
+/// Returns, for example, "Not Found"; "Status" for a status without a standard name.
 const char* reason_phrase(int status);
 
-/// The response's first line and header as bytes of HTTP/1.1. \param keep_alive  whether the
-/// connection stays open.
+/// Returns the first line and the header of the response in HTTP/1.1.
+/// \param keep_alive  the connection stays open
 std::string http_head(const HttpResponse& response, int version, bool keep_alive);
-/// With its body, if it is no stream.
+/// Returns the head and the body, unless the body is a stream.
 std::string http_text(const HttpResponse& response, int version, bool keep_alive);
 
 }  // namespace harpe::net

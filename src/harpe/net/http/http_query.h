@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Parameters of a query string: each known, each once, each of its type.
+/// Parameters of a query string; each must be known, occur once, and have its type.
 
 #include <cstdint>
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace harpe::net {
 
-/// `%41` and `+` undone (application/x-www-form-urlencoded); a broken escape is an error.
+/// Decodes `%41` and `+` (application/x-www-form-urlencoded). Fails on a malformed escape.
 Result<std::string> percent_decoded(std::string_view text);
 
 class HttpQuery {
  public:
-  /// Splits "a=1&b=2". A parameter that is not among `known`, or is there twice, is an error.
+  /// Splits "a=1&b=2". Fails if a parameter is not in `known` or occurs twice.
   static Result<HttpQuery> parse(std::string_view query,
                                  const std::vector<std::string_view>& known);
 
   std::optional<std::string_view> find(std::string_view name) const;
-  /// Missing or ill-typed: an error that names the parameter.
+  /// Fails with an error that names the parameter if it is missing or has the wrong type.
   Result<std::string> text(std::string_view name) const;
   Result<bool> boolean(std::string_view name) const;  ///< "true" or "false"
   Result<std::uint32_t> number(std::string_view name) const;
@@ -32,8 +32,9 @@ class HttpQuery {
   std::vector<std::pair<std::string, std::string>> parameters_;
 };
 
-/// "1,0,1" to {0, 1}: sorted, without duplicates. \param noun  "GPU" or "CPU"; \param name  of the
-/// parameter, for errors.
+/// Parses "1,0,1" to {0, 1}: sorted, without duplicates.
+/// \param noun  "GPU" or "CPU"
+/// \param name  of the parameter, for errors
 Result<std::vector<int>> parse_index_list(std::string_view text, const std::string& noun,
                                           const std::string& name);
 

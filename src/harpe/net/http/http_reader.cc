@@ -11,7 +11,7 @@ namespace harpe::net {
 
 namespace {
 
-/// Of these a route may want none, which it says itself (405). CONNECT and what is made up have no
+/// Methods that each route accepts, or refuses itself (405). CONNECT and invented methods have no
 /// meaning at any route.
 constexpr std::array<std::string_view, 9> kMethods{"GET",   "HEAD",    "POST",  "PUT",  "DELETE",
                                                    "PATCH", "OPTIONS", "QUERY", "TRACE"};
@@ -22,7 +22,7 @@ bool has_only(std::string_view text, std::string_view allowed) {
   return text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-/// host [ ":" port ], RFC 3986 3.2.2 without names of users (RFC 9110 4.2.4).
+/// Returns true for host [ ":" port ], RFC 3986 3.2.2 without user names (RFC 9110 4.2.4).
 bool is_authority(std::string_view text) {
   constexpr std::string_view kHost =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%!$&'()*+,;=";
@@ -40,7 +40,7 @@ bool is_authority(std::string_view text) {
   return end == text.size() || (text[end] == ':' && has_only(text.substr(end + 1), kDigits));
 }
 
-/// The path and query of a request target; none: it is neither a path nor a URL of HTTP.
+/// Returns the path and query of a request target; nullopt if it is neither a path nor an HTTP URL.
 std::optional<std::pair<std::string, std::string>> split_target(std::string_view target) {
   const bool is_printable =
       std::ranges::all_of(target, [](char c) { return c > ' ' && c < '\x7f' && c != '#'; });
@@ -67,7 +67,7 @@ std::optional<std::pair<std::string, std::string>> split_target(std::string_view
 
 }  // namespace
 
-/// One request as far as it has come.
+/// One request, parsed as far as it has arrived.
 struct HttpReader::Parser {
   enum class Stage : unsigned char { kRequestLine, kFields, kLength, kChunks, kWhole };
 
@@ -94,7 +94,7 @@ struct HttpReader::Parser {
   }
 
   State fail(int status, const std::string& why) {
-    // The path is known once the request line was read, whatever became of the rest.
+    // The path is known once the request line was read, even if the rest is malformed.
     bad = is_native_path(head.path) ? native_error(status, "invalid_input", why)
                                     : text_response(status, why + "\n");
     return State::kBad;
@@ -125,7 +125,7 @@ struct HttpReader::Parser {
     return state;
   }
 
-  /// METHOD TARGET VERSION, with one space between them (RFC 9112 3).
+  /// Parses METHOD TARGET VERSION, with one space between them (RFC 9112 3).
   State take_request_line(std::string_view text) {
     if (text.empty()) return State::kNeedMore;  // RFC 9112 2.2
     const std::size_t first = text.find(' ');
@@ -150,7 +150,7 @@ struct HttpReader::Parser {
     if (!split) return fail(400, "the request target must be a path");
     head.method = method;
     std::tie(head.path, head.query) = *std::move(split);
-    // A later 1.x is understood as the newest that is known (RFC 9110 2.5).
+    // A later 1.x is read as 1.1, the newest known version (RFC 9110 2.5).
     head.version = version[7] == '0' ? 10 : 11;
     stage = Stage::kFields;
     return State::kNeedMore;
@@ -182,7 +182,7 @@ struct HttpReader::Parser {
     head.keep_alive = framing.stays_open(head.version);
     if (!has_host && head.version > 10) return fail(400, "malformed HTTP: Host is missing");
     if (auto error = framing.finish(head.version)) return fail(error->status, error->why);
-    // RFC 9110 10.1.1: who speaks 1.0 does not know of expectations.
+    // Expectations of HTTP/1.0 clients are ignored (RFC 9110 10.1.1).
     if (expects_more && head.version > 10) {
       return fail(417, "of expectations, only 100-continue is met");
     }

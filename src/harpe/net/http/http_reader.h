@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// Bytes of one connection to HTTP/1.x requests, one after the other (RFC 9112). Strict: what
-/// breaks a rule is refused and the connection ends, so that no other program on the way can take
-/// the same bytes for other requests.
+/// Parser of HTTP/1.x requests from the bytes of one connection (RFC 9112). Strict: a request that
+/// breaks a rule is refused and the connection ends, so that no proxy can interpret the same bytes
+/// as other requests.
 ///
-/// Refused although the specification would let it pass: lines that end without CR, lists of equal
-/// lengths, any Transfer-Encoding but the one word "chunked", user names in URLs, and fields that
-/// must be there once (Host, Authorization) and are there twice.
+/// Refused although the specification would allow them: lines that end without CR, lists of equal
+/// lengths, any Transfer-Encoding except the single word "chunked", user names in URLs, and
+/// repeated fields that must occur once (Host, Authorization).
 
 #include <cstddef>
 #include <functional>
@@ -19,21 +19,23 @@
 
 namespace harpe::net {
 
-/// How much a client may send in one request: every byte of it counts.
+/// Limits of the size of one request; every byte of it counts.
 struct HttpSizes {
-  /// Bytes from the first to the end of the header, empty lines before the request line included.
-  /// As many again in one line of a chunked body, and in all trailers together.
+  /// Bytes from the first to the end of the header, including empty lines before the request line.
+  /// The same limit applies to one line of a chunked body, and to all trailers together.
   std::size_t header = 16 * 1024;
-  std::size_t body = 64 * 1024;  ///< bytes of content, where `body_of` says nothing else
-  /// More, or less, for some routes. \param method  "POST"; \param path  as it was sent
+  std::size_t body = 64 * 1024;  ///< bytes of content, unless `body_of` returns another limit
+  /// Returns the limit of some routes.
+  /// \param method  "POST"
+  /// \param path    as received
   std::function<std::optional<std::size_t>(std::string_view method, std::string_view path)>
       body_of = {};
 
-  /// Sizes, extensions and line ends of chunks: with the smallest chunks, as many bytes as content
-  /// several times over, with usual ones a thousandth.
+  /// Limit of the sizes, extensions and line ends of chunks. With the smallest chunks they are
+  /// several times the content, with usual ones a thousandth.
   std::size_t framing(std::size_t content) const { return header + content; }
-  /// The most that a reader holds of a request with so much content: a line, what was kept of
-  /// those before, and content.
+  /// Most bytes that a reader holds for a request with this much content: a line, the kept part of
+  /// earlier lines, and the content.
   std::size_t held(std::size_t content) const { return 2 * header + content + 256; }
 };
 
@@ -41,9 +43,9 @@ struct HttpSizes {
 class HttpReader {
  public:
   enum class State : unsigned char {
-    kNeedMore,  ///< give it more bytes
-    kDone,      ///< `take` the request
-    kBad,       ///< respond with `bad` and close
+    kNeedMore,  ///< call `read` with more bytes
+    kDone,      ///< call `take` for the request
+    kBad,       ///< respond with `bad` and close the connection
   };
 
   /// \param sizes  must outlive the reader
@@ -52,30 +54,30 @@ class HttpReader {
   HttpReader(const HttpReader&) = delete;
   HttpReader& operator=(const HttpReader&) = delete;
 
-  /// Takes bytes from the front of `bytes`, at most to the end of a request: what is left is of the
-  /// next one.
+  /// Consumes bytes from the front of `bytes`, at most to the end of a request: the remaining bytes
+  /// belong to the next one.
   State read(std::string_view& bytes);
-  /// The request read, without its peer. The reader then is at the start of the next.
+  /// Returns the request, without its peer. The reader is then at the start of the next request.
   HttpRequest take();
-  /// The request under way without its body, once, when that is still to come.
+  /// Returns, once, the current request without its body, if the body is not complete yet.
   std::optional<HttpRequest> take_head();
-  /// Whether anything of a request has come.
+  /// Returns true if bytes of a request have arrived.
   bool begun() const { return parser_ != nullptr; }
-  /// Whether anything but empty lines has come.
+  /// Returns true if bytes other than empty lines have arrived.
   bool asked() const;
-  /// Whether the header is complete.
+  /// Returns true if the header is complete.
   bool in_body() const;
   /// True once for a request whose client waits for "100 Continue" before it sends the body.
   bool take_continue();
-  /// How many bytes of the body are to come for certain.
+  /// Returns the number of bytes that the body is known to lack.
   std::size_t wanted() const;
-  /// Bytes of memory that grow with what is sent; never more than `HttpSizes::held`.
+  /// Returns the bytes of memory that grow with the request; at most `HttpSizes::held`.
   std::size_t held() const;
-  /// What to respond when the state is kBad.
+  /// Returns the response in state kBad.
   const HttpResponse& bad() const;
-  /// Whether the request under way wants no body for a response (HEAD).
+  /// Returns true if the response to the current request must have no body (HEAD).
   bool is_head() const;
-  /// Forgets the request under way.
+  /// Discards the current request.
   void reset();
 
  private:

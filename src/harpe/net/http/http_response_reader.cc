@@ -7,7 +7,7 @@
 namespace harpe::net {
 namespace {
 
-/// Handed on beside the content's type.
+/// Headers that are forwarded in addition to the content's type.
 constexpr std::array<std::string_view, 4> kHandedOn{"Retry-After", "Allow", "WWW-Authenticate",
                                                     "Cache-Control"};
 
@@ -70,7 +70,7 @@ HttpResponseReader::State HttpResponseReader::read_header(std::string_view& byte
   return state;
 }
 
-/// "HTTP/1.1 200 OK" (RFC 9112 4)
+/// Parses "HTTP/1.1 200 OK" (RFC 9112 4).
 HttpResponseReader::State HttpResponseReader::take_status_line(std::string_view text) {
   const bool is_status = (text.starts_with("HTTP/1.1 ") || text.starts_with("HTTP/1.0 ")) &&
                          text.size() >= 12 && text[9] >= '1' && text[9] <= '9' &&
@@ -97,7 +97,7 @@ HttpResponseReader::State HttpResponseReader::take_field(std::string_view text) 
 HttpResponseReader::State HttpResponseReader::finish_header() {
   if (response_.status == 101) return fail("it responds with another protocol");
   if (response_.status < 200) {
-    // Interim: the response follows. What its header may have counts all of them.
+    // An interim response: the final one follows. The limit on header bytes covers all of them.
     response_ = {};
     framing_ = {};
     stage_ = Stage::kStatusLine;

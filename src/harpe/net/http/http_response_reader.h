@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Bytes of one connection to the response of another server (RFC 9112). As strict as `HttpReader`.
+/// Parser of another server's response from the bytes of one connection (RFC 9112). As strict as
+/// `HttpReader`.
 
 #include <cstddef>
 #include <optional>
@@ -13,37 +14,37 @@
 
 namespace harpe::net {
 
-/// Of one response. Not thread-safe.
+/// Reader of one response. Not thread-safe.
 class HttpResponseReader {
  public:
   struct Limits {
-    /// Bytes of header, with those of interim responses (1xx); and of one line of a chunked body,
-    /// and of its trailers.
+    /// Bytes of the header, including interim responses (1xx). The same limit applies to one line
+    /// of a chunked body, and to its trailers.
     std::size_t header = 64 * 1024;
     std::size_t body = 0;  ///< bytes of content
   };
   enum class State : unsigned char {
-    kNeedMore,  ///< give it more bytes
-    kHead,      ///< once: the header is complete, and what is left is of the body
-    kDone,      ///< `take` it
-    kBad,       ///< no response that can be understood: see `why`
+    kNeedMore,  ///< call `read` with more bytes
+    kHead,      ///< once: the header is complete; the remaining bytes belong to the body
+    kDone,      ///< call `take`
+    kBad,       ///< not a valid response: see `why`
   };
 
-  /// \param to_head  it responds to a HEAD: there is no body
+  /// \param to_head  true for the response to a HEAD, which has no body
   HttpResponseReader(const Limits& limits, bool to_head) : limits_(limits), to_head_(to_head) {}
 
-  /// Takes bytes from the front of `bytes`, at most to the end of the response.
+  /// Consumes bytes from the front of `bytes`, at most to the end of the response.
   State read(std::string_view& bytes);
-  /// The connection has ended: kDone where that ends the body, else kBad.
+  /// Handles the end of the connection. Returns kDone if that ends the body, otherwise kBad.
   State end();
 
-  /// Status and header as far as they are handed on, and the body. Once.
+  /// Returns, once, the status, the forwarded part of the header, and the body.
   HttpResponse take() { return std::move(response_); }
   int status() const { return response_.status; }
-  /// Whether another request may follow on the connection.
+  /// Returns true if another request may follow on the connection.
   bool keep_alive() const { return framing_.stays_open(version_); }
   const std::string& why() const { return why_; }
-  /// Bytes of memory that grow with what is sent.
+  /// Returns the bytes of memory that grow with the response.
   std::size_t held() const;
 
  private:
@@ -64,7 +65,7 @@ class HttpResponseReader {
   int version_ = 11;
   HttpResponse response_;
   MessageFraming framing_;
-  std::size_t length_ = 0;  ///< bytes of the body, or the most where it ends with the connection
+  std::size_t length_ = 0;  ///< bytes of the body; the limit if the connection's end ends it
   std::optional<ChunkedBody> chunks_;
   std::string why_;
 };

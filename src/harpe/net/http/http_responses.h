@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Responses in JSON, and what errors become in HTTP. Only for `.cc` files.
+/// Responses in JSON, and the HTTP form of errors. Include only in `.cc` files.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,26 +15,27 @@ namespace harpe::net {
 using OrderedJson = nlohmann::ordered_json;
 
 HttpResponse json_response(int status, const OrderedJson& document);
-/// Ends JSON with a newline, for those who read it in a terminal. All responses of Harpe's own
-/// routes do; routes that Zeus's servers have respond to the byte as those do.
+/// Ends JSON with a newline, for readers in a terminal. All responses of Harpe's own routes end
+/// with one; routes of Zeus's servers respond with exactly the bytes of those servers.
 void end_line(HttpResponse& response);
 HttpResponse text_response(int status, std::string text);
-/// {"error": "..."}, as zeusd says what is wrong.
+/// Returns {"error": "..."}, the form of zeusd's errors.
 HttpResponse error_response(int status, const std::string& message);
 
-/// The one table from codes to HTTP status.
+/// Returns the HTTP status of an error code. The only such table.
 int http_status(ErrorCode code);
-/// {"error": {"code": ..., "message": ...}}: Harpe's own routes.
+/// Returns {"error": {"code": ..., "message": ...}}, the form of errors of Harpe's own routes.
 HttpResponse native_error(const Error& error);
 HttpResponse native_error(int status, std::string_view code, const std::string& message);
 
-/// Whether a path is below /v1, where every error has the form above; other routes have zeusd's.
+/// Returns true if a path is below /v1, where all errors have the form above; errors of other
+/// routes have zeusd's form.
 bool is_native_path(std::string_view path);
-/// An error in the form of the path's routes.
+/// Returns an error in the form of the path's routes.
 HttpResponse error_at(std::string_view path, int status, std::string_view code,
                       const std::string& message);
 
-/// 405 with what is allowed: "GET, POST".
+/// Returns a 405 with the allowed methods: "GET, POST".
 HttpResponse wrong_method(const std::string& allowed);
 
 }  // namespace harpe::net

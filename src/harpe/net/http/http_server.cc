@@ -38,11 +38,11 @@ void tell(const Result<bool>& reloaded, const std::string& what, ServerLog& log)
 
 constexpr Seconds kPauseWithoutFiles{0.05};
 constexpr int kAcceptsInARow = 64;
-/// With what follows, a machine that is lost is missed within a minute.
+/// With the keepalive probes of `watch_over`, a lost machine is detected within a minute.
 constexpr Seconds kSilence{45};
 constexpr std::uint64_t kLargestPem = 1 << 20;  // bytes; a chain has some 10 KiB
 
-/// Over TCP the kernel does not know the peer.
+/// Returns the peer of a Unix socket; an unknown one over TCP, where the kernel does not know it.
 Peer peer_of_connection(int fd) {
   if (!is_unix_socket(fd)) return {};
   Result<Peer> peer = peer_of_socket(fd);
@@ -56,9 +56,9 @@ Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) 
   SSL_CTX* const settings = context->native_handle();
   SSL_CTX_set_min_proto_version(settings, TLS1_2_VERSION);
   SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Sessions are taken up again from tickets, which clients keep: none are kept here.
+  // Clients resume sessions from tickets that they keep, so the server caches no sessions.
   SSL_CTX_set_session_cache_mode(settings, SSL_SESS_CACHE_OFF);
-  // Not by the names: a pipe in place of a file would hold the server.
+  // Not read by OpenSSL from the paths: a pipe in place of a file would block the server.
   const std::string certificate = HARPE_TRY(read_regular_file(files.certificate, kLargestPem));
   const std::string key = HARPE_TRY(read_regular_file(files.key, kLargestPem));
   static_cast<void>(context->use_certificate_chain(asio::buffer(certificate), error));
@@ -68,20 +68,21 @@ Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) 
   return context;
 }
 
-/// One socket that is listened on.
+/// One listening socket.
 struct Listener {
   Listener(asio::io_context& context, int fd) : descriptor(context, fd) {}
   asio::posix::stream_descriptor descriptor;
   bool needs_token = false;
   std::optional<TlsFiles> files;
   FileStamp certificate_seen, key_seen;
-  /// Connections keep the one that they began with.
+  /// Open connections keep the context that they began with.
   std::unique_ptr<asio::ssl::context> tls;
 
-  /// Reads the files where they were written since; on an error all stays as it was.
+  /// Reads the files again if they have changed. Returns true if it did; after an error the
+  /// previous certificate stays in use.
   Result<bool> load() {
     if (!files) return false;
-    // Before the bytes: what is written while they are read is read again.
+    // Taken before the read, so that a change during the read causes another read.
     const FileStamp certificate = file_stamp(files->certificate);
     const FileStamp key = file_stamp(files->key);
     if (tls != nullptr && certificate == certificate_seen && key == key_seen) return false;
@@ -138,7 +139,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      // Out of file descriptors or memory: a client that waits is served when others have left.
+      // Out of file descriptors or memory: a waiting client is accepted after others have left.
       if (!short_of_files) log(std::string("new connections have to wait: ") + strerror(errno));
       short_of_files = true;
       loop.after(kPauseWithoutFiles, [self = shared_from_this(), listener] {
@@ -182,7 +183,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
     connection->start();
   }
 
-  /// At most once a minute: those that are refused come again.
+  /// Logs a refused connection, at most once a minute because refused clients try again.
   void say_full(const std::string& client) {
     const Clock::time_point now = Clock::now();
     if (said_full && now - *said_full < std::chrono::minutes(1)) return;
@@ -202,7 +203,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
                                        11, false);
     [[maybe_unused]] const auto sent =
         ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    // What is unread when it is closed would throw the response away.
+    // Closing a socket with unread bytes would drop the response.
     ::shutdown(fd, SHUT_WR);
     [[maybe_unused]] const auto read = ::recv(fd, scratch.data(), scratch.size(), MSG_DONTWAIT);
   }

@@ -55,9 +55,9 @@ bool can_be_read(int descriptor) {
 void wait(const std::shared_ptr<Watched>& watched) {
   constexpr auto kReadable = asio::posix::stream_descriptor::wait_read;
   watched->descriptor.async_wait(kReadable, [watched](error_code error) {
-    // Its end may have come after the kernel's word.
+    // The watch can end after the kernel has reported the descriptor.
     if (error || !watched->descriptor.is_open()) return;
-    // Asio passes on words of descriptors whose watch has ended to the one that began next.
+    // Asio can deliver the event of a descriptor whose watch has ended to the next watch.
     if (can_be_read(watched->descriptor.native_handle())) watched->on_readable();
     if (watched->descriptor.is_open()) wait(watched);
   });
@@ -75,7 +75,7 @@ ServerLoop::~ServerLoop() = default;
 
 Status ServerLoop::ready() {
   try {
-    // Made on first use, and what fails then is an exception.
+    // Asio creates its reactor on first use, and throws if that fails.
     const asio::posix::stream_descriptor first(state_->context);
     return ok_status();
   } catch (const boost::system::system_error&) {
@@ -117,7 +117,7 @@ std::shared_ptr<void> ServerLoop::watch(int descriptor, std::function<void()> on
       Watched{asio::posix::stream_descriptor(state_->context), std::move(on_readable)});
   error_code error;
   if (!watched->descriptor.assign(descriptor, error)) wait(watched);
-  // Asio would close it.
+  // Asio would close the descriptor.
   return {watched.get(), [watched](void*) {
             if (watched->descriptor.is_open()) watched->descriptor.release();
           }};

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The one thread of a server's transport: network, descriptors, timers and signals take turns on
-/// it.
+/// The single thread of a server's transport, which runs the work of the network, descriptors,
+/// timers and signals in turn.
 
 #include <functional>
 #include <memory>
@@ -16,28 +16,29 @@ class io_context;  // NOLINT(readability-identifier-naming)
 
 namespace harpe::net {
 
-/// Everything runs on the thread that calls `run`; `post` and `stop` may be called from any. Timers
-/// do not count the time for which the machine was suspended.
+/// Everything runs on the thread that calls `run`; `post` and `stop` may be called from any thread.
+/// Timers do not count the time during which the machine is suspended.
 class ServerLoop final : public Loop {
  public:
   ServerLoop();
   ~ServerLoop() override;
   ServerLoop(const ServerLoop&) = delete;
   ServerLoop& operator=(const ServerLoop&) = delete;
-  /// Whether the kernel gives what waiting takes.
+  /// Fails if the kernel refuses the resources that the loop needs.
   Status ready();
 
   void post(std::function<void()> work) override;
   void after(Seconds delay, std::function<void()> work) override;
-  /// Again and again until the loop ends.
+  /// Runs `work` periodically until the loop ends.
   void every(Seconds period, std::function<void()> work);
-  /// Each time one of these signals comes.
+  /// Runs `work` each time one of these signals arrives.
   void on_signals(const std::vector<int>& signals, std::function<void(int)> work);
-  /// Whenever something can be read from a descriptor, or it was hung up. It stays the caller's,
-  /// and does not block from then on. Until the handle ends: before the loop and the descriptor do,
-  /// on the loop's thread or while it does not run; `on_readable` itself may end it.
+  /// Runs `on_readable` whenever a descriptor is readable or was hung up. The caller keeps the
+  /// descriptor, which becomes non-blocking. Ends with the returned handle, which must end before
+  /// the loop and the descriptor do, on the loop's thread or while the loop does not run;
+  /// `on_readable` itself may end it.
   [[nodiscard]] std::shared_ptr<void> watch(int descriptor, std::function<void()> on_readable);
-  /// Returns after `stop`.
+  /// Runs the loop until `stop`.
   void run();
   void stop();
 

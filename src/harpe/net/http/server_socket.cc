@@ -28,14 +28,14 @@ Error io_error(const std::string& what, const std::string& why = std::strerror(e
   return Error::io(what, why);
 }
 
-/// The error of a call on a socket that was just made; its file does not stay.
+/// Returns the error of a call on a new socket, and removes the socket's file.
 Error without_file(const std::filesystem::path& path) {
   Error error = io_error(path);
   ::unlink(path.c_str());
   return error;
 }
 
-/// Makes room at a path for a new socket.
+/// Removes the socket that a dead server left at a path; fails if a server still uses it.
 Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& address,
                           const std::string& who) {
   struct stat found{};
@@ -74,7 +74,7 @@ Result<sockaddr_un> unix_address(const std::filesystem::path& path) {
   return address;
 }
 
-/// "127.0.0.1"; empty for what is no address of the internet.
+/// Returns "127.0.0.1"; empty if it is not an internet address.
 std::string host_text(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.ss_family == AF_INET) {
@@ -132,7 +132,7 @@ Status usable_directory(const std::filesystem::path& directory) {
                         : "there is no such directory: make it first (mkdir), so that it has the "
                           "owner and mode that you want");
   }
-  // A plain mkdir: what is above is there on any machine, or something is wrong.
+  // Not recursive: the parent exists on any machine, or something is wrong.
   if (::mkdir(directory.c_str(), directory == kLogDirectory ? 0750 : 0755) == 0) {
     return ok_status();
   }

@@ -13,7 +13,7 @@ bool is_there(const char* file) {
   return std::filesystem::is_regular_file(file, unknown);
 }
 
-// As Go's crypto/x509 looks for them (root_linux.go).
+// The files that Go's crypto/x509 looks for (root_linux.go), in its order.
 constexpr std::array kUsualFiles = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch, Gentoo
     "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL 6

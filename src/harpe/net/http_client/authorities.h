@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Which certificate authorities TLS trusts where the user names none. libcurl knows the place of
-/// the system that it was built for; a program that is carried to another finds theirs.
-/// Thread safety: any. Complexity: a look at some files.
+/// The certificate authorities that TLS trusts if the user names none. libcurl knows their path on
+/// the system that it was built for; on other systems the file is searched for.
+///
+/// Thread safety: any. Complexity: checks for the existence of a few files.
 
 #include <filesystem>
 #include <span>
@@ -10,14 +11,15 @@
 
 namespace harpe::net {
 
-/// Where systems keep them in one file, the most widespread first.
+/// Returns the files in which systems keep their authorities, the most common first.
 std::span<const char* const> usual_authority_files();
 
-/// `built_in` (may be null) if it is there, else the first of the others that is; empty: none is,
-/// and libcurl does what it would.
+/// Returns `built_in` (may be null) if it exists, otherwise the first of the others that exists;
+/// empty if none does, and libcurl uses its default.
 std::string authorities_among(const char* built_in, std::span<const char* const> others);
 
-/// The file for `CURLOPT_CAINFO`: the user's, else by the rule above; empty: leave it to libcurl.
+/// Returns the file for `CURLOPT_CAINFO`: the user's, otherwise by the rule above; empty: libcurl's
+/// default.
 std::string authorities_file(const std::filesystem::path& of_user);
 
 }  // namespace harpe::net

@@ -25,7 +25,7 @@ struct FreeUrl {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
 
-/// What a URL is made of; scheme empty: it is none.
+/// The parts of a URL; `scheme` is empty if the text is not a URL.
 struct UrlParts {
   std::string scheme, host, port, path;
 };
@@ -48,7 +48,7 @@ UrlParts parts_of(const std::string& text) {
           .path = part(CURLUPART_PATH)};
 }
 
-/// Without the secrets, which messages of libcurl or a server may repeat.
+/// Returns the text without the secrets, which messages of libcurl or a server can repeat.
 std::string without_secrets(std::string text, const std::vector<std::string>& secrets) {
   for (const std::string& secret : secrets) {
     if (secret.empty()) continue;
@@ -59,7 +59,7 @@ std::string without_secrets(std::string text, const std::vector<std::string>& se
   return text;
 }
 
-/// What one transfer fills.
+/// The data that one transfer fills.
 struct Arriving {
   HttpFetched fetched;
   std::size_t longest = 0;
@@ -79,7 +79,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) 
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer) {
   HttpHeaders& headers = static_cast<Arriving*>(pointer)->fetched.headers;
   const std::string_view line(data, size);
-  if (line.starts_with("HTTP/")) headers.clear();  // of the response that counts, after a 100
+  if (line.starts_with("HTTP/")) headers.clear();  // keeps only the final response, after a 100
   const std::size_t colon = line.find(':');
   if (colon != std::string_view::npos && headers.size() < kMostHeaders) {
     headers.emplace_back(lower(line.substr(0, colon)), std::string(trim(line.substr(colon + 1))));
@@ -135,10 +135,10 @@ class CurlFetcher final : public HttpFetcher {
   }
 
  private:
-  /// \param next  where a redirect leads to; empty: there is none
+  /// \param next  set to the target of a redirect; empty if there is none
   HttpFetched once(const HttpFetch& request, const std::string& url, std::string& next) {
     CURL* easy = easy_.get();
-    curl_easy_reset(easy);  // connections stay
+    curl_easy_reset(easy);  // keeps the connections
     std::unique_ptr<curl_slist, FreeFetchHeaders> headers;
     for (const auto& [name, value] : request.headers) {
       headers.reset(curl_slist_append(headers.release(), (name + ": " + value).c_str()));
@@ -151,7 +151,7 @@ class CurlFetcher final : public HttpFetcher {
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers.get());
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");  // all that libcurl can undo
+    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");  // all encodings that libcurl decodes
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "harpe");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, limit);
@@ -168,11 +168,11 @@ class CurlFetcher final : public HttpFetcher {
     ClearTextGuard guard;
     if (!request.secrets.empty() && parts_of(url).scheme == "http") {
       guard.watch(easy);
-      // An open connection may be one that no guard has seen.
+      // An open connection might be one that no guard has checked.
       curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     }
     const CURLcode code = curl_easy_perform(easy);
-    // What it points to ends here.
+    // The error buffer's lifetime ends here.
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, nullptr);
     if (code != CURLE_OK && guard.refused()) {
       return refused(clear_text_refusal(url_for_messages(url)));

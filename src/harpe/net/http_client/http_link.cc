@@ -28,12 +28,12 @@ struct FreeList {
 using Easy = std::unique_ptr<CURL, CleanEasy>;
 using List = std::unique_ptr<curl_slist, FreeList>;
 
-/// One request on its way.
+/// One request in progress.
 struct Exchange {
   Easy easy;
   List headers;
   std::string body;      ///< of the request
-  std::string received;  ///< of the response; of a stream only what is no stream
+  std::string received;  ///< of the response; empty for a stream with status 200
   bool is_stream = false;
   std::function<void(std::string_view)> bytes;
   std::function<void(HttpResult)> done;
@@ -67,7 +67,7 @@ HttpFailure cause_of(CURLcode code) {
       return HttpFailure::kNoConnection;
     case CURLE_UNSUPPORTED_PROTOCOL:  // no status line: HTTP/0.9, which is not allowed
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_WRITE_ERROR:  // `receive` takes no more
+    case CURLE_WRITE_ERROR:  // `receive` rejects more bytes
     case CURLE_BAD_CONTENT_ENCODING:
       return HttpFailure::kBadResponse;
     default:
@@ -104,7 +104,7 @@ class CurlLink final : public HttpLink {
     if (method != "GET") {
       exchange->body = std::move(body);
       add_header(*exchange, "Content-Type: application/json");
-      // No "100 Continue" to wait for.
+      // Avoids a wait for "100 Continue".
       add_header(*exchange, "Expect:");
       curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                        static_cast<curl_off_t>(exchange->body.size()));
@@ -136,7 +136,7 @@ class CurlLink final : public HttpLink {
   }
 
   bool renew_token() override {
-    // While it cannot be read the one before is shown.
+    // While the token cannot be read, the previous one stays in use.
     (void)token_.read();
     return token_.current() != shown_;
   }
@@ -144,7 +144,7 @@ class CurlLink final : public HttpLink {
   void step(Seconds longest) override {
     int running = 0;
     curl_multi_perform(multi_.get(), &running);
-    // What came in already is not waited for again.
+    // Does not wait if a request has already ended.
     const bool finished = finish();
     curl_multi_poll(multi_.get(), nullptr, 0,
                     finished ? 0 : static_cast<int>(milliseconds(longest)), nullptr);
@@ -195,7 +195,7 @@ class CurlLink final : public HttpLink {
     exchanges_.push_back(std::move(exchange));
   }
 
-  /// Whether anything has.
+  /// Completes the requests that have ended. Returns true if there were any.
   bool finish() {
     bool finished = false;
     int left = 0;
@@ -209,7 +209,7 @@ class CurlLink final : public HttpLink {
       const std::unique_ptr<Exchange> exchange = std::move(*found);
       exchanges_.erase(found);
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
-      // Where several servers stand behind one name, another one may answer.
+      // If several servers share one name, another one might answer.
       look_elsewhere_ = code != CURLE_OK || exchange->status() == 421 || exchange->status() >= 500;
       exchange->done(result_of(*exchange, code));
       finished = true;
@@ -238,9 +238,9 @@ class CurlLink final : public HttpLink {
     if (options_.unix_socket.empty()) {
       if (number == ECONNREFUSED) result.failure = reason;
     } else if (number != 0) {
-      result.failure = reason;  // libcurl names a host and port, which are not used
+      result.failure = reason;  // libcurl's own message names a host and port, which are not used
     } else {
-      // Connecting to a Unix socket does not wait for a place among those to be accepted.
+      // A Unix socket does not wait for a place in the server's queue of connections.
       result.cause = HttpFailure::kNoResponse;
       result.failure = "too many connections wait for it";
     }
@@ -248,9 +248,9 @@ class CurlLink final : public HttpLink {
   }
 
   HttpLinkOptions options_;
-  const bool guarded_;  ///< for good: so each connection is one that a guard has seen
+  const bool guarded_;  ///< constant, so that a guard has checked every connection
   TokenFile token_;
-  std::string shown_;            ///< by the last request
+  std::string shown_;            ///< in the last request
   bool look_elsewhere_ = false;  ///< the connection leads to a server that cannot answer
   std::unique_ptr<CURLM, CleanMulti> multi_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;

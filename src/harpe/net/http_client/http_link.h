@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The way to a server over HTTP or HTTPS: requests, and one stream of events. Nothing here waits
-/// for the server but `step`, and that no longer than it is told. Connections are used again, but
-/// after a response that says that this server cannot answer (5xx, 421).
+/// The connection to a server over HTTP or HTTPS: requests, and one stream of events. Only `step`
+/// waits for the server, and no longer than its argument. Connections are reused, except after a
+/// response that shows that this server cannot answer (5xx, 421).
 
 #include <cstddef>
 #include <filesystem>
@@ -17,61 +17,61 @@
 namespace harpe::net {
 
 struct HttpLinkOptions {
-  std::string server = {};  ///< "https://harpe.example:7787", no path
-  /// Leads to the server in place of its host and port, and of any proxy; empty: they do.
+  std::string server = {};  ///< "https://harpe.example:7787", without a path
+  /// Socket to connect to instead of the server's host and port and of any proxy; empty: none.
   std::filesystem::path unix_socket = {};
   std::string token = {};  ///< sent as a bearer token; empty: none
-  /// Holds the token, in place of `token`: read again whenever the file has changed. While it
-  /// cannot be read, what was read before counts.
+  /// File that holds the token, instead of `token`. It is read again whenever it has changed. While
+  /// it cannot be read, the last token stays in use.
   std::filesystem::path token_file = {};
-  /// Sends the token unencrypted to any address: the user has said that the network is trusted.
-  /// Otherwise http:// with a token connects to loopback addresses alone and uses no proxy.
+  /// True if the token may be sent unencrypted to any address, because the user trusts the network.
+  /// Otherwise http:// with a token connects only to loopback addresses and uses no proxy.
   bool trusted_network = false;
   std::filesystem::path ca_file =
-      {};               ///< certificates to trust in place of the system's; empty: those
+      {};               ///< certificates to trust instead of the system's; empty: the system's
   Seconds timeout{10};  ///< from a request to the end of its response
-  /// A stream that is silent for so long is dead. Servers send something (a comment) more often.
+  /// A stream that is silent for this long counts as dead. Servers send a comment more often.
   Seconds silence{60};
 };
 
-/// Why a request has no response.
+/// The reason why a request has no response.
 enum class HttpFailure : unsigned char {
-  kNone,          ///< it has one
+  kNone,          ///< it has a response
   kNoConnection,  ///< nothing listens there
-  kNoResponse,    ///< silence, or a connection that was closed
-  kBadResponse    ///< what came is not HTTP, or too long
+  kNoResponse,    ///< silence, or the connection was closed
+  kBadResponse    ///< the response is not HTTP, or too long
 };
 
-/// What came back.
+/// The response, or the reason why there is none.
 struct HttpResult {
-  int status = 0;       ///< 0: nothing did
-  std::string body;     ///< `kLongestResponse` bytes at most
-  std::string failure;  ///< why nothing did
+  int status = 0;       ///< 0 if there is no response
+  std::string body;     ///< at most `kLongestResponse` bytes
+  std::string failure;  ///< why there is no response
   HttpFailure cause = HttpFailure::kNone;
 };
 inline constexpr std::size_t kLongestResponse = std::size_t{1} << 24;
 
-/// Used by one thread, but for `wake`. Callbacks are called by `step` and may send and listen.
+/// Used by one thread, except `wake`. `step` calls the callbacks, which may send and listen.
 class HttpLink {
  public:
-  /// Fails on a URL that is neither http:// nor https://.
+  /// Fails if the URL is neither http:// nor https://.
   static Result<std::unique_ptr<HttpLink>> open(HttpLinkOptions options);
   virtual ~HttpLink() = default;
 
   /// \param method  "GET", "PUT", "POST"
-  /// \param path    with its query, from the slash on
+  /// \param path    with its query, beginning with the slash
   virtual void send(const std::string& method, const std::string& path, std::string body,
                     std::function<void(HttpResult)> done) = 0;
-  /// Opens the stream, in place of one that is open. `ended` is told once, of a response without a
-  /// body or of the end of one.
+  /// Opens the stream, instead of the current one. Calls `ended` once, when the stream ends or the
+  /// response has no stream.
   virtual void listen(const std::string& path, std::function<void(std::string_view)> bytes,
                       std::function<void(HttpResult)> ended) = 0;
   virtual void stop_listening() = 0;
 
-  /// Reads the token again; whether the next request shows another one than the last.
+  /// Reads the token again. Returns true if it differs from that of the last request.
   virtual bool renew_token() = 0;
 
-  /// Moves everything on; returns when something came in, `wake` was called, or time is over.
+  /// Sends and receives. Returns when something has arrived, after `wake`, or after `longest`.
   virtual void step(Seconds longest) = 0;
   virtual void wake() = 0;  ///< thread-safe
 };

@@ -13,11 +13,11 @@ const std::string& TokenFile::current() {
 
 Status TokenFile::read() {
   if (path_.empty()) return ok_status();
-  // Before the bytes: what is written while they are read is read again.
+  // Taken before the read, so that a change during the read causes another read.
   const FileStamp at = file_stamp(path_);
   const std::string text = HARPE_TRY(read_regular_file(path_, kLongest));
   const std::string token(trim(text));
-  // Anything else would end the header that it goes into.
+  // Any other character would break the header that carries the token.
   for (const char c : token) {
     if (c > ' ' && c <= '~') continue;
     return Error::io(path_.string(), "holds something that is no token");

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A token in a file, in which its issuer keeps it fresh.
+/// A token in a file that its issuer renews.
 
 #include <filesystem>
 #include <string>
@@ -13,14 +13,14 @@ namespace harpe::net {
 /// Not thread-safe.
 class TokenFile {
  public:
-  /// \param token  until the file has been read; where `path` is empty, for good
+  /// \param token  used until the file has been read; always used if `path` is empty
   TokenFile(std::string token, std::filesystem::path path)
       : token_(std::move(token)), path_(std::move(path)) {}
 
-  /// The token as it is now. Reads the file where it is another one, or was written since; without
-  /// one that can be read, the token is what it was.
+  /// Returns the current token. Reads the file if it was replaced or changed. If the file cannot be
+  /// read, the token does not change.
   const std::string& current();
-  /// Reads the file whatever its times say.
+  /// Reads the file regardless of its times.
   Status read();
 
   static constexpr std::size_t kLongest = 64 * 1024;  ///< bytes of the file

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Prometheus' text format (version 0.0.4).
+/// Prometheus's text format (version 0.0.4).
 
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace harpe::net {
 
-/// Writes metrics family by family.
+/// Writer of metrics, family by family.
 class MetricsText {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;

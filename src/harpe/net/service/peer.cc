@@ -21,11 +21,11 @@ Error failure(const char* what, int error) {
                    std::string(what) + ": " + std::generic_category().message(error));
 }
 
-/// SO_PEERPIDFD (Linux 6.5): the process that connected, whatever has its number by now.
+/// SO_PEERPIDFD (Linux 6.5): the process that connected, even if its number was reused.
 constexpr int kPeerPidFd = 77;
 
-/// When the process that connected started; 0 where it has ended. A kernel that cannot name the
-/// process but by its number is believed.
+/// Returns the start time of the process that connected; 0 if it has ended. Without SO_PEERPIDFD in
+/// the kernel, the number of the process is trusted.
 std::uint64_t start_of_peer(int socket, std::int64_t pid) {
   int descriptor = -1;
   socklen_t size = sizeof descriptor;
@@ -33,8 +33,8 @@ std::uint64_t start_of_peer(int socket, std::int64_t pid) {
   if (!named && errno != ENOPROTOOPT) return 0;
   const UniqueFd process(named ? descriptor : -1);
   const std::uint64_t start = start_of_process(pid).value_or(0);
-  // A process that is still there has kept its number while it was looked at. A negative descriptor
-  // is skipped.
+  // A process that still runs has kept its number during the look-up. `poll` skips a negative
+  // descriptor.
   pollfd ended{process.get(), POLLIN, 0};
   return ::poll(&ended, 1, 0) == 0 ? start : 0;
 }
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> start_of_process(std::int64_t pid) {
   if (pid <= 0) return std::nullopt;
   const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 1 << 16);
   if (!stat.ok()) return std::nullopt;
-  // The second field is the program's name in parentheses, which may hold anything.
+  // The second field is the program's name in parentheses, which can contain any character.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::string_view rest = std::string_view(*stat).substr(name_end + 1);
@@ -74,7 +74,7 @@ Result<Peer> peer_of_socket(int socket) {
   for (;;) {
     size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0) break;
-    // The kernel says how many there are.
+    // The kernel returned the number of groups.
     if (errno != ERANGE || size / sizeof(gid_t) <= groups.size()) {
       return failure("cannot tell the groups of who connected", errno);
     }

@@ -25,7 +25,7 @@ Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& 
 Status ServerLog::reopen() {
   const MutexLock lock(mutex_);
   if (path_.empty()) return ok_status();
-  // Without waiting for a reader where a pipe has been put there.
+  // Does not wait for a reader if the path is a pipe.
   UniqueFd file(
       ::open(path_.c_str(),
              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0640));
@@ -50,7 +50,7 @@ std::string log_line(std::string_view who, std::string_view line, bool with_time
 }
 
 bool stderr_is_journal() {
-  // "device:inode" of the stream that systemd opened: a child may have another by now.
+  // "device:inode" of the stream that systemd opened: a child can have another one.
   const char* stream =
       std::getenv("JOURNAL_STREAM");  // NOLINT(concurrency-mt-unsafe): at the start
   struct stat status{};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server's own log: lines for operators.
+/// The log of a server: lines for operators.
 
 #include <filesystem>
 #include <string>
@@ -12,16 +12,18 @@
 
 namespace harpe::net {
 
-/// A line of the log: "2026-03-01T12:00:00Z harpe agent: asked to stop". Line ends within are
-/// replaced. \param who  "harpe agent"
+/// Returns a line of the log: "2026-03-01T12:00:00Z harpe agent: asked to stop". Replaces line ends
+/// within the text.
+/// \param who  "harpe agent"
 std::string log_line(std::string_view who, std::string_view line, bool with_time = true);
-/// Whether standard error goes to systemd's journal, which writes the time itself.
+/// Returns true if standard error is systemd's journal, which adds the time itself.
 bool stderr_is_journal();
 
 /// Thread-safe.
 class ServerLog {
  public:
-  /// \param who  "harpe agent"; \param path  empty: standard error
+  /// \param who   "harpe agent"
+  /// \param path  empty: standard error
   static Result<ServerLog> open(std::string who, const std::filesystem::path& path);
   ServerLog(ServerLog&& other) noexcept
       : who_(std::move(other.who_)),
@@ -29,9 +31,9 @@ class ServerLog {
         file_(std::move(other.file_)),
         to_journal_(other.to_journal_) {}
 
-  /// One line, with the time (UTC) but in the journal.
+  /// Writes one line, with the time (UTC) unless it goes to the journal.
   void write(std::string_view line);
-  /// Opens the file anew, after it was rotated; on an error goes on with the old one.
+  /// Reopens the file after it was rotated. On an error the old one stays in use.
   Status reopen();
 
  private:

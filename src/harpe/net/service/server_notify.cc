@@ -17,7 +17,8 @@
 namespace harpe::net {
 namespace {
 
-/// The kernel takes the terminal away from all processes of its session when it closes.
+/// Returns true if the process has a terminal. The kernel removes it from all processes of its
+/// session when it closes.
 bool has_terminal() {
   return static_cast<bool>(UniqueFd(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)));
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a service tells systemd: a few words in one datagram (sd_notify(3)); nothing where systemd
-/// did not start it.
+/// Notifications of a service to systemd: one short datagram each (sd_notify(3)). No effect if
+/// systemd did not start the service.
 
 #include <optional>
 #include <string_view>
@@ -10,15 +10,16 @@
 
 namespace harpe::net {
 
-/// The terminal that a daemon was started in. SIGHUP means two things: an operator asks for logs to
-/// be opened again, or the terminal has closed. A daemon that outlived its terminal would go on
-/// without a log, unseen.
+/// The terminal that a daemon was started in. SIGHUP has two meanings: an operator requests that
+/// logs are reopened, or the terminal has closed. A daemon that outlives its terminal would
+/// continue without a visible log.
 ///
 /// Thread-safe after construction.
 class ControllingTerminal {
  public:
-  /// Looks whether this process has a terminal: before handlers of SIGHUP are set. A process that
-  /// ignores SIGHUP (nohup) has none here, as its user has said that it outlives the terminal.
+  /// Checks if this process has a terminal. Must run before SIGHUP handlers are set. A process that
+  /// ignores SIGHUP (nohup) counts as having none, because its user wants it to outlive the
+  /// terminal.
   ControllingTerminal();
 
   /// Returns true if there was a terminal, and it has closed.
@@ -28,10 +29,11 @@ class ControllingTerminal {
   bool was_there_ = false;
 };
 
-/// Sends "READY=1" or the like to the socket in NOTIFY_SOCKET. False when there is none.
+/// Sends, for example, "READY=1" to the socket in NOTIFY_SOCKET. Returns false if there is none.
 bool notify_systemd(std::string_view state);
 
-/// How often systemd wants to hear "WATCHDOG=1" from this process; none: never.
+/// Returns the period in which systemd expects "WATCHDOG=1" from this process; nullopt if it
+/// expects none.
 std::optional<Seconds> watchdog_period();
 
 }  // namespace harpe::net

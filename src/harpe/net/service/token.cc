@@ -28,7 +28,7 @@ Error refused(std::string why) {
   return Error::of(ErrorCode::kNoPermission, std::move(why));
 }
 
-/// A time claim in whole seconds; it may be written with a fraction.
+/// Returns a time claim in whole seconds; the claim can have a fraction.
 std::optional<std::int64_t> seconds_claim(const JsonValue& value) {
   if (value.type != JsonValue::Type::kNumber) return std::nullopt;
   if (value.is_integer) return value.integer;
@@ -111,7 +111,7 @@ std::optional<std::string> base64url_decoded(std::string_view text) {
     held -= 8;
     bytes += static_cast<char>(bits >> held & 255);
   }
-  // One text for one content: what is left over must be zero.
+  // Each content has only one text, so the remaining bits must be zero.
   if ((bits & ((1U << held) - 1)) != 0) return std::nullopt;
   return bytes;
 }
@@ -197,14 +197,14 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   const auto claims = base64url_decoded(token.substr(first + 1, last - first - 1));
   const auto code = base64url_decoded(token.substr(last + 1));
   if (!header || !claims || !code) return refused("The token is garbled.");
-  // The signature first: nothing of a token that is not ours is looked at.
+  // Checks the signature first: a token with a wrong signature is not parsed.
   if (!has_signed(token)) return refused("The token's signature is not right.");
   const Result<JsonValue> head = parse_json(*header, "token");
   const JsonValue* algorithm = head.ok() ? head->find("alg") : nullptr;
   if (algorithm == nullptr || algorithm->string != "HS256") {
     return refused("The token is not signed with HS256.");
   }
-  // RFC 7515, 4.1.11: who does not understand an extension that is critical must refuse.
+  // RFC 7515, 4.1.11: a recipient must refuse critical extensions that it does not understand.
   if (head->find("crit") != nullptr) {
     return refused("The token asks for extensions (crit), and none is known here.");
   }

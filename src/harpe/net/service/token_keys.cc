@@ -12,7 +12,7 @@
 namespace harpe::net {
 namespace {
 
-/// "2026-11-22T10:00:00Z"
+/// Parses "2026-11-22T10:00:00Z".
 std::optional<std::int64_t> utc_time(std::string_view text) {
   std::tm time{};
   const std::string copy(text);
@@ -21,7 +21,7 @@ std::optional<std::int64_t> utc_time(std::string_view text) {
   return ::timegm(&time);
 }
 
-/// What follows `word` and blanks; none: the line begins otherwise.
+/// Returns the text after `word` and blanks; nullopt if the line begins otherwise.
 std::optional<std::string_view> after_word(std::string_view line, std::string_view word) {
   if (!line.starts_with(word)) return std::nullopt;
   const std::string_view rest = line.substr(word.size());
@@ -34,10 +34,10 @@ Error in_file(Error error, const std::filesystem::path& path) {
   return error;
 }
 
-/// Who may write it decides whose tokens are refused.
+/// Checks who can write the file, because it decides whose tokens are refused.
 Status check_revoked_file(const std::filesystem::path& path) {
   struct stat found{};
-  if (::stat(path.c_str(), &found) != 0) return ok_status();  // reading it says why
+  if (::stat(path.c_str(), &found) != 0) return ok_status();  // reading it reports why
   if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
     return Error::of(ErrorCode::kNoPermission,
                      path.string() + " must belong to root or to this process's own user");
@@ -88,7 +88,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
       name = trim(name.substr(0, at));
     }
     const auto [known, is_new] = revoked.subjects_.emplace(name, before);
-    // Of two lines for one subject the one that takes more back counts.
+    // If a subject has two lines, the one that revokes more counts.
     if (!is_new && known->second) {
       known->second = before ? std::max(known->second, before) : std::nullopt;
     }
@@ -153,7 +153,7 @@ Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
 Result<bool> TokenKeys::reload() {
   const MutexLock lock(mutex_);
   if (files_.keys.empty()) return false;
-  // Before the bytes: what is written while they are read is read again.
+  // Taken before the read, so that a change during the read causes another read.
   const FileStamp keys = file_stamp(files_.keys);
   const FileStamp revoked = files_.revoked.empty() ? FileStamp() : file_stamp(files_.revoked);
   if (content_ != nullptr && keys == keys_seen_ && revoked == revoked_seen_) return false;

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// The keys of a server's tokens, and which tokens were revoked, as files say at any time.
+/// The keys of a server's tokens and the revoked tokens, as currently listed in files.
 ///
-/// A key file holds one key a line. The first signs; tokens of all are accepted. So a key is
-/// changed without a moment in which anything is refused: add the new one as the last line
-/// everywhere, move it to the first, and take the old one out once its last token has expired.
+/// A key file has one key per line. The first key signs; tokens of all keys are accepted. To change
+/// a key without refusing any token: add the new key as the last line on all servers, move it to
+/// the first line, and remove the old key once its last token has expired.
 
 #include <cstdint>
 #include <filesystem>
@@ -38,7 +38,8 @@ class RevokedTokens {
  public:
   static constexpr std::size_t kLongest = 16 * 1024 * 1024;  ///< bytes of the file
 
-  /// Fails with an error for each line that is none of these; \param file  named in errors
+  /// Fails with one error for each invalid line.
+  /// \param file  named in errors
   static Result<RevokedTokens> parse(std::string_view text, const std::string& file);
 
   bool covers(const TokenClaims& claims) const;
@@ -46,14 +47,13 @@ class RevokedTokens {
 
  private:
   std::set<std::string, std::less<>> ids_;
-  /// Issued before, in seconds since 1970; none: all.
+  /// Time before which revoked tokens were issued, in seconds since 1970; nullopt: all tokens.
   std::map<std::string, std::optional<std::int64_t>, std::less<>> subjects_;
 };
 
 struct TokenFiles {
-  std::filesystem::path keys;  ///< of mode 600; a key of 32 bytes or more a line
-  std::filesystem::path revoked =
-      {};  ///< see `RevokedTokens`; others may not write it; empty: none
+  std::filesystem::path keys;          ///< of mode 600; one key of 32 bytes or more per line
+  std::filesystem::path revoked = {};  ///< see `RevokedTokens`; not writable by others; empty: none
 };
 
 /// Thread-safe.
@@ -61,17 +61,17 @@ class TokenKeys {
  public:
   static constexpr std::size_t kMost = 16;  ///< keys
 
-  /// \param secrets  as in a key file
+  /// \param secrets  in the format of a key file
   static Result<std::shared_ptr<TokenKeys>> of(std::string_view secrets);
-  /// Null where no key file is named.
+  /// Returns null if no key file is named.
   static Result<std::shared_ptr<TokenKeys>> read(TokenFiles files);
 
-  /// Reads what was written since. On an error all is as it was, and is tried again when the files
-  /// change again. Whether anything was read.
+  /// Reads the files that have changed. On an error nothing changes, and the files are read again
+  /// only when they change again. Returns true if a file was read.
   Result<bool> reload();
 
   std::string sign(const TokenClaims& claims) const { return content()->keys.front().sign(claims); }
-  /// As `SigningKey::verify`, and fails for revoked tokens.
+  /// Verifies like `SigningKey::verify`, and fails for revoked tokens.
   Result<TokenClaims> verify(std::string_view token, std::int64_t now) const;
 
  private:
