@@ -15,7 +15,7 @@ double voltage(const GpuModel& gpu, double x) {
   return gpu.min_voltage + (1 - gpu.min_voltage) * rise;
 }
 
-/// What is not published about a GPU: as the H100, with powers in proportion to the limit.
+/// Sets unpublished properties to those of the H100, with powers in proportion to the limit.
 GpuModel like_h100(GpuModel gpu) {
   const double scale = gpu.power_limit.value / 700;
   gpu.static_power = {std::round(78 * scale)};
@@ -27,7 +27,7 @@ GpuModel like_h100(GpuModel gpu) {
   return gpu;
 }
 
-/// The same by the A40, a card with GDDR memory.
+/// Sets unpublished properties to those of the A40, a card with GDDR memory, in the same way.
 GpuModel like_a40(GpuModel gpu) {
   const double scale = gpu.power_limit.value / 300;
   gpu.static_power = {std::round(82.7 * scale)};
@@ -40,7 +40,7 @@ GpuModel like_a40(GpuModel gpu) {
   return gpu;
 }
 
-/// A name without what is written in many ways: "NVIDIA H-100" is "h100".
+/// Returns a name in lower case without maker and separators: "NVIDIA H-100" is "h100".
 std::string bare(std::string_view name) {
   std::string letters;
   for (const char c : lower(name)) {
@@ -54,7 +54,7 @@ std::string bare(std::string_view name) {
   return letters;
 }
 
-/// "h100" of "h100pcie": letters and the number behind them.
+/// Returns the first letters of a name and the number after them: "h100" for "h100pcie".
 std::string_view chip_of(std::string_view bare_name) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t number = bare_name.find_first_of(kDigits);
@@ -62,7 +62,8 @@ std::string_view chip_of(std::string_view bare_name) {
   return bare_name.substr(0, bare_name.find_first_not_of(kDigits, number));
 }
 
-/// Models that begin with what was asked for or have it in their name, or else the nearest to it.
+/// Returns the models whose name begins with the wanted name or is its beginning. If there are
+/// none, returns those whose name contains it or is contained in it, or else the most similar ones.
 std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std::string>& names) {
   const std::string asked = bare(wanted);
   std::vector<std::string> beginning, within;
@@ -75,7 +76,8 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
   }
   if (!beginning.empty()) return beginning;  // "h200" is in "gh200", too
   if (!within.empty()) return within;
-  // Boards of the same chip are nearer than names with fewer other letters: "h100-pcie" is no A100.
+  // Boards of the same chip are more similar than names with fewer different letters: "h100-pcie"
+  // does not mean "a100-pcie".
   const std::string_view chip = chip_of(asked);
   std::vector<std::string> same_chip;
   for (const std::string& name : names)
@@ -96,7 +98,7 @@ constexpr std::array kProductNames{
     ProductName{"gb200", "gb200", ""},        ProductName{"mi300x", "mi300x", ""},
     ProductName{"l40s", "l40s", ""},          ProductName{"rtx-4090", "rtx", "4090"}};
 
-/// "NVIDIA A100-SXM4-80GB": nvidia, a100, sxm4, 80gb.
+/// Returns the words of a product name: "NVIDIA A100-SXM4-80GB" has nvidia, a100, sxm4, 80gb.
 std::vector<std::string> words_of(std::string_view product) {
   std::vector<std::string> words(1);
   for (const char c : lower(product)) {
@@ -109,7 +111,7 @@ std::vector<std::string> words_of(std::string_view product) {
   return words;
 }
 
-/// Matched to measurements; the H100 to published figures of its speed.
+/// Returns models matched to measurements; the H100 is matched to published figures of its speed.
 std::vector<GpuModel> matched_models() {
   return {
       {.name = "a100-sxm",
@@ -171,7 +173,7 @@ std::vector<GpuModel> matched_models() {
        .blocking_power = {116}}};
 }
 
-/// Of published clocks and limits alone.
+/// Returns models made of published clocks and limits alone.
 std::vector<GpuModel> published_models() {
   return {
       like_h100({.name = "h200-sxm",
@@ -234,7 +236,7 @@ double dynamic_share(const GpuModel& gpu, double x) {
 }
 
 double demanded_power(const GpuModel& gpu, double x) {
-  // In this order of products, which decides the last digit.
+  // The order of the products determines the last digit.
   const double v = voltage(gpu, x);
   return gpu.static_power.value + gpu.dynamic_power.value * x * v * v;
 }
@@ -285,7 +287,7 @@ const GpuModel* model_of_gpu(std::string_view product) {
   const auto has = [&](std::string_view word) {
     return std::ranges::find(words, word) != words.end();
   };
-  // Other boards with the same chip, whose limits differ.
+  // Other boards with the same chip have different limits.
   if (has("nvl") || has("laptop") || has("d") || has("mig")) return nullptr;
   for (const ProductName& one : kProductNames) {
     if (has(one.first) && (one.second.empty() || has(one.second))) return find_gpu_model(one.model);

@@ -37,7 +37,7 @@ std::filesystem::path Gpu::owner_lock() const {
   std::string name = !gpu.uuid.empty()  ? gpu.uuid
                      : !gpu.pci.empty() ? gpu.pci
                                         : gpu.backend + "-" + std::to_string(gpu.index);
-  // What a driver says is no path.
+  // Text from a driver must not act as a path.
   std::ranges::replace(name, '/', '_');
   return std::filesystem::path("/run/harpe/locks") / (name + ".lock");
 }

@@ -8,7 +8,7 @@
 ///   const auto set = gpu.set_locked_clocks(harpe::ClockDomain::kGraphics, {1200_MHz, 1200_MHz});
 ///   if (!set.ok()) std::puts(set.error().text().c_str());
 ///
-/// Each call enters the driver and takes milliseconds, at worst half a second. A device is not
+/// Each call enters the driver and may take milliseconds, at worst half a second. A device is not
 /// thread-safe: one thread uses it at a time; different threads may use different devices. A call
 /// fails with `kNotSupported` if the device lacks the feature, with `kNoPermission` and a remedy if
 /// this process may not use it, and with `kUnavailable` if the device is lost.

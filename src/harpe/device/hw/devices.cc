@@ -18,7 +18,7 @@ namespace harpe {
 namespace fs = std::filesystem;
 namespace {
 
-/// Where Zeus's users mount the host's tree into containers.
+/// Mount point of the host's powercap tree in the containers of Zeus's users.
 constexpr const char* kContainerPowercapRoot = "/zeus_sys/class/powercap";
 
 bool take_variable(const char* name, auto& target) {
@@ -31,7 +31,7 @@ void take(std::vector<std::unique_ptr<Gpu>>& all, std::vector<std::unique_ptr<Gp
   std::ranges::move(more, std::back_inserter(all));
 }
 
-/// PCI order over all backends, each GPU once.
+/// Sorts the GPUs of all backends by PCI address and removes duplicates.
 void put_in_order(std::vector<std::unique_ptr<Gpu>>& gpus) {
   const auto place = [](const std::unique_ptr<Gpu>& gpu) {
     const GpuIdentity& identity = gpu->identity();

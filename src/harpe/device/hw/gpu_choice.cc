@@ -34,8 +34,8 @@ std::vector<std::string_view> split(std::string_view list) {
   }
 }
 
-/// Leading digits with an optional sign, as `strtol` reads them; nullopt where there are none.
-/// Numbers too long to be an ordinal are some number that no GPU has.
+/// Returns the leading digits with an optional sign, as `strtol` reads them; nullopt if there are
+/// none. Numbers that are too long for an ordinal become a number that no GPU has.
 std::optional<std::int64_t> ordinal_of(std::string_view entry) {
   const bool minus = entry.starts_with('-');
   if (minus || entry.starts_with('+')) entry.remove_prefix(1);
@@ -45,7 +45,7 @@ std::optional<std::int64_t> ordinal_of(std::string_view entry) {
   return minus ? -value : value;
 }
 
-/// One variable applied to the GPUs left by those before it.
+/// Application of one variable to the GPUs that earlier variables have selected.
 class Selection {
  public:
   Selection(const char* variable, std::vector<const GpuIdentity*> gpus, VisibleGpus& result)
@@ -117,13 +117,13 @@ class Selection {
   bool by_uuid_ = false;
 };
 
-/// CUDA's own order of the NVIDIA GPUs, and whether it is certain.
+/// Returns the NVIDIA GPUs in CUDA's own order. Sets `is_estimate` to true if it is uncertain.
 std::vector<const GpuIdentity*> cuda_order(std::vector<const GpuIdentity*> gpus,
                                            const std::optional<std::string>& order,
                                            bool& is_estimate) {
   is_estimate = false;
   if (order && trim(*order) == "PCI_BUS_ID") return gpus;
-  // Equal GPUs stay in PCI order: there is no faster one to move to the front.
+  // Equal GPUs stay in PCI order, because CUDA moves only faster GPUs to the front.
   is_estimate = std::ranges::any_of(gpus, [&](const GpuIdentity* gpu) {
     return gpu->name != gpus.front()->name || gpu->speed != gpus.front()->speed;
   });
@@ -141,7 +141,7 @@ Status add_nvidia(std::vector<const GpuIdentity*> gpus, const VisibilityVariable
     std::vector<const GpuIdentity*> chosen =
         HARPE_TRY(selection.select(*variables.cuda_visible_devices));
     gpus = std::move(chosen);
-    // UUIDs name GPUs in the user's own order.
+    // UUIDs define the user's own order of GPUs.
     is_estimate = is_estimate && !selection.by_uuid();
   }
   if (is_estimate && !gpus.empty()) {
@@ -195,7 +195,7 @@ Result<VisibleGpus> visible_gpus(const std::vector<GpuIdentity>& gpus,
   std::vector<const GpuIdentity*> amd;
   for (const GpuIdentity& gpu : gpus) (is_amd(gpu) ? amd : nvidia).push_back(&gpu);
   VisibleGpus result;
-  // Without any GPU the variables name nothing that could be wrong.
+  // If a vendor has no GPUs here, its variables are not checked.
   if (!nvidia.empty()) {
     HARPE_TRY(add_nvidia(nvidia, variables, result));
   }
@@ -218,7 +218,7 @@ std::optional<unsigned> parse_hexadecimal(std::string_view text, std::size_t mos
   return value;
 }
 
-/// "GPUs 0 to 7" for messages.
+/// Returns the GPUs of this node for messages: "here are GPUs 0 to 7".
 std::string what_is_here(const std::vector<GpuIdentity>& gpus) {
   if (gpus.empty()) return "there is no GPU here (harpe devices says why)";
   if (gpus.size() == 1) return "here is GPU 0 only";

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The GPUs a user means: the value of `--gpus`.
+/// Selection of GPUs by the value of `--gpus` and by environment variables.
 
 #include <optional>
 #include <string>
@@ -14,15 +14,16 @@ namespace harpe::device {
 // The GPUs that a program started in this environment would use, by the rules of CUDA and ROCm for
 // their environment variables. Harpe measures those GPUs and no others.
 //
-// CUDA (programming guide, "Environment variables"; what the driver does beyond the text is known
-// from PyTorch's and nvitop's readers): entries are separated by commas; an entry is an ordinal,
-// read like `strtol` (leading digits count, the rest is ignored), or a UUID or a beginning of it
-// that names one GPU; entries of one list are all of one kind. The first invalid one (-1, unknown,
-// ambiguous, of the other kind) cuts the list there; naming a GPU twice leaves none; an empty list
-// leaves none. Ordinals count in the order of CUDA_DEVICE_ORDER.
+// CUDA (programming guide, "Environment variables"; undocumented behaviour is taken from PyTorch's
+// and nvitop's parsers): the value is a list separated by commas. An entry is an ordinal, parsed
+// like `strtol` (leading digits, the rest is ignored), or a UUID or a unique prefix of one. All
+// entries are of the kind of the first. The first invalid entry (-1, unknown, ambiguous, of the
+// other kind) ends the list. A list that names a GPU twice selects none; so does an empty list.
+// Ordinals follow the order of CUDA_DEVICE_ORDER.
 //
-// ROCm: ROCR_VISIBLE_DEVICES (ordinals or UUIDs) selects first, HIP_VISIBLE_DEVICES (ordinals)
-// selects among those; CUDA_VISIBLE_DEVICES stands in for the latter on nodes without NVIDIA GPUs.
+// ROCm: ROCR_VISIBLE_DEVICES (ordinals or UUIDs) selects first, and HIP_VISIBLE_DEVICES (ordinals)
+// selects among the result. CUDA_VISIBLE_DEVICES replaces an unset HIP_VISIBLE_DEVICES on nodes
+// without NVIDIA GPUs.
 
 /// The environment variables that choose GPUs; nullopt if a variable is not set.
 struct VisibilityVariables {
@@ -35,34 +36,35 @@ struct VisibilityVariables {
 };
 
 struct VisibleGpus {
-  /// `GpuIdentity::index` of each, in the order in which a program counts them: NVIDIA's first.
+  /// `GpuIdentity::index` of each GPU, in the order in which a program counts them, NVIDIA first.
   std::vector<int> gpus;
-  /// For people: where the list was cut and why, and that the order is an estimate: CUDA sorts
-  /// different GPUs fastest first by a rule that is not published; Harpe by `GpuIdentity::speed`.
+  /// Notes for people: the entry at which a list ends and the reason; a warning if the order is an
+  /// estimate, because CUDA's rule for sorting different GPUs fastest first is not published. Harpe
+  /// sorts by `GpuIdentity::speed`.
   std::vector<std::string> notes;
 };
 
-/// Fails with `kNotSupported` where a MIG instance is named: it has no clock and no power reading
-/// of its own. `gpus` are in the order of their index.
+/// Returns the GPUs that the variables select from `gpus`, which are in the order of their index.
+/// Fails with `kNotSupported` if a list begins with a MIG instance: it has no own clock or power.
 Result<VisibleGpus> visible_gpus(const std::vector<GpuIdentity>& gpus,
                                  const VisibilityVariables& variables);
 
 struct GpuChoice {
-  std::vector<int> gpus;  ///< `GpuIdentity::index` of each, every GPU once, in the order given
-  std::vector<std::string> notes;  ///< what the user should know about the choice
+  std::vector<int> gpus;  ///< `GpuIdentity::index` of each GPU once, in the order of `text`
+  std::vector<std::string> notes;  ///< notes about the choice for the user
 };
 
-/// `text` is a list separated by commas of indices ("0"), ranges of them ("0-3"), beginnings of
-/// UUIDs ("GPU-7a5e") and PCI addresses ("65:00.0", with or without the domain), or "all". Without
-/// any text: the GPUs that a program started here would use.
+/// Returns the GPUs that `text` selects: a list, separated by commas, of indices ("0"), ranges of
+/// indices ("0-3"), prefixes of UUIDs ("GPU-7a5e"), PCI addresses ("65:00.0", with or without the
+/// domain) and "all". If `text` is empty, returns the GPUs that a program started here would use.
 ///
-/// Indices are `GpuIdentity::index`, whatever CUDA's variables say. Diagnostics name every entry
-/// that means no GPU, or more than one.
+/// Indices are `GpuIdentity::index`; CUDA's variables do not affect them. Diagnostics name every
+/// entry that selects no GPU or is ambiguous.
 Result<GpuChoice> choose_gpus(std::string_view text, const std::vector<GpuIdentity>& gpus,
                               const VisibilityVariables& variables);
 
-/// "0000:65:00.0" of any usual way to write a PCI address: "65:00.0", "00000000:65:00.0",
-/// "0000:65:00"; upper or lower case. Empty when it is none.
+/// Returns a PCI address in the form "0000:65:00.0" from any usual form: "65:00.0",
+/// "00000000:65:00.0", "0000:65:00"; upper or lower case. Empty if `text` is no PCI address.
 std::string normal_pci_address(std::string_view text);
 
 }  // namespace harpe::device

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The small files in which Linux shows its devices.
+/// Reading of small files in sysfs, where Linux shows its devices.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace harpe::device {
 
-/// Reads a file of sysfs, at most a page. `error` is the errno of a failure, 0 otherwise.
+/// Reads a file of sysfs, at most a page. Sets `error` to the errno of a failure, 0 otherwise.
 std::optional<std::string> read_sysfs(const std::filesystem::path& path, int& error);
-/// The same where the reason does not matter; trimmed.
+/// Reads a file of sysfs and trims the text; nullopt on any failure.
 std::optional<std::string> read_sysfs(const std::filesystem::path& path);
-/// A whole number, not negative.
+/// Reads a nonnegative integer; nullopt on any failure.
 std::optional<std::int64_t> read_sysfs_number(const std::filesystem::path& path);
-/// Whether this process may write the file: asks the file system, writes nothing.
+/// Returns true if this process has permission to write the file. Does not write.
 bool may_write(const std::filesystem::path& path);
 
 }  // namespace harpe::device

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The clock of the machine. The core has none: it is handed one where it needs time.
+/// The clocks of the machine. Code in the core receives a `Clock` from its caller instead.
 ///
 ///   const harpe::Instant now = harpe::system_clock().now();
 
@@ -10,16 +10,17 @@
 
 namespace harpe {
 
-/// CLOCK_BOOTTIME: goes on while the machine is suspended; not moved when the time of day is set.
+/// Returns the clock CLOCK_BOOTTIME, which runs while the machine is suspended and does not jump
+/// when the time of day is set.
 Clock& system_clock();
 
-/// CLOCK_REALTIME: seconds since 1970.
+/// Returns the time of day (CLOCK_REALTIME) in seconds since 1970.
 double seconds_since_1970();
 
-/// Returns the time of day at an instant of `clock`, in seconds since 1970, by how both clocks are
-/// set now. A thread may be interrupted between its readings of two clocks, for a tenth of a second
-/// on a busy machine: the time of day is read between two readings of `clock`, again if those are
-/// far apart, and the closest pair counts.
+/// Returns the time of day at an instant of `clock`, in seconds since 1970, from the present offset
+/// between the two clocks. A thread may be interrupted between two readings, for a tenth of a
+/// second on a busy machine. Therefore the time of day is read between two readings of `clock`,
+/// repeatedly if they are far apart, and the closest pair is used.
 double time_of_day_at(Instant at, const Clock& clock,
                       const std::function<double()>& time_of_day = seconds_since_1970);
 

@@ -11,9 +11,9 @@ namespace {
 constexpr Seconds kFirstPatience{0.25}, kMostPatience{30};
 constexpr Seconds kAveragingTime{1};  // of NVML's average power
 constexpr Seconds kRaplStep{0.001};
-constexpr Seconds kLongestCall{5};  // of a driver that is slow, and does not hang
+constexpr Seconds kLongestCall{5};  // of a slow driver that does not hang
 
-/// A reading's time is its middle: a driver may take long to answer.
+/// Reads a value and sets the sample's time to the middle of the call, because drivers can be slow.
 template <class Read>
 auto timed(Clock& clock, EnergySample& sample, Read read) {
   const Instant before = clock.now();
@@ -30,7 +30,7 @@ EstimatorOptions estimator_options(const MonitorOptions& options, const SensorAc
           .accuracy = accuracy};
 }
 
-/// Of a device that failed: to its last good reading.
+/// Returns the energy of a window; if the device failed, only up to its last good reading.
 EnergyEstimate energy_until_fault(const EnergyEstimator& estimator, int window, bool failed,
                                   Instant end, WindowEnd kind) {
   if (!failed || !estimator.newest() || *estimator.newest() >= end) {
@@ -48,7 +48,7 @@ GpuChannel::GpuChannel(Gpu& gpu, const MonitorOptions& options)
       options_(&options),
       estimator_(estimator_options(options, options.gpu_accuracy)) {}
 
-/// Finds out what the device can tell, at the first reading.
+/// Determines at the first reading which values the device supports.
 void GpuChannel::probe() {
   const auto lacks = [](const auto& result) {
     return !result.ok() && result.error().code == ErrorCode::kNotSupported;
@@ -71,7 +71,7 @@ void GpuChannel::probe() {
   whole_module_ = whole_module;
 }
 
-/// Takes note of a reading; whether it was one.
+/// Records the result of a reading. Returns true if it succeeded.
 bool GpuChannel::took(const Error* error, Instant now) {
   if (error == nullptr) return true;
   patience_ = std::clamp(patience_ * 2, kFirstPatience, kMostPatience);
@@ -206,7 +206,7 @@ DeviceEnergy GpuChannel::respond(std::uint64_t window, Instant end, WindowEnd ki
   const MutexLock lock(mutex_);
   std::optional<Error> error = error_;
   const auto newest = estimator_.newest();
-  // A driver that is slow may answer yet, which a look does not wait for.
+  // A slow driver may still answer, but a look does not wait for it.
   const Seconds stale = kind == WindowEnd::kLook ? kLongestCall : Seconds{0};
   if (!error && unanswered && (!newest || end - *newest > stale)) {
     error = Error::of(ErrorCode::kUnavailable,

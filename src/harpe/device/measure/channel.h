@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// One device as the energy monitor follows it: its sensors, its estimator, the windows open on it.
-/// Only for the monitor.
+/// A device under the energy monitor: sensors, estimator and open windows. For the monitor only.
 
 #include <cstdint>
 #include <functional>
@@ -16,29 +15,28 @@
 
 namespace harpe::device {
 
-/// Of one window on one device, beside energy.
+/// The state of one window on one device, without its energy.
 struct ChannelWindow {
   Instant begin{};
   int energy = 0, dram = 0;  ///< handles of the estimators
   std::uint64_t failed_reads = 0;
-  std::uint64_t looks = 0, throttled = 0;  ///< at the event reasons
+  std::uint64_t looks = 0, throttled = 0;  ///< readings of event reasons: all, with throttling
   EventReasons reasons;
   std::set<std::int64_t> processes;
 };
 
-/// Follows one GPU. Thread-safe; only `read` and `use` wait for the driver, all else answers from
-/// what was read.
+/// One GPU under the monitor. Thread-safe. Only `read` and `use` wait for the driver; the other
+/// functions use earlier readings.
 class GpuChannel {
  public:
   GpuChannel(Gpu& gpu, const MonitorOptions& options);
 
-  /// `edge`: all that matters for the edge of a window, whatever the intervals say.
+  /// Reads the sensors that are due; if `edge`, all sensors that matter at the edge of a window.
   void read(Clock& clock, bool edge);
   void use(const std::function<void(Gpu&)>& use);
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
-  /// \param unanswered  for how long the driver has been called in vain, if it has; what it said up
-  ///   to then counts
+  /// \param unanswered  time since the call to a driver that has not answered, if any
   DeviceEnergy respond(std::uint64_t window, Instant end, WindowEnd kind,
                        std::optional<Seconds> unanswered) const;
   EnergyEstimate between(TimeSpan span) const;
@@ -58,31 +56,31 @@ class GpuChannel {
   Gpu* gpu_;
   const MonitorOptions* options_;
 
-  Mutex driver_mutex_;  ///< of calls to the driver, and of what follows; taken first
+  Mutex driver_mutex_;  ///< guards driver calls and the members below; acquired before `mutex_`
   bool probed_ HARPE_GUARDED_BY(driver_mutex_) = false;
   bool has_counter_ HARPE_GUARDED_BY(driver_mutex_) = true,
                     has_instant_ HARPE_GUARDED_BY(driver_mutex_) = true,
                     has_average_ HARPE_GUARDED_BY(driver_mutex_) = true;
   bool has_reasons_ HARPE_GUARDED_BY(driver_mutex_) = true, has_processes_
                                                             HARPE_GUARDED_BY(driver_mutex_) = true;
-  Seconds patience_ HARPE_GUARDED_BY(driver_mutex_){0};  ///< until the next try after a failure
+  Seconds patience_ HARPE_GUARDED_BY(driver_mutex_){0};  ///< time until the retry after a failure
   Instant next_try_ HARPE_GUARDED_BY(driver_mutex_){},
       next_reasons_ HARPE_GUARDED_BY(driver_mutex_){},
       next_processes_ HARPE_GUARDED_BY(driver_mutex_){};
 
-  mutable Mutex mutex_;  ///< of what follows; never held in a call to the driver
+  mutable Mutex mutex_;  ///< guards the members below; never held during a driver call
   EnergyEstimator estimator_ HARPE_GUARDED_BY(mutex_);
-  std::optional<Error> error_ HARPE_GUARDED_BY(mutex_);  ///< of the last reading
+  std::optional<Error> error_ HARPE_GUARDED_BY(mutex_);  ///< error of the last reading
   bool whole_module_ HARPE_GUARDED_BY(mutex_) = false;
   std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex_);
 };
 
-/// Follows one CPU package and its memory.
+/// One CPU package and its memory under the monitor.
 class CpuChannel {
  public:
   CpuChannel(Cpu& cpu, const MonitorOptions& options);
 
-  Mutex mutex;  ///< of all that follows
+  Mutex mutex;  ///< guards all members below
 
   void read(Clock& clock) HARPE_REQUIRES(mutex);
   bool due(Instant now, Seconds interval) const HARPE_REQUIRES(mutex) {

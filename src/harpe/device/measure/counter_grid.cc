@@ -12,14 +12,14 @@ namespace harpe::device {
 namespace {
 
 constexpr std::size_t kEnough = 16;
-constexpr double kLongestGap = 10;    // periods, over which they can be counted
-constexpr double kIrregular = 0.2;    // of the period
+constexpr double kLongestGap = 10;    // periods; steps are not counted over longer gaps
+constexpr double kIrregular = 0.2;    // of the period: jitter of irregular steps
 constexpr double kLeastSigma = 1e-4;  // s
-constexpr double kLeastShare = 1e-6;  // a late reading says no more than this against a line
+constexpr double kLeastShare = 1e-6;  // least likelihood of a late reading
 constexpr int kIterations = 4;
-/// Neighbours were placed by much the same readings: so many count as one.
+/// Number of neighbours that count as one, because much the same readings determine their times.
 constexpr double kAlike = 8;
-constexpr double kMedianOfNormal = 0.6745;  // of the absolute value, in standard deviations
+constexpr double kMedianOfNormal = 0.6745;  // median of the absolute value, in standard deviations
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -27,7 +27,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Time over number: `middle` + `slope` * (number - `center`).
+/// Time as a function of the number: `middle` + `slope` * (number - `center`).
 struct Line {
   double center = 0, middle = 0, slope = 0;
   double weight = 0, spread = 0;  ///< sums of weights, and of weights x squared distance
@@ -56,7 +56,7 @@ Line fitted(std::span<const double> numbers, std::span<const double> times,
   return line;
 }
 
-/// The steps at the end whose number can be counted, and their numbers.
+/// Returns the newest steps that can be numbered. Adds their numbers to `numbers`.
 std::span<CounterEdge> countable(std::vector<CounterEdge>& edges, std::vector<double>& numbers) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < edges.size(); ++i) {
@@ -69,8 +69,8 @@ std::span<CounterEdge> countable(std::vector<CounterEdge>& edges, std::vector<do
     const bool same = edges[i].restarts == edges[i - 1].restarts;
     if (!same || gaps[i - 1] > kLongestGap * period) first = i;
   }
-  // From the first one on, with a period that becomes more precise on the way: one late reading
-  // does not shift the numbers of all that follow.
+  // Numbers the steps from the first on, with a period that becomes more precise, so that one late
+  // reading does not shift all later numbers.
   double each = period;
   for (std::size_t i = first; i < edges.size(); ++i) {
     const double since = (edges[i].time - edges[first].time).value;
@@ -81,7 +81,7 @@ std::span<CounterEdge> countable(std::vector<CounterEdge>& edges, std::vector<do
   return std::span(edges).subspan(first);
 }
 
-/// The line through most of the steps; none where they come irregularly.
+/// Returns the line through most of the steps; nullopt if they are irregular.
 std::optional<Line> robust_line(std::span<const CounterEdge> steps, std::span<const double> numbers,
                                 Instant origin) {
   std::vector<double> times, variances, weights;
@@ -98,7 +98,7 @@ std::optional<Line> robust_line(std::span<const CounterEdge> steps, std::span<co
       distances.push_back(std::abs(times[i] - line.at(numbers[i])));
     }
     deviation = std::max(kLeastSigma, median(distances) / kMedianOfNormal);
-    // Those far off are late readings: they count as if they were near.
+    // Distant steps are late readings: their pull on the line is limited to that of nearer steps.
     for (std::size_t i = 0; i < steps.size(); ++i) {
       weights[i] = std::min(1.0, 2 * deviation / distances[i]) / variances[i];
     }
@@ -118,7 +118,7 @@ std::vector<CounterEdge> on_their_grid(std::vector<CounterEdge> edges) {
   const auto since_origin = [origin](Instant time) { return (time - origin).value; };
   const std::optional<Line> line = robust_line(steps, numbers, origin);
   if (!line) return edges;
-  /// Where a step is, given how far steps stray.
+  /// Returns the time of a step given the jitter of steps.
   const auto place = [&](std::size_t i, double jitter) {
     return truncated_normal(line->at(numbers[i]),
                             std::sqrt(square(jitter) + line->variance(numbers[i])),

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// What many steps of a counter together say of each. When a counter steps, its reader knows when
-/// to some milliseconds; where steps come regularly, they lie on a line over their number, and each
-/// is known far better once there are many. Pure.
+/// Estimation of the time of each counter step from many steps. A reader knows the time of a step
+/// to some milliseconds. The times of regular steps lie on a line over their number, so many steps
+/// determine each far better. Pure.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 
 namespace harpe::device {
 
-/// Steps, in order of time, put where the line through all of them says they came, between the
-/// readings that saw them; how far steps stray from the line is learnt, too. Steps before a restart
-/// or a long gap, too few, or such that come irregularly stay as they are. O(steps).
+/// Returns the steps, which are in order of time, with their times moved to the line through all of
+/// them, but within the readings around each step. The deviation of steps from the line is learned.
+/// Leaves steps unchanged that precede a restart or a long gap, are irregular or too few. O(steps).
 std::vector<CounterEdge> on_their_grid(std::vector<CounterEdge> edges);
 
 }  // namespace harpe::device

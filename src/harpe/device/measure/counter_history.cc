@@ -10,13 +10,13 @@
 namespace harpe::device {
 namespace {
 
-constexpr double kScaleTime = 10;        // over which counter and power are compared, s
-constexpr double kForgettingSteps = 30;  // of the running mean of disagreements
+constexpr double kScaleTime = 10;        // s; time over which counter and power are compared
+constexpr double kForgettingSteps = 30;  // length of the running mean of disagreements
 constexpr double kUnknownScale = 0.05;   // relative error before counter and power were compared
-// A counter is not believed whose joules are so far from the integrated power's.
+// A counter is distrusted if its ratio to integrated power is beyond these after kStepsToDistrust.
 constexpr double kLeastScale = 0.1, kMostScale = 10;
 constexpr int kStepsToDistrust = 20;
-// A rise so much steeper than the power seen is no energy, but a counter that started over.
+// A rise this much steeper than the power seen shows a restart of the counter, not energy.
 constexpr double kImpossible = 10, kImpossibleOffset = 2000;
 
 }  // namespace
@@ -43,7 +43,7 @@ void CounterHistory::add(Instant time, Seconds spread, Joules reading, Seconds s
   }
 }
 
-/// Puts the newest knots where all readings so far say that they came.
+/// Moves the newest knots to their times as estimated from all readings so far.
 void CounterHistory::place_knots(const SampledPower& power) {
   const std::vector<PlacedStep> placed = steps_.placed();
   const std::size_t count = std::min(placed.size(), knots_.size());
@@ -96,12 +96,12 @@ void CounterHistory::add_knot(const CounterStep& step, SampledPower& power) {
   knots_.push_back(knot);
 }
 
-/// Without a sensor, power is unknown between steps: how much it varies from step to step says how
-/// far it may have varied within.
+/// Learns the variation of power without a sensor. Power within steps is unknown; it is assumed to
+/// vary as much as from step to step.
 void CounterHistory::learn_rate(double used, double time, SampledPower& power) {
   const double level = used / time;
   if (time < kShortSpan * steps_.period().value) {
-    // Not knowing just when the counter stepped is most of it: better than nothing, and no more.
+    // Mostly error of the steps' times, so it is used only until there is a better level.
     if (compared_ == 0) scale_ = level;
     return;
   }
@@ -111,7 +111,7 @@ void CounterHistory::learn_rate(double used, double time, SampledPower& power) {
   compared_ += 1;
 }
 
-/// Learns from one step of the counter how power relates to it.
+/// Learns the ratio of counter and power from one step of the counter.
 void CounterHistory::compare(const Knot& before, const Knot& after, SampledPower& power) {
   const double used = after.energy - before.energy;
   const double time = (after.time - before.time).value;
@@ -124,14 +124,14 @@ void CounterHistory::compare(const Knot& before, const Knot& after, SampledPower
   }
   const double by_power = after.at.integral - oldest->at.integral;
   if (by_power <= 0) return;
-  // Over a short time the ratio of both is little more than not knowing when the counter stepped:
-  // it is weighed against their agreeing to within kUnknownScale.
+  // Over a short time the ratio is mostly error of the steps' times, so it is weighted against the
+  // prior that both agree to within kUnknownScale.
   const double ratio = (after.energy - oldest->energy) / by_power;
   const double ratio_variance = square(std::max(ratio, 1.0) / by_power) *
                                 (square(std::max(oldest->at.power, after.at.power)) *
                                      (square(oldest->sigma) + square(after.sigma)) +
                                  std::max(0.0, after.at.variance - oldest->at.variance));
-  // If they do not agree at all, agreement is not assumed.
+  // If both do not agree at all, the prior is dropped.
   const bool absurd = ratio < kLeastScale || ratio > kMostScale;
   const double prior = absurd ? 1e9 : square(kUnknownScale);
   const double scale = (ratio * prior + ratio_variance) / (prior + ratio_variance);

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Energy of a device at the steps of its counter, and how power relates to it.
+/// Energy of a device at the steps of its counter, and its relation to integrated power.
 ///
-/// Every step is a knot on an axis of joules that restarts of the counter do not break: what was
-/// used while it restarted is bridged by integrated power. Counter joules per power joule are
-/// learned from step to step, and so is how far both disagree.
+/// Every step is a knot on an axis of joules that is continuous over restarts of the counter: the
+/// energy used during a restart is bridged by integrated power. The ratio of counter joules to
+/// power joules is learned from step to step, and so is their disagreement.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,54 +21,54 @@ namespace harpe::device {
 /// Not thread-safe. Adding is O(1) amortised, a look-up O(log steps).
 class CounterHistory {
  public:
-  /// Steps of a counter without power that say little of its slope.
+  /// Least number of steps that determine the slope of a counter without a power sensor.
   static constexpr double kShortSpan = 10;
-  /// A step of the counter, on an axis of joules that restarts do not break.
+  /// A step of the counter, on an axis of joules that is continuous over restarts.
   struct Knot {
     Instant time{};
-    double sigma = 0;    ///< of `time`, s
+    double sigma = 0;    ///< standard deviation of `time`, s
     double energy = 0;   ///< J
-    double bridged = 0;  ///< variance of bridges over restarts up to here, J^2
+    double bridged = 0;  ///< variance of all bridges over restarts so far, J^2
     SampledPower::Integral at{};
     int restarts = 0;
     Instant earliest{}, latest{};
-    double own = 0;            ///< part of `sigma` that no other step shares
-    double line_variance = 0;  ///< of `time`, that other steps share, s^2
-    double number = 0;         ///< on that line
+    double own = 0;            ///< part of `sigma` independent of other steps, s
+    double line_variance = 0;  ///< variance of `time` shared with other steps, s^2
+    double number = 0;         ///< number of the step on the line of all steps
     bool on_line = false;
   };
 
   /// \param counter_step      period of the steps until it is learned
-  /// \param longest_interval  steps further apart are not compared with power
+  /// \param longest_interval  longest time between steps that are compared with power
   CounterHistory(Seconds counter_step, Seconds longest_interval)
       : steps_(counter_step), longest_interval_(longest_interval.value) {}
 
-  /// Adds a reading, taken after the last sample of `power`, which learns from it if it has no
-  /// sensor.
-  /// \param since_start  from the first sample of the device
+  /// Adds a reading, taken after the last sample of `power`. If `power` has no sensor, sets its
+  /// rate from the counter's steps.
+  /// \param since_start  time since the first sample of the device
   void add(Instant time, Seconds spread, Joules value, Seconds since_start, SampledPower& power);
-  /// Returns true if reading the counter at `now` can tell something; see CounterSteps.
+  /// Returns true if reading the counter at `now` may show a step; see CounterSteps.
   bool is_due(Instant now, Seconds interval) const { return steps_.due(now, interval); }
-  /// Forgets knots before an instant, but for the last one.
+  /// Drops knots before an instant, but never the last knot.
   void forget(Instant before);
 
   const std::deque<Knot>& knots() const { return knots_; }
   const Knot& knot(std::ptrdiff_t at) const { return knots_[static_cast<std::size_t>(at)]; }
   bool empty() const { return knots_.empty(); }
-  /// Number of the first knot; forgotten ones count.
+  /// Returns the number of the first knot, counted from the first ever added.
   std::int64_t first_number() const { return first_knot_; }
   int restarts() const { return restarts_; }
   Seconds period() const { return steps_.period(); }
-  /// Returns the variance that knots with these numbers on the line have in common.
+  /// Returns the covariance of the times of two knots with these numbers on the line.
   double common_variance(double a, double b) const { return steps_.common_variance(a, b); }
 
-  /// Returns the index of the knot before an instant whose place is sure; -1 if there is none.
+  /// Returns the index of the last usable knot before an instant; -1 if there is none.
   std::ptrdiff_t knot_before(Instant time) const;
-  /// Returns the next knot from that one on, forwards or backwards, whose place is sure. If none is
-  /// near, the step surely came all the same, somewhere between two readings: a gap that went on
-  /// over many such steps would leave out what the counter said in the meantime.
+  /// Returns the index of the first knot from `from` on, in `direction`, that has a known number on
+  /// the line. Returns `from` if several knots in a row have none: their steps did occur between
+  /// two readings, and a gap over many steps would ignore the counter's values in between.
   std::ptrdiff_t usable_knot(std::ptrdiff_t from, std::ptrdiff_t direction) const;
-  /// Returns true if at most one step came between two instants behind those knots.
+  /// Returns true if at most one usable step lies after knot `first` up to knot `last`.
   bool are_close(std::ptrdiff_t first, std::ptrdiff_t last) const;
 
   double scale() const { return scale_; }  ///< counter joules per power joule
@@ -78,34 +78,32 @@ class CounterHistory {
   /// explain; at least 1.
   double inflation(const SampledPower& power) const;
   int compared() const { return compared_; }  ///< steps compared with power
-  /// Returns true if the counter's joules are so far from the integrated power's that the counter
-  /// is not believed.
+  /// Returns true if the counter is ignored because it differs too much from integrated power.
   bool is_distrusted() const { return distrusted_; }
 
  private:
-  /// Steps whose place is not sure that are skipped in a row.
+  /// Largest number of knots without a known number that are skipped in a row.
   static constexpr int kMostSkipped = 2;
 
   void add_knot(const CounterStep& step, SampledPower& power);
   void place_knots(const SampledPower& power);
   void compare(const Knot& before, const Knot& after, SampledPower& power);
   void learn_rate(double used, double time, SampledPower& power);
-  /// Returns true if it is known which of the counter's regular steps this was, if they are
-  /// regular.
+  /// Returns true if the number of this step on the line is known, or if steps are irregular.
   bool is_placed(const Knot& knot) const { return knot.on_line || !steps_.regular(); }
 
   CounterSteps steps_;
   double longest_interval_;         // s
-  std::optional<Instant> counted_;  ///< when the counter was read last
+  std::optional<Instant> counted_;  ///< time of the last reading of the counter
   std::deque<Knot> knots_;
   std::int64_t first_knot_ = 0;  ///< number of knots_.front()
-  bool restarted_ = false;       ///< since the last knot
-  double offset_ = 0;            ///< from the counter to the axis of the knots, J
+  bool restarted_ = false;       ///< true if the counter restarted since the last knot
+  double offset_ = 0;            ///< offset from the counter to the axis of the knots, J
   int restarts_ = 0;
   double scale_ = 1;
-  double scale_variance_ = 0;  ///< of it, from when the counter stepped and from power
+  double scale_variance_ = 0;  ///< variance of `scale_` from the steps' times and from power
   double disagreement_ = 0;    ///< mean square of counter minus power over one step, J^2
-  double expected_ = 0;        ///< what of it the model explains, J^2
+  double expected_ = 0;        ///< part of `disagreement_` that the model explains, J^2
   int compared_ = 0;
   bool distrusted_ = false;
 };

@@ -10,18 +10,17 @@
 namespace harpe::device {
 namespace {
 
-constexpr double kNarrow = 0.6;             // of the period: brackets whose middle tells the number
-constexpr std::size_t kEnoughBrackets = 2;  // narrow brackets, for a line of the expected period
-constexpr std::size_t kToLearn = 8;         // for a period that is not the expected one
-constexpr double kLongestCountedGap =
-    10;  // periods without a reading, over which steps are counted
+constexpr double kNarrow = 0.6;  // of the period; a narrow bracket's middle shows the number
+constexpr std::size_t kEnoughBrackets = 2;  // narrow brackets for a line of the expected period
+constexpr std::size_t kToLearn = 8;         // narrow brackets to learn another period
+constexpr double kLongestCountedGap = 10;   // periods; no count of steps over longer gaps
 constexpr int kLineIterations = 2, kFirstIterations = 5;
-// Before anything is learnt: how far steps stray, and how well the expected period is known, as
-// shares of the period; and for how many observed steps the former counts.
+// Assumed jitter of steps, error of the expected period, and least error of a learned period, as
+// shares of the period.
 constexpr double kUsualStepJitter = 0.01, kUsualPeriod = 0.02, kLearntPeriod = 0.002;
-constexpr double kUsualCounts = 0.5;
-constexpr double kLeastJitter = 2e-4;     // s
-constexpr double kIrregularSteps = 0.12;  // jitter as a share of the period: no line
+constexpr double kUsualCounts = 0.5;   // number of observed steps that the assumed jitter counts as
+constexpr double kLeastJitter = 2e-4;  // s
+constexpr double kIrregularSteps = 0.12;  // largest jitter of a line, as a share of the period
 constexpr std::size_t kEnoughRises = 16;
 constexpr double kSure = 4;  // standard deviations
 
@@ -83,8 +82,7 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
   const double high = (time - origin_).value + spread.value;
   const double since_reading =
       is_first ? period().value : (time - last_->time).value + last_->spread.value + spread.value;
-  if (since_reading >
-      kLongestCountedGap * period().value) {  // the count of periods would be a guess
+  if (since_reading > kLongestCountedGap * period().value) {  // steps cannot be counted
     drop_all();
   }
   brackets_.push_back({.high = high,
@@ -111,11 +109,10 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
                      .latest = origin_ + Seconds{newest.high}};
 }
 
-/// The period that neighbouring steps show; the expected one if they agree with it. Between two
-/// steps that follow each other, each within a narrow bracket, lies one period, and a run of them
-/// measures it: no reading in between saw another step. Where brackets are as wide as steps are
-/// apart, more steps may have come than were seen, and the period is no longer than what lies
-/// between those.
+/// Returns the period that neighbouring steps show, or the expected one if they agree with it. Two
+/// consecutive steps in narrow brackets are one period apart, because no reading in between saw
+/// another step; a run of such steps measures the period. If brackets are as wide as the distances
+/// between steps, steps may be missing, and the period is at most the distance between steps seen.
 CounterSteps::PeriodPrior CounterSteps::seen_period() const {
   const double expected = expected_.value, slack = 3 * kUsualStepJitter * expected;
   const auto middle = [](const Bracket& one) { return one.high - one.since / 2; };
@@ -146,7 +143,7 @@ CounterSteps::PeriodPrior CounterSteps::seen_period() const {
   }
   if (longest > 0 && 2 * resolved >= static_cast<double>(distances.size())) {
     const double off = std::abs(by_run.mean - expected);
-    // Uniform: no further than sqrt(3) standard deviations, of each end.
+    // Each end is uniform, so its error is at most sqrt(3) standard deviations.
     as_expected &= off <= std::sqrt(6.0) * by_run.sigma + slack / longest;
     if (!as_expected) return {by_run.mean, std::hypot(by_run.sigma, kUsualPeriod * by_run.mean)};
   }
@@ -156,15 +153,16 @@ CounterSteps::PeriodPrior CounterSteps::seen_period() const {
   return {.mean = *median, .sigma = *median, .resolved = false};
 }
 
-/// Brackets that are still there tell of the period themselves: what was learnt from them is no
-/// knowledge beside them.
+/// Returns the period learned from earlier brackets, or else the period seen. A period learned from
+/// the present brackets would count them twice.
 CounterSteps::PeriodPrior CounterSteps::period_prior() const {
   return learnt_ ? *learnt_ : seen_period();
 }
 
-/// Of the variance of steps of which only the brackets are known, how much they share: where
-/// readings keep step with the counter, their middles keep the period, and all err alike. Middles
-/// that err each for itself are off a multiple of the period by as much as each errs.
+/// Returns the share of the variance that all steps have in common if only their brackets are
+/// known. If readings are in phase with the counter, the brackets' middles keep the period, and all
+/// have the same error. If the errors are independent, the distances between middles deviate from
+/// multiples of the period by as much as the middles do.
 double CounterSteps::common_share() const {
   const double period = this->period().value;
   double scatter = 0, pairs = 0;
@@ -178,8 +176,8 @@ double CounterSteps::common_share() const {
   return 1 - std::min(1.0, scatter / (pairs + 1));
 }
 
-/// Numbers the steps as the line has it. A narrow bracket has the number next to its middle; a wide
-/// one that of the last step before its end, which is not sure where the end is near to a step.
+/// Numbers the steps by the line. A narrow bracket gets the number nearest to its middle. A wide
+/// bracket gets the number of the last step before its end, uncertain if a step is near the end.
 void CounterSteps::count(Line& line) {
   for (Bracket& bracket : brackets_) {
     const bool narrow = bracket.width() <= kNarrow * line.slope;
@@ -201,13 +199,13 @@ double CounterSteps::narrowest() const {
   return width;
 }
 
-/// One step towards the most likely line (Newton) and jitter (expectation maximisation): where each
-/// step lies in its bracket given the line, and how much that tells of the line. It is at least
-/// what the bracket's middle does; more where the line passes near one of its ends.
-/// \returns  false if no step has a number that is sure: then there is no line
+/// Makes one iteration towards the most likely line (Newton) and jitter (expectation maximisation).
+/// The line determines each step's place in its bracket. The place carries at least as much
+/// information about the line as the bracket's middle, and more if the line passes near an end.
+/// \returns  false if no step has a certain number, so that there is no line
 bool CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
   const double variance = square(line.jitter);
-  // Readings that keep step with the counter tell as much as one: middles then do not scatter.
+  // Readings in phase with the counter count as one reading: their middles do not scatter.
   double scatter = 0, counted = 0;
   for (const Bracket& bracket : brackets_) {
     if (!bracket.counted) continue;
@@ -239,7 +237,7 @@ bool CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
     if (!brackets_[i].counted) continue;
     const auto number = static_cast<double>(brackets_[i].index);
     const double x = number - better.center, off = places[i].mean - line.at(number);
-    // Towards a bracket that the line misses, its middle pulls.
+    // A bracket that the line misses pulls the line towards its middle.
     const double force = places[i].likely() ? off / variance : off * told[i];
     told_slope += told[i] * x * x;
     pull += force;
@@ -258,7 +256,7 @@ bool CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
   return true;
 }
 
-/// The last step before a reading came no longer ago than a period, nor than the reading before.
+/// Limits each bracket to the period before its reading and to the time since the previous reading.
 void CounterSteps::narrow_brackets() {
   for (Bracket& bracket : brackets_) {
     const double longest = period().value + 2 * bracket.spread;
@@ -317,9 +315,9 @@ TruncatedNormal CounterSteps::place(const Bracket& bracket) const {
   return truncated_normal(line_->at(number), sigma, bracket.low, bracket.high);
 }
 
-/// How far steps stray in what they count. Where power is steady, steps that come late count more,
-/// and the next one less: the median of the second differences of what they count tells; unsteady
-/// power makes it seem more. None where too few steps follow each other.
+/// Returns the jitter of steps estimated from their energies; nullopt if too few steps are
+/// consecutive. If power is steady, a late step counts more energy and the next step less, so the
+/// median of the second differences measures the jitter. Unsteady power increases the estimate.
 std::optional<double> CounterSteps::counted_jitter() const {
   std::vector<double> strays;
   for (std::size_t i = 3; i < brackets_.size(); ++i) {
@@ -333,8 +331,8 @@ std::optional<double> CounterSteps::counted_jitter() const {
   if (strays.size() < kEnoughRises) return std::nullopt;
   const auto middle = strays.begin() + static_cast<std::ptrdiff_t>(strays.size() / 2);
   std::ranges::nth_element(strays, middle);
-  // Half of a normal distribution lies within 0.6745 standard deviations; 1, 3, 3 and 1 steps vary
-  // by sqrt(20) times what one does.
+  // Half of a normal distribution is within 0.6745 standard deviations; a sum of steps with the
+  // factors 1, 3, 3 and 1 has sqrt(20) times the deviation of one step.
   return *middle / (0.6745 * std::sqrt(20.0));
 }
 
@@ -350,7 +348,7 @@ std::vector<PlacedStep> CounterSteps::placed() const {
                     .common = share * place.variance,
                     .number = static_cast<double>(bracket.index),
                     .on_line = line_.has_value() && bracket.counted && place.likely()};
-    // What the line errs by is common to all; the rest is the step's own.
+    // The error of the line is common to all steps; the rest is the step's own.
     if (step.on_line) {
       const double jitter = square(line_->jitter);
       step.common = line_->variance(step.number);

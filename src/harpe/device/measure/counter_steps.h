@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// When an energy counter stepped. Counters of GPUs stand still for about 100 ms and then jump; a
-/// reader sees only that a jump lies between two of its readings. Where the steps come regularly,
-/// many readings together say far better when: they lie on a line over their number, each straying
-/// from it by chance (jitter). The line and the jitter that explain all readings are found by
-/// expectation maximisation; every new reading says better when the steps before it came, too.
+/// Times at which an energy counter stepped. GPU counters are constant for about 100 ms and then
+/// jump; a reader only sees that a jump lies between two of its readings. If steps are regular,
+/// many readings together determine their times far better: the times lie on a line over the
+/// number of the step, each with a random deviation (jitter). Expectation maximisation finds the
+/// line and the jitter that best explain all readings. New readings also improve earlier times.
 
 #include <cstdint>
 #include <deque>
@@ -16,8 +16,8 @@
 
 namespace harpe::device {
 
-/// A step of the counter: at `time`, give or take `sigma` (standard deviation), it rose to `value`.
-/// It surely came between `earliest` and `latest`.
+/// A step of the counter to `value` at `time`, with standard deviation `sigma`. `earliest` and
+/// `latest` are proven bounds on the time.
 struct CounterStep {
   Instant time;
   Seconds sigma;
@@ -25,54 +25,56 @@ struct CounterStep {
   Instant earliest{}, latest{};
 };
 
-/// Where a step lies by all that was read so far.
+/// The time of a step estimated from all readings so far.
 struct PlacedStep {
   Instant time;
-  Seconds own{};      ///< standard deviation that no other step shares
-  double common = 0;  ///< variance that all steps err by together, s^2
-  double number = 0;  ///< on the line; only where `on_line`
+  Seconds own{};      ///< standard deviation of the error independent of other steps
+  double common = 0;  ///< variance of the error that all steps share, s^2
+  double number = 0;  ///< number of the step on the line; valid if `on_line`
   bool on_line = false;
 };
 
-/// A normal distribution of which is known that the value lies between two bounds.
+/// A normal distribution truncated to an interval.
 struct TruncatedNormal {
   double mean = 0, variance = 0;
-  double share = 0;                              ///< of the whole distribution, between the bounds
-  bool likely() const { return share >= 1e-4; }  ///< else the bounds alone count
+  double share = 0;                              ///< probability of the interval before truncation
+  bool likely() const { return share >= 1e-4; }  ///< false if the result is uniform instead
 };
 TruncatedNormal truncated_normal(double mean, double sigma, double low, double high);
 
-/// Learns period and phase from readings. No threads, no input or output. A reading costs constant
-/// time; memory is bounded.
+/// A learner of period and phase from readings. No threads, no input or output. A reading costs
+/// constant time; memory is bounded.
 class CounterSteps {
  public:
   static constexpr std::size_t kRemembered = 40;
 
-  /// \param expected  period of the steps where it cannot be learnt because readings are rarer.
+  /// \param expected  period of the steps if it cannot be learned because readings are rarer.
   explicit CounterSteps(Seconds expected = {0.1}) : expected_(expected) {}
 
-  /// A reading taken somewhere within `time` +- `spread`; times must rise. Returns the newest step
-  /// when there was one since the last reading; the first reading tells of the step before it. A
-  /// value below the last one starts over (`restart`).
+  /// Adds a reading taken at an unknown instant within `time` +- `spread`; times must increase.
+  /// Returns the newest step if the counter stepped since the last reading, and for the first
+  /// reading the step before it. A value below the last one starts a new series (`restart`).
   std::optional<CounterStep> add(Instant time, Seconds spread, Joules value);
 
-  /// Forgets the last value, so that the next reading begins a new series: after a reset or a wrap.
+  /// Drops the last value, so that the next reading begins a new series, after a reset or a wrap.
   void restart();
   std::optional<Joules> last_value() const;
 
-  /// Whether reading at `now` can tell something, when the next chance is `interval` later. False
-  /// only well before the next step, so that not reading widens no bracket.
+  /// Returns true if a reading at `now` may show a step, given that the next opportunity is
+  /// `interval` later. False only well before the next step, so that skipping the reading does not
+  /// widen the step's bracket.
   bool due(Instant now, Seconds interval) const;
 
-  /// As learnt; before, as steps seem to come if not as expected. Where readings are no more
-  /// frequent than steps, the time between steps that were seen.
+  /// Returns the learned period; until it is learned, the period seen in the steps, or the expected
+  /// one if steps agree with it. If readings are no more frequent than steps, returns the median
+  /// time between the steps seen.
   Seconds period() const { return {period_.value_or(seen_.value_or(expected_.value))}; }
-  /// Whether the last steps agree with one period and phase.
+  /// Returns true if the last steps agree with one period and phase.
   bool regular() const { return line_.has_value(); }
 
-  /// The newest steps (`kRemembered` at most), oldest first, as far as they belong to one series.
+  /// Returns the newest steps (`kRemembered` at most) of the present series, oldest first.
   std::vector<PlacedStep> placed() const;
-  /// How the places of steps of those two numbers err together, because the line does, s^2.
+  /// Returns the covariance of the times of two steps from the error of the line, s^2.
   double common_variance(double number, double other) const;
 
  private:
@@ -84,16 +86,16 @@ class CounterSteps {
   /// The step lies in (low, high], in seconds since `origin_`.
   struct Bracket {
     double low = 0, high = 0;
-    double since = 0;        ///< from the reading before to `high`; 0: there was none
-    double spread = 0;       ///< of `high`, s
+    double since = 0;        ///< time from the reading before to `high`; 0 if there was none
+    double spread = 0;       ///< spread of the reading, s
     double value = 0;        ///< J
-    std::int64_t index = 0;  ///< counts periods
-    bool counted = false;    ///< `index` is sure
+    std::int64_t index = 0;  ///< number of the step on the line
+    bool counted = false;    ///< true if `index` is certain
     double middle() const { return (low + high) / 2; }
     double width() const { return high - low; }
   };
 
-  /// Steps come at `middle` + `slope` * (index - `center`), each straying by `jitter`.
+  /// The line of steps: `middle` + `slope` * (index - `center`), with deviation `jitter` each.
   struct Line {
     double center = 0, middle = 0, slope = 0, jitter = 0;  ///< s
     double middle_variance = 0, slope_variance = 0;        ///< s^2
@@ -103,10 +105,10 @@ class CounterSteps {
     }
   };
 
-  /// What is known of the period beside the brackets, s.
+  /// Knowledge of the period independent of the brackets, s.
   struct PeriodPrior {
     double mean = 0, sigma = 0;
-    bool resolved = true;  ///< false: steps come about as often as readings, or more often
+    bool resolved = true;  ///< false if steps are about as frequent as readings, or more frequent
   };
 
   PeriodPrior seen_period() const;
@@ -127,9 +129,9 @@ class CounterSteps {
   Instant origin_;
   std::deque<Bracket> brackets_;
   std::optional<double> period_, seen_;
-  std::optional<PeriodPrior> learnt_;  ///< from brackets that were dropped
+  std::optional<PeriodPrior> learnt_;  ///< period from brackets that were dropped
   std::optional<Line> line_;
-  double next_earliest_ = 0;  ///< the next step comes no earlier, in seconds since `origin_`
+  double next_earliest_ = 0;  ///< earliest time of the next step, in seconds since `origin_`
 };
 
 }  // namespace harpe::device

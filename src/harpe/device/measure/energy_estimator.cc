@@ -14,24 +14,25 @@
 namespace harpe {
 namespace {
 
-// What a sensor that measures seldom misses is nothing or much: wider than a normal distribution.
+// A sensor that measures rarely misses either nothing or much, so the tails of its error are
+// heavier than those of a normal distribution.
 constexpr double kHeavyTails = 1.25;
 // Standard error at an edge, as a share of the power over the averaging time.
 constexpr double kHiddenByAverage = 0.1;
 constexpr double kLeastWindowVariance = 1e-6;  // counters count in mJ
-constexpr double kSteps = 2;                   // of the counter after an instant, that tell of it
-constexpr std::size_t kMostOnGrid = 300;       // steps that are told of
-constexpr double kLongestSettling = 1;         // s
-constexpr double kHeld = 0.95;                 // by error bars
-// Where a window is shorter than two steps, which explanation holds is more opinion than reading:
-// the bar holds what is less likely, too.
+constexpr double kSteps = 2;  // steps of the counter after an instant that improve its energy
+constexpr std::size_t kMostOnGrid = 300;  // largest number of steps that edges() returns
+constexpr double kLongestSettling = 1;    // s
+constexpr double kHeld = 0.95;            // probability within error bars
+// In windows shorter than two steps, the weights of explanations depend more on the model than on
+// readings, so the error bar also includes less likely explanations.
 constexpr double kHeldInShort = 0.99;
-constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
-// Measurements of power in a gap between two steps that is long, and the probability that it is
-// best known by them: chosen so that the bars of command_coverage_test hold.
+constexpr double kUnknownBefore = 0.6;  // relative error of power before the first reading
+// Number of power measurements that makes a gap between two steps long, and the probability that
+// they are its best explanation: chosen so that the bars of command_coverage_test hold.
 constexpr double kMeasurementsInLong = 2.5, kByPower = 0.15;
 
-/// Probability that power changes within a step at a moment that is no edge of anything.
+/// Probability that power changes within a step if no work began or ended there.
 constexpr double kChangeAtLook = 0.05;
 
 }  // namespace
@@ -66,9 +67,9 @@ void device::EnergyEstimator::add(const device::EnergySample& sample) {
   newest_ = sample.time;
   const bool power_is_sound =
       sample.power && std::isfinite(sample.power->value) && sample.power->value >= 0;
-  // A sensor that comes to life only once the counter has been followed without it comes too late.
+  // A sensor whose first value follows readings of the counter is ignored.
   if (power_is_sound && (power_.has_sensor() || counter_.empty())) {
-    // An average over the last second tells best of the middle of that second.
+    // An average over a window describes the middle of the window best.
     power_.add(sample.time + options_.power_window * -0.5, sample.power->value);
   } else if (!power_.has_sensor() && sample.counter) {
     power_.add_without_sensor(sample.time);
@@ -124,13 +125,13 @@ bool device::EnergyEstimator::settled(Instant at) const {
   return after >= kSteps;
 }
 
-/// Forward from the step before, backward from the step after; each as good as its step's time and
-/// the power in between.
+/// Returns the energy at an edge by power, forward from the step before and backward from the step
+/// after, weighted by the accuracy of the steps' times and of the power in between.
 device::Explanation device::EnergyEstimator::by_neighbours(const Edge& edge) const {
   const double inflation = counter_.inflation(power_);
   const auto after = std::ranges::upper_bound(counter_.knots(), edge.time, {}, &Knot::time);
   if (after == counter_.knots().begin() ||
-      after == counter_.knots().end()) {  // beyond the steps that are known
+      after == counter_.knots().end()) {  // before the first or after the last step
     const Knot& knot =
         after == counter_.knots().begin() ? counter_.knots().front() : counter_.knots().back();
     const double integral = edge.at.integral - knot.at.integral;
@@ -144,7 +145,7 @@ device::Explanation device::EnergyEstimator::by_neighbours(const Edge& edge) con
   const Knot& b = *after;
   const Knot& a = *std::prev(after);
   const double over = b.at.integral - a.at.integral;
-  // Without power the counter alone says how much was used between its two steps.
+  // Without a power sensor, the counter alone determines the energy between its two steps.
   const double scale =
       !power_.has_sensor() && over > 0 ? (b.energy - a.energy) / over : counter_.scale();
   const double total = std::max(b.at.variance - a.at.variance, 0.0);
@@ -162,7 +163,8 @@ device::Explanation device::EnergyEstimator::by_neighbours(const Edge& edge) con
           .variance = forward * backward / (forward + backward)};
 }
 
-/// Power integrated within one step of the counter, with its share of what the step is off by.
+/// Returns the integral of power within one step of the counter, corrected by its share of the
+/// difference between the step's energy and power.
 device::Explanation device::EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
   const double integral = end.at.integral - begin.at.integral;
   double energy = counter_.scale() * integral;
@@ -184,15 +186,15 @@ device::Explanation device::EnergyEstimator::by_one_step(const Edge& begin, cons
   return {.weight = 1, .energy = energy, .variance = variance};
 }
 
-/// Variance of the energy between two instants of which the counter says nothing yet, because power
-/// may have changed between samples as it did of late.
+/// Returns the variance of the energy between two instants that the counter does not cover yet.
+/// Power may have changed between samples as much as it did recently.
 double device::EnergyEstimator::changes_unseen(const device::SampledPower::Integral& from,
                                                const device::SampledPower::Integral& to) const {
   return square(counter_.scale() * (power_.repeats() ? kHeavyTails : 1)) *
          std::max(0.0, to.variance - from.variance);
 }
 
-/// Whether power was measured throughout a gap, several times.
+/// Returns true if power was measured several times throughout a gap.
 bool device::EnergyEstimator::is_long(const device::StepGap& gap, Instant begin) const {
   const Instant end = begin + Seconds{gap.length};
   const Seconds longest{gap.length / kMeasurementsInLong};
@@ -206,8 +208,8 @@ bool device::EnergyEstimator::is_long(const device::StepGap& gap, Instant begin)
   return false;
 }
 
-/// Within a long gap power may have changed more than once, which no explanation of the gap holds:
-/// power as it was measured is one more.
+/// Adds the measured power as an explanation: within a long gap power may have changed more than
+/// once, which the other explanations do not include.
 void device::EnergyEstimator::add_by_power(Edge& edge) const {
   for (device::Explanation& one : edge.explanations) one.weight *= 1 - kByPower;
   device::Explanation by_power = by_neighbours(edge);
@@ -250,7 +252,7 @@ device::EnergyEstimator::Edge device::EnergyEstimator::edge(Instant time,
   const device::StepGap gap = gap_around(before, before, time, kind);
   edge.explanations = device::energy_until(gap, (time - knot.time).value);
   double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
-  // Where nothing was read before the first step, the sides of a gap promise more than they know.
+  // Without readings before the first step, the explanations of a gap understate their variance.
   if (!gap.is_open && before == 0) unseen = changes_unseen(knot.at, counter_.knots()[1].at);
   for (device::Explanation& one : edge.explanations) {
     one.energy += knot.energy;
@@ -260,7 +262,7 @@ device::EnergyEstimator::Edge device::EnergyEstimator::edge(Instant time,
   return edge;
 }
 
-/// All ways in which the energy between two edges may have come about.
+/// Returns all explanations of the energy between two edges by the counter.
 std::vector<device::Explanation> device::EnergyEstimator::by_counter(const Edge& begin,
                                                                      const Edge& end,
                                                                      device::WindowEnd kind) const {
@@ -271,7 +273,7 @@ std::vector<device::Explanation> device::EnergyEstimator::by_counter(const Edge&
   };
   if (power_.has_sensor() && first >= 0 && counter_.are_close(first, last) &&
       restarts(first) == restarts(last)) {
-    // The same power runs in both edges' steps.
+    // Both edges are in one gap, so their energies depend on the same power.
     const Knot& knot = counter_.knots()[static_cast<std::size_t>(first)];
     const device::StepGap gap = gap_around(first, last, end.time, kind);
     std::vector<device::Explanation> all =
@@ -306,7 +308,7 @@ EnergyEstimate device::EnergyEstimator::by_power(const Edge& begin, const Edge& 
   result.source = averages ? EnergySource::kAveragePower : EnergySource::kPower;
   double variance = std::max(0.0, end.at.variance - begin.at.variance);
   if (averages) {
-    // What happened within the time that the sensor averages over is hidden, at both edges.
+    // Changes within the sensor's averaging time are hidden, at both edges.
     variance += square(kHiddenByAverage * options_.power_window.value) *
                 (square(begin.at.power) + square(end.at.power));
   }
@@ -332,7 +334,7 @@ EnergyEstimate device::EnergyEstimator::difference(const Edge& begin, const Edge
                                          : EnergySource::kCounterAndPower;
     result.restarts = end.restarts - begin.restarts;
     if (!power_.has_sensor()) {
-      // Each edge lies somewhere within a step; over a few steps their height is not known well.
+      // Each edge is somewhere within a step; over a few steps, their height is not well known.
       const double step = counter_.scale() * counter_.period().value;
       const bool is_short = (end.time - begin.time).value <
                             device::CounterHistory::kShortSpan * counter_.period().value;
@@ -372,7 +374,7 @@ EnergyEstimate device::EnergyEstimator::quickly_between(Instant begin, Instant e
     used = {.energy = last.energy - first.energy,
             .variance = first.variance + last.variance + std::max(0.0, b.bridged - a.bridged)};
   }
-  // Few steps tell little of how well counter and power agree: near to Student's t.
+  // After few steps, the ratio of counter and power is uncertain: close to Student's t.
   const double few = 1 + 1.0 / (counter_.compared() + 1);
   EnergyEstimate result{.time = end - begin, .unobserved = {b.at.unobserved - a.at.unobserved}};
   result.energy = {std::max(0.0, used.energy)};

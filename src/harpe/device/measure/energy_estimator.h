@@ -1,18 +1,16 @@
 #pragma once
 /// \file
-/// How much energy one device used between two instants, with an error bar, from what its sensors
-/// told now and then.
+/// Estimator of a device's energy between two instants, with error bar, from sensor samples.
 ///
-/// Model. A GPU's energy counter is right whenever it steps (about every 100 ms) and stale in
-/// between; its power sensor is there at any time, but noisy, sees a part of the time, and its
-/// scale need not agree with the counter. Between two steps the sum is known; how it is spread over
-/// the step follows from how power ran before and after it, from samples within, and from where
-/// power may have changed: step_gap.h. So readings from before a window and from
-/// after it make its edges known far better, and a window that is answered at its very end has a
-/// wide bar. Without a counter, power is integrated: linear between samples, held beyond the first
-/// and last.
+/// Model. A GPU's energy counter is exact when it steps (about every 100 ms) and stale in between.
+/// Its power sensor can be read at any time, but is noisy, measures only part of the time, and may
+/// have another scale than the counter. The energy between two steps is known. Its distribution
+/// within the step follows from power before and after the step, from samples within it, and from
+/// the instants at which power may have changed: step_gap.h. So readings before and after a window
+/// make its edges far more accurate, and a window evaluated at its very end has a wide error bar.
+/// Without a counter, power is integrated: linear between samples, constant outside them.
 ///
-/// What the error covers and what it does not: energy_estimate.h.
+/// energy_estimate.h defines the error.
 
 #include <cstdint>
 #include <map>
@@ -30,20 +28,20 @@ namespace harpe::device {
 
 struct StepGap;
 
-/// One look at a device. What could not be read is empty.
+/// One reading of a device. Values that could not be read are empty.
 struct EnergySample {
-  Instant time{};     ///< the middle of the reading
-  Seconds spread{0};  ///< half of how long it took
+  Instant time{};     ///< middle of the reading
+  Seconds spread{0};  ///< half of the reading's duration
   std::optional<Joules> counter{};
   std::optional<Watts> power{};
 };
 
 struct EstimatorOptions {
-  Seconds counter_step{0.1};    ///< until it is learnt
-  Seconds power_window{0};      ///< the power sensor averages over this long; 0: instant
-  Seconds longest_interval{1};  ///< samples further apart leave a hole
-  Seconds history{120};         ///< of samples kept
-  Watts highest_power{0};       ///< that the device can draw; 0: not known
+  Seconds counter_step{0.1};    ///< assumed period of the counter's steps until it is learned
+  Seconds power_window{0};      ///< averaging time of the power sensor; 0 if instant
+  Seconds longest_interval{1};  ///< longest time between samples that leaves no gap
+  Seconds history{120};         ///< age of the oldest samples kept
+  Watts highest_power{0};       ///< highest power that the device can draw; 0 if unknown
   SensorAccuracy accuracy{};
 };
 
@@ -52,40 +50,40 @@ struct EstimatorOptions {
 /// requested.
 enum class WindowEnd : unsigned char { kOfWork, kLook };
 
-/// Takes samples in order of time; answers for any instants. No threads, no input or output.
-/// Memory is bounded by `history`, however long windows are: what a window opened with `open`
-/// needs of its beginning is kept apart. Adding is O(1) amortised, answering O(log samples).
+/// Estimates energy between any instants from samples in order of time. No threads, no input or
+/// output. Memory is bounded by `history` for windows of any length, because the begin of a window
+/// opened with `open` is stored separately. Adding is O(1) amortised, an estimate O(log samples).
 class EnergyEstimator {
  public:
   explicit EnergyEstimator(EstimatorOptions options = {});
-  /// What of the options is known only once the device has been asked; before the first sample.
+  /// Sets options known only after a first call to the device. Call before the first `add`.
   void describe(Seconds power_window, Watts highest_power);
 
-  /// Samples older than the newest are ignored, and a second one of the same instant.
+  /// Adds a sample. Samples older than the newest are ignored, and duplicates of one instant.
   void add(const EnergySample& sample);
-  /// Whether the counter can tell something at `now`; see CounterSteps.
+  /// Returns true if reading the counter at `now` may show a step; see CounterSteps.
   bool counter_due(Instant now, Seconds interval) const;
   bool empty() const { return !newest_; }
   std::optional<Instant> newest() const { return newest_; }
 
-  /// Both instants should be within the history; before and after the samples, power is taken as
-  /// constant, which the error accounts for.
+  /// Returns the energy between two instants, which should be within the history. Before the first
+  /// and after the last sample, power is assumed constant, and the error accounts for that.
   EnergyEstimate between(Instant begin, Instant end) const;
-  /// The same for many short windows at once, in microseconds where `between` takes milliseconds:
-  /// from the steps and the samples next to each edge alone, so that bars are wider where those are
-  /// rare, and where load changes between two samples.
+  /// Returns the same estimate in microseconds instead of milliseconds, for many short windows.
+  /// Uses only the steps and samples next to each edge. So error bars are wider if steps or samples
+  /// are rare, or if load changes between two samples.
   EnergyEstimate quickly_between(Instant begin, Instant end) const;
-  /// Whether all has been read that makes the energy at that instant known better: two steps of the
-  /// counter that came after it, or one more second.
+  /// Returns true if further readings would not improve the energy at `at`: two steps of the
+  /// counter have followed it, or one second has passed.
   bool settled(Instant at) const;
 
-  /// Steps of the counter since then, of the newest 300; oldest first, where all of them together
-  /// say that they came (counter_grid.h).
+  /// Returns the counter's steps since `since`, of the newest 300, oldest first. Their times are
+  /// estimated from all of them together (counter_grid.h).
   std::vector<CounterEdge> edges(Instant since) const;
 
-  /// A window of any length, by a handle.
+  /// Opens a window of any length and returns its handle.
   int open(Instant begin);
-  /// Returns without closing; an unknown handle answers nothing (`kNone`).
+  /// Returns the energy of an open window up to `end`; source `kNone` if the handle is unknown.
   EnergyEstimate so_far(int window, Instant end, WindowEnd kind = WindowEnd::kLook) const;
   EnergyEstimate close(int window, Instant end);
 
@@ -96,17 +94,17 @@ class EnergyEstimator {
   struct Edge {
     Instant time{};
     SampledPower::Integral at{};
-    std::vector<Explanation> explanations{};  ///< of the energy on the counter's axis
+    std::vector<Explanation> explanations{};  ///< explanations of the energy on the counter's axis
     double bridged = 0;
     int restarts = 0;
-    std::int64_t knot = -1;          ///< number of the knot before (-1: none)
-    double line_variance = 0;        ///< of the steps' times, s^2
-    std::optional<double> number{};  ///< of the knot before on the line that still holds
-    bool on_counter = false;         ///< `explanations` are there
+    std::int64_t knot = -1;          ///< number of the knot before; -1 if none
+    double line_variance = 0;        ///< variance of the steps' times, s^2
+    std::optional<double> number{};  ///< number of the knot before on the present line, if on it
+    bool on_counter = false;         ///< true if `explanations` are set
   };
   struct Window {
     Instant begin;
-    std::optional<Edge> edge{};  ///< once it can be known no better
+    std::optional<Edge> edge{};  ///< begin edge, stored before its samples are dropped
   };
 
   void forget(Instant before);

@@ -52,7 +52,7 @@ std::string energy_log_row(const WindowEnergy& window) {
     text += "," + cell(device, device.energy.energy);
   }
   for (const DeviceEnergy& device : window.devices) {
-    // How much is missing is not known.
+    // The amount of missing energy is unknown.
     text += "," + (device.energy.missing.value > 0 ? "" : cell(device, device.energy.error));
   }
   return text + "\n";
@@ -68,7 +68,7 @@ Status EnergyLog::append(const WindowEnergy& window) {
       return Error::io(path_.string(),
                        "has columns of other devices; give another file, or move this one away");
     }
-    if (!before.ends_with('\n')) text = "\n" + text;  // a row that was cut short
+    if (!before.ends_with('\n')) text = "\n" + text;  // the last row was cut short
   } else {
     text = heading + text;
   }

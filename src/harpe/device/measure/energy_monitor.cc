@@ -20,8 +20,8 @@
 namespace harpe {
 namespace {
 
-constexpr int kSamplesPerLook = 5;  // in time
-constexpr double kSpread = 0.25;    // of the moments of sampling, as a share of the interval
+constexpr int kSamplesPerLook = 5;  // least time after a look, in durations of the look
+constexpr double kSpread = 0.25;    // random spread of sampling times, as a share of the interval
 
 /// One GPU and the thread that reads it.
 struct Reader {
@@ -29,9 +29,9 @@ struct Reader {
       : channel(gpu, options), random(seed) {}
 
   device::GpuChannel channel;
-  std::mt19937_64 random;  ///< of its thread
-  // What follows belongs to the monitor's mutex.
-  std::uint64_t asked = 0, answered = 0;  ///< readings for edges of windows, counted
+  std::mt19937_64 random;  ///< used only by its thread
+  // The monitor's mutex guards the following members.
+  std::uint64_t asked = 0, answered = 0;  ///< numbers of readings for edges of windows
   std::uint64_t rounds = 0;
   bool reading = false, ended = false;
   std::chrono::steady_clock::time_point since{};  ///< when the reading began, if `reading`
@@ -178,7 +178,7 @@ class Monitor final : public EnergyMonitor {
     std::uint64_t id = 0;
     double started_at = 0;
     Instant begin{};
-    bool ready = false;  ///< opened on all devices
+    bool ready = false;  ///< true if opened on all devices
   };
 
   static Time::duration duration(Seconds time) {
@@ -234,8 +234,8 @@ class Monitor final : public EnergyMonitor {
     }
   }
 
-  /// Has every GPU read once more, and waits for it no longer than the patience. Of each GPU: for
-  /// how long its driver has been called, if it did not answer.
+  /// Requests one more reading of every GPU and waits at most the patience. Returns for each GPU
+  /// without a reading the time since its driver was called.
   std::vector<std::optional<Seconds>> read_edges() {
     std::vector<std::optional<Seconds>> unanswered(readers_.size());
     if (!options_.sampling_threads) {
@@ -280,7 +280,7 @@ class Monitor final : public EnergyMonitor {
     return result;
   }
 
-  /// The thread of one GPU.
+  /// Runs on the thread of one GPU.
   void read_gpu(std::size_t position) {
     Reader& reader = readers_[position];
     std::uniform_real_distribution<double> spread(1 - kSpread, 1 + kSpread);
@@ -314,15 +314,15 @@ class Monitor final : public EnergyMonitor {
         lock.unlock();
         reader.channel.use([&](Gpu& gpu) { options_.look(position, gpu); });
         lock.lock();
-        // A slow driver is to have time for samples.
+        // With a slow driver, looks must leave time for samples.
         const auto took = Time::now() - reader.since;
         next_look =
             Time::now() + std::max(duration(options_.look_interval), kSamplesPerLook * took);
       }
       reader.reading = false;
       if (edge && Time::now() < next) continue;
-      // Moments at random: what repeats at the rate of sampling is not always met at the same
-      // phase, and readings do not keep step with the counters.
+      // Random times: a load that repeats at the sampling rate is not always sampled at the same
+      // phase, and readings are not in phase with the counters.
       next += duration({spread(reader.random) / options_.rate});
       next = std::max(next, Time::now());
     }
@@ -330,7 +330,7 @@ class Monitor final : public EnergyMonitor {
     changed_.notify_all();
   }
 
-  /// The thread of all CPUs: counters that the kernel keeps are never slow.
+  /// Runs on the thread of all CPUs. Counters of the kernel are never slow.
   void read_cpus() {
     MutexLock lock(mutex_);
     while (!stopping_) {
@@ -353,7 +353,7 @@ class Monitor final : public EnergyMonitor {
   std::deque<Reader> readers_;
   std::deque<device::CpuChannel> cpus_;
 
-  mutable Mutex mutex_;  ///< of what follows; never held while a device is read
+  mutable Mutex mutex_;  ///< guards what follows; never held while a device is read
   CondVar changed_;
   std::map<std::string, Window> windows_ HARPE_GUARDED_BY(mutex_);
   std::uint64_t last_id_ HARPE_GUARDED_BY(mutex_) = 0;
@@ -401,7 +401,7 @@ EnergyEstimate WindowEnergy::total() const {
     }
     if (has_module && device.kind != DeviceEnergy::Kind::kGpu) continue;
     sum.energy += device.energy.energy;
-    sum.sensor_error += device.energy.sensor_error;  // sensors of one make are wrong together
+    sum.sensor_error += device.energy.sensor_error;  // sensors of one make share their error
     square += device.energy.error.value * device.energy.error.value;
     sum.unobserved = std::max(sum.unobserved, device.energy.unobserved);
     sum.missing = std::max(sum.missing, device.energy.missing);

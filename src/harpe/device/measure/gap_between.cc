@@ -10,30 +10,31 @@
 namespace harpe::device {
 namespace {
 
-// What of the readings beside a gap is looked at: steps, samples, and how far away and how far
-// apart they are, in periods of the counter.
+// Limits on the readings used around a gap: numbers of steps and samples; the least time between
+// samples and the largest distance from the gap, in periods of the counter.
 constexpr std::size_t kStepsBeside = 6;
 constexpr std::size_t kSamplesBeside = 6, kSamplesWithin = 4;
 constexpr double kApart = 0.2, kFarthest = 12;
-constexpr double kInstant = 0.001;     // s: window of a sensor that measures at every look
+constexpr double kInstant = 0.001;     // s: window of a sensor that measures at every reading
 constexpr double kSampleNoise = 0.01;  // relative
 constexpr double kLeastNoise = 0.1;    // W
-// Any power from the lowest seen to the highest possible: normal distribution in its place, and the
-// highest possible where the device does not tell, as a multiple of the highest seen.
+// A normal distribution approximates the range of power from the lowest seen to the highest
+// possible: its deviation as a share of the range and of the mean. If the device does not report
+// the highest possible power, it is this multiple of the highest seen.
 constexpr double kRangeDeviation = 0.4, kLeastDeviation = 0.3, kBeyondSeen = 1.3;
 
 using Knot = CounterHistory::Knot;
 
-/// The time of a step as far as it is this step's own, and the power around it.
+/// Returns the independent error of a step's time, with the power around it.
 StepTime step_time(const Knot& knot, double power) {
   if (knot.on_line) return {.jitter = knot.own, .power = power};
   return {.fixed = knot.own, .power = power};
 }
 
-/// The knots around a gap, in order: most of those whose place is not sure are left out.
+/// The knots around a gap, in order, without most knots of uncertain time.
 struct Chain {
   std::vector<const Knot*> knots;
-  std::size_t first = 0, last = 0;  ///< the gap is from `first` to behind `last`
+  std::size_t first = 0, last = 0;  ///< the gap: from `first` to the knot after `last`
   bool is_open() const { return last + 1 == knots.size(); }
 };
 
@@ -76,8 +77,8 @@ Chain GapReader::chain_around(std::ptrdiff_t first, std::ptrdiff_t last) const {
   return chain;
 }
 
-/// Adds what the counter rose by on one side of the gap, from its step of that number outwards.
-/// Returns how far that reaches.
+/// Adds the counter's rises on one side of the gap, from step number `step` outwards. Returns the
+/// end of the farthest rise, or the instant one period beside the gap if there is none.
 Instant GapReader::add_steps_beside(StepGap& gap, const Chain& chain, int step, bool left) const {
   const Instant zero = chain.knots[chain.first]->time;
   const double period = gap.prior.period;
@@ -95,7 +96,7 @@ Instant GapReader::add_steps_beside(StepGap& gap, const Chain& chain, int step, 
     const double away = std::abs((other.time - border).value);
     if (a.restarts != b.restarts || length < kInstant || away > kFarthest * period) break;
     const double power = (b.energy - a.energy) / length;
-    // Around a step, power is the mean of both sides'.
+    // The power around a step is the mean of both sides.
     double& around = gap.steps[static_cast<std::size_t>(step)].power;
     around = side.empty() ? power : (around + power) / 2;
     if (side.empty()) (left ? gap.left_level : gap.right_level) = std::max(1.0, power);
@@ -113,7 +114,7 @@ Instant GapReader::add_steps_beside(StepGap& gap, const Chain& chain, int step, 
   return farthest;
 }
 
-/// A sample of the power sensor.
+/// Returns the reading of a sample of the power sensor, in seconds since `zero`.
 SpanReading GapReader::sample_reading(const SampledPower::Point& point, Instant zero) const {
   const double window = std::max(point.window, kInstant), power = scale_ * point.power;
   const double to = (point.time - zero).value;
@@ -163,7 +164,7 @@ void GapReader::add_samples_beside(StepGap& gap, Instant zero, Instant border,
 
 /// Adds samples within the gap.
 void GapReader::add_samples_within(StepGap& gap, Instant zero) const {
-  // Some of a long gap's samples tell of all of it.
+  // A few samples spread over a long gap represent all of it.
   const double apart =
       std::max(kApart * gap.prior.period, gap.length / static_cast<double>(kSamplesWithin + 1));
   double bound = 0;
@@ -180,7 +181,7 @@ void GapReader::add_samples_within(StepGap& gap, Instant zero) const {
   for (SpanReading& sample : gap.samples) sample.variance += scale * square(sample.energy);
 }
 
-/// Of powers that may be met in the gap.
+/// Sets the range of powers that are possible in the gap.
 void GapReader::set_range(StepGap& gap, Watts highest_power) const {
   double lowest = scale_ * power_.highest();
   double highest = highest_power.value;
@@ -209,7 +210,7 @@ StepGap GapReader::read(std::ptrdiff_t first, std::ptrdiff_t last, Instant until
   gap.length = std::max((end - zero).value, kInstant);
   gap.prior = {.period = counter_.period().value,
                .common_scale = counter_.scale_error(power_) / scale_};
-  // Beside the first step that is known there may be no other to tell the power around it.
+  // The first known step may have no neighbour that shows the power around it.
   gap.steps.push_back(
       step_time(*chain.knots[chain.first], scale_ * chain.knots[chain.first]->at.power));
   int step = 0;

@@ -14,7 +14,7 @@ namespace harpe::device {
 
 /// Returns the gap between the knots `first` and `last` + 1, with the readings beside and within
 /// it. If there is no knot after `last`, the gap is open and ends at `until`.
-/// \param highest_power  that the device can draw; 0: not known
+/// \param highest_power  highest power that the device can draw; 0 if unknown
 StepGap gap_between(const CounterHistory& counter, const SampledPower& power, std::ptrdiff_t first,
                     std::ptrdiff_t last, Instant until, Watts highest_power);
 

@@ -17,16 +17,16 @@ double length(const EnergySpan& span) {
   return span.to - span.from;
 }
 
-// Manners and how likely each is before anything is read: chosen so that the bars of
-// energy_coverage_test and command_coverage_test hold.
+// Manners and their prior probabilities, chosen so that the bars of energy_coverage_test and
+// command_coverage_test hold.
 constexpr double kSteadyPrior = 0.7;
-constexpr double kSwing = 3;      // a swinging manner against a rough one
+constexpr double kSwing = 3;      // prior of a swinging manner relative to a rough one
 constexpr double kCoherence = 5;  // periods of the counter
 constexpr double kSteadyAmplitude = 0.003;
-constexpr double kLargestExponent = 340;  // its square is a double
+constexpr double kLargestExponent = 340;  // exp() of it, squared, is finite
 constexpr double kUnsure = 4;             // variances grow by this over the number of readings
 constexpr std::array<double, 3> kAmplitudes{0.03, 0.2, 0.7};
-/// The first is steady power; then rough ones, then swinging ones.
+/// Kernels of steady power first, then of rough power, then of swinging power.
 constexpr std::array<PowerKernel, 13> kKernels{{{5, 0},
                                                 {0.04, 0},
                                                 {0.2, 0},
@@ -90,8 +90,7 @@ PowerRegression::PowerRegression(std::span<const SpanReading> readings,
   }
 }
 
-/// Returns the covariance of two counter readings that comes from the uncertain times of their
-/// steps.
+/// Returns the covariance of two counter readings due to the uncertain times of their steps.
 double PowerRegression::noise_covariance(const EnergySpan& a, const EnergySpan& b,
                                          double jitter) const {
   const auto variance = [&](int step) {
@@ -219,8 +218,8 @@ double TwiceIntegrated::operator()(double time) const {
          imaginary_ * left * std::sin(swing_ * time) + linear_ * time;
 }
 
-/// exp(-(a - b)) and the angle of a - b are products of what belongs to a and to b alone: a root of
-/// unity and a power for each instant, not for each pair.
+/// exp(-(a - b)) and the rotation by a - b are products of a factor of a and a factor of b, so
+/// exponentials and angles are computed once per instant, not once per pair.
 void TwiceIntegrated::of_differences(std::span<const double> times,
                                      std::span<double> values) const {
   const std::size_t count = times.size();
@@ -257,7 +256,7 @@ void TwiceIntegrated::of_differences(std::span<const double> times,
 
 SpanCovariance::SpanCovariance(const PowerKernel& kernel, double period,
                                std::span<const double> instants) {
-  // Neighbouring spans share their instants: each is worked out once.
+  // Neighbouring spans share their instants: each is computed once.
   std::vector<double> different(instants.begin(), instants.end());
   std::ranges::sort(different);
   different.erase(std::ranges::unique(different).begin(), different.end());
@@ -284,8 +283,8 @@ double log_sum(std::span<const double> terms) {
 
 namespace {
 
-constexpr double kUnlikely = 1e-3;   // explanations below are left out
-constexpr double kAlikeMeans = 0.5;  // standard deviations between means, to be put together
+constexpr double kUnlikely = 1e-3;   // less likely explanations are dropped
+constexpr double kAlikeMeans = 0.5;  // standard deviations; closer means are merged
 
 }  // namespace
 
@@ -332,7 +331,7 @@ MeanAndError summary_of(const std::vector<Explanation>& explanations, double sha
     }
     return share;
   };
-  // Chebyshev's inequality.
+  // Chebyshev's inequality limits the error.
   double low = 0, high = std::sqrt(variance / (1 - share_held));
   constexpr int kHalvings = 20;
   for (int i = 0; i < kHalvings; ++i) {

@@ -7,12 +7,12 @@
 namespace harpe::device {
 namespace {
 
-// As harpe run reads a GPU: docs/measuring.md.
+// Sampling of a GPU as by `harpe run`: docs/measuring.md.
 constexpr double kReadingsPerSecond = 50, kSpreadOfMoments = 0.25;
 constexpr Seconds kLongestReading{5};
 
-/// A GPU that answers from a recording: a call takes the clock to the end of the first reading that
-/// was begun from now on, and returns its value.
+/// A GPU with the readings of a recording. A call advances the clock to the end of the first
+/// reading that began now or later, and returns its value.
 class RecordedGpu final : public Gpu {
  public:
   RecordedGpu(const SensorRecording& recording, ManualClock& clock)

@@ -1,10 +1,9 @@
 #pragma once
 /// \file
-/// Windows drawn afterwards from a recording of a GPU's sensors. The recording holds every answer
-/// of the driver with the time of its call, far more often than Harpe reads a GPU. Each window is
-/// then measured as if it had been a command under `harpe run`: the same monitor picks its readings
-/// from the recording at its own moments, so that one recording judges the estimator over any
-/// number of windows.
+/// Measurement of windows in a recording of a GPU's sensors. The recording holds every value from
+/// the driver with the time of its call, at a far higher rate than Harpe reads a GPU. Each window
+/// is measured as if it were a command under `harpe run`: the same monitor takes its readings from
+/// the recording at its own instants. So one recording tests the estimator on many windows.
 
 #include <cstdint>
 #include <span>
@@ -17,30 +16,30 @@
 
 namespace harpe::device {
 
-/// One answer of the driver, and when it was asked and answered.
+/// A value from the driver, with the begin and end of its call.
 struct RecordedReading {
   Instant begin{}, end{};
-  double value = 0;  ///< J of the counter, W of power
+  double value = 0;  ///< J for the counter, W for power
 };
 
-/// Readings in order of time. A sensor that the GPU lacks has none.
+/// Readings in order of time; empty for a sensor that the GPU lacks.
 struct SensorRecording {
   std::vector<RecordedReading> counter, power;
-  bool power_is_average = false;  ///< over about the last second; else instant power
-  Watts highest_power{0};         ///< highest limit that can be set; 0: not known
+  bool power_is_average = false;  ///< true for a one-second average, false for instant power
+  Watts highest_power{0};         ///< highest limit that can be set; 0 if unknown
 };
 
 struct RecordedWindowOptions {
-  /// Readings go on until the counter has stepped after the end, as for `harpe run`; false: the
-  /// window is answered at its end, as by `harpe.measure`.
+  /// If true, readings continue until the end of the window is settled, as for `harpe run`. If
+  /// false, the window is evaluated at its end, as by `harpe.measure`.
   bool settles = true;
-  Seconds lead{0.5};       ///< of readings before the window
-  std::uint64_t seed = 1;  ///< of the moments of reading
+  Seconds lead{0.5};       ///< time of readings before the window
+  std::uint64_t seed = 1;  ///< seed of the reading instants
 };
 
-/// Measures each window. `kInvalidInput` if readings are not in order of time or a window ends
-/// before it begins; a window outside of the recording has source `kNone` or is `missing` its rest.
-/// O(window / sampling interval) for each window.
+/// Returns the estimate for each window. Fails with `kInvalidInput` if readings are not in order of
+/// time or a window ends before it begins. A window outside the recording has source `kNone`, or a
+/// `missing` part. O(window / sampling interval) for each window.
 Result<std::vector<EnergyEstimate>> measure_recorded(const SensorRecording& recording,
                                                      std::span<const TimeSpan> windows,
                                                      const RecordedWindowOptions& options);

@@ -11,15 +11,15 @@
 namespace harpe::device {
 namespace {
 
-constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the power, not its age
+constexpr double kLongestRepeat = 0.25;  // s; a value that repeats for longer was measured again
 constexpr double kLongestPeriod = 0.5;   // of sensors, s
-// What a sensor looks at: 25 of 100 ms on A100 and H100, 10 of 20 ms on V100, all of the time on
-// others (arXiv 2312.02741). It is no longer than the time between two measurements.
+// The part of the time that a sensor measures: 25 of 100 ms on A100 and H100, 10 of 20 ms on V100,
+// all of it on others (arXiv 2312.02741). At most the time between two measurements.
 constexpr double kUsualShare = 0.25, kUsualAge = 0.1;  // s
 constexpr std::size_t kRenewals = 16, kEnoughRenewals = 3;
 constexpr std::size_t kChanges = 64;
-// Samples far apart tell nothing of what lay between until some have been seen: standard deviation
-// of the mean power between two of them, as a share.
+// Relative standard deviation of the mean power between two distant samples, while fewer than
+// kFewChanges changes between samples are known.
 constexpr std::size_t kFewChanges = 8;
 constexpr double kUnknownBetween = 0.6;
 
@@ -51,8 +51,8 @@ void SampledPower::add_point(Instant time, double power) {
     add_first(time, power);
     return;
   }
-  // A sensor that is looked at more often than it measures repeats itself: only new values tell
-  // something, and those are on average as old as half the time since the look before.
+  // A sensor that is read more often than it measures repeats values. Only new values carry
+  // information; their average age is half the time since the previous reading.
   const bool repeats = has_sensor_ && power == points_.back().power;
   const double since_look = (time - std::exchange(looked_, time)).value;
   if (repeats && (time - points_.back().time).value < kLongestRepeat) {
@@ -81,15 +81,14 @@ void SampledPower::add_point(Instant time, double power) {
   if (!has_sensor_) {
     next.variance += rate_ * interval;
   } else if (interval > longest_interval_) {
-    // Anything between nothing and the highest may have been there: the bar reaches to both.
+    // Power may have been anything from 0 to the highest: the error bar reaches to both.
     const double mean = (power + last.power) / 2;
     next.variance += square(interval * std::max(highest_ - mean, mean) / kNinetyFivePercent);
     next.unobserved += interval;
   } else {
-    // A jump at an unknown moment between the two, of which it is not known either just when they
-    // were measured; one there and back that neither saw, about as likely as those that were seen
-    // of late, more so where the sensor measures seldom; and noise, which every sample has its own
-    // of.
+    // The parts of the variance: the unknown times of the measurements; a jump at an unknown
+    // instant between them; a change there and back that no sample shows, about as large as recent
+    // changes, and larger if the sensor measures rarely; and the noise of each sample.
     next.variance += square(blur * change) / 3;
     next.variance += square(interval) *
                      ((square(change) + (repeating_ ? 1 : 0.25) * wander_) / 12 + square(noise_));
@@ -101,8 +100,8 @@ void SampledPower::add_point(Instant time, double power) {
   points_.push_back(next);
 }
 
-/// Learns how often the power sensor measures from when its values are new. A measurement whose
-/// value is that of the one before is not seen, so that the shorter times tell.
+/// Learns the measurement period of the power sensor from the times of new values. A measurement
+/// that repeats the previous value is not seen, so the shorter times determine the period.
 void SampledPower::note_renewal(Instant time, double since_look) {
   const double since = (time - std::exchange(renewed_, time)).value;
   if (since_look > kUsualAge / 2) return;
@@ -115,7 +114,7 @@ void SampledPower::note_renewal(Instant time, double since_look) {
   sensor_period_ = std::min(*quarter, kLongestPeriod);
 }
 
-/// Learns from two samples how much power wanders, and how noisy they are.
+/// Learns the variation of power and the noise of samples from the change between two samples.
 void SampledPower::note_change(double change, double interval) {
   typical_interval_ += (interval - typical_interval_) / 16;
   changes_.push_back(std::abs(change));
@@ -129,7 +128,7 @@ void SampledPower::note_change(double change, double interval) {
   }
 }
 
-/// Returns the integral `away` seconds after a point that no other follows (or before the first).
+/// Returns the integral `away` seconds after the last point, or before the first if negative.
 SampledPower::Integral SampledPower::held(const Point& point, double away) const {
   const double steps = std::max(1.0, std::abs(away) / typical_interval_);
   const bool hole = std::abs(away) > longest_interval_;

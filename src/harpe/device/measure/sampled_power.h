@@ -2,9 +2,9 @@
 /// \file
 /// Power of a device over time, from samples of its sensor, with the error of its integral.
 ///
-/// Linear between samples, held beyond the first and the last. A sensor that is looked at more
-/// often than it measures repeats itself: only new values tell something. How often it measures,
-/// how noisy it is and how much power changes between samples is learned from the samples.
+/// Power is linear between samples, and constant before the first and after the last. A sensor that
+/// is read more often than it measures repeats values, and only new values carry information. The
+/// measurement interval, the noise and the change of power between samples are learned.
 
 #include <deque>
 
@@ -13,45 +13,45 @@
 
 namespace harpe::device {
 
-/// Without a sensor, a power of 1 stands for every time, so that integrals are seconds. Not
-/// thread-safe. Adding is O(1) amortised, a look-up O(log samples).
+/// Without a sensor, power is 1 at all times, so that integrals are seconds. Not thread-safe.
+/// Adding is O(1) amortised, a look-up O(log samples).
 class SampledPower {
  public:
-  /// Power sampled, with its integrals since the first sample.
+  /// A sample of power, with the integrals since the first sample.
   struct Point {
     Instant time{};
     double power = 0;
     double integral = 0;    ///< J
-    double variance = 0;    ///< of `integral`, J^2
-    double unobserved = 0;  ///< s
-    double window = 0;      ///< that the sensor looked at up to then, most likely, s
-    double longest = 0;     ///< and at most, s
-    double blur = 0;        ///< how far off `time` may be, s
-    bool repeats = false;   ///< no new measurement: the value is the one of the point before
+    double variance = 0;    ///< variance of `integral`, J^2
+    double unobserved = 0;  ///< total length of gaps so far, s
+    double window = 0;      ///< most likely length of the sensor's measurement, s
+    double longest = 0;     ///< greatest length of the sensor's measurement, s
+    double blur = 0;        ///< largest error of `time`, s
+    bool repeats = false;   ///< true if the value repeats the point before without a measurement
   };
   /// Power and its integral at one instant.
   struct Integral {
     double power = 0, integral = 0, variance = 0, unobserved = 0;
   };
 
-  /// \param longest_interval  samples further apart leave a hole
+  /// \param longest_interval  longest time between samples that leaves no gap
   explicit SampledPower(Seconds longest_interval) : longest_interval_(longest_interval.value) {}
 
-  /// Adds a sample of the sensor. The first one replaces what stood for power without a sensor.
+  /// Adds a sample of the sensor. The first one replaces all instants added without a sensor.
   void add(Instant time, double power);
   /// Adds an instant of a device without a power sensor.
   void add_without_sensor(Instant time);
-  /// Sets the variance per second of the integral where no power is sampled.
+  /// Sets the variance per second of the integral without a sensor.
   void set_rate(double rate) { rate_ = rate; }
   double rate() const { return rate_; }
-  /// Forgets samples before an instant, but for the last one.
+  /// Drops samples before an instant, but never the last sample.
   void forget(Instant before);
 
-  /// Returns true once the sensor has told something.
+  /// Returns true after the first sample of the sensor.
   bool has_sensor() const { return has_sensor_; }
-  /// Returns true if the sensor measures more seldom than it is looked at.
+  /// Returns true if the sensor measures less often than it is read.
   bool repeats() const { return repeating_; }
-  double highest() const { return highest_; }  ///< W, of all samples
+  double highest() const { return highest_; }  ///< highest of all samples, W
   const std::deque<Point>& points() const { return points_; }
   Integral at(Instant time) const;
 
@@ -64,19 +64,19 @@ class SampledPower {
 
   double longest_interval_;  // s
   bool has_sensor_ = false;
-  Instant looked_{};             ///< at power, last
-  bool repeating_ = false;       ///< the sensor measures more seldom than it is looked at
-  bool repeated_ = false;        ///< power did not change since the newest point
-  Instant renewed_{};            ///< when the newest value was seen first
-  std::deque<double> renewals_;  ///< time between new values, s
-  double sensor_period_ = 0.1;   ///< between measurements of the power sensor, s
+  Instant looked_{};             ///< time of the last sample
+  bool repeating_ = false;       ///< true if the sensor measures less often than it is read
+  bool repeated_ = false;        ///< true if power did not change since the newest point
+  Instant renewed_{};            ///< time when the newest value was first seen
+  std::deque<double> renewals_;  ///< times between new values, s
+  double sensor_period_ = 0.1;   ///< time between measurements of the power sensor, s
   std::deque<Point> points_;
-  std::deque<double> changes_;  ///< of power between neighbouring samples, W
+  std::deque<double> changes_;  ///< changes of power between neighbouring samples, W
   double noise_ = 0;            ///< standard deviation of a power sample, W
   double wander_ = 0;           ///< mean square change of power between samples, W^2
-  double highest_ = 0;          ///< power seen, W
+  double highest_ = 0;          ///< highest power seen, W
   double typical_interval_ = 0.02;
-  double rate_ = 0;  ///< variance per second of the integral where no power is sampled
+  double rate_ = 0;  ///< variance per second of the integral without a sensor
 };
 
 }  // namespace harpe::device

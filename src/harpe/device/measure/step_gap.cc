@@ -10,19 +10,19 @@ namespace harpe::device {
 namespace {
 
 constexpr double kCellsPerStep = 12, kFewestCells = 8, kMostCells = 40;
-constexpr double kSame = 1e-7;          // s: instants so near are one
-constexpr double kUnlikelyPair = 1e-3;  // explanations below are left out
-constexpr double kOnset = 0.004;        // s of the change of power that its course may hide
-constexpr double kTwoChanges = 0.5;     // of short windows: power changed twice
-/// Of the level in between: amplitude as a share of the mean level, and how long it remembers, s.
+constexpr double kSame = 1e-7;          // s: closer instants are merged
+constexpr double kUnlikelyPair = 1e-3;  // less likely explanations are dropped
+constexpr double kOnset = 0.004;        // s: error of the time of a change, which is not instant
+constexpr double kTwoChanges = 0.5;     // probability of two changes of power in a short window
+/// Power between two changes: amplitude as a share of the mean level, and correlation time in s.
 constexpr double kRoughBetween = 0.1, kRoughTime = 0.02;
 constexpr double kLeastPairVariance = 1e-6;  // counters count in mJ
-constexpr double kAnother = 0.2;             // share of changes beside one that surely was
-constexpr double kNone = 0.25;               // that power runs on through a gap
+constexpr double kAnother = 0.2;  // factor on the probability of a change near a certain one
+constexpr double kNone = 0.25;    // probability that power does not change in a gap
 
-/// Energy between two instants, as parts of what runs on the left, between and on the right: the
-/// left from the border up to each instant, the right from each to the border. -1: the border
-/// itself, where the counter's step is.
+/// Energy between two instants, in three parts by power: as on the left, in between, and as on the
+/// right. Left instants end spans from the left border; right instants begin spans to the right
+/// border. -1: the border itself, where the counter's step is.
 struct Parts {
   int left_from = -1, left_to = -1, right_from = -1, right_to = -1;
   double between_from = 0, between_to = 0;
@@ -30,10 +30,10 @@ struct Parts {
 
 constexpr std::size_t kMostObservations = 8;
 
-/// Energies of spans in the gap: a normal distribution.
+/// A normal distribution of the energies of spans in the gap.
 struct SideEnergy {
   double weight = 1;               ///< probability of this explanation
-  bool runs_on = true;             ///< from the readings; else they say nothing
+  bool runs_on = true;             ///< false if the readings carry no information about power
   std::vector<double> mean;        ///< J
   std::vector<double> covariance;  ///< J^2, square
   double c(int i, int j) const {
@@ -41,40 +41,40 @@ struct SideEnergy {
   }
 };
 
-/// What the readings on one side of the gap show.
+/// Energies in the gap inferred from the readings on one side of it.
 struct SideAnswer {
-  /// Where power runs on from the readings, and where it changed within the nearest so that they
-  /// say nothing; what is unlikely is left out.
+  /// Energies if power continues from the readings, and if it changed within the nearest reading,
+  /// so that they carry no information. Unlikely alternatives are dropped.
   std::vector<SideEnergy> energies;
   double log_evidence = 0;  ///< log density of the readings
-  std::size_t run = 0;      ///< so many of the nearest readings are one run, most likely
-  double log_rest = 0;      ///< log density of the others, with that the run ends there
+  std::size_t run = 0;      ///< most likely number of readings in the run next to the gap
+  double log_rest = 0;      ///< log density of the other readings and of this length of the run
 };
 
-constexpr double kHazard = 0.03;        // that a run ends, at each reading
-constexpr double kUnlikelySide = 2e-3;  // explanations below are left out
-constexpr double kNegligible = 0.01;    // share of a manner within one
-/// Noise of readings that belong to other runs, around a level and as shares of it.
+constexpr double kHazard = 0.03;        // probability at each reading that a run ends
+constexpr double kUnlikelySide = 2e-3;  // less likely explanations are dropped
+constexpr double kNegligible = 0.01;    // smaller components of an explanation are dropped
+/// Noise of readings that belong to other runs, as shares of their level.
 constexpr std::array<double, 3> kRestNoise{0.004, 0.04, 0.25};
-constexpr double kUsualJitter = 0.01;  // of the period
+constexpr double kUsualJitter = 0.01;  // of steps, as a share of the period
 
-/// One way in which the nearest readings came about.
+/// One explanation of the nearest readings: a manner and a length of the run.
 struct Component {
   double log_weight = 0, weight = 0;
   std::size_t manner = 0;
-  std::size_t run = 0;  ///< so many readings belong to it
+  std::size_t run = 0;  ///< number of readings in the run
 };
 
-/// Log density of a reading of which nothing is known.
+/// Returns the log density of a reading if only the range of its power is known.
 double log_anything(const SpanReading& reading, const PowerPrior& prior) {
   const double length = reading.span.to - reading.span.from;
   return log_normal(reading.energy - prior.mean * length,
                     square(prior.deviation * length) + reading.variance);
 }
 
-/// Log density of what follows a run of so many of the readings from `first` on, and that the run
-/// is as long: power changes within the next reading if that is a step, which is then a mixture;
-/// before it if it is a sample. `rest[k]`: log density of the readings from k on.
+/// Returns the log density of the readings after a run of `run` readings from `first` on, and of
+/// this length of the run. Power changes within the next reading if it is a step, which is then a
+/// mixture, and before it if it is a sample. `rest[k]`: log density of the readings from k on.
 double log_after(std::span<const SpanReading> readings, std::size_t first, std::size_t run,
                  const PowerPrior& prior, std::span<const double> rest) {
   const std::size_t next = first + run;
@@ -85,7 +85,7 @@ double log_after(std::span<const SpanReading> readings, std::size_t first, std::
   return ended + log_anything(readings[next], prior) + rest[next + 1];
 }
 
-/// `[k]`: log density of the readings from k on, as runs of noise around levels.
+/// Returns for each k the log density of the readings from k on, as runs of noise around levels.
 std::vector<double> log_rest(std::span<const SpanReading> readings, const PowerPrior& prior) {
   std::vector<double> rest(readings.size() + 1, 0);
   std::vector<double> terms;
@@ -101,7 +101,7 @@ std::vector<double> log_rest(std::span<const SpanReading> readings, const PowerP
             reading.is_sample ? 0 : 2 * square(kUsualJitter * power * prior.period / length);
         const double noise =
             square(rough * prior.level) + reading.variance / square(length) + jitter;
-        // A density of energy, as the others are.
+        // The other densities are of energy, not of power.
         density += log_normal(power - sum / precision, 1 / precision + noise) - std::log(length);
         precision += 1 / noise;
         sum += power / noise;
@@ -114,7 +114,7 @@ std::vector<double> log_rest(std::span<const SpanReading> readings, const PowerP
   return rest;
 }
 
-/// The normal distribution with mean and covariance of the mixture.
+/// Returns the normal distribution with the mean and covariance of the mixture.
 SideEnergy average(const std::vector<Component>& components, const PowerRegression& regression,
                    std::span<const EnergySpan> targets) {
   const std::size_t n = targets.size();
@@ -151,15 +151,14 @@ SideEnergy average(const std::vector<Component>& components, const PowerRegressi
 
 /// Infers the energies of spans inside the gap from the readings on one side of it.
 ///
-/// Model. Power runs on in one manner for some time (a run), then changes to another manner, of
-/// which only the range is known. The step in which it changed is a mixture that belongs to
-/// neither. Within a run, power is a Gaussian process around an unknown level: steady, or rough
-/// with one of several amplitudes and times, or swinging at one of several frequencies. The result
-/// is the average over these manners and over how many readings the run reaches back, weighted by
-/// how well they explain the readings (Bayesian model averaging; the length of runs as in Adams and
-/// MacKay, arXiv 0710.3742).
+/// Model. Power varies in one manner for some time (a run), then changes to another manner, of
+/// which only the range is known. The step in which it changes is a mixture and belongs to neither
+/// run. Within a run, power is a Gaussian process around an unknown level: steady, or rough with
+/// one of several amplitudes and times, or swinging at one of several frequencies. The result is
+/// the average over these manners and over the lengths of the run, weighted by the density of the
+/// readings (Bayesian model averaging; the length of runs as in Adams and MacKay, arXiv 0710.3742).
 /// \param readings  nearest to the gap first
-/// O(readings^3) for each manner, and O(readings x targets^2) for those that explain the readings.
+/// O(readings^3) for each manner, and O(readings x targets^2) for each likely manner.
 SideAnswer energy_beyond(std::span<const SpanReading> readings, std::span<const StepTime> steps,
                          const PowerPrior& prior, std::span<const EnergySpan> targets) {
   const std::vector<double> rest = log_rest(readings, prior);
@@ -241,7 +240,7 @@ class Gap {
   }
 
  private:
-  /// Power changes at the first instant, and again at the second, which may be the same.
+  /// A change of power at instant `first` and another at `second`; one change if they are equal.
   struct Change {
     int first = 0, second = 0;
     double prior = 0;
@@ -292,7 +291,7 @@ class Gap {
     return changes;
   }
 
-  /// Probability of each instant that power changed there.
+  /// Returns for each instant the probability that power changed there.
   std::vector<double> prior_of_change(int edge) const {
     std::vector<double> prior(instants_.size());
     for (int i = 0; i <= last(); ++i) {
@@ -307,8 +306,8 @@ class Gap {
     return prior;
   }
 
-  /// A side that tells nothing is one where power changed just outside of the gap: another change
-  /// within is no more likely for it.
+  /// Returns the factor on the probability of a change. If the readings of a side carry no
+  /// information, power changed just outside of the gap, so a change within it is less likely.
   double prior_of_sides(const Change& change) const {
     const auto usual = [&](bool at_border) { return at_border ? 1 : kAnother; };
     if (gap_.is_open) return left_->runs_on ? 1 : usual(change.first == 0);
@@ -368,8 +367,8 @@ class Gap {
     return sum;
   }
 
-  /// Returns the covariance of two readings beside that of power: their noise, and the times of
-  /// steps within the gap.
+  /// Returns the covariance of two readings that is due to their noise and to the uncertain times
+  /// of steps within the gap.
   double noise_covariance(const SpanReading& a, const SpanReading& b) const {
     double sum = &a == &b ? a.variance + kLeastPairVariance : 0;
     const auto inner = [&](int step) { return step > 0 && step != gap_.right_step; };
@@ -388,8 +387,7 @@ class Gap {
     return sum;
   }
 
-  /// Adds the explanation that power changed like this: how likely the readings are, and the
-  /// energy.
+  /// Adds the explanation that power changed as in `change`: its energy and likelihood.
   void consider(const Change& change, double prior) {
     double log_weight = std::log(prior);
     const Parts wanted = parts(is_short() ? at(asked_.front()) : 0, at(asked_.back()), change);
@@ -405,7 +403,7 @@ class Gap {
         return time(i) > one.span.from - one.blur - one.before && time(i) < one.span.to + one.blur;
       };
       if (one.is_sample && (inside(change.first) || inside(change.second))) {
-        // A sample over a change tells little: anything in the range may be what it shows.
+        // A sample that spans a change carries little information: any power is possible.
         const double length = one.span.to - one.span.from;
         log_weight += log_normal(one.energy - gap_.prior.mean * length,
                                  square(gap_.prior.deviation * length) + one.variance);

@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// How much energy was used between instants within a gap between two known steps of an energy
-/// counter, of which only the sum is known, and what lies on both sides of it.
+/// Energy between instants within a gap between two known steps of an energy counter. Known are the
+/// total energy of the gap and the readings on both sides of it.
 ///
-/// Model. Power runs on through the gap as it does on both sides; or it runs on from the left for
-/// some time, and from there as it does on the right; in a short window it may be at a third level
-/// in between, as where a command begins and ends within a step. When it changes is not known:
-/// often at the very edge of a window, because commands bring load, else at any moment. Given the
-/// moments, everything is normally distributed; what the counter rose by and the samples within the
-/// gap say which moments are likely. Private to the room.
+/// Model. Power continues through the gap as on both sides; or it continues from the left up to a
+/// change and then as on the right; in a short window it may have a third level in between, if a
+/// command begins and ends within a step. The instants of change are unknown: often the edge of a
+/// window, because a command changes the load, else any instant. Given these instants, all
+/// quantities are normally distributed. The counter's rises and the samples within the gap
+/// determine the probabilities of the instants. Private to the room.
 
 #include <cstddef>
 #include <span>
@@ -20,23 +20,23 @@ namespace harpe::device {
 
 /// Times are in seconds from the step on the left.
 struct StepGap {
-  double length = 0;     ///< to the step on the right, or to the last reading where none came yet
-  bool is_open = false;  ///< no step on the right came yet
-  /// All steps of the counter that readings name; the first is on the left of the gap.
+  double length = 0;     ///< time to the step on the right, or to the last reading if open
+  bool is_open = false;  ///< true if there is no step on the right yet
+  /// All steps of the counter that readings refer to; the first is on the left of the gap.
   std::vector<StepTime> steps;
-  int right_step = -1;                   ///< number of the one on the right; -1: open
-  std::vector<SpanReading> left, right;  ///< beside the gap, nearest first
-  std::vector<SpanReading> rises;        ///< what the counter rose by within; none where open
-  std::vector<SpanReading> samples;      ///< of power within
+  int right_step = -1;                   ///< number of the step on the right; -1 if open
+  std::vector<SpanReading> left, right;  ///< readings beside the gap, nearest first
+  std::vector<SpanReading> rises;        ///< rises of the counter within the gap; empty if open
+  std::vector<SpanReading> samples;      ///< samples of power within the gap
   PowerPrior prior;
   double left_level = 0, right_level = 0;  ///< W
-  /// Probability that power changed at the edge asked for, and that it did elsewhere in the gap.
+  /// Probabilities that power changed at the given edge, and elsewhere in the gap.
   double change_at_edge = 0.4, change_within = 0.25;
 };
 
-/// Energy from the left step to an instant.
+/// Returns the explanations of the energy from the left step to an instant.
 std::vector<Explanation> energy_until(const StepGap& gap, double instant);
-/// Energy between two instants.
+/// Returns the explanations of the energy between two instants.
 std::vector<Explanation> energy_within(const StepGap& gap, double begin, double end);
 
 }  // namespace harpe::device

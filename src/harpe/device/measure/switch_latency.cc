@@ -15,7 +15,7 @@
 namespace harpe {
 namespace {
 
-/// Restores the clock lock of a GPU when it is destroyed: the lock before, or none.
+/// A guard that restores the clock lock of a GPU when it is destroyed: the earlier lock, or none.
 class ClockRestorer {
  public:
   explicit ClockRestorer(Gpu& gpu) : gpu_(&gpu) {
@@ -47,8 +47,8 @@ class ClockRestorer {
   bool restored_ = false;
 };
 
-// For what is not timed: the clock before a switch, and a late one, which would otherwise come in
-// the middle of the next.
+// Patience with clocks that are not timed: the clock before a switch, and a late switch, which
+// would otherwise disturb the next measurement.
 constexpr double kPatience = 10;  // timeouts
 constexpr Seconds kLeastPatience{5};
 
@@ -62,10 +62,10 @@ std::optional<LatencyDistribution> distribution(const std::vector<Seconds>& time
                              .longest = {quantile(values, 1)}};
 }
 
-/// Watches a clock until it stays at a target.
+/// Arrival of a clock that stays at its target.
 struct Arrival {
   bool came = false;
-  Instant after, by;  ///< between these readings it came
+  Instant after, by;  ///< readings between which the clock arrived
 };
 
 class Session {
@@ -106,7 +106,7 @@ class Session {
     return gpu_.set_locked_clocks(ClockDomain::kGraphics, {clock, clock});
   }
 
-  /// Whether the caller wants it to end: once said, it stays so.
+  /// Returns true once the caller has cancelled the measurement.
   bool cancelled() {
     cancelled_ = cancelled_ || (options_.cancelled && options_.cancelled());
     return cancelled_;
@@ -114,7 +114,7 @@ class Session {
 
   Seconds patience() const { return std::max(options_.timeout * kPatience, kLeastPatience); }
 
-  /// Watches from `since` until the clock has come to stay, the deadline passes without it, or the
+  /// Reads the clock from `since` until it stays at the target, the deadline passes, or the
   /// measurement is cancelled.
   Result<Arrival> await(Megahertz target, Instant since, Instant deadline) {
     Arrival arrival{.after = since, .by = since};
@@ -143,7 +143,7 @@ class Session {
     const Instant asked = clock_.now();
     const Arrival ready = HARPE_TRY(await(pair.from, asked, asked + patience()));
     if (cancelled_) return ok_status();
-    if (!ready.came) {  // something holds the GPU back: this says nothing of the switch
+    if (!ready.came) {  // something limits the GPU, so the switch cannot be timed
       pair.late += 1;
       return ok_status();
     }
@@ -161,7 +161,7 @@ class Session {
       HARPE_TRY(await(pair.to, now, now + patience()));
       return ok_status();
     }
-    // A clock that had come when the call returned came at some moment during the call.
+    // A clock that is at its target when the call returns arrived at some instant during the call.
     const bool during_call = arrival.after == returned;
     const Instant after = during_call ? start : arrival.after;
     const Seconds transition = (after - start) + (arrival.by - after) / 2;
@@ -189,7 +189,7 @@ Status check(Gpu& gpu, const SwitchLatencyOptions& options) {
     return Error::invalid("at least one repetition and a timeout above 0 are needed");
   }
   const auto supported = gpu.supported_clocks(ClockDomain::kGraphics);
-  if (!supported.ok()) return ok_status();  // the driver will say
+  if (!supported.ok()) return ok_status();  // the driver checks the clocks
   Diagnostics diagnostics;
   for (const Megahertz clock : options.clocks) {
     if (supported->empty() || std::ranges::find(*supported, clock) != supported->end()) continue;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A GPU with known power over time, seen through sensors like real ones. For tests.
+/// A GPU with known power over time and sensors like those of real GPUs. For tests.
 
 #include <atomic>
 #include <cmath>
@@ -31,7 +31,7 @@ class TestGpu final : public Gpu {
             [watts](double time) { return watts * time; }) {}
 
   bool has_counter = true, has_instant = true, has_average = true;
-  double phase = 0.031;  ///< of the counter's steps, s
+  double phase = 0.031;  ///< phase of the counter's steps, s
   std::optional<Error> failure{};
   EventReasons reasons{};
   std::vector<std::int64_t> users{};

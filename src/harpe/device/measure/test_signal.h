@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Power over time with a known integral, and sensors that look at it as a GPU's do. For tests.
+/// Power over time with a known integral, and sensors that behave like a GPU's. For tests.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ class Signal {
   }
   double end() const { return end_; }
   double power(double time) const { return powers_[piece(time)]; }
-  /// Since 0.
+  /// Returns the energy from time 0.
   double energy(double time) const {
     const std::size_t i = piece(time);
     return energies_[i] + (time - starts_[i]) * powers_[i];
@@ -40,17 +40,17 @@ class Signal {
   double end_ = 0, energy_ = 0;
 };
 
-/// What a sensor adds to the truth.
+/// The sensors of a GPU and their errors.
 struct SensorModel {
   bool has_counter = true, has_power = true;
   double step = 0.1;           ///< s
-  double phase = 0.037;        ///< of the steps, s
+  double phase = 0.037;        ///< phase of the steps, s
   double step_jitter = 0.001;  ///< standard deviation, s
   double counter_scale = 1;    ///< counter joules per true joule (the counter is the reference)
   double power_scale = 0.95;   ///< sampled watts per true watt
   double power_noise = 0.01;   ///< relative standard deviation
-  double measuring = 0;        ///< the power sensor measures so often, s; 0: at every look
-  double measuring_window = 0.025;  ///< and averages over this long, s
+  double measuring = 0;        ///< measurement interval of the power sensor, s; 0 for every reading
+  double measuring_window = 0.025;  ///< averaging time of a measurement, s
   double sampling = 0.02;           ///< s
   double sampling_jitter = 0.2;     ///< share of `sampling`, uniform
 };
@@ -76,7 +76,7 @@ class Sensor {
     return sample;
   }
 
-  /// When to look next, after `time`.
+  /// Returns the time of the next reading after `time`.
   double next(double time) {
     const double share =
         1 + std::uniform_real_distribution<double>(-1, 1)(*random_) * model_.sampling_jitter;
@@ -110,7 +110,7 @@ class Sensor {
 
 enum class SignalKind { kConstant, kTraining, kPulses, kWander };
 
-/// Power of a GPU as it might be: constant; iterations of busy and waiting; pulses of a few
+/// Returns a realistic signal: constant power; iterations of busy and waiting; pulses of a few
 /// milliseconds; a wandering level.
 inline Signal make_signal(SignalKind kind, double duration, std::mt19937_64& random) {
   std::uniform_real_distribution<double> unit(0, 1);

@@ -23,7 +23,7 @@
 namespace harpe::device {
 namespace {
 
-/// The first of the names that the library has: newest version first.
+/// Sets `function` to the first of `names` that the library has; newest version first.
 template <class Function>
 void find(void* library, Function*& function, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -127,8 +127,8 @@ const char* remedy(int result) {
 /// process are not disturbed.
 class NvmlLibrary {
  public:
-  /// Fails with `kNotFound` if there is no such library (no NVIDIA driver here), and with the error
-  /// of NVML if it cannot be initialised.
+  /// Loads and initialises NVML. Returns `kNotFound` if there is no such library (no NVIDIA
+  /// driver), or NVML's error if it cannot be initialised.
   static Result<std::shared_ptr<const NvmlLibrary>> load(const std::string& library) {
     void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (handle == nullptr) {
@@ -158,7 +158,7 @@ class NvmlLibrary {
 
   const NvmlApi& api() const { return api_; }
 
-  /// empty when it cannot be read
+  /// Returns the driver's version; empty if it cannot be read.
   std::string driver_version() const {
     std::array<char, 81> text{};
     if (api_.driver_version == nullptr || api_.driver_version(text.data(), 80) != kNvmlSuccess) {
@@ -167,8 +167,8 @@ class NvmlLibrary {
     return text.data();
   }
 
-  /// Returns the error for a response other than success: what was attempted, NVML's words, and
-  /// what would help.
+  /// Returns the error for an NVML result other than success: the attempted action, NVML's
+  /// description, and a remedy.
   Error error(int result, const std::string& attempted) const {
     const char* words = api_.error_string == nullptr ? nullptr : api_.error_string(result);
     std::string message = attempted + ": ";
@@ -225,11 +225,10 @@ bool is_ga100(const std::string& name) {
          name.find("A30") != std::string::npos;
 }
 
-/// Reads a list from NVML. `fill(count, entries)` sets both and returns an NVML result, which this
-/// function returns.
+/// Reads a list from NVML. Returns the NVML result of `fill(count, entries)`, which sets both.
 template <class Fill>
 int fill_list(std::vector<unsigned>& list, Fill fill) {
-  // More entries than any GPU has: NVML writes no more than fit.
+  // More entries than any GPU has; NVML writes at most `count` of them.
   list.resize(1024);
   auto count = static_cast<unsigned>(list.size());
   const int result = fill(&count, list.data());
@@ -276,7 +275,7 @@ class NvmlCalls {
     value.scope = scope;
     HARPE_TRY(call(what, api().field_values, 1, &value));
     if (value.result == kNvmlNotSupported || value.result == kNvmlInvalidArgument) {
-      return not_supported(what);  // drivers say either of fields they do not know
+      return not_supported(what);  // drivers return either for unknown fields
     }
     if (value.result != kNvmlSuccess)
       return nvml_->error(value.result, identity_.name + ": " + what);
@@ -307,7 +306,7 @@ class NvmlCalls {
 /// One NVIDIA GPU through NVML.
 ///
 /// Power: fields 186 (instant) and 185 (average) if the driver has them for the GPU alone. On
-/// superchips whose driver meters only the module (GH200), those of the module: see `power_scope`.
+/// superchips whose driver meters only the module (GH200), the module's fields: see `power_scope`.
 /// Older drivers have only "power usage": an average over a second on Ampere and later except
 /// GA100, the present power before (NVML reference, nvmlDeviceGetPowerUsage).
 ///
@@ -374,8 +373,8 @@ class NvmlGpu final : public Gpu {
     return Megahertz{static_cast<int>(megahertz)};
   }
 
-  /// Returns the graphics clocks for the highest memory clock, which has all of them. For the
-  /// present memory clock, which an idle GPU lowers, NVML lists only a few.
+  /// Returns the graphics clocks for the highest memory clock, which supports all graphics clocks.
+  /// For the present memory clock, which an idle GPU lowers, NVML lists only a few.
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
     Result<std::vector<Megahertz>> memory = memory_clocks();
     if (domain == ClockDomain::kMemory || !memory.ok()) return memory;
@@ -444,7 +443,7 @@ class NvmlGpu final : public Gpu {
     return enabled != 0;
   }
 
-  /// the first 256
+  /// Returns the ids of the first 256 processes.
   Result<std::vector<std::int64_t>> processes() override {
     std::vector<NvmlProcessInfo> found(256);
     auto count = static_cast<unsigned>(found.size());

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Finding the NVIDIA GPUs of this machine through NVML.
+/// Discovery of the NVIDIA GPUs of this machine through NVML.
 
 #include <memory>
 #include <string>
@@ -15,8 +15,8 @@ struct NvmlDevices {
   BackendState state;
 };
 
-/// Loads `library` and opens its GPUs. No library, no driver, GPUs that are lost or not allowed are
-/// said in `state`; GPUs that can be used are there all the same.
+/// Loads `library` and opens its usable GPUs. Reports a missing library or driver, and GPUs that
+/// are lost or not permitted, in `state`.
 NvmlDevices open_nvml(const std::string& library);
 
 }  // namespace harpe::device

@@ -1,6 +1,6 @@
-// A library with the names of NVML that answers as a test tells it, for what no simulated driver
-// shows: codes of errors, functions that are missing (SCRIPTED_OLD), counts of calls. Built as a
-// module of its own and loaded as the real one is; declared here anew, not with Harpe's header.
+// A stand-in for NVML that returns values set by a test, for cases that no simulated driver covers:
+// error codes, missing functions (SCRIPTED_OLD), counts of calls. It is built as a separate module
+// and loaded like the real library; it declares NVML itself, without Harpe's header.
 
 #include <cstring>
 #include <string>
@@ -189,7 +189,7 @@ int nvmlDeviceGetTemperatureV(void*, int* version_sensor_temperature) {
   version_sensor_temperature[2] = -3;
   return respond("nvmlDeviceGetTemperatureV");
 }
-/// A value "field 186 0" (field, scope) is answered; others are not supported.
+/// Returns the fields that a test sets as "field 186 0" (field, scope); others are not supported.
 int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
   for (int i = 0; i < count; ++i) {
     Field& field = fields[i];

@@ -102,7 +102,7 @@ std::string missing_text(const fs::path& root) {
          "(modprobe intel_rapl_msr)";
 }
 
-/// Takes a number of at most four digits from the front.
+/// Removes a number from the front and returns it; nullopt if it does not have 1 to 4 digits.
 std::optional<int> take_number(std::string_view& text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   if (digits == 0 || digits > 4) return std::nullopt;
@@ -128,7 +128,7 @@ std::vector<fs::path> directories_in(const fs::path& directory) {
   return found;
 }
 
-/// Over which registers: a package is metered by the first of these that has it.
+/// Returns the rank of a zone's registers; a package is metered by the zone of the lowest rank.
 int preference(const fs::path& directory) {
   return directory.filename().string().starts_with("intel-rapl-mmio") ? 1 : 0;
 }
@@ -143,7 +143,7 @@ bool is_readable(const fs::path& directory) {
 
 std::optional<fs::path> find_dram(const fs::path& package) {
   const std::string prefix = package.filename().string() + ":";
-  // Its zones lie below it; the class directory lists them beside it as well.
+  // A package's zones are in its directory; the class directory also lists them beside it.
   for (const fs::path& parent : {package, package.parent_path()}) {
     for (const fs::path& directory : directories_in(parent)) {
       if (directory.filename().string().starts_with(prefix) && name_of(directory) == "dram") {
@@ -165,7 +165,7 @@ void add_zones(const fs::path& parent, std::vector<PackageZone>& zones) {
   }
 }
 
-/// The counter moves in steps and both readings take time: this much may hide between them.
+/// Additional time between two readings: the counter moves in steps, and both readings take time.
 constexpr Seconds kSlack{0.1};
 
 }  // namespace
@@ -220,7 +220,7 @@ std::vector<PackageZone> find_package_zones(const fs::path& root) {
   for (const char* control_type : {"intel-rapl", "intel-rapl-mmio"}) {
     add_zones(root / control_type, zones);
   }
-  // A package that is reached by other registers or on another path is listed once.
+  // A package with several kinds of registers or several paths is listed once.
   std::ranges::sort(zones, {}, [](const PackageZone& zone) {
     return std::tuple{zone.order, !is_readable(zone.directory), preference(zone.directory),
                       zone.directory.native().size(), zone.directory};
@@ -244,7 +244,7 @@ Joules EnergyCounter::add(std::uint64_t value_uj, Instant now) {
     if (is_wrap) {
       used = wrapped;
     } else if (static_cast<double>(value_uj) <= most) {
-      used = value_uj;  // since it started anew
+      used = value_uj;  // since its restart
     }
   }
   last_ = {.value = value_uj, .time = now};

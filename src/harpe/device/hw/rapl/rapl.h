@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Energy of CPU packages and their memory, from the counters that Linux shows under
-/// /sys/class/powercap (RAPL: Intel since Sandy Bridge; AMD since family 17h, packages only).
+/// Energy of CPU packages and their memory, from Linux's counters under /sys/class/powercap (RAPL:
+/// Intel since Sandy Bridge; AMD since family 17h, packages only).
 ///
 /// A control type ("intel-rapl", over model-specific registers or TPMI, on AMD too;
 /// "intel-rapl-mmio", the same packages over memory-mapped registers) has one zone for each
 /// package, named in the file `name`: "package-0", or "package-0-die-1" if each die is metered.
-/// Zones below it are parts of the package ("core", "uncore"), which are not added to it, and
-/// "dram", which is added. "psys" meters the whole platform and is no package. (Kernel
-/// documentation, "Power Capping Framework".)
+/// Zones below it are parts of the package ("core", "uncore"), whose energy the package includes,
+/// and "dram", whose energy it does not include. "psys" meters the whole platform and is ignored.
+/// (Kernel documentation, "Power Capping Framework".)
 ///
 /// Since 2020 only root may read the counters; most virtual machines have none.
 
@@ -26,7 +26,7 @@
 
 namespace harpe::device {
 
-/// "package-0" or "package-0-die-1".
+/// A parsed name such as "package-0" or "package-0-die-1".
 struct PackageName {
   int package = 0;
   int die = 0;
@@ -34,39 +34,39 @@ struct PackageName {
 };
 std::optional<PackageName> parse_package_name(std::string_view text);
 
-/// The content of `energy_uj` or `max_energy_range_uj`: a whole number of microjoules.
+/// Parses the content of `energy_uj` or `max_energy_range_uj`: a whole number of microjoules.
 std::optional<std::uint64_t> parse_microjoules(std::string_view text);
 
 /// The zone of one package.
 struct PackageZone {
   PackageName order;
-  std::string name;  ///< as in the file
+  std::string name;  ///< content of the file `name`
   std::filesystem::path directory;
-  std::optional<std::filesystem::path> dram;  ///< the zone of its memory
+  std::optional<std::filesystem::path> dram;  ///< zone of the package's memory
 };
 
 /// Returns the packages under `root` (/sys/class/powercap), each once, in order. Ignores other
-/// directories and those that cannot be read. Looks below the control types too, because containers
-/// have only those mounted.
+/// directories and unreadable ones. Also searches below the control types, because containers have
+/// only those mounted.
 std::vector<PackageZone> find_package_zones(const std::filesystem::path& root);
 
 /// A running total over a counter that wraps. Not thread-safe.
 ///
-/// Model: the kernel shows the low bits of an energy counter as microjoules in [0, range]. The
-/// counter may wrap at most once between two readings: its values do not show how often. It may
-/// also restart (driver loaded again, firmware after sleep), which looks like a wrap. Power tells
-/// the two apart: a wrap that would have taken more than `highest_power` is a restart.
+/// Model: the kernel shows the low bits of an energy counter as microjoules in [0, range]. Values
+/// do not show the number of wraps, so the counter may wrap at most once between two readings. It
+/// may also restart (driver loaded again, firmware after sleep), which looks like a wrap. Power
+/// distinguishes the two: a wrap that would require more than `highest_power` is a restart.
 ///
-/// The total never falls. It is exact as long as readings come more often than the counter wraps. A
-/// restart loses the energy between the last reading and the restart. A counter that restarts and
-/// passes the last reading before the next one goes unnoticed, and loses that reading too. Neither
-/// adds anything.
+/// The total never decreases. It is exact if readings are more frequent than wraps. A restart loses
+/// the energy between the last reading and the restart. If the restarted counter exceeds the last
+/// reading before it is read again, the restart is not detected and the value of the last reading
+/// is lost too. The total is never too high.
 class EnergyCounter {
  public:
-  /// More than any CPU package or its memory draws.
+  /// A power that no CPU package and no memory reaches.
   static constexpr Watts kHighestPower{2000};
 
-  /// \param range_uj  the highest value before the wrap; 0 if unknown: every fall is a restart
+  /// \param range_uj  highest value before the wrap; if 0 (unknown), every decrease is a restart
   explicit EnergyCounter(std::uint64_t range_uj, Watts highest_power = kHighestPower)
       : range_(range_uj), highest_power_(highest_power) {}
 
@@ -91,8 +91,8 @@ struct RaplDevices {
   BackendState state;
 };
 
-/// Opens the packages under `root`. A package whose counter this user may not read is among them
-/// and returns `kNoPermission`; the state then names a remedy. `clock` must outlive the CPUs.
+/// Opens the packages under `root`, including packages whose counter this user may not read. These
+/// return `kNoPermission`, and the state then names a remedy. `clock` must outlive the CPUs.
 RaplDevices open_rapl(const std::filesystem::path& root, Clock& clock);
 
 }  // namespace harpe::device

@@ -27,7 +27,7 @@ class SharedObject {
   SharedObject& operator=(SharedObject&&) = delete;
 
   bool ok() const { return handle_ != nullptr; }
-  /// Sets `function` to null if the library has no such function.
+  /// Sets `function` to the library's function; null if there is none.
   template <class Function>
   void find(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(::dlsym(handle_, name));
@@ -51,7 +51,7 @@ struct StatusCodes {
   }
 };
 
-/// The code that both libraries share. Their functions differ in name and in the type of a handle.
+/// Code shared by both libraries, whose functions differ in name and in the type of a handle.
 template <class Handle>
 class SmiLibrary : public AmdLibrary {
  public:
@@ -118,7 +118,7 @@ class SmiLibrary : public AmdLibrary {
   void find(Function*& function, const char* name) {
     library_.find(function, name);
   }
-  /// As `find`, for a function that the library must have.
+  /// Finds a function that the library must have.
   template <class Function>
   void require(Function*& function, const char* name) {
     find(function, name);
@@ -195,7 +195,7 @@ class AmdSmi final : public SmiLibrary<void*> {
   }
 
   std::string model(int gpu) override {
-    // A structure of other size in each version, which begins with the name in all of them.
+    // The size of this structure depends on the version, but it always begins with the name.
     std::array<char, 16384> info{};
     if (!call("its name", asic_info_, gpu, static_cast<void*>(info.data())).ok()) return {};
     info[255] = 0;
@@ -275,7 +275,7 @@ class RocmSmi final : public SmiLibrary<std::uint32_t> {
   int (*device_name_)(std::uint32_t, char*, std::size_t) = nullptr;
 };
 
-/// Returns null if there is no such library.
+/// Loads and starts a library; null if there is no such library.
 template <class Smi>
 Result<std::shared_ptr<AmdLibrary>> load_smi(const std::string& library) {
   SharedObject object(library);

@@ -10,7 +10,7 @@ namespace harpe::device {
 namespace fs = std::filesystem;
 namespace {
 
-/// Sensors of one kind are numbered from 1; there are never this many.
+/// More than the number of sensors of one kind, which are numbered from 1.
 constexpr int kMostSensors = 16;
 
 std::vector<fs::path> entries_of(const fs::path& directory, std::string_view prefix) {
@@ -30,7 +30,7 @@ std::string_view take_line(std::string_view& text) {
   return trim(line);
 }
 
-/// "1: 1700Mhz *" as its number and clock.
+/// Parses "1: 1700Mhz *" into its number and clock.
 std::optional<std::pair<std::int64_t, Megahertz>> parse_level(std::string_view line) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<Watts> AmdSysfs::microwatts(const char* file) const {
   return Watts{static_cast<double>(*value) * 1e-6};
 }
 
-// A die whose power the other die of its module meters shows 0: that is no reading.
+// A die whose power is metered by the other die of its module shows 0, which counts as no reading.
 std::optional<Watts> AmdSysfs::instant_power() const {
   const auto power = microwatts("power1_input");
   return power && power->value > 0 ? power : std::nullopt;

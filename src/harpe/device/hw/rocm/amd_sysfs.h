@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// What the amdgpu kernel driver shows of one GPU in sysfs (kernel documentation, "AMDGPU driver:
-/// thermal and power"; hwmon interface): readable by everybody, and of the same format under every
-/// version of ROCm.
+/// Readings of one GPU from the amdgpu kernel driver's files in sysfs (kernel documentation,
+/// "AMDGPU driver: thermal and power"; hwmon interface). All users may read the files, and their
+/// format does not depend on the version of ROCm.
 
 #include <filesystem>
 #include <optional>
@@ -15,20 +15,20 @@
 
 namespace harpe::device {
 
-/// Clocks of a `pp_dpm_sclk` ("0: 500Mhz", "1: 1700Mhz *"), rising; sleep states ("S: 19Mhz") are
-/// left out. Lines that are none of these are passed over.
+/// Returns the clocks of a `pp_dpm_sclk` ("0: 500Mhz", "1: 1700Mhz *") in ascending order. Ignores
+/// sleep states ("S: 19Mhz") and all other lines.
 std::vector<Megahertz> parse_clock_levels(std::string_view text);
 
-/// The highest graphics clock that `pp_od_clk_voltage` allows now: entry 1 below OD_SCLK or GFXCLK.
+/// Returns the highest graphics clock that a `pp_od_clk_voltage` allows: entry 1 below OD_SCLK or
+/// GFXCLK; nullopt if there is no such entry.
 std::optional<Megahertz> parse_highest_graphics_clock(std::string_view text);
 
 class AmdSysfs {
  public:
-  /// The GPU at a PCI address among the cards of `drm_root`; where there is none, nothing can be
-  /// read.
+  /// Finds the GPU at a PCI address among the cards of `drm_root`. Without it, nothing is readable.
   AmdSysfs(const std::filesystem::path& drm_root, const std::string& pci);
 
-  std::optional<Watts> instant_power() const;  ///< where the firmware has it (MI300 and later)
+  std::optional<Watts> instant_power() const;  ///< if the firmware reports it (MI300 and later)
   std::optional<Watts> average_power() const;
   std::optional<Watts> power_limit() const;
   std::optional<Watts> lowest_power_limit() const;
@@ -43,14 +43,14 @@ class AmdSysfs {
   std::optional<std::string> unique_id() const;  ///< 16 hexadecimal digits
   std::optional<std::string> performance_level() const;
   std::optional<Megahertz> highest_graphics_clock() const;
-  /// Whether this process may write the settings.
+  /// Returns true if this process may write any of the settings.
   bool may_set() const;
 
  private:
   std::optional<Watts> microwatts(const char* file) const;
   std::optional<Megahertz> hertz(std::string_view label) const;
 
-  // Nothing is below a file: so nothing is found where there is no such GPU.
+  // No path exists below a file. So no file is found if there is no such GPU.
   std::filesystem::path device_ = "/dev/null";
   std::filesystem::path hwmon_ = "/dev/null";
 };

@@ -21,9 +21,9 @@ constexpr int kClockStep = 50;
 /// If counter and sensor differ by a larger factor, they do not measure the same thing.
 constexpr double kMostDisagreement = 10;
 
-/// One AMD GPU. Locking the graphics clock sets the performance level "determinism", which has an
-/// upper end alone: of a range, only the highest clock is set. The memory clock and persistence
-/// mode cannot be set; the driver keeps settings as long as it is loaded.
+/// One AMD GPU. Locking the graphics clock sets the performance level "determinism", which has only
+/// an upper limit: only the highest clock of a range is set. The memory clock and persistence mode
+/// cannot be set; the driver keeps settings as long as it is loaded.
 class AmdGpu final : public Gpu {
  public:
   AmdGpu(std::shared_ptr<AmdLibrary> library, int number, GpuIdentity identity, AmdSysfs sysfs)
@@ -82,7 +82,7 @@ class AmdGpu final : public Gpu {
         "reading its clocks");
   }
 
-  /// The driver accepts every whole clock of the range; this lists steps of 50 MHz.
+  /// Returns clocks in steps of 50 MHz; the driver accepts every integer clock of the range.
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
     const auto levels = sysfs_.graphics_clock_levels();
     if (domain == ClockDomain::kMemory || !levels || levels->empty()) {
@@ -125,7 +125,7 @@ class AmdGpu final : public Gpu {
         .lowest = *lowest, .highest = *highest, .factory = factory.value_or(*highest)};
   }
 
-  /// of the hottest spot
+  /// Returns the temperature of the hottest spot.
   Result<double> temperature() override {
     return or_not_supported(sysfs_.hotspot_temperature(), "reading its temperature");
   }
@@ -174,7 +174,7 @@ class AmdGpu final : public Gpu {
   }
 
   std::shared_ptr<AmdLibrary> library_;
-  int number_;  ///< the library's
+  int number_;  ///< number in the library
   GpuIdentity identity_;
   AmdSysfs sysfs_;
 

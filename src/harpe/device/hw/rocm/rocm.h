@@ -3,8 +3,8 @@
 /// AMD GPUs: readings from the kernel driver's sysfs, energy and settings through AMD SMI or ROCm
 /// SMI.
 ///
-/// Written after AMD's and the kernel's documentation and tested on trees and libraries made for
-/// the tests: no AMD GPU was at hand.
+/// Written from AMD's and the kernel's documentation, and tested with simulated file trees and
+/// libraries, not with an AMD GPU.
 
 #include <filesystem>
 #include <memory>
@@ -17,13 +17,13 @@
 namespace harpe::device {
 
 struct RocmDevices {
-  std::vector<std::unique_ptr<Gpu>> gpus;  ///< `identity().index` is the library's
+  std::vector<std::unique_ptr<Gpu>> gpus;  ///< `identity().index` is the library's index
   BackendState state;
 };
 
-/// Opens the GPUs of the first library that is there. Takes half a second of `clock` when there are
-/// any: energy counters were wrong before ROCm 6.3, so each is compared with the power of the GPU
-/// meanwhile, and not used where they disagree tenfold.
+/// Opens the GPUs of the first library that exists. If there are GPUs, this takes half a second of
+/// `clock`: energy counters were wrong before ROCm 6.3, so each is compared with the GPU's power
+/// during that time, and is not used if they differ by a factor of ten.
 RocmDevices open_rocm(const std::string& amd_smi, const std::string& rocm_smi,
                       const std::filesystem::path& drm_root, Clock& clock);
 

@@ -1,5 +1,5 @@
-// A library with the names of AMD SMI, or with SCRIPTED_ROCM_SMI of ROCm SMI, that answers as a
-// test tells it, after their documentation. It stands in for what is not at hand.
+// A stand-in for AMD SMI, or with SCRIPTED_ROCM_SMI for ROCm SMI, made from their documentation. It
+// returns values set by a test, without AMD hardware.
 
 #include <array>
 #include <cstring>
@@ -16,7 +16,7 @@ int energy(std::uint64_t* count, float* microjoules, std::uint64_t* timestamp, c
   return respond(function);
 }
 
-/// bus 0xc1, 0xc2, ...; device 0x02, function 1.
+/// Returns the low bits of an address: bus 0xc1, 0xc2, ...; device 0x02, function 1.
 std::uint64_t low_bdf(unsigned gpu) {
   return (0xc1ULL + gpu) << 8 | 0x02U << 3 | 1U;
 }
@@ -68,7 +68,7 @@ int rsmi_dev_perf_level_set(std::uint32_t gpu, int level) {
 
 #else
 
-/// What handles point to.
+/// The objects that handles point to.
 static std::array<char, 64> sockets;
 
 int amdsmi_init(std::uint64_t flags) {
@@ -81,7 +81,7 @@ int amdsmi_status_code_to_string(int, const char** text) {
   *text = "AMDSMI words";
   return 0;
 }
-// One socket a GPU, as on a machine, and one with a CPU alone.
+// One socket per GPU, as on real machines, and one with only a CPU.
 int amdsmi_get_socket_handles(std::uint32_t* count, void** handles) {
   if (handles == nullptr) {
     *count = small("count", 2) + 1;

@@ -16,7 +16,7 @@ constexpr Chip kGa100{6912, 8, 0, false, 60, 85}, kGa102{10752, 8, 6, true, 52, 
     kGh100{16896, 9, 0, true, 60, 85}, kGb100{18944, 10, 0, true, 60, 85},
     kL40s{18176, 8, 9, true, 52, 88}, kRtx4090{16384, 8, 9, true, 52, 88};
 
-/// What no GpuModel says. Sources: docs/simulated-gpus.md.
+/// Properties that a GpuModel does not have. Sources: docs/simulated-gpus.md.
 struct Entry {
   std::string_view name;     ///< name in the configuration and in gpu_models()
   std::string_view product;  ///< without "NVIDIA"
@@ -57,7 +57,7 @@ std::optional<SimulatedGpuSpec> catalogue_gpu(std::string_view name) {
     if (entry.name != lower(name)) continue;
     SimulatedGpuSpec spec;
     spec.gpu = *find_gpu_model(entry.name);
-    // Steps lead from the lowest clock to the highest: on GB200 from 127 MHz, not 120.
+    // Whole steps from the lowest clock must reach the highest: on GB200 from 127 MHz, not 120.
     const int step = spec.gpu.clock_step, highest = spec.gpu.max_clock.value;
     spec.gpu.min_clock = {highest - (highest - spec.gpu.min_clock.value) / step * step};
     spec.name = "NVIDIA " + std::string(entry.product);

@@ -9,19 +9,18 @@
 namespace harpe::device {
 namespace {
 
-constexpr std::uint64_t kStepJitter = 2;         // after kSensorNoise
-constexpr std::int64_t kMostJitter = 6;          // standard deviations, of `normal`
-constexpr std::int64_t kControlNs = 10'000'000;  // the chip's controller of clocks
+constexpr std::uint64_t kStepJitter = 2;         // purpose of random numbers, after kSensorNoise
+constexpr std::int64_t kMostJitter = 6;          // bound on `normal`, in standard deviations
+constexpr std::int64_t kControlNs = 10'000'000;  // period of the chip's clock controller
 constexpr double kSettledKelvin = 0.005;
 constexpr double kSettledMegahertz = 0.05;
 constexpr double kPreciseMegahertz = 1e-6, kPreciseWatts = 1e-7;
-constexpr double kThermalRange =
-    8;  // kelvin over which heat takes the clock from highest to lowest
+constexpr double kThermalRange = 8;         // kelvin in which the clock falls to the lowest
 constexpr double kHardwareHysteresis = 3;   // kelvin
 constexpr double kHardwareShare = 0.5;      // of the highest clock
-constexpr double kMemoryPowerShare = 0.25;  // of the static power goes with the memory clock
+constexpr double kMemoryPowerShare = 0.25;  // of static power, scales with the memory clock
 constexpr std::int64_t kLongGapNs = 600'000'000'000;
-constexpr std::int64_t kMostSteps = 60'000;  // that one call takes over a long gap
+constexpr std::int64_t kMostSteps = 60'000;  // most control steps of one call over a long gap
 
 double seconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
@@ -39,7 +38,7 @@ bool is_busy(const SimulatedGpuState& state) {
   return state.load > 0 || running_streams(state) > 0;
 }
 
-/// The value at a clock: linear between points; beyond the last as at the last.
+/// Returns the value at a clock: linear between points, constant beyond the first and last.
 double interpolated(const WorkTable& table, const double (&values)[kMaxWorkPoints], double clock) {
   const double* const begin = table.clock;
   const double* const end = begin + table.points;
@@ -56,7 +55,7 @@ double memory_speed(const SimulatedGpuSpec& spec, const SimulatedGpuState& state
   return lock.on ? lock.highest / static_cast<double>(spec.memory_clocks.back()) : 1;
 }
 
-/// Power as a line over temperature.
+/// Power as a linear function of temperature.
 struct PowerLine {
   double at_reference = 0, per_kelvin = 0;
   double at(const SimulatedGpuSpec& spec, double temperature) const {
@@ -86,7 +85,7 @@ PowerLine power_line(const SimulatedGpuSpec& spec, const WorkTable* tables,
   return {power, fixed * spec.leakage};
 }
 
-/// Seconds that the whole work of a stream would take alone at a clock.
+/// Returns the duration of the whole work of a stream that runs alone at a clock, s.
 double work_seconds(const SimulatedGpuSpec& spec, const WorkTable& table,
                     const SimulatedGpuState& state, double clock, double wanted) {
   double time = interpolated(table, table.seconds, clock);
@@ -112,7 +111,7 @@ double softness(const SimulatedGpuSpec& spec, const WorkTable* tables,
   return most;
 }
 
-/// How far something lets the clock go, and which reasons it gives.
+/// The highest clock allowed by limits, with the reasons of these limits.
 struct Cap {
   double clock = 0;
   std::uint64_t reasons = 0;
@@ -138,7 +137,7 @@ double power_cap(const SimulatedGpuSpec& spec, const WorkTable* tables,
   double high = wanted;
   double below = demand(low) - allowed, above = at_wanted - allowed;
   if (below >= 0) return low;
-  // Regula falsi, halving the weight of an end that stays (Illinois method): a few steps.
+  // Regula falsi that halves the weight of an unchanged end (Illinois method): needs few steps.
   int stays = 0;
   for (int i = 0; i < 60 && high - low > kPreciseMegahertz; ++i) {
     const double middle = low + (high - low) * -below / (above - below);
@@ -159,7 +158,7 @@ double power_cap(const SimulatedGpuSpec& spec, const WorkTable* tables,
   return low;
 }
 
-/// What the controller aims at, at this temperature.
+/// Returns the controller's target at this temperature.
 Cap wanted_cap(const SimulatedGpuSpec& spec, const WorkTable* tables,
                const SimulatedGpuState& state, double temperature) {
   const double highest = spec.gpu.max_clock.value;
@@ -195,11 +194,11 @@ void take_assignments(SimulatedGpuState& state) {
   state.assignments -= due;
 }
 
-/// The course of temperature and energy from one moment on, while clock and load stay.
+/// Temperature and energy as functions of time while clock and load are constant.
 struct Course {
   double start = 0, settled = 0, time_constant = 0;
   double settled_power = 0, per_kelvin = 0;
-  double beside = 0;  // power that is metered and does not heat the chip
+  double beside = 0;  // metered power that does not heat the chip
 
   Course(const SimulatedGpuSpec& spec, const PowerLine& line, double temperature)
       : start(temperature),
@@ -220,13 +219,13 @@ struct Course {
   }
 };
 
-/// Number of the last moment `phase + k * period` that is not after `time`.
+/// Returns the number k of the last instant `phase + k * period` that is not after `time`.
 std::int64_t grid_index(std::int64_t time, std::int64_t phase, std::int64_t period) {
   const std::int64_t from = time - phase;
   return from >= 0 ? from / period : -((-from + period - 1) / period);
 }
 
-/// When the energy counter makes its step of that number: near to the grid, by chance.
+/// Returns the time of the energy counter's step `number`: its time on the grid plus random jitter.
 std::int64_t counter_step_at(const SimulatedGpuSpec& spec, std::int64_t number) {
   const std::int64_t regular = spec.counter_phase_ns + number * spec.counter_step_ns;
   if (spec.counter_jitter_ns == 0) return regular;
@@ -235,12 +234,12 @@ std::int64_t counter_step_at(const SimulatedGpuSpec& spec, std::int64_t number) 
                        normal(mixed(spec.seed, kStepJitter, static_cast<std::uint64_t>(number))));
 }
 
-/// The last step after `begin_ns` and not after `end_ns`, if any.
+/// Returns the time of the last step in (begin_ns, end_ns]; nullopt if there is none.
 std::optional<std::int64_t> counter_step_in(const SimulatedGpuSpec& spec, std::int64_t begin_ns,
                                             std::int64_t end_ns) {
   const std::int64_t most = kMostJitter * spec.counter_jitter_ns;
   std::int64_t number = grid_index(end_ns + most, spec.counter_phase_ns, spec.counter_step_ns);
-  // Steps stay in their order; those surely before need not be looked at.
+  // Steps are in order: the search ends at the first step that is certainly before the interval.
   for (; spec.counter_phase_ns + number * spec.counter_step_ns + most > begin_ns; --number) {
     const std::int64_t at = counter_step_at(spec, number);
     if (at <= begin_ns) return std::nullopt;
@@ -249,7 +248,7 @@ std::optional<std::int64_t> counter_step_in(const SimulatedGpuSpec& spec, std::i
   return std::nullopt;
 }
 
-/// What the sensors saw between the state's time and `end_ns`.
+/// Updates the sensors with their samples between the state's time and `end_ns`.
 void take_samples(const SimulatedGpuSpec& spec, const Course& course, double busy_rate,
                   SimulatedGpuState& state, std::int64_t end_ns) {
   const std::int64_t begin_ns = state.time_ns;
@@ -289,8 +288,8 @@ std::int64_t next_edge(const SimulatedGpuSpec& spec, std::int64_t time) {
   return next;
 }
 
-/// Whether nothing that the controller does depends on how far the temperature has come. `target`
-/// is what it aims at now.
+/// Returns true if the controller does not change the clock until the temperature has settled.
+/// `target` is the controller's present target.
 bool is_steady(const SimulatedGpuSpec& spec, const WorkTable* tables,
                const SimulatedGpuState& state, const Course& course, double target) {
   if (state.cap_mhz != target) return false;
@@ -302,9 +301,9 @@ bool is_steady(const SimulatedGpuSpec& spec, const WorkTable* tables,
   return wanted_cap(spec, tables, state, course.settled).clock == target;
 }
 
-/// The controller's slow hand: it follows what it aims at, by half the way a tick.
+/// Moves the controller's cap towards its target, by half the distance per tick or at once.
 void follow(const SimulatedGpuSpec& spec, SimulatedGpuState& state, double target, bool at_once) {
-  // From above it starts at what is asked for: there is nothing to take away before.
+  // A cap above the requested clock has no effect, so it falls from the requested clock.
   state.cap_mhz = std::min(state.cap_mhz, std::max(target, wanted_clock(spec, state)));
   const double gap = target - state.cap_mhz;
   state.cap_mhz = at_once || std::abs(gap) < kSettledMegahertz ? target : state.cap_mhz + gap / 2;
@@ -317,7 +316,7 @@ void watch_heat(const SimulatedGpuSpec& spec, SimulatedGpuState& state) {
   }
 }
 
-/// Sets the clock in force. `target()` is what the controller aims at; asked only where needed.
+/// Sets the clock in force. `target()` returns the controller's target; called only if needed.
 template <class Target>
 void run_at_cap(const SimulatedGpuSpec& spec, SimulatedGpuState& state, const Target& target) {
   const double wanted = wanted_clock(spec, state);
@@ -338,7 +337,7 @@ void end_streams(SimulatedGpuState& state) {
   }
 }
 
-/// Moves on to `limit_ns` or to where something changes, whichever is first.
+/// Advances the state to `limit_ns` or to the next change, whichever is first.
 void advance_once(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuState& state,
                   std::int64_t limit_ns, std::int64_t control_ns) {
   for (const SimulatedFault& fault : spec.faults) {
@@ -408,12 +407,12 @@ SimulatedGpuState initial_state(const SimulatedGpuSpec& spec) {
       idle.at(spec, state.temperature_c) + (spec.module_scope ? spec.module_power_w : 0);
   const std::int64_t phase = spec.counter_phase_ns % kMarkNs;
   for (std::int64_t k = 1; k <= kPowerMarks; ++k) {
-    // The second before the beginning was as idle.
+    // The GPU was also idle in the second before the start.
     state.mark_energy_j[kPowerMarks - k] = power * seconds(phase - k * kMarkNs);
   }
   state.sensed_w = power;
   state.window_open_j =
-      power * seconds(spec.sensor_phase_ns - spec.sensor_window_ns);  // if that was before
+      power * seconds(spec.sensor_phase_ns - spec.sensor_window_ns);  // if before the start
   settle(spec, nullptr, state);
   return state;
 }
@@ -473,7 +472,7 @@ void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockD
   const double spread =
       spec.latency.spread / 2 * normal(mixed(spec.seed, kSwitch, state.switches++));
   state.lock_asked[d] = lock;
-  // The chip takes assignments one after the other; when too many wait, the last gives way.
+  // The chip executes orders one after the other; if too many wait, the last is replaced.
   if (state.assignments == kMaxClockOrders) --state.assignments;
   std::int64_t at = state.time_ns + static_cast<std::int64_t>(median * std::exp(spread) * 1e9);
   if (state.assignments > 0) at = std::max(at, state.order[state.assignments - 1].at_ns);

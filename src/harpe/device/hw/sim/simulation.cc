@@ -39,8 +39,8 @@ Result<std::shared_ptr<Simulation>> Simulation::make(std::string_view toml, cons
 
 Result<std::shared_ptr<device::SimulationCore>> device::open_simulation(
     const std::filesystem::path& path) {
-  // Reading a pipe would wait for a writer, and programs that read it one after the other would
-  // not get the same.
+  // Reading a pipe would wait for a writer, and the next program that reads it would not get the
+  // text again.
   std::error_code unknown;
   if (std::filesystem::is_fifo(path, unknown)) {
     return Error::io(path.string(), "is a pipe; a simulation is described by a file");

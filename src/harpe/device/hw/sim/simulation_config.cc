@@ -42,13 +42,13 @@ std::string pci_of(int index) {
   return text;
 }
 
-/// Reads one [[gpu]] and gives its keys their places in the specification.
+/// Reader of one [[gpu]] table, which sets the members of a specification.
 class GpuReader {
  public:
   GpuReader(const JsonValue& table, Diagnostics& diagnostics)
       : fields_(table, "gpu", diagnostics) {}
 
-  /// The specification, and how many GPUs are to have it.
+  /// Returns the specification and the number of GPUs that have it.
   std::optional<std::pair<SimulatedGpuSpec, int>> read() {
     const std::optional<std::string> model = fields_.text("model");
     const std::optional<SimulatedGpuSpec> found =
@@ -64,7 +64,7 @@ class GpuReader {
     spec_ = found.value_or(*catalogue_gpu("a100-sxm"));
     const auto count = fields_.integer("count", 1, kMaxSimulatedGpus);
     if (auto name = fields_.text("name")) spec_.name = name->substr(0, 63);
-    // The number of the GPU follows.
+    // `numbered` appends the number of the GPU.
     if (auto prefix = fields_.text("device_file_prefix")) spec_.device_file = *prefix;
     read_clocks();
     read_power();
@@ -170,7 +170,7 @@ class GpuReader {
     boolean("energy_counter", spec_.has_counter);
     milliseconds("counter_step_ms", spec_.counter_step_ns, 1, 10000);
     spec_.counter_jitter_ns = std::min(spec_.counter_jitter_ns, spec_.counter_step_ns / 100);
-    // Steps stay in their order.
+    // The limit keeps steps in order.
     milliseconds("counter_jitter_ms", spec_.counter_jitter_ns, 0,
                  static_cast<double>(spec_.counter_step_ns) * 1e-6 / 20);
     milliseconds("sensor_period_ms", spec_.sensor_period_ns, 1, 10000);
@@ -207,7 +207,7 @@ class GpuReader {
   }
 
  public:
-  /// What only this one of the GPUs has.
+  /// Returns the specification with the individual properties of one GPU.
   SimulatedGpuSpec numbered(SimulatedGpuSpec spec, std::uint64_t seed, int index) const {
     spec.seed = mixed(seed, 0, static_cast<std::uint64_t>(index));
     spec.uuid = uuid_of(spec.seed);
@@ -233,7 +233,7 @@ class GpuReader {
 struct FaultWord {
   const char* word;
   SimulatedFault::Kind kind;
-  bool by_call;  ///< may begin at a call, not only at a time
+  bool by_call;  ///< true if it can begin at a call, not only at a time
 };
 
 constexpr std::array<FaultWord, 7> kFaultWords{
@@ -282,7 +282,7 @@ void read_amount(Fields& fields, SimulatedFault& fault) {
   }
 }
 
-/// Reads one [[fault]] and gives it to its GPU, or to all.
+/// Reads one [[fault]] and adds it to its GPU, or to all GPUs.
 void read_fault(const JsonValue& table, std::vector<SimulatedGpuSpec>& gpus,
                 Diagnostics& diagnostics) {
   Fields fields(table, "fault", diagnostics);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The configuration of a simulation: a TOML file. Its keys stand in docs/simulated-gpus.md.
+/// The configuration of a simulation: a TOML file. docs/simulated-gpus.md describes its keys.
 
 #include <filesystem>
 #include <string>
@@ -14,19 +14,19 @@ namespace harpe::device {
 
 struct SimulatedCpuSpec {
   double power_w = 60;
-  double dram_w = 0;  ///< 0: not metered
+  double dram_w = 0;  ///< 0 if not metered
 };
 
 struct SimulationConfig {
   std::vector<SimulatedGpuSpec> gpus;
   std::vector<SimulatedCpuSpec> cpus;
-  std::filesystem::path state_file;  ///< empty: named by user and digest, in /dev/shm
+  std::filesystem::path state_file;  ///< empty for a name from user and digest in /dev/shm
   bool shared_by_everyone = false;
 };
 
 inline constexpr int kMaxSimulatedGpus = 64;
 
-/// All faults at once, with line and column.
+/// Parses a configuration. Reports all errors at once, with line and column.
 Result<SimulationConfig> parse_simulation(std::string_view text, const std::string& file);
 
 }  // namespace harpe::device

@@ -14,7 +14,7 @@
 namespace harpe::device {
 namespace {
 
-/// A simulated GPU as a device.
+/// Device interface of a simulated GPU.
 class SimulatedGpu final : public Gpu {
  public:
   SimulatedGpu(std::shared_ptr<SimulationCore> core, int index)
@@ -147,7 +147,7 @@ class SimulatedGpu final : public Gpu {
   GpuIdentity identity_;
 };
 
-constexpr std::int64_t kLookNs = 10'000'000;  // how soon work notices changes of its clocks
+constexpr std::int64_t kLookNs = 10'000'000;  // interval of checks for a change of the clock
 
 bool is_alive(int pid) {
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
@@ -162,7 +162,7 @@ void note_process(SimulatedGpuState& state, int pid) {
   if (free != nullptr) *free = pid;
 }
 
-/// Where new work can run: a place that is free, or whose owner died before it looked.
+/// Returns a stream for new work: free, or with finished work of a dead owner; -1 if there is none.
 int free_stream(SimulatedGpuState& state) {
   for (int i = 0; i < kMaxStreams; ++i) {
     SimulatedStream& stream = state.stream[i];
@@ -222,7 +222,7 @@ WorkTable table_of(const SimulatedWork& work) {
   return table;
 }
 
-/// The supported clock at or below `clock`, or the lowest.
+/// Returns the highest supported clock at or below `clock`, or else the lowest supported clock.
 int rounded_down(const std::vector<int>& supported, int clock) {
   const auto above = std::upper_bound(supported.begin(), supported.end(), clock);
   return above == supported.begin() ? *above : *std::prev(above);
@@ -279,7 +279,7 @@ std::vector<std::unique_ptr<Cpu>> SimulationCore::cpus() {
 
 void SimulationCore::update(int gpu, const Change& change) {
   memory_->update(gpu, [&](SimulatedGpuState& state, WorkTable* tables) {
-    // Under the lock, so that time cannot be taken before another process moves past it.
+    // The time is read under the lock, so that no other process advances the state beyond it.
     advance(spec(gpu), tables, state, clock_.now().ns - memory_->epoch_ns());
     change(state, tables);
     settle(spec(gpu), tables, state);

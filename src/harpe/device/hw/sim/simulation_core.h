@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The simulation behind its face: state, time and the driver's way of answering. For the room
-/// itself and for the look-alike NVML, which needs more than the interface of a device offers.
+/// The implementation of a simulation: state, time and the behaviour of the driver. For the room
+/// itself and for the simulated NVML, which needs more than the interface of a device.
 
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@ namespace harpe::device {
 class SimulationCore final : public Simulation,
                              public std::enable_shared_from_this<SimulationCore> {
  public:
-  /// \param state_file  where its memory lies; empty: with this process alone
+  /// \param state_file  file of the shared memory; empty if the memory is private
   SimulationCore(SimulationConfig config, std::unique_ptr<StateMemory> memory, Clock& clock,
                  std::filesystem::path state_file = {});
 
@@ -36,10 +36,10 @@ class SimulationCore final : public Simulation,
     return config_.gpus[static_cast<std::size_t>(gpu)];
   }
 
-  /// Answers a call that reads: the state now, or the driver's error.
+  /// Simulates a driver call that reads. Returns the present state, or the driver's error.
   Result<SimulatedGpuState> read(int gpu);
-  /// Answers a call that sets: applies `change` under a lock and returns its result. The caller
-  /// waits as long as the call takes. \param what  for messages: "locking clocks"
+  /// Simulates a driver call that sets: applies `change` under a lock and returns its result. Takes
+  /// the simulated duration of the call. \param what  for messages: "locking clocks"
   Status write(int gpu, const char* what, const std::function<Status(SimulatedGpuState&)>& change);
 
   Status lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock);
@@ -48,7 +48,7 @@ class SimulationCore final : public Simulation,
 
  private:
   using Change = std::function<void(SimulatedGpuState&, WorkTable*)>;
-  /// Moves the GPU on to now, then changes it.
+  /// Advances the GPU to the present time, then changes it.
   void update(int gpu, const Change& change);
   Status admit(int gpu, const char* what, bool sets);
   Status check(int gpu) const;
@@ -60,7 +60,7 @@ class SimulationCore final : public Simulation,
   const std::filesystem::path state_file_;
 };
 
-/// Opens the shared simulation of a file, as `Simulation::open`.
+/// Opens the shared simulation of a file, like `Simulation::open`.
 Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::path& config);
 
 }  // namespace harpe::device

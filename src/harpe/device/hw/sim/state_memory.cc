@@ -31,7 +31,7 @@ struct StateHeader {
   std::uint64_t digest;
   std::int64_t epoch_ns;
   std::uint64_t gpus;
-  char boot[48];  ///< the clock starts anew with the machine
+  char boot[48];  ///< id of the boot, because the clock restarts with the machine
 };
 
 constexpr std::size_t kCellsAt = (sizeof(StateHeader) + 63) / 64 * 64;
@@ -81,8 +81,7 @@ Result<void*> mapped(int fd, std::size_t bytes, const std::filesystem::path& fil
   return memory;
 }
 
-/// Makes the file whole under another name and gives it its own only then, unless another process
-/// was faster.
+/// Writes the whole file under a temporary name, then renames it unless another process was faster.
 Status make_file(const std::filesystem::path& file, const std::vector<SimulatedGpuState>& initial,
                  const StateMemory::Origin& origin, bool everyone) {
   std::string name = file.string() + ".XXXXXX";
@@ -107,7 +106,7 @@ Status make_file(const std::filesystem::path& file, const std::vector<SimulatedG
   return status;
 }
 
-/// What an existing file is to the configuration.
+/// Relation of an existing file to the configuration.
 enum class Fit { kSame, kEarlierBoot, kOther };
 
 Fit fit(const StateHeader& header, const StateMemory::Origin& wanted, std::size_t gpus) {
@@ -131,14 +130,15 @@ Status check_owner(const struct stat& status, const std::filesystem::path& file,
                        "users, put shared_by = \"everyone\" into the configuration");
 }
 
-/// Removes the file that `fd` has open, unless another process has put a new one there.
+/// Removes the file that `fd` has open, unless another process has replaced it.
 void remove_if_still(int fd, const struct stat& opened, const std::filesystem::path& file) {
   struct stat there{};
   flock(fd, LOCK_EX);
   if (stat(file.c_str(), &there) == 0 && there.st_ino == opened.st_ino) unlink(file.c_str());
 }
 
-/// Other users may write the memory where everyone shares it: nothing in it may lead out of it.
+/// Limits values to their valid ranges: other users can write memory that everyone shares, and its
+/// values must not cause accesses out of bounds.
 void keep_in_bounds(SimulatedGpuState& state, WorkTable* tables) {
   constexpr std::int64_t kLongestNs = std::int64_t{1} << 61;  // 70 years
   state.time_ns = std::clamp<std::int64_t>(state.time_ns, 0, kLongestNs);
@@ -207,7 +207,7 @@ GpuCell& StateMemory::cell(int gpu) {
 void StateMemory::update(int gpu,
                          const std::function<void(SimulatedGpuState&, WorkTable*)>& change) {
   GpuCell& here = cell(gpu);
-  // A process that held the lock and died left the state as it was before its change.
+  // If a process died while it held the lock, the state is as before its change.
   if (pthread_mutex_lock(&here.mutex) == EOWNERDEAD) pthread_mutex_consistent(&here.mutex);
   const std::uint32_t newest = here.newest.load(std::memory_order_acquire) & 1;
   SimulatedGpuState state = here.state[newest];

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Where the states of simulated GPUs lie: memory of one process, or a file that processes map.
+/// Memory for the states of simulated GPUs: private to one process, or a file that processes map.
 ///
-/// Each GPU has a lock of its own and two copies of its state; a change is made in a third, written
-/// over the copy not in use, and comes into force with one store. A process that is killed at any
-/// point leaves the state of the last finished change.
+/// Each GPU has its own lock and two copies of its state. A change is made in a third copy, written
+/// over the copy not in use, and put in force with one store. A process that is killed at any point
+/// leaves the state of the last complete change.
 
 #include <pthread.h>
 
@@ -25,22 +25,21 @@ struct GpuCell {
   pthread_mutex_t mutex;  ///< robust, shared between processes
   std::atomic<std::uint32_t> newest;
   SimulatedGpuState state[2];
-  WorkTable table[kMaxStreams];  ///< that of a stream is written before the stream starts
+  WorkTable table[kMaxStreams];  ///< work of each stream, written before the stream starts
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class StateMemory {
  public:
   struct Origin {
-    std::uint64_t digest = 0;   ///< of the configuration
-    std::int64_t epoch_ns = 0;  ///< when the simulation began, on the clock
+    std::uint64_t digest = 0;   ///< digest of the configuration
+    std::int64_t epoch_ns = 0;  ///< begin of the simulation on the clock
   };
 
   static Result<std::unique_ptr<StateMemory>> make_private(
       const std::vector<SimulatedGpuState>& initial, std::int64_t epoch_ns);
-  /// Maps the file, which is made first when it is not there, or is of an earlier boot. Refuses,
-  /// with what to do, a file of another configuration, or one that belongs to another user unless
-  /// `everyone` may share it.
+  /// Maps the file. Creates it first if it does not exist or is from an earlier boot. Fails, with a
+  /// remedy, if its configuration differs, or if another user owns it and `everyone` is false.
   static Result<std::unique_ptr<StateMemory>> open_shared(
       const std::filesystem::path& file, const std::vector<SimulatedGpuState>& initial,
       Origin wanted, bool everyone);
@@ -51,8 +50,8 @@ class StateMemory {
 
   std::int64_t epoch_ns() const;
 
-  /// Calls `change` on a copy of the state of a GPU while no other thread or process can, and
-  /// keeps what it made of it.
+  /// Calls `change` with a copy of the state of a GPU and stores the result. Excludes other threads
+  /// and processes during the call.
   void update(int gpu, const std::function<void(SimulatedGpuState&, WorkTable*)>& change);
 
  private:
